@@ -138,9 +138,9 @@ class ClusterConnections:
         ledger = self._ledger
         ingress = SshIngress(
             cloud,
-            [i.id for i in ledger.members(row.token)],
+            [i.id for i in ledger.instances.members(row.token)],
             self._clock,
-            partial(ledger.instances, row.token),
+            partial(ledger.instances.of_launch, row.token),
         )
         keys = ClusterKeys.load(self._keys_folder / row.run_id)
         nodes = nodes_of(ledger, row)
@@ -151,7 +151,7 @@ class ClusterConnections:
 
         A start may have lost what its agent knew; repeated values do not restart a count.
         """
-        known = self._ledger.guard(row.run_id)
+        known = self._ledger.guards.get(row.run_id)
         if known is None or "poweroff" not in known[0]:
             return None
         config = GuardConfig.from_json(known[0])
@@ -160,10 +160,10 @@ class ClusterConnections:
 
 def nodes_of(ledger: Ledger, row: ClusterRow) -> list[Node]:
     """The nodes of a cluster in the order of their numbers, with lost ones in their places."""
-    members = {i.node: i for i in ledger.members(row.token)}
+    members = {i.node: i for i in ledger.instances.members(row.token)}
     if len(members) >= row.candidate.count or 0 not in members:
-        return [Node(i) for i in ledger.members(row.token)]
-    lost = {i.node: i for i in ledger.instances(row.token)}
+        return [Node(i) for i in ledger.instances.members(row.token)]
+    lost = {i.node: i for i in ledger.instances.of_launch(row.token)}
     found = []
     for number in range(row.candidate.count):
         instance = (

@@ -18,17 +18,17 @@ def find_cluster(ledger: Ledger, name: str) -> ClusterRow:
     NotFound
         If there is none, naming those there are.
     """
-    row = ledger.cluster(name)
+    row = ledger.clusters.named(name)
     if row is not None and row.state is not ClusterState.ENDED:
         return row
     _check_launches(ledger, name)
-    if called := ledger.now_called(name):
+    if called := ledger.clusters.now_called(name):
         raise NotFound(
             f"{name} was renamed: it is called {called} now",
             hint=f"%%on {called}",
             code="cluster.renamed",
         )
-    names = ", ".join(cluster.name for cluster in ledger.clusters(live_only=True))
+    names = ", ".join(cluster.name for cluster in ledger.clusters.latest(live_only=True))
     ended = f" (it ended: {row.reason})" if row is not None and row.reason else ""
     raise NotFound(
         f"no live cluster is called {name!r}{ended}",
@@ -40,7 +40,7 @@ def find_cluster(ledger: Ledger, name: str) -> ClusterRow:
 def _check_launches(ledger: Ledger, name: str) -> None:
     """Raise `NotFound` where a launch of this name is under way."""
     run = next(
-        (r for r in ledger.unfinished_runs() if r.name == name and r.state in UNDER_WAY), None
+        (r for r in ledger.runs.unfinished() if r.name == name and r.state in UNDER_WAY), None
     )
     if run is None:
         return

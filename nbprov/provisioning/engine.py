@@ -255,7 +255,7 @@ class Engine:
 
     def clear_blocks(self) -> int:
         """Forget all blocks; runs that wait for stock try again. Returns how many there were."""
-        count = self.ledger.clear_blocks()
+        count = self.ledger.blocks.clear()
         self.thread.soon(self.runs.look_all)
         return count
 
@@ -306,6 +306,6 @@ class Engine:
     async def _release(self) -> None:
         self._heart.cancel()
         await self.runs.close()
-        self.ledger.release_all()
+        self.ledger.leases.release_all()
         # After the leases, which other kernels wait for.
         await self.connections.close()

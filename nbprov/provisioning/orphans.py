@@ -82,11 +82,11 @@ class OrphanCollector:
             If the cloud cannot be listed.
         """
         cloud, ledger = self._clouds(cloud_name), self._ledger
-        live = ledger.live_tokens()
+        live = ledger.launches.live_tokens()
         listed = await cloud.list(ledger.owner)
         # Launches that were concluded or intended while the listing was made are no orphans.
-        live |= ledger.live_tokens()
-        known = ledger.tokens()
+        live |= ledger.launches.live_tokens()
+        known = ledger.launches.tokens()
         orphans = [
             i
             for i in listed
@@ -158,7 +158,7 @@ class OrphanCollector:
 
     def _is_doubted(self, name: str) -> bool:
         try:
-            return bool(self._ledger.side_doubted(name))
+            return bool(self._ledger.side_objects.doubted(name))
         except NbprovError as error:
             log.info("%s: whether a lost create may yet make anything: %s", name, error)
             return True

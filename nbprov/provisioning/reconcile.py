@@ -43,11 +43,11 @@ async def reconcile(engine: Engine, report: Report) -> None:
     settled is reported and does not hold up the rest.
     """
     engine.lifecycle.watch()
-    before = engine.ledger.clusters(live_only=True)
+    before = engine.ledger.clusters.latest(live_only=True)
     names = sorted(
         {c.candidate.offer.cloud for c in before}
-        | engine.ledger.live_clouds()
-        | engine.ledger.side_clouds()
+        | engine.ledger.launches.live_clouds()
+        | engine.ledger.side_objects.clouds()
     )
     answers = await asyncio.gather(*(_list(engine, name, report) for name in names))
     listed = {name for name, answered in zip(names, answers, strict=True) if answered}
@@ -56,7 +56,7 @@ async def reconcile(engine: Engine, report: Report) -> None:
         _report_cluster(engine, cluster.run_id, report)
         if cluster.candidate.offer.cloud in listed:
             work[f"cluster {cluster.name}"] = _finish_change(engine, cluster.run_id, report)
-    for row in engine.ledger.unfinished_runs():
+    for row in engine.ledger.runs.unfinished():
         work[f"run {row.name} {row.run_id}"] = adopt_run(engine, row, report, listed)
     for name in sorted(listed):
         work[f"machines at {name}"] = end_orphans(engine, name, report)
@@ -119,7 +119,7 @@ async def _list(engine: Engine, name: str, report: Report) -> bool:
 
 
 def _report_cluster(engine: Engine, run_id: str, report: Report) -> None:
-    row = engine.ledger.cluster_of_run(run_id)
+    row = engine.ledger.clusters.of_run(run_id)
     if row is None or row.state is ClusterState.ENDING:
         return
     where = f"{row.candidate.offer.instance_type} in {row.candidate.offer.place}"
@@ -162,7 +162,7 @@ def _pending_words(row: ClusterRow) -> str:
 
 async def _finish_change(engine: Engine, run_id: str, report: Report) -> None:
     """Repeat a start or a stop that a kernel did not finish."""
-    row, run = _changing(engine, run_id), engine.ledger.run(run_id)
+    row, run = _changing(engine, run_id), engine.ledger.runs.get(run_id)
     if row is None or run is None or not await take_lease(engine, run, report, row.cluster_id):
         return
     row = _changing(engine, run_id)
@@ -176,7 +176,7 @@ async def _finish_change(engine: Engine, run_id: str, report: Report) -> None:
 
 
 def _changing(engine: Engine, run_id: str) -> ClusterRow | None:
-    row = engine.ledger.cluster_of_run(run_id)
+    row = engine.ledger.clusters.of_run(run_id)
     is_changing = row is not None and row.state in (ClusterState.STARTING, ClusterState.STOPPING)
     return row if is_changing else None
 

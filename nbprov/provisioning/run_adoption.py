@@ -47,15 +47,15 @@ async def adopt_run(engine: Engine, row: RunRow, report: Report, listed: set[str
     if not await take_lease(engine, row, report, row.run_id):
         return
     try:
-        cluster = engine.ledger.cluster_of_run(row.run_id)
+        cluster = engine.ledger.clusters.of_run(row.run_id)
         if cluster is not None and cluster.state is ClusterState.ENDING:
             report.say(row.run_id, f"{row.name}: going on to end it")
             await engine.lifecycle.down(cluster, cluster.reason)
             report.say(row.run_id, f"{row.name}: ended, confirmed by the cloud's list")
-            if not engine.ledger.take(row.run_id):
+            if not engine.ledger.leases.take(row.run_id):
                 return
         # Whoever held the lease may have moved the run on, or its person may have cancelled it.
-        current = engine.ledger.run(row.run_id)
+        current = engine.ledger.runs.get(row.run_id)
         if current is not None:
             await _continue(engine, current, report, has_cluster=cluster is not None)
     finally:
@@ -64,9 +64,9 @@ async def adopt_run(engine: Engine, row: RunRow, report: Report, listed: set[str
 
 def _clouds_of(engine: Engine, run_id: str) -> set[str]:
     """The clouds that must answer before a run can be adopted."""
-    launches = engine.ledger.launches(run_id)
+    launches = engine.ledger.launches.of_run(run_id)
     clouds = {launch.cloud for launch in launches if not launch.state.is_final}
-    cluster = engine.ledger.cluster_of_run(run_id)
+    cluster = engine.ledger.clusters.of_run(run_id)
     if cluster is not None and cluster.state is ClusterState.ENDING:
         clouds.add(cluster.candidate.offer.cloud)
     return clouds
@@ -81,8 +81,8 @@ async def take_lease(engine: Engine, row: RunRow, report: Report, key: str) -> b
         The line of the report that tells of it.
     """
     ledger = engine.ledger
-    while not ledger.take(row.run_id):
-        current = ledger.run(row.run_id)
+    while not ledger.leases.take(row.run_id):
+        current = ledger.runs.get(row.run_id)
         if current is None:
             return False
         if current.lease_expires > row.lease_expires:
@@ -99,7 +99,7 @@ async def take_lease(engine: Engine, row: RunRow, report: Report, key: str) -> b
 
 
 async def _continue(engine: Engine, row: RunRow, report: Report, *, has_cluster: bool) -> None:
-    launches = engine.ledger.launches(row.run_id)
+    launches = engine.ledger.launches.of_run(row.run_id)
     # A run with a cluster keeps exactly that one; whatever else it made is ended.
     cancelled = row.cancelled or row.state is RunState.CANCELLING or has_cluster
     pending = [
@@ -167,7 +167,7 @@ def _close_empty(engine: Engine, row: RunRow, report: Report, *, has_launches: b
     )
     is_cancelled = row.cancelled or row.state is RunState.CANCELLING
     state = RunState.CANCELLED if is_cancelled else RunState.FAILED
-    engine.ledger.set_run(row.run_id, state, words)
+    engine.ledger.runs.move(row.run_id, state, words)
     report.say(row.run_id, f"{row.name}: {words}; nothing is left on the bill")
 
 
@@ -214,8 +214,8 @@ def _attempt(row: LaunchRow) -> Attempt:
 
 def setup_left_words(engine: Engine, run_id: str) -> str:
     """What the spec asks for on the machines and nobody has begun, to be put behind a sentence."""
-    row = engine.ledger.run(run_id)
-    if row is None or engine.ledger.jobs(run_id):
+    row = engine.ledger.runs.get(run_id)
+    if row is None or engine.ledger.jobs.of_run(run_id):
         return ""
     spec = _spec_of(row)
     scripts = [name for name in ("setup", "run") if getattr(spec, name)]

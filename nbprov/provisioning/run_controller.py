@@ -196,7 +196,7 @@ class RunController:
     async def launch(self, driver: RunDriver, folder: str) -> None:
         """Write the run down, take its lease, and drive it; see `Engine.launch`."""
         driver.keys = ClusterKeys.create(driver.keys_folder)
-        self.ledger.open_run(
+        self.ledger.runs.open(
             driver.run_id,
             driver.name,
             readable_text(driver.spec),
@@ -280,13 +280,13 @@ class RunController:
                 )
             )
             return None
-        row = ledger.run(run_id)
-        if row is None or driver.finished.done() or not ledger.take(run_id):
+        row = ledger.runs.get(run_id)
+        if row is None or driver.finished.done() or not ledger.leases.take(run_id):
             driver.lose()
             return None
         driver.is_cancelled = driver.is_cancelled or row.cancelled
         machine = resumed_failover(self, row, driver.spec)
-        launches, cluster = ledger.launches(run_id), ledger.cluster_of_run(run_id)
+        launches, cluster = ledger.launches.of_run(run_id), ledger.clusters.of_run(run_id)
         first = await driver.start_over(machine, launches, has_cluster=cluster is not None)
         self.drivers[run_id] = driver
         driver.runlog.line("taken up again")
@@ -301,7 +301,7 @@ class RunController:
     def release(self, run_id: str) -> None:
         """Release the lease of a run, unless it is driven here."""
         if not self.is_driven(run_id):
-            self.ledger.release(run_id)
+            self.ledger.leases.release(run_id)
 
     def look_all(self) -> None:
         """Have runs that wait for stock compare what they wait for with today's blocks."""
@@ -313,7 +313,7 @@ class RunController:
     def renew_leases(self) -> None:
         """Renew the leases of all runs that are under way, and cancel those that are to end."""
         active = [d for d in self._followed if not d.finished.done()]
-        lost = self.ledger.renew(d.run_id for d in active) if active else set()
+        lost = self.ledger.leases.renew(d.run_id for d in active) if active else set()
         for driver in active:
             if driver.run_id in lost:
                 driver.lose()
@@ -325,7 +325,7 @@ class RunController:
             and not d.is_cancelled
             and d.state in (RunState.LAUNCHING, RunState.WAITING)
         ]
-        cancelled = self.ledger.cancelled(d.run_id for d in going)
+        cancelled = self.ledger.runs.cancelled(d.run_id for d in going)
         for driver in going:
             if driver.run_id in cancelled:
                 driver.cancel()

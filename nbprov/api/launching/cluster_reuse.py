@@ -35,7 +35,7 @@ TOLD = 500
 
 def note_set_up(ledger: Ledger, run_id: str) -> None:
     """Write down that a cluster is set up."""
-    ledger.note(run_id, EventKind.SET_UP, "files are copied, setup is done, run is started")
+    ledger.events.add(run_id, EventKind.SET_UP, "files are copied, setup is done, run is started")
 
 
 def is_set_up(ledger: Ledger, run_id: str, spec: Spec) -> bool:
@@ -44,11 +44,11 @@ def is_set_up(ledger: Ledger, run_id: str, spec: Spec) -> bool:
         return True
     done = (EventKind.SET_UP, EventKind.SETUP_FAILED)
     last = next(
-        (event.kind for event in reversed(ledger.events(run_id)) if event.kind in done), None
+        (event.kind for event in reversed(ledger.events.of_run(run_id)) if event.kind in done), None
     )
     if last is not None:
         return last is EventKind.SET_UP
-    jobs = {job["kind"]: job["exit_code"] for job in ledger.jobs(run_id)}
+    jobs = {job["kind"]: job["exit_code"] for job in ledger.jobs.of_run(run_id)}
     if jobs.get("setup"):
         return False
     if spec.run:
@@ -64,7 +64,7 @@ def _wants(spec: Spec) -> bool:
 
 def python_differs(ledger: Ledger, run_id: str, source: PythonSource | None) -> bool:
     """Whether another Python environment is asked for than the cluster has."""
-    made = [job for job in ledger.jobs(run_id) if job["kind"] == "python"]
+    made = [job for job in ledger.jobs.of_run(run_id) if job["kind"] == "python"]
     return source is not None and (
         not made or not source.is_wish_of(str(made[-1]["command"])) or made[-1]["exit_code"] != 0
     )
@@ -187,7 +187,7 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
     ledger, capabilities = engine.ledger, engine.cloud(row.candidate.offer.cloud).capabilities
     hold = hold_known(ledger, row.run_id)
     config = guard_config(
-        asked, capabilities, row.candidate, spent=ledger.cost(row.run_id), hold=hold
+        asked, capabilities, row.candidate, spent=ledger.prices.cost(row.run_id), hold=hold
     )
     # A machine that replaced a lost one may have another price.
     config = replace(config, hourly=price_whole(ledger, row))
@@ -205,7 +205,7 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
         )
     )
     for node in live.nodes:
-        ledger.set_guard(row.run_id, node.instance.node, stored, {})
+        ledger.guards.set(row.run_id, node.instance.node, stored, {})
     engine.changed()
     said = f"guards of {row.name} changed: {after.words()}; before: {before.words()}"
     if (
@@ -284,7 +284,7 @@ def _left_to_do(
     """What a cell wants done on a running cluster that is not; None for nothing."""
     ledger = session.engine.ledger
     if _wants(spec) and not is_set_up(ledger, row.run_id, stored if _wants(stored) else spec):
-        failed = ledger.has_event(row.run_id, EventKind.SETUP_FAILED)
+        failed = ledger.events.has(row.run_id, EventKind.SETUP_FAILED)
         return SettingUp(
             session, row, spec, given(), folder, "setting it up failed before" if failed else ""
         )
@@ -299,7 +299,7 @@ def _left_to_do(
 
 def _was_done(ledger: Ledger, run_id: str, spec: Spec, stored: Spec) -> bool:
     """Whether the setup and run of a cell are those that were done last: a corrected setup is not the one that was launched."""
-    done = {job["kind"]: job["command"] for job in ledger.jobs(run_id)}
+    done = {job["kind"]: job["command"] for job in ledger.jobs.of_run(run_id)}
     return (spec.setup, spec.run) == (done.get("setup", stored.setup), done.get("run", stored.run))
 
 
@@ -327,7 +327,7 @@ def set_up_again(session: Session, row: ClusterRow, ask: Ask) -> SettingUp:
             hint="its panel shows how far it is",
             code="setup.under-way",
         )
-    launched = session.engine.ledger.run(row.run_id)
+    launched = session.engine.ledger.runs.get(row.run_id)
     stored = session.spec_of(row.run_id), launched.folder if launched is not None else ""
     spec, folder = session.asked.get(row.run_id, stored)
     if not _wants(spec):

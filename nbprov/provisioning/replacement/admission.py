@@ -77,7 +77,7 @@ class Admission:
         head = await self._head()
         await self.check_agents()
         row = self._intent(await self._candidate(head))
-        if not self._ledger.intend_replacement(row):
+        if not self._ledger.replacements.intend(row):
             raise NotNow(
                 Obstacle.NOT_RUNNING, "the cluster does not run, or another kernel sees to it"
             )
@@ -87,8 +87,11 @@ class Admission:
 
     def _intent(self, candidate: Candidate) -> ReplacementRow:
         cluster, ledger, token = self._cluster, self._ledger, self._cluster.token
-        stored = next(r for r in ledger.launches(cluster.run_id) if r.token == token)
-        known, there = ledger.replacements(token), {i.node for i in ledger.members(token)}
+        stored = next(r for r in ledger.launches.of_run(cluster.run_id) if r.token == token)
+        known, there = (
+            ledger.replacements.of_launch(token),
+            {i.node for i in ledger.instances.members(token)},
+        )
         number = max((r.number for r in known), default=0) + 1
         node = min(n for n in range(stored.launch.count) if n not in there)
         now, after = self._clock.now(), stored.launch.terminate_after
@@ -103,12 +106,15 @@ class Admission:
         )
         return ReplacementRow(
             *(token, number, cluster.run_id, node, AttemptState.INTENT, launch, None, "", None),
-            *(ledger.cost(cluster.run_id), launch.answer_by, now, None),
+            *(ledger.prices.cost(cluster.run_id), launch.answer_by, now, None),
         )
 
     async def _head(self) -> Instance:
         """The head, once it is listed as running, and no machine but the cluster's is left."""
-        ours, ids = await self._machines.listed(), set(self._ledger.ids_of(self._cluster.token))
+        ours, ids = (
+            await self._machines.listed(),
+            set(self._ledger.launches.ids_of(self._cluster.token)),
+        )
         left = [i.id for i in ours if i.id not in ids and i.state is not InstanceState.GONE]
         if left:
             raise NotNow(
@@ -150,14 +156,14 @@ class Admission:
         """
         ledger, token = self._ledger, self._cluster.token
         guards = guards_known(ledger, self._cluster.run_id)
-        ready = [r for r in ledger.replacements(token) if r.state is AttemptState.READY]
+        ready = [r for r in ledger.replacements.of_launch(token) if r.state is AttemptState.READY]
         joined = max((r.ended or 0.0 for r in ready), default=None)
         if joined is None or guards is None or guards.autostop is None:
             return
         if any(status.active for status in statuses):
             return
         worked = self._clock.now() - min((status.idle for status in statuses), default=0.0)
-        if worked <= joined + JOIN_GRACE and ledger.last_loss(token) > joined:
+        if worked <= joined + JOIN_GRACE and ledger.replacements.last_loss(token) > joined:
             raise NotNow(
                 Obstacle.UNUSED,
                 "nothing was at work since the last one was replaced;"
@@ -170,7 +176,7 @@ class Admission:
         # In the zone of the others: the first create may have left the choice to the cloud.
         zone = mine.offer.zone or head.place.zone
         candidate = quoted(mine, await self._cloud.quote(mine))
-        run = self._ledger.run(self._cluster.run_id)
+        run = self._ledger.runs.get(self._cluster.run_id)
         agreed = max(run.consent if run is not None else 0, mine.hourly)
         if beyond := beyond_agreed(candidate, agreed):
             raise NotNow(Obstacle.PRICE, beyond, hourly=candidate.hourly)
@@ -183,12 +189,12 @@ class Admission:
         """Raise `NotNow` where budget or lifetime leave too little for a new machine."""
         cluster, ledger = self._cluster, self._ledger
         try:
-            check_budget(guards, candidate, spent=ledger.cost(cluster.run_id))
+            check_budget(guards, candidate, spent=ledger.prices.cost(cluster.run_id))
         except UsageError as error:
             raise NotNow(Obstacle.BUDGET, error.message, hourly=candidate.hourly) from error
         if guards.max_lifetime is None:
             return
-        launches = ledger.launches(cluster.run_id)
+        launches = ledger.launches.of_run(cluster.run_id)
         began = next(r for r in launches if r.token == cluster.token).created
         left = guards.max_lifetime - (self._clock.now() - began)
         if left < LEAST_BUDGET_SECONDS:

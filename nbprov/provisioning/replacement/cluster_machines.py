@@ -34,13 +34,13 @@ class ClusterMachines:
 
     def check_wanted(self) -> None:
         """Raise `Unwanted` where the cluster does not run, or is to be ended or stopped."""
-        row = self._ledger.cluster_by_id(self._cluster.cluster_id)
+        row = self._ledger.clusters.by_id(self._cluster.cluster_id)
         if row is None or row.state not in BILLED or is_leaving(row):
             raise Unwanted
 
     def check_not_ended(self) -> None:
         """Raise `Unwanted` where the cluster is being ended, which takes along what is made."""
-        row = self._ledger.cluster_by_id(self._cluster.cluster_id)
+        row = self._ledger.clusters.by_id(self._cluster.cluster_id)
         if row is None or row.state in OVER:
             raise Unwanted
 
@@ -65,7 +65,7 @@ class ClusterMachines:
                 await asyncio.sleep(pause)
                 pause = min(MOST_PAUSE, pause * 2)
             else:
-                self._ledger.seen(ours)
+                self._ledger.instances.seen(ours)
                 return ours
 
     async def polled(self, operation: Operation) -> PollResult:

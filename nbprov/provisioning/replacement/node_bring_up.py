@@ -94,10 +94,10 @@ class NodeBringUp:
 
     def _write_ready(self, row: ReplacementRow, instance: Instance) -> None:
         with self._ledger.together():
-            if not self._ledger.replacement_ready(row):
+            if not self._ledger.replacements.ready(row):
                 raise Unwanted
-            count = len(self._ledger.ids_of(row.token))
-            self._ledger.note(
+            count = len(self._ledger.launches.ids_of(row.token))
+            self._ledger.events.add(
                 row.run_id,
                 EventKind.NODE_REPLACED,
                 f"node {row.node} is there again, as {instance.id}:"
@@ -114,7 +114,10 @@ class NodeBringUp:
         """
         instance, seconds = node.instance, self._cloud.capabilities.ssh_deadline
         ingress = SshIngress(
-            self._cloud, (instance.id,), self._clock, lambda: self._ledger.instances(row.token)
+            self._cloud,
+            (instance.id,),
+            self._clock,
+            lambda: self._ledger.instances.of_launch(row.token),
         )
         alone = LiveCluster(live.run_id, live.name, live.candidate, live.keys, [node], ingress)
         boot_grace = seconds if self._cloud.capabilities.login else 0.0
@@ -138,10 +141,12 @@ class NodeBringUp:
         return draft
 
     def _guards(self, row: ReplacementRow) -> GuardConfig | None:
-        known = self._ledger.guard(row.run_id)
+        known = self._ledger.guards.get(row.run_id)
         if known is None or "poweroff" not in known[0]:
             return None
-        began = next(r for r in self._ledger.launches(row.run_id) if r.token == row.token).created
+        began = next(
+            r for r in self._ledger.launches.of_run(row.run_id) if r.token == row.token
+        ).created
         return GuardConfig.from_json(known[0]).later(max(0.0, row.created - began), row.spent)
 
     async def _boot(self, row: ReplacementRow) -> Instance:
@@ -183,10 +188,10 @@ class NodeBringUp:
 
         A create of an earlier replacement that came late made it.
         """
-        known = {*self._ledger.ids_of(row.token), row.instance_id}
+        known = {*self._ledger.launches.ids_of(row.token), row.instance_id}
         if surplus := [i.id for i in ours if i.id not in known and i.state not in GOING]:
             text = f"{', '.join(surplus)} came too late and is ended"
-            self._ledger.note(
+            self._ledger.events.add(
                 row.run_id, EventKind.NODE_SURPLUS_ENDED, text, row.token, instances=surplus
             )
             await self._cloud.terminate(surplus)

@@ -33,7 +33,7 @@ class NodeConnections:
         live = self._context.connections.live.get(row.run_id)
         if live is None or row.state not in BILLED or self._is_joining:
             return
-        members = {i.node: i for i in self._context.ledger.members(row.token)}
+        members = {i.node: i for i in self._context.ledger.instances.members(row.token)}
         new = []
         for rank, node in enumerate(live.nodes):
             member = members.get(rank)

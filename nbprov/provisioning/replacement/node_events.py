@@ -18,11 +18,15 @@ def note_once(ledger: Ledger, row: ClusterRow, kind: EventKind, text: str, **dat
     """
     with ledger.together():
         last = next(
-            (event for event in reversed(ledger.events(row.run_id)) if event.kind in NODE_EVENTS),
+            (
+                event
+                for event in reversed(ledger.events.of_run(row.run_id))
+                if event.kind in NODE_EVENTS
+            ),
             None,
         )
         if last is not None and (last.kind, last.data) == (kind, data):
             return False
-        ledger.note(row.run_id, kind, text, row.token, **data)
+        ledger.events.add(row.run_id, kind, text, row.token, **data)
     log.warning("%s: %s", row.name, text)
     return True

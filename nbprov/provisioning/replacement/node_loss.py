@@ -43,7 +43,7 @@ class NodeLoss:
             # nothing.
             from nbprov.spec import parse
 
-            run = self._context.ledger.run(self._run_id)
+            run = self._context.ledger.runs.get(self._run_id)
             try:
                 self._spec = parse(run.spec) if run is not None else Spec()
             except NbprovError:
@@ -67,7 +67,7 @@ class NodeLoss:
         """
         if not self.is_replaceable(row):
             return machines
-        ids = self._context.ledger.ids_of(row.token)
+        ids = self._context.ledger.launches.ids_of(row.token)
         return [i for i in machines if i.id in ids] if ids else machines
 
     def may_lose(self, row: ClusterRow, machines: Sequence[Instance], gone: set[str]) -> bool:
@@ -80,7 +80,7 @@ class NodeLoss:
         """
         if row.state not in BILLED or not self.is_replaceable(row):
             return False
-        known = self._context.ledger.members(row.token)
+        known = self._context.ledger.instances.members(row.token)
         lost = {i.id for i in machines if i.state in GOING} | gone
         if not known or known[0].node != 0 or known[0].id in lost:
             return False
@@ -96,17 +96,17 @@ class NodeLoss:
         self._hurry(cloud, [i.id for i in machines if i.state is InstanceState.ENDING])
         ledger = self._context.ledger
         listed = {i.id: i for i in machines if i.state is InstanceState.GONE}
-        members = ledger.members(row.token)
+        members = ledger.instances.members(row.token)
         lost = [listed.get(i.id, i) for i in members if i.id in listed or i.id in gone]
         if not lost:
             return False
         with ledger.together():
-            if not ledger.lose_machines(row.token, lost):
+            if not ledger.replacements.lose_machines(row.token, lost):
                 return False
-            ledger.free_quota(row.candidate)
+            ledger.blocks.free_quota(row.candidate)
             text = self._loss_words(row, lost)
             nodes = [i.node for i in lost]
-            ledger.note(row.run_id, EventKind.NODE_LOST, text, row.token, nodes=nodes)
+            ledger.events.add(row.run_id, EventKind.NODE_LOST, text, row.token, nodes=nodes)
         for instance in lost:
             self._absences.found(row.cluster_id, instance.id)
         return True
@@ -123,7 +123,7 @@ class NodeLoss:
         nodes = f"nodes {names} were" if len(lost) > 1 else f"node {names} was"
         reason = next((i.reason for i in lost if i.reason), "")
         reason = reason or "it is not in its cloud's list any more"
-        there = len(self._context.ledger.ids_of(row.token))
+        there = len(self._context.ledger.launches.ids_of(row.token))
         return (
             f"{nodes} lost ({reason}):"
             f" {there} of {row.candidate.count} machines work, and another is asked for"
@@ -138,7 +138,10 @@ class NodeLoss:
         if row.state not in SETTLED or work.is_replacing or work.is_busy:
             return
         # In this order: a replacement may have joined the cluster since the listing.
-        is_open, ids = ledger.open_replacement(row.token) is not None, ledger.ids_of(row.token)
+        is_open, ids = (
+            ledger.replacements.open_one(row.token) is not None,
+            ledger.launches.ids_of(row.token),
+        )
         surplus = [i.id for i in machines if i.id not in ids and i.state not in GOING]
         if is_open or not ids or not surplus or not work.try_lease():
             return

@@ -48,7 +48,7 @@ class NodeReplacer:
             return
         if work.is_busy or row.state not in SETTLED:
             return
-        is_open = ledger.open_replacement(row.token) is not None
+        is_open = ledger.replacements.open_one(row.token) is not None
         if not is_open and not self._is_wanted(row):
             return
         if self._context.clock.elapsed() >= self._not_before and work.try_lease():
@@ -59,7 +59,7 @@ class NodeReplacer:
 
         A cluster that is to be ended or stopped, once its outputs are here, needs no more.
         """
-        is_incomplete = len(self._context.ledger.ids_of(row.token)) < row.candidate.count
+        is_incomplete = len(self._context.ledger.launches.ids_of(row.token)) < row.candidate.count
         return (
             is_incomplete
             and not is_leaving(row)
@@ -68,7 +68,7 @@ class NodeReplacer:
         )
 
     def _is_due(self, row: ClusterRow) -> bool:
-        rows = self._context.ledger.replacements(row.token)
+        rows = self._context.ledger.replacements.of_launch(row.token)
         due = due_at(rows)
         if due is not None:
             return self._context.clock.now() >= due
@@ -138,7 +138,7 @@ class NodeReplacer:
 
         Ask this before the listing that is to be believed.
         """
-        found = self._context.ledger.open_replacement(row.token)
+        found = self._context.ledger.replacements.open_one(row.token)
         if found is None or found.instance_id:
             return False
         now = self._context.clock.now()
@@ -158,7 +158,7 @@ class NodeReplacer:
 
         A listing without it does not mean that it is gone.
         """
-        found = self._context.ledger.open_replacement(row.token)
+        found = self._context.ledger.replacements.open_one(row.token)
         if found is None:
             return set()
         return {found.instance_id} - {""} or self._made

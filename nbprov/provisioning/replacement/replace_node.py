@@ -58,7 +58,7 @@ class Replacement:
         LeaseLost
             If another kernel has taken the run over.
         """
-        row, is_mine = self._ledger.open_replacement(self._cluster.token), False
+        row, is_mine = self._ledger.replacements.open_one(self._cluster.token), False
         if row is None:
             row, is_mine = await self._admission.intend(), True
         try:
@@ -68,7 +68,7 @@ class Replacement:
 
     async def undo(self) -> None:
         """End what is under way and confirm it: nothing of it is there or can come."""
-        row = self._ledger.open_replacement(self._cluster.token)
+        row = self._ledger.replacements.open_one(self._cluster.token)
         if row is not None:
             failure = Failure(Cause.CANCELLED, "the cluster is to be stopped or ended")
             with contextlib.suppress(Unwanted):
@@ -81,7 +81,7 @@ class Replacement:
                 state = AttemptState.ABSENT if found is None else AttemptState.REFUSED
                 self._close(row, state, found)
                 return
-            if not self._ledger.replacement_made(row, found):
+            if not self._ledger.replacements.made(row, found):
                 raise Unwanted
             count_price(self._ledger, self._cluster)
             row = replace(row, state=AttemptState.ACCEPTED, instance_id=found)
@@ -101,7 +101,7 @@ class Replacement:
 
     async def _check_others(self, error: Exception) -> None:
         """Raise `NotNow` where another machine does not run: it may be why this one failed."""
-        ids = self._ledger.ids_of(self._cluster.token)
+        ids = self._ledger.launches.ids_of(self._cluster.token)
         listed = await self._machines.listed()
         there = {i.id for i in listed if i.state is InstanceState.RUNNING}
         if not set(ids) <= there:
@@ -116,14 +116,14 @@ class Replacement:
         """
         cloud, ledger, machines = self._cloud, self._ledger, self._machines
         if row.state is not AttemptState.ENDING:
-            ledger.end_replacement(row, AttemptState.ENDING, failure)
+            ledger.replacements.end(row, AttemptState.ENDING, failure)
         absences, pause = Absences(), cloud.capabilities.poll_every
         known = {row.instance_id} - {""}
         while True:
             machines.check_not_ended()
             asked, now = self._clock.elapsed(), self._clock.now()
             decided = bool(known) or await self._create.is_decided(row, known)
-            ids = ledger.ids_of(row.token)
+            ids = ledger.launches.ids_of(row.token)
             ours = [i for i in await machines.listed(machines.check_not_ended) if i.id not in ids]
             rest = [i for i in ours if i.state is not InstanceState.GONE]
             _, unsure = absences.look(
@@ -152,9 +152,9 @@ class Replacement:
         with self._ledger.together():
             if state is AttemptState.REFUSED and failure is not None:
                 self._block(row, failure)
-            self._ledger.end_replacement(row, state, failure)
+            self._ledger.replacements.end(row, state, failure)
             if state is AttemptState.GONE:
-                self._ledger.free_quota(row.launch.candidate)
+                self._ledger.blocks.free_quota(row.launch.candidate)
             if failure is None or failure.cause is not Cause.CANCELLED:
                 text = f"node {row.node} is not replaced yet: {words}; it is asked for again"
                 what = {"node": row.node, "failure": to_plain(failure)}
@@ -167,8 +167,10 @@ class Replacement:
         candidate, now = replace(row.launch.candidate, count=1), self._clock.now()
         block = block_for(candidate, failure, now)
         if block is not None:
-            repeats = self._ledger.repeats(block)
-            self._ledger.remember(block_for(candidate, failure, now, repeats=repeats) or block)
+            repeats = self._ledger.blocks.repeats(block)
+            self._ledger.blocks.remember(
+                block_for(candidate, failure, now, repeats=repeats) or block
+            )
 
 
 def _failure(error: Exception) -> Failure:

@@ -91,7 +91,7 @@ class ReplacementCreate:
             await asyncio.sleep(pause)
 
     def _made(self, row: ReplacementRow, result: Accepted) -> str | Failure:
-        if len(result.ids) == 1 and result.ids[0] not in self._ledger.ids_of(row.token):
+        if len(result.ids) == 1 and result.ids[0] not in self._ledger.launches.ids_of(row.token):
             return result.ids[0]
         return Failure(
             Cause.BAD_REQUEST,
@@ -101,7 +101,7 @@ class ReplacementCreate:
     async def _found(self, row: ReplacementRow) -> str | None:
         """The oldest listed machine that the create may have made."""
         # Read before the listing: what has joined the cluster by then was not made by this.
-        ids = self._ledger.ids_of(row.token)
+        ids = self._ledger.launches.ids_of(row.token)
         new = [
             i
             for i in await self._machines.listed()
@@ -121,7 +121,7 @@ class ReplacementCreate:
         except CloudError as error:
             # A refused repeat says nothing of the first one.
             return error.failure if is_mine and error.failure.cause in SURE else None
-        self._ledger.replacement_sent(row, operation)
+        self._ledger.replacements.sent(row, operation)
         return operation
 
     async def is_decided(self, row: ReplacementRow, known: set[str]) -> bool:
@@ -133,5 +133,5 @@ class ReplacementCreate:
             return True
         result = await self._machines.polled(row.operation)
         if isinstance(result, Accepted):
-            known |= set(result.ids) - set(self._ledger.ids_of(row.token))
+            known |= set(result.ids) - set(self._ledger.launches.ids_of(row.token))
         return not isinstance(result, Pending)

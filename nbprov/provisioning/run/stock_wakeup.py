@@ -51,8 +51,8 @@ class Restocks:
         """See `Engine.stock_seen`."""
         try:
             with self._ledger.together():
-                self._ledger.record_probes(stocks, account, count)
-                ended = self._ledger.restocked(stocks, count)
+                self._ledger.observations.record_probes(stocks, account, count)
+                ended = self._ledger.blocks.end_restocked(stocks, count)
         except LedgerError as error:
             log.warning("what clouds said of their stock was not kept: %s", error.message)
             ended = 0

@@ -15,15 +15,15 @@ def warn_of_budget(context: SupervisionContext, row: ClusterRow, guards: Guards)
     if not guards.warn:
         return
     ledger = context.ledger
-    spent = ledger.cost(row.run_id)
+    spent = ledger.prices.cost(row.run_id)
     known = {
         (event.data["share"], event.data["budget"])
-        for event in ledger.events(row.run_id)
+        for event in ledger.events.of_run(row.run_id)
         if event.kind is EventKind.BUDGET_SHARE_SPENT
     }
     for share, budget in shares_spent(guards, spent):
         if (share, budget) not in known:
             text = share_words(share, budget, spent)
             kind = EventKind.BUDGET_SHARE_SPENT
-            ledger.note(row.run_id, kind, text, row.token, share=share, budget=budget)
+            ledger.events.add(row.run_id, kind, text, row.token, share=share, budget=budget)
             context.changed()

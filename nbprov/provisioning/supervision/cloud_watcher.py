@@ -58,7 +58,7 @@ class CloudWatcher:
         while True:
             pause = LEAST_WATCH
             try:
-                rows = self._context.ledger.clusters(live_only=True)
+                rows = self._context.ledger.clusters.latest(live_only=True)
                 if not rows:
                     self._keep(())
                     return
@@ -86,7 +86,7 @@ class CloudWatcher:
                 self._report_outage(name, error)
             else:
                 self._end_outage(name)
-        rows = context.ledger.clusters(live_only=True)
+        rows = context.ledger.clusters.latest(live_only=True)
         cluster_ids = {row.cluster_id for row in rows}
         context.notes.keep(cluster_ids)
         context.outages.keep(clouds)
@@ -118,7 +118,7 @@ class CloudWatcher:
             self._context.notes.over(row, UNASKED)
 
     def _live_on(self, name: str) -> list[ClusterRow]:
-        rows = self._context.ledger.clusters(live_only=True)
+        rows = self._context.ledger.clusters.latest(live_only=True)
         return [row for row in rows if row.candidate.offer.cloud == name]
 
     async def observe(self, cloud: AsyncCloud) -> None:
@@ -130,7 +130,7 @@ class CloudWatcher:
             If the cloud cannot be listed; then nothing is concluded.
         """
         context, ledger = self._context, self._context.ledger
-        before = {row.cluster_id: row.state for row in ledger.clusters(live_only=True)}
+        before = {row.cluster_id: row.state for row in ledger.clusters.latest(live_only=True)}
         asked = context.clock.elapsed()
         try:
             listed = await cloud.list(ledger.owner)
@@ -138,9 +138,9 @@ class CloudWatcher:
             context.outages.failed(cloud.name)
             raise
         context.outages.listed(cloud.name)
-        known_tokens = ledger.tokens()
+        known_tokens = ledger.launches.tokens()
         # An address that moved is a change too.
-        changed = ledger.seen(i for i in listed if i.token in known_tokens)
+        changed = ledger.instances.seen(i for i in listed if i.token in known_tokens)
         for row in self._live_on(cloud.name):
             if before.get(row.cluster_id) is row.state:
                 machines = [i for i in listed if i.token == row.token]

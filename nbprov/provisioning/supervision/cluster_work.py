@@ -152,8 +152,8 @@ class ClusterWork:
 
     async def _wait_for_lease(self, row: ClusterRow) -> None:
         ledger, first = self._ledger, None
-        while not ledger.take(self._run_id):
-            run = ledger.run(self._run_id)
+        while not ledger.leases.take(self._run_id):
+            run = ledger.runs.get(self._run_id)
             if run is None:
                 return
             first = run.lease_expires if first is None else first
@@ -167,7 +167,7 @@ class ClusterWork:
     def try_lease(self) -> bool:
         """Take the lease or renew it; whether this kernel has it now. Any thread."""
         try:
-            return self._ledger.take(self._run_id)
+            return self._ledger.leases.take(self._run_id)
         except Exception as error:
             log.warning("the lease of run %s could not be taken: %s", self._run_id, error)
             return False
@@ -177,7 +177,7 @@ class ClusterWork:
         if self.is_replacing or self._is_driven() or self._leases:
             return
         try:
-            self._ledger.release(self._run_id)
+            self._ledger.leases.release(self._run_id)
         except Exception as error:
             log.warning(
                 "the lease of run %s was not released and will lapse: %s", self._run_id, error

@@ -75,7 +75,7 @@ class DesiredStateKeeper:
             return False
         ledger = self._context.ledger
         try:
-            now = ledger.cluster_by_id(row.cluster_id)
+            now = ledger.clusters.by_id(row.cluster_id)
             if now is None or now.state not in BILLED:
                 return False
             is_to_end = now.desired_state.is_end or now.desired_state is DesiredState.REPLACED
@@ -83,7 +83,7 @@ class DesiredStateKeeper:
                 return False
             self._context.requested.add(row.cluster_id)
             self._work.try_lease()  # or another kernel would take it up at once
-            return ledger.set_cluster(
+            return ledger.clusters.move(
                 row.cluster_id, now.state, reason, desired=desired, was=now.state
             )
         except Exception:  # a disk that is full here must not keep a machine from its end
@@ -92,17 +92,17 @@ class DesiredStateKeeper:
 
     def is_asked(self, row: ClusterRow, *desired: DesiredState) -> bool:
         """Whether one of these ends or stops is still requested in the ledger. Any thread."""
-        now = self._context.ledger.cluster_by_id(row.cluster_id)
+        now = self._context.ledger.clusters.by_id(row.cluster_id)
         return now is not None and now.pending in desired
 
     def take_back(self, row: ClusterRow) -> None:
         """Keep a cluster that was to be ended or stopped. Any thread."""
         ledger = self._context.ledger
         self.is_used_again = True
-        now = ledger.cluster_by_id(row.cluster_id)
+        now = ledger.clusters.by_id(row.cluster_id)
         if now is not None and now.pending is not None:
             reason = f"it was to be {'ended' if now.pending.is_end else 'stopped'}, and is kept"
-            ledger.set_cluster(
+            ledger.clusters.move(
                 row.cluster_id, now.state, reason, desired=DesiredState.KEPT, was=now.state
             )
 
@@ -138,15 +138,15 @@ class DesiredStateKeeper:
         """
         ledger = self._context.ledger
         problem = await self._fetch_outputs(row, outputs=outputs)
-        now = ledger.cluster_by_id(row.cluster_id)
+        now = ledger.clusters.by_id(row.cluster_id)
         if now is None or now.pending is None or not now.pending.is_end:
             return  # somebody uses it again, or ends it
         if not problem:
             await self._terminator.down(now, now.reason)
             return
         kept = f"its end was asked for, and it is kept: {problem}"
-        ledger.note(row.run_id, EventKind.CLUSTER_KEPT, kept, row.token)
-        ledger.set_cluster(
+        ledger.events.add(row.run_id, EventKind.CLUSTER_KEPT, kept, row.token)
+        ledger.clusters.move(
             row.cluster_id, now.state, kept, desired=DesiredState.KEPT, was=now.state
         )
         self._context.changed()
@@ -169,7 +169,7 @@ class DesiredStateKeeper:
         teardown = self._context.hooks.teardown
         if teardown is not None:
             await teardown.before_a_stop(row)
-        now = self._context.ledger.cluster_by_id(row.cluster_id)
+        now = self._context.ledger.clusters.by_id(row.cluster_id)
         if now is None or now.pending is not DesiredState.STOPPED:
             return
         try:

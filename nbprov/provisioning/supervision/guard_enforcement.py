@@ -140,7 +140,7 @@ class GuardEnforcer:
     def _lifetime_due(self, row: ClusterRow, guards: Guards) -> tuple[str, str] | None:
         if guards.max_lifetime is None:
             return None
-        launched = [i.launched_at for i in self._context.ledger.instances(row.token)]
+        launched = [i.launched_at for i in self._context.ledger.instances.of_launch(row.token)]
         began = min([at for at in launched if at] + [row.started])
         hook = LIFETIME_HOOK_SECONDS + HOOK_GRACE if _has_hook(guards) else 0.0
         if self._context.clock.now() - began < guards.max_lifetime + hook:
@@ -151,11 +151,11 @@ class GuardEnforcer:
         if guards.budget is None:
             return None
         ledger = self._context.ledger
-        spent = ledger.cost(row.run_id)
+        spent = ledger.prices.cost(row.run_id)
         # The agent starts its hook while the budget still pays for the reserve, which is the
         # hook's.
         reserve = HOOK_GRACE if _has_hook(guards) else BUDGET_RESERVE_SECONDS
-        hourly = max(row.candidate.hourly, ledger.hourly_now(row.token))
+        hourly = max(row.candidate.hourly, ledger.prices.hourly_now(row.token))
         if spent + hourly * reserve / SECONDS_PER_HOUR < guards.budget:
             return None
         mode = STOP if guards.at_limit == STOP else "terminate"
@@ -192,7 +192,7 @@ class GuardEnforcer:
         if not isinstance(error, CloudError | NbprovError | TimeoutError | OSError):
             log.error("%s: its guards could not be asked", row.name, exc_info=error)
         log.info("%s: its guards cannot be asked now: %s; tried again", row.name, error)
-        current = ledger.cluster_of_run(row.run_id)
+        current = ledger.clusters.of_run(row.run_id)
         if current is None or current.state not in BILLED or not self._is_counted(row):
             return
         outage, now = self._known_outage(), clock.elapsed()
@@ -219,7 +219,7 @@ class GuardEnforcer:
         if outage.answer is None:
             return False
         age = now - outage.answer.at
-        jobs = self._context.ledger.jobs(row.run_id)
+        jobs = self._context.ledger.jobs.of_run(row.run_id)
         return any(
             self._context.clock.now() - job["started"] < age for job in jobs if job["started"]
         )
@@ -252,7 +252,7 @@ class GuardEnforcer:
         if mode == STOP:
             self._note(row, mode, f"stopped by this kernel: {reason}")
             self._work.begin(self._stopper.stop(row, reason))
-        elif ledger.set_cluster(row.cluster_id, ClusterState.ENDING, reason, was=row.state):
+        elif ledger.clusters.move(row.cluster_id, ClusterState.ENDING, reason, was=row.state):
             self._note(row, mode, f"ended by this kernel: {reason}")
             self._work.begin(self._terminator.down(row, reason))
         else:
@@ -260,7 +260,7 @@ class GuardEnforcer:
 
     def _note(self, row: ClusterRow, mode: str, text: str) -> None:
         ledger = self._context.ledger
-        ledger.note(row.run_id, EventKind.GUARD_ENFORCED, text, row.token, mode=mode)
+        ledger.events.add(row.run_id, EventKind.GUARD_ENFORCED, text, row.token, mode=mode)
 
 
 def _has_hook(guards: Guards) -> bool:

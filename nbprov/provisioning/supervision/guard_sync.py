@@ -37,8 +37,8 @@ def price_whole(ledger: Ledger, row: ClusterRow) -> Micros:
 
     A machine that is on its way in the place of a lost one is paid for already.
     """
-    prices, coming = ledger.last_prices(row.token), ledger.open_replacement(row.token)
-    ids = [*ledger.ids_of(row.token)]
+    prices, coming = ledger.prices.last(row.token), ledger.replacements.open_one(row.token)
+    ids = [*ledger.launches.ids_of(row.token)]
     if coming is not None and coming.instance_id:
         ids.append(coming.instance_id)
     each = row.candidate.offer.hourly
@@ -50,21 +50,21 @@ def count_price(ledger: Ledger, row: ClusterRow) -> bool:
 
     Returns whether they had changed.
     """
-    known = ledger.guard(row.run_id)
+    known = ledger.guards.get(row.run_id)
     if known is None or not (budget := known[0].get("budget")):
         return False
     hourly, before = price_whole(ledger, row), budget["hourly_micros"]
     if hourly == before:
         return False
     # What was spent until now was spent at the old price.
-    counted = {**budget, "hourly_micros": hourly, "spent_micros": ledger.cost(row.run_id)}
+    counted = {**budget, "hourly_micros": hourly, "spent_micros": ledger.prices.cost(row.run_id)}
     with ledger.together():
-        ledger.set_guards(row.run_id, row.candidate.count, {**known[0], "budget": counted})
+        ledger.guards.set_all(row.run_id, row.candidate.count, {**known[0], "budget": counted})
         words = (
             f"budget: its machines cost {format_usd(hourly)}/h together from now on,"
             f" {format_usd(before)}/h before"
         )
-        ledger.note(row.run_id, EventKind.BUDGET_REPRICED, words, row.token, hourly=hourly)
+        ledger.events.add(row.run_id, EventKind.BUDGET_REPRICED, words, row.token, hourly=hourly)
     return True
 
 
@@ -90,7 +90,7 @@ class GuardSync:
             return
         if count_price(ledger, row):
             self._context.changed()
-        live, known = self._context.connections.live.get(row.run_id), ledger.guard(row.run_id)
+        live, known = self._context.connections.live.get(row.run_id), ledger.guards.get(row.run_id)
         if live is None or known is None or "poweroff" not in known[0]:
             return
         config = GuardConfig.from_json(known[0])
@@ -107,7 +107,7 @@ class GuardSync:
         if wanted.limit is not None:
             # The agent takes the higher of this and its own count: an agent that is told late has
             # counted the old price for too long.
-            spent = max(spent, self._context.ledger.cost(row.run_id))
+            spent = max(spent, self._context.ledger.prices.cost(row.run_id))
         try:
             async with asyncio.timeout(TELL_SECONDS):
                 assert node.agent is not None, "guards are sent to nodes with an agent"
@@ -139,4 +139,6 @@ class GuardSync:
             else:
                 self.is_attach_due = False
                 text = "it runs again, and so do its guards"
-                self._context.ledger.note(row.run_id, EventKind.CLUSTER_STARTED, text, row.token)
+                self._context.ledger.events.add(
+                    row.run_id, EventKind.CLUSTER_STARTED, text, row.token
+                )

@@ -44,12 +44,12 @@ class OtherKernels:
             return
         self._version = version
         for run_id in list(self._connections.live):
-            row = self._ledger.cluster_of_run(run_id)
+            row = self._ledger.clusters.of_run(run_id)
             if row is not None and row.state in _LEFT and not self._is_busy(row.cluster_id):
                 self._forget(run_id)
         seen = [
             (row.cluster_id, row.name, row.state, row.desired_state, row.reason)
-            for row in self._ledger.clusters(live_only=True)
+            for row in self._ledger.clusters.latest(live_only=True)
         ]
         if seen != self._known:
             self._known = seen

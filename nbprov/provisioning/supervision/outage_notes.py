@@ -105,7 +105,7 @@ def outage_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
     """The outages of a live cluster that last, for the panels."""
     if row.state is ClusterState.ENDED:
         return ()
-    events = ledger.events(row.run_id)
+    events = ledger.events.of_run(row.run_id)
     topics: tuple[Topic, ...] = (UNASKED, FOREIGN)
     if row.state is not ClusterState.STOPPED:
         topics = (UNREACHED, *topics)
@@ -134,12 +134,12 @@ class OutageNotes:
             return
         try:
             with self._ledger.together():
-                found = last_report(self._ledger.events(row.run_id), topic)
+                found = last_report(self._ledger.events.of_run(row.run_id), topic)
                 age = self._clock.now() - found.at if found is not None else again
                 if 0 <= age < again:
                     self._reported[key] = now - age
                     return
-                self._ledger.note(row.run_id, topic.kind, f"{topic.begins}{text}", row.token)
+                self._ledger.events.add(row.run_id, topic.kind, f"{topic.begins}{text}", row.token)
         except Exception as error:
             log.warning("%s: %s%s (%s)", row.name, topic.begins, text, error)
             return
@@ -152,13 +152,13 @@ class OutageNotes:
         assert topic.over_kind is not None, "only an outage that has an end can be over"
         self._reported.pop((row.cluster_id, topic), None)
         try:
-            if last_report(self._ledger.events(row.run_id), topic) is None:
+            if last_report(self._ledger.events.of_run(row.run_id), topic) is None:
                 return
             with self._ledger.together():
                 # Asked again inside the change: every kernel that sees the end would note it.
-                if last_report(self._ledger.events(row.run_id), topic) is None:
+                if last_report(self._ledger.events.of_run(row.run_id), topic) is None:
                     return
-                self._ledger.note(row.run_id, topic.over_kind, topic.over, row.token)
+                self._ledger.events.add(row.run_id, topic.over_kind, topic.over, row.token)
         except Exception as error:
             log.warning("%s: %s (%s)", row.name, topic.over, error)
             return
@@ -166,7 +166,7 @@ class OutageNotes:
 
     def is_over_since(self, row: ClusterRow, topic: Topic, seconds: Seconds) -> bool:
         """Whether any kernel noted the end of such an outage in the last `seconds`."""
-        events = self._ledger.events(row.run_id)
+        events = self._ledger.events.of_run(row.run_id)
         return any(
             e.kind is topic.over_kind and self._clock.now() - e.at <= seconds for e in events
         )

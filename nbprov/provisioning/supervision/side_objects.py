@@ -121,7 +121,7 @@ class SideObjectCollector:
 
         Those of one cloud where it is named. Any thread.
         """
-        return [row for row in self._ledger.side_objects(cloud) if not row.object.shared]
+        return [row for row in self._ledger.side_objects.listed(cloud) if not row.object.shared]
 
     async def look(self, name: str) -> SideObjectLook:
         """List a cloud's side objects, write them down, and have those removed that are nobody's.
@@ -136,9 +136,11 @@ class SideObjectCollector:
             return SideObjectLook()
         self._looked[name] = self._clock.elapsed()
         # Read before the listing: what it lacks of these launches is gone or was never made.
-        over = ledger.side_over(name)
+        over = ledger.side_objects.over(name)
         listed = await self._listed(cloud)
-        ledger.side_seen(name, listed, over, unseen=await self._of_other_accounts(cloud, listed))
+        ledger.side_objects.seen(
+            name, listed, over, unseen=await self._of_other_accounts(cloud, listed)
+        )
         self._orphans.watch_late(name, self.soon)
         found = self._nobodys(name)
         if found.asked:
@@ -153,7 +155,7 @@ class SideObjectCollector:
         except CloudError as error:
             # A key that may not list them may not have made any either.
             is_denied = error.failure.cause is Cause.PERMISSION
-            if is_denied and not self._ledger.side_objects(cloud.name):
+            if is_denied and not self._ledger.side_objects.listed(cloud.name):
                 return []
             raise
 
@@ -167,7 +169,7 @@ class SideObjectCollector:
         shown = {thing.token for thing in listed}
         accounts = {
             token: account
-            for token, account in self._ledger.side_accounts(cloud.name).items()
+            for token, account in self._ledger.side_objects.accounts(cloud.name).items()
             if token not in shown
         }
         foreign = {account for account in {*accounts.values()} if not await cloud.is_of(account)}
@@ -193,7 +195,10 @@ class SideObjectCollector:
         # Read after the listing: a launch that was intended during it is alive.
         ledger, now = self._ledger, self._clock.now()
         # A machine that comes late powers itself off by its start script, which may be an object.
-        live, known = ledger.live_tokens() | ledger.side_doubted(name), ledger.tokens()
+        live, known = (
+            ledger.launches.live_tokens() | ledger.side_objects.doubted(name),
+            ledger.launches.tokens(),
+        )
         asked: list[SideObject] = []
         later: list[SideObject] = []
         for row in self.left(name):
@@ -201,7 +206,7 @@ class SideObjectCollector:
             if token in live:
                 continue
             # An object that names no launch may serve any live one.
-            may_serve = not token and name in ledger.live_clouds()
+            may_serve = not token and name in ledger.launches.live_clouds()
             is_old = now - row.since >= UNKNOWN_SECONDS
             (asked if token in known or (is_old and not may_serve) else later).append(row.object)
         return SideObjectLook(tuple(asked), tuple(later))
@@ -211,10 +216,14 @@ class SideObjectCollector:
         try:
             in_use = set(await cloud.remove(things))
         except CloudError as error:
-            ledger.side_tried(dict.fromkeys(things, (SideState.THERE, error.failure.sentence())))
+            ledger.side_objects.tried(
+                dict.fromkeys(things, (SideState.THERE, error.failure.sentence()))
+            )
             raise
         removing, kept = (SideState.REMOVING, ""), (SideState.IN_USE, "still in use")
-        ledger.side_tried({thing: kept if thing in in_use else removing for thing in things})
+        ledger.side_objects.tried(
+            {thing: kept if thing in in_use else removing for thing in things}
+        )
 
     async def _until_tidy(self, cloud: AsyncCloud) -> None:
         clock, name = self._clock, cloud.name

@@ -74,7 +74,7 @@ class StoppedExpiry:
         if is_tried:
             reason += "; its outputs, which were on its disk alone, went with it"
         # Only what is stopped still: whoever started it a moment ago wants it.
-        if context.ledger.set_cluster(
+        if context.ledger.clusters.move(
             row.cluster_id, ClusterState.ENDING, reason, was=ClusterState.STOPPED
         ):
             self._work.begin(self._terminator.down(row, reason))
@@ -89,7 +89,7 @@ class StoppedExpiry:
         try:
             async with self._work.leased():
                 await self._start(row)
-                now = ledger.cluster_by_id(row.cluster_id)
+                now = ledger.clusters.by_id(row.cluster_id)
                 # Whoever started it meanwhile joined this start, and other kernels were told that
                 # it is in use.
                 if now is None or desired_state.is_used_again:
@@ -105,10 +105,10 @@ class StoppedExpiry:
         ledger = self._context.ledger
         message = error.message if isinstance(error, NbprovError) else error.failure.sentence()
         text = f"not brought: it could not be started for its outputs: {short(message)}"
-        ledger.note(row.run_id, EventKind.OUTPUTS_START_FAILED, text, row.token)
+        ledger.events.add(row.run_id, EventKind.OUTPUTS_START_FAILED, text, row.token)
         # Its time begins anew with this write.
         reason = f"not brought: its outputs; {short(message)}"
-        ledger.set_cluster(row.cluster_id, ClusterState.STOPPED, reason, was=ClusterState.STOPPED)
+        ledger.clusters.move(row.cluster_id, ClusterState.STOPPED, reason, was=ClusterState.STOPPED)
         self._context.changed()
 
 
@@ -117,7 +117,9 @@ _TRIES = (EventKind.OUTPUTS_START_FAILED, EventKind.CLUSTER_STARTED)
 
 def was_tried(ledger: Ledger, row: ClusterRow) -> bool:
     """Whether a cluster could not be started for its outputs, and did not run since."""
-    last = next((e.kind for e in reversed(ledger.events(row.run_id)) if e.kind in _TRIES), None)
+    last = next(
+        (e.kind for e in reversed(ledger.events.of_run(row.run_id)) if e.kind in _TRIES), None
+    )
     return last is EventKind.OUTPUTS_START_FAILED
 
 

@@ -75,7 +75,7 @@ class ClusterListing:
         """
         context = self._context
         # A cluster whose ids are not known is missing as a whole or not at all.
-        ids = context.ledger.ids_of(row.token) or ((row.token,) if not machines else ())
+        ids = context.ledger.launches.ids_of(row.token) or ((row.token,) if not machines else ())
         expected = (*ids, *also)
         absent = set(expected) - {i.id for i in machines}
         if absent and not await cloud.is_of(row.candidate.account):
@@ -123,7 +123,7 @@ class ClusterListing:
                 pause = min(MOST_WATCH, pause * 2)
             else:
                 ours = [i for i in listed if i.token == row.token]
-                ledger.seen(ours)
+                ledger.instances.seen(ours)
                 # A machine that was lost may be listed as gone for an hour.
                 current = {i.id for i in self._losses.of_cluster(row, ours)}
                 ours = [i for i in ours if i.id in current or i.state is not InstanceState.GONE]

@@ -131,15 +131,15 @@ class ListingComparison:
     ) -> bool:
         context, ledger = self.context, self.context.ledger
         with ledger.together():
-            if not ledger.set_cluster(
+            if not ledger.clusters.move(
                 row.cluster_id, state, reason, desired=desired, was=row.state
             ):
                 return False
             if state is ClusterState.ENDED:
-                ledger.free_quota(row.candidate)
+                ledger.blocks.free_quota(row.candidate)
             if state is ClusterState.RUNNING:
-                ledger.resume_prices(row.cluster_id)
-            ledger.note(row.run_id, _LISTED[state], f"{state.value}: {reason}", row.token)
+                ledger.clusters.resume_prices(row.cluster_id)
+            ledger.events.add(row.run_id, _LISTED[state], f"{state.value}: {reason}", row.token)
         # An unknown state is no reason to close connections that work, nor is its end.
         if not {state, row.state} <= {ClusterState.UNKNOWN, ClusterState.RUNNING}:
             await context.connections.forget(row.run_id)

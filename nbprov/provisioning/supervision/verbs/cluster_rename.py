@@ -34,7 +34,7 @@ class ClusterRename:
                 hint="%clusters shows what becomes of it; then try again",
             )
         async with work.exclusive(row):
-            self._context.ledger.rename(row.cluster_id, name)
+            self._context.ledger.clusters.rename(row.cluster_id, name)
         self._apply(row.run_id, name)
 
     async def take_place(self, new: ClusterRow, old: ClusterRow) -> ClusterRow:
@@ -44,16 +44,16 @@ class ClusterRename:
             free = (name for name in _names_aside(old.name) if not self._is_taken(name))
             aside = next(free, f"{old.name}-{old.cluster_id[:8]}")
             reason = f"replaced: another cluster is called {old.name} now"
-            ledger.take_place(new.cluster_id, old.cluster_id, aside, reason)
+            ledger.clusters.take_place(new.cluster_id, old.cluster_id, aside, reason)
         self._apply(old.run_id, aside)
         self._apply(new.run_id, old.name)
-        return ledger.cluster_by_id(old.cluster_id) or old
+        return ledger.clusters.by_id(old.cluster_id) or old
 
     def _is_taken(self, name: str) -> bool:
         ledger = self._context.ledger
-        row = ledger.cluster(name)
+        row = ledger.clusters.named(name)
         is_live = row is not None and row.ended is None
-        return is_live or any(run.name == name for run in ledger.unfinished_runs())
+        return is_live or any(run.name == name for run in ledger.runs.unfinished())
 
     def _apply(self, run_id: str, name: str) -> None:
         """Have this kernel's launch and connections bear the name."""

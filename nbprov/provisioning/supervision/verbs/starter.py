@@ -71,19 +71,19 @@ class Starter:
             if row.state is not ClusterState.STARTING:
                 candidate = await start_terms(context.ledger, cloud, row, spec=spec, agreed=agreed)
             reason = "you started it"
-            if not context.ledger.set_cluster(row.cluster_id, ClusterState.STARTING, reason):
+            if not context.ledger.clusters.move(row.cluster_id, ClusterState.STARTING, reason):
                 raise self._transition.overtaken(row, InstanceState.RUNNING)
             try:
                 with context.ledger.together():
-                    context.ledger.reprice(row.cluster_id, candidate)
-                    context.ledger.resume_prices(row.cluster_id)
+                    context.ledger.clusters.reprice(row.cluster_id, candidate)
+                    context.ledger.clusters.resume_prices(row.cluster_id)
                 context.changed()
                 await self._bring_up(cloud, row)
             except Exception as error:
                 reason = f"its start failed, and it was stopped again: {error}"
                 await self._undo(cloud, row, reason)
                 raise
-            context.ledger.note(row.run_id, EventKind.CLUSTER_STARTED, "started", row.token)
+            context.ledger.events.add(row.run_id, EventKind.CLUSTER_STARTED, "started", row.token)
         self._guard_sync.is_attach_due = False
         self._watch()
         context.changed()
@@ -94,17 +94,17 @@ class Starter:
         # The agent does not survive a stop, and a machine without one has no guards.
         await context.connections.forget(row.run_id)
         await context.connections.attach(row.name)
-        if not context.ledger.set_cluster(
+        if not context.ledger.clusters.move(
             row.cluster_id, ClusterState.RUNNING, "started", was=ClusterState.STARTING
         ):
             self._transition.check_state(row, InstanceState.RUNNING)
 
     async def _runs(self, cloud: AsyncCloud, row: ClusterRow) -> bool:
-        current = self._context.ledger.cluster_of_run(row.run_id)
+        current = self._context.ledger.clusters.of_run(row.run_id)
         if current is None or current.state is not ClusterState.RUNNING:
             return False
         await self._observe(cloud)
-        current = self._context.ledger.cluster_of_run(row.run_id)
+        current = self._context.ledger.clusters.of_run(row.run_id)
         return current is not None and current.state is ClusterState.RUNNING
 
     async def _undo(self, cloud: AsyncCloud, row: ClusterRow, reason: str) -> None:
@@ -114,11 +114,13 @@ class Starter:
         is_noted = False
         while True:
             try:
-                current = ledger.cluster_of_run(row.run_id)
+                current = ledger.clusters.of_run(row.run_id)
                 if current is not None and current.state not in (*OVER, ClusterState.STOPPED):
                     if not is_noted:
                         # Whoever looks at the stop that follows must know that nobody used it.
-                        ledger.note(row.run_id, EventKind.CLUSTER_START_FAILED, reason, row.token)
+                        ledger.events.add(
+                            row.run_id, EventKind.CLUSTER_START_FAILED, reason, row.token
+                        )
                         is_noted = True
                     await self._stopper.halt(cloud, row, reason)
             except CannotStop as error:

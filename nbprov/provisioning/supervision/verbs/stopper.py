@@ -68,15 +68,15 @@ class Stopper:
         """Stop the machines and write that down. The caller works on the cluster."""
         context = self._context
         self._transition.check_replaced(row, InstanceState.STOPPED)
-        if not context.ledger.set_cluster(row.cluster_id, ClusterState.STOPPING, reason):
+        if not context.ledger.clusters.move(row.cluster_id, ClusterState.STOPPING, reason):
             raise self._transition.overtaken(row, InstanceState.STOPPED)
         context.changed()
         await context.connections.forget(row.run_id)
         await self._transition.reach(cloud, row, InstanceState.STOPPED)
         with context.ledger.together():
-            if context.ledger.set_cluster(
+            if context.ledger.clusters.move(
                 row.cluster_id, ClusterState.STOPPED, reason, was=ClusterState.STOPPING
             ):
                 text = f"stopped: {reason}"
-                context.ledger.note(row.run_id, EventKind.CLUSTER_STOPPED, text, row.token)
+                context.ledger.events.add(row.run_id, EventKind.CLUSTER_STOPPED, text, row.token)
         context.changed()

@@ -85,7 +85,7 @@ class Terminator:
 
     async def _end(self, cloud: AsyncCloud, row: ClusterRow, reason: str) -> None:
         context = self._context
-        if not context.ledger.set_cluster(row.cluster_id, ClusterState.ENDING, reason):
+        if not context.ledger.clusters.move(row.cluster_id, ClusterState.ENDING, reason):
             return  # it has ended
         context.changed()
         await context.connections.forget(row.run_id)
@@ -94,10 +94,10 @@ class Terminator:
         if self._has_ended(row):
             return  # it was forgotten, here or in another kernel
         with context.ledger.together():
-            if context.ledger.set_cluster(row.cluster_id, ClusterState.ENDED, reason):
+            if context.ledger.clusters.move(row.cluster_id, ClusterState.ENDED, reason):
                 text = f"ended: {reason}"
-                context.ledger.note(row.run_id, EventKind.CLUSTER_ENDED, text, row.token)
-                context.ledger.free_quota(row.candidate)
+                context.ledger.events.add(row.run_id, EventKind.CLUSTER_ENDED, text, row.token)
+                context.ledger.blocks.free_quota(row.candidate)
         context.side_objects.soon(cloud.name)
         context.changed()
 
@@ -126,13 +126,13 @@ class Terminator:
             await asyncio.sleep(pause)
 
     def _has_ended(self, row: ClusterRow) -> bool:
-        current = self._context.ledger.cluster_of_run(row.run_id)
+        current = self._context.ledger.clusters.of_run(row.run_id)
         return current is None or current.state is ClusterState.ENDED
 
     async def forget(self, row: ClusterRow) -> str:
         """Count the cluster as ended without a listing; see `Lifecycle.forget`."""
         context, cloud = self._context, self._context.cloud_of(row)
-        current = context.ledger.cluster_of_run(row.run_id)
+        current = context.ledger.clusters.of_run(row.run_id)
         if current is None or current.state is not ClusterState.ENDING:
             raise CannotForget(
                 f"only a cluster that is being ended can be forgotten, and {row.name} is not",
@@ -147,12 +147,12 @@ class Terminator:
                 )
         words = self._left_words(cloud, row)
         with context.ledger.together():
-            context.ledger.set_cluster(row.cluster_id, ClusterState.ENDED, FORGOTTEN)
+            context.ledger.clusters.move(row.cluster_id, ClusterState.ENDED, FORGOTTEN)
             text = f"{FORGOTTEN}; {words}"
-            context.ledger.note(
+            context.ledger.events.add(
                 row.run_id, EventKind.CLUSTER_ENDED, text, row.token, is_confirmed=False
             )
-            context.ledger.free_quota(row.candidate)
+            context.ledger.blocks.free_quota(row.candidate)
         if self._task is not None:
             self._task.cancel()
         self._listing.forget(row)
@@ -161,7 +161,10 @@ class Terminator:
 
     def _left_words(self, cloud: AsyncCloud, row: ClusterRow) -> str:
         """What a person has to look for at the provider."""
-        ids = ", ".join(self._context.ledger.ids_of(row.token)) or f"made with token {row.token}"
+        ids = (
+            ", ".join(self._context.ledger.launches.ids_of(row.token))
+            or f"made with token {row.token}"
+        )
         of_account = f" of account {row.candidate.account}" if row.candidate.account else ""
         price = format_usd(row.candidate.hourly)
         return (

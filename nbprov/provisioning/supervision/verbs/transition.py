@@ -80,7 +80,7 @@ class Transition:
 
     def check_state(self, row: ClusterRow, goal: InstanceState) -> None:
         """Raise where the cluster is to reach another state than this goal meanwhile."""
-        current = self._context.ledger.cluster_of_run(row.run_id)
+        current = self._context.ledger.clusters.of_run(row.run_id)
         if current is None or current.state not in _ALLOWED[goal]:
             raise self.overtaken(row, goal)
 
@@ -89,14 +89,14 @@ class Transition:
 
         Its end is due, and another reason in the ledger would hide that.
         """
-        current = self._context.ledger.cluster_by_id(row.cluster_id)
+        current = self._context.ledger.clusters.by_id(row.cluster_id)
         if current is not None and current.desired_state is DesiredState.REPLACED:
             self._watch()
             raise self.overtaken(current, goal)
 
     def overtaken(self, row: ClusterRow, goal: InstanceState) -> NbprovError:
         """The error of a stop or a start of a cluster that something else has become of."""
-        current = self._context.ledger.cluster_of_run(row.run_id)
+        current = self._context.ledger.clusters.of_run(row.run_id)
         if current is None:
             became = "gone"
         elif current.state not in OVER and current.desired_state is DesiredState.REPLACED:

@@ -277,7 +277,7 @@ def notes(ledger: Ledger, clock: ManualClock) -> OutageNotes:
 
 
 def _texts(ledger: Ledger) -> list[str]:
-    return [event.text for event in ledger.events("run-1")]
+    return [event.text for event in ledger.events.of_run("run-1")]
 
 
 def test_a_silence_is_noted_once_and_again_after_a_while(
@@ -333,7 +333,7 @@ def test_a_note_that_cannot_be_written_stops_nothing(
         raise OSError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger, "events", broken)
+        patch.setattr(ledger.events, "of_run", broken)
         notes.say(_row(), UNREACHED, " noon", again=1.0)
         notes.over(_row(), UNREACHED)
     notes.say(_row(), UNREACHED, " noon", again=1.0)
@@ -353,9 +353,9 @@ def test_panels_show_what_lasts(notes: OutageNotes, ledger: Ledger) -> None:
         n.startswith(t.begins)
         for n, t in zip(outage_notes(ledger, row), (UNREACHED, FOREIGN), strict=True)
     ] == [True, True]
-    ledger.note("run-1", EventKind.CLUSTER_STARTED, "started")
-    assert last_report(ledger.events("run-1"), UNREACHED) is None, "it began anew"
-    assert last_report(ledger.events("run-1"), FOREIGN) is not None
+    ledger.events.add("run-1", EventKind.CLUSTER_STARTED, "started")
+    assert last_report(ledger.events.of_run("run-1"), UNREACHED) is None, "it began anew"
+    assert last_report(ledger.events.of_run("run-1"), FOREIGN) is not None
 
 
 # ---------------------------------------------------------------- words

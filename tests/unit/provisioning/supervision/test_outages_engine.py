@@ -106,7 +106,7 @@ def test_a_job_that_began_since_the_last_answer_is_no_idleness(silent: Silence) 
     silent.was_idle(600.0)
     silent.break_off()
     silent.ahead += 1.0
-    silent.engine.ledger.set_job(silent.driver.run_id, "run", "run", "train", "running")
+    silent.engine.ledger.jobs.set(silent.driver.run_id, "run", "run", "train", "running")
     silent.wait(outages.UNREACHED_GRACE + 1200.0)
     assert silent.state is ClusterState.RUNNING
 
