@@ -64,7 +64,7 @@ class Overview:
 def overview(session: Session) -> Overview:
     """Read it all from the ledger. Any thread; asks no cloud."""
     from nbprov.machines.tunnels.tunnel import in_words
-    from nbprov.provisioning.engine import UNDER_WAY
+    from nbprov.provisioning.cluster_lookup import UNDER_WAY
 
     ledger, now = session.engine.ledger, session.engine.clock.now()
     clusters = tuple(session.clusters())

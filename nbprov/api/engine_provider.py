@@ -58,7 +58,7 @@ class Standing(ABC):
                 from nbprov.provisioning.engine import Engine
 
                 self._engine = Engine(self._home)
-                self._engine.replan = self._planned_again
+                self._engine.hooks.replan = self._planned_again
             return self._engine
 
     def is_open_on(self, engine: Engine) -> bool:

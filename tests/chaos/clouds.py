@@ -203,7 +203,7 @@ def tidy(engine: Engine, cloud: AtHand, name: str) -> None:
     end = time.monotonic() + EMPTY_SECONDS
     while (
         cloud.left()
-        and engine.thread.call(engine.tidying.look(name)).result(STEP_SECONDS).asked
+        and engine.thread.call(engine.side_objects.look(name)).result(STEP_SECONDS).asked
         and time.monotonic() < end
     ):
         time.sleep(0.1)  # it was asked to go: the next look tells whether it did

@@ -30,7 +30,7 @@ from nbprov.model.offers import Block, Candidate, Plan
 from nbprov.model.spec import Race, Request, Spec, Wait
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.reconcile import Report, reconcile
-from nbprov.provisioning.replacement import node_loss
+from nbprov.provisioning.replacement import node_replacer, policy
 from nbprov.provisioning.run import partial_gang
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.spec import parse
@@ -68,9 +68,9 @@ def make_engine(order: dict[str, Any], trap: Trap | None) -> Engine:
         lease_seconds=LEASE_SECONDS,
         wrap_ledger=trap.ledger if trap else lambda ledger: ledger,
     )
-    engine.least_pause = 0.05
-    node_loss.FIRST_PAUSE = node_loss.NOT_NOW_PAUSE = 0.3
-    engine.replan = lambda spec, blocks: _plan(order, engine, spec, blocks)
+    engine.runs.least_pause = 0.05
+    policy.FIRST_PAUSE = node_replacer.NOT_NOW_PAUSE = 0.3
+    engine.hooks.replan = lambda spec, blocks: _plan(order, engine, spec, blocks)
     return engine
 
 

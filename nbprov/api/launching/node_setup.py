@@ -21,7 +21,7 @@ log = logging.getLogger("nbprov.api")
 
 
 class Bringer:
-    """Sets up machines that replace lost ones; see `nbprov.provisioning.replacement.replace_node.Bringing`."""
+    """Sets up machines that replace lost ones; see `nbprov.provisioning.engine_hooks.NodeSetup`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -135,9 +135,9 @@ class Reaching(Planner):
 
                 self._reached, self._tunnels = (engine, SshConfig(engine)), None
                 self._takings = Takings(cast("Session", self), engine)
-                engine.take_outputs = self._takings.for_guard
-                engine.leaving = BeforeLeaving(cast("Session", self))
-                engine.bringing = Bringer(cast("Session", self))
+                engine.hooks.take_outputs = self._takings.for_guard
+                engine.hooks.teardown = BeforeLeaving(cast("Session", self))
+                engine.hooks.node_setup = Bringer(cast("Session", self))
                 engine.thread.soon(self._reached[1].follow)
             return self._reached[1]
 

@@ -157,13 +157,15 @@ def test_whatever_a_pull_does_the_word_comes_in_time(shared: Any, how: str, seco
     async def asked() -> tuple[bool, float]:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        said = await engine.lifecycle._taken(engine.cluster("dev"), seconds)
+        said = await engine.lifecycle.controller(engine.cluster("dev")).outputs_grace.pull(
+            engine.cluster("dev"), seconds
+        )
         return said, loop.time() - began
 
-    usual, engine.take_outputs = engine.take_outputs, take
+    usual, engine.hooks.take_outputs = engine.hooks.take_outputs, take
     try:
         said, took = engine.thread.call(asked()).result(WAIT_SECONDS)
     finally:
-        engine.take_outputs = usual
+        engine.hooks.take_outputs = usual
     assert took < seconds + 5.0
     assert how == "whole" or not said

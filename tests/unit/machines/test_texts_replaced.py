@@ -22,6 +22,7 @@ from nbprov.model.errors import NotFound
 from nbprov.model.events import CLUSTER_EVENTS, EventKind
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.supervision import cloud_watcher
+from nbprov.provisioning.supervision.cluster_controller import ClusterController
 
 pytestmark = [pytest.mark.machine, pytest.mark.usefixtures("texts")]
 
@@ -127,7 +128,7 @@ def test_the_next_kernel_goes_on_with_what_a_dead_one_was_asked_for(
 
     with monkeypatch.context() as patch:
         patch.setattr(outputs, "pull", hangs)
-        patch.setattr(world.session.engine.lifecycle, "asked", {dev.cluster_id})
+        world.session.engine.lifecycle.asked.add(dev.cluster_id)
         assert world.session.engine.lifecycle.ask(row_of(world, dev), desired, "you asked for it")
         world.session.close()
     with other_kernel(world) as other:
@@ -178,7 +179,7 @@ def test_one_that_was_replaced_or_renamed(
     assert isinstance(made, api.Run)
     new = made.launch().wait(WAIT_SECONDS)
     with monkeypatch.context() as patch:
-        patch.setattr(cloud_watcher.Watching, "_take_care", lambda self, rows: None)
+        patch.setattr(ClusterController, "resume", lambda self, row: None)
         world.session.engine.ledger.clusters.take_place(
             new.cluster_id, dev.cluster_id, "dev-old", "another cluster is called dev now"
         )

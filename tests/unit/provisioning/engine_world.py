@@ -163,6 +163,12 @@ class EngineWorld:
         ledger.close()
 
     @staticmethod
+    def set_ahead(engine: Engine, seconds: float) -> None:
+        """Have an engine's clock run ahead, as that of a kernel which woke up later."""
+        clock, now = engine.clock, engine.clock.now
+        vars(clock)["now"] = lambda: now() + seconds
+
+    @staticmethod
     def until(condition: Callable[[], Any], what: str) -> Any:
         """Wait for something that an engine does in its own time."""
         end = time.monotonic() + WAIT_SECONDS

@@ -25,7 +25,7 @@ from nbprov.model.launches import OnShutdown
 from nbprov.model.money import usd
 from nbprov.model.places import Market
 from nbprov.model.spec import Autostop, Guards
-from nbprov.provisioning import engine as engine_module
+from nbprov.provisioning import run_controller
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger.clusters import ClusterTable
 from nbprov.provisioning.live_cluster import GuardsOf, LiveCluster
@@ -130,7 +130,7 @@ def _locked_from(engine: Engine, driver: RunDriver, state: str) -> Iterator[thre
 def test_a_bug_in_the_driver_leaves_no_run_stuck(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch, event: str
 ) -> None:
-    monkeypatch.setattr(engine_module, "FAULT_PAUSE", 0.2)
+    monkeypatch.setattr(run_controller, "FAULT_PAUSE", 0.2)
     engine = world.engine()
     driver = world.prepare(engine)
     handle, struck = Failover.handle, list[bool]()
@@ -157,7 +157,7 @@ def test_a_bug_in_the_driver_leaves_no_run_stuck(
 def test_a_bug_that_stays_ends_what_was_made_and_says_so(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_module, "FAULT_PAUSE", 0.02)
+    monkeypatch.setattr(run_controller, "FAULT_PAUSE", 0.02)
 
     def broken(*_: Any) -> None:
         raise ValueError("no hand-over today")

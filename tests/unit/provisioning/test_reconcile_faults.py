@@ -1,7 +1,4 @@
-"""What a load does where things are not as they should be.
-
-Silent clouds, bad rows, late machines, other kernels.
-"""
+"""What a load does where things are not as they should be: silent clouds, bad rows, late machines, other kernels."""
 
 from __future__ import annotations
 
@@ -61,9 +58,7 @@ def _cluster_left(
 def _after_reading(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, act: Callable[[RunRow], None]
 ) -> None:
-    """Let something happen between a load's reading of the unfinished runs and its taking of their
-    leases.
-    """
+    """Let something happen between a load's reading of the unfinished runs and its taking of their leases."""
     real = engine.ledger.runs.unfinished
 
     def reading() -> list[RunRow]:
@@ -191,7 +186,7 @@ def test_an_orphan_that_cannot_be_ended_is_said_and_tried_again(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nbprov.provisioning.orphans.REFUSED_AGAIN", 0.0)
-    monkeypatch.setattr("nbprov.provisioning.supervision.side_objects.YOUNG_GRACE", 0.3)
+    monkeypatch.setattr("nbprov.provisioning.orphans.YOUNG_GRACE", 0.3)
     _cluster_left(world)
     engine = world.engine()
     engine.ledger.clusters.move(engine.cluster("dev").cluster_id, ClusterState.ENDED)

@@ -23,7 +23,7 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.engine import Engine
-from nbprov.provisioning.ssh_ingress import KNOCK_EVERY, Door
+from nbprov.provisioning.ssh_ingress import REQUEST_EVERY, SshIngress
 from nbprov.remote.errors import SshCode, SshError
 from nbprov.remote.ssh import connection
 from nbprov.runtime.waiting import wait_for
@@ -152,12 +152,12 @@ class _Counting(LocalCloud):
         return True
 
 
-def _door(cloud: LocalCloud, clock: ManualClock, listed: Any = tuple) -> Door:
-    return Door(AsyncCloud(cloud), ["i-1"], clock, listed)
+def _door(cloud: LocalCloud, clock: ManualClock, listed: Any = tuple) -> SshIngress:
+    return SshIngress(AsyncCloud(cloud), ["i-1"], clock, listed)
 
 
-async def _knocked(door: Door) -> None:
-    door.knock()
+async def _knocked(door: SshIngress) -> None:
+    door.request_access()
     if door._task is not None:
         await door._task
 
@@ -173,7 +173,7 @@ def test_a_cloud_is_asked_once_in_thirty_seconds_whatever_it_answers(
 
     async def story() -> list[int]:
         door, asked = _door(cloud, clock), []
-        for pause in (0.0, KNOCK_EVERY - 1, 1.0, 0.0):
+        for pause in (0.0, REQUEST_EVERY - 1, 1.0, 0.0):
             clock.advance(pause)
             await _knocked(door)
             asked.append(cloud.asked)
@@ -192,11 +192,15 @@ def test_a_cloud_without_doors_is_never_asked(clock: ManualClock) -> None:
 def test_where_a_machine_is_stays_as_it_was_known_if_no_list_tells(clock: ManualClock) -> None:
     known = instance("t")
     assert (
-        _door(_Counting(), clock, lambda: [replace(known, host="", port=0)]).where(known) is known
+        _door(_Counting(), clock, lambda: [replace(known, host="", port=0)]).current_address(known)
+        is known
     )
-    assert _door(_Counting(), clock, lambda: [replace(known, port=2222)]).where(known).port == 2222
+    assert (
+        _door(_Counting(), clock, lambda: [replace(known, port=2222)]).current_address(known).port
+        == 2222
+    )
 
     def fails() -> list[Instance]:
         raise OSError("a full disk")
 
-    assert _door(_Counting(), clock, fails).where(known) is known
+    assert _door(_Counting(), clock, fails).current_address(known) is known

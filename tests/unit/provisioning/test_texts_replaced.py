@@ -1,7 +1,4 @@
-"""Nobody reads a text of the ledger.
-
-Silences, budgets, replacements and runs go as they do with random words in place of all texts.
-"""
+"""Nobody reads a text of the ledger: silences, budgets, replacements and runs go as they do with random words in place of all texts."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any
 
 import pytest
 from engine_world import EngineWorld
-from test_outages_engine import Silence
+from outage_world import Silence
 
 from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.events import EventKind

@@ -288,7 +288,7 @@ def test_a_run_that_waits_is_woken_by_stock_that_came(
     ):
         monkeypatch.setattr(place, often)
     monkeypatch.setattr("nbprov.provisioning.ledger.blocks.HELD_SHARE", 0.0)
-    session.engine.least_pause = often
+    session.engine.runs.least_pause = often
     shelf.there, shelf.level = (lambda pool: False), (lambda pool: Level.NONE)
     run = made_run(session, L40S + "wait: 1h\n").launch()
     until(session, run, lambda: run.state is RunState.WAITING)

@@ -206,7 +206,7 @@ def test_a_wait_hurries_but_never_below_its_least_pause() -> None:
 
 def _waiting(world: EngineWorld) -> tuple[Engine, RunDriver]:
     engine = world.engine()
-    engine.least_pause = 0.05
+    engine.runs.least_pause = 0.05
     world.market(SOLD_OUT)
     driver = world.launch(engine, world.prepare(engine, text="wait: 1h"))
     world.until(lambda: driver.state is RunState.WAITING, "the wait")
@@ -238,7 +238,7 @@ def test_no_stock_wakes_nobody(world: EngineWorld, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(blocks, "LEAST_HELD", 0.0)
     monkeypatch.setattr(blocks, "HELD_SHARE", 0.0)
     told: list[int] = []
-    monkeypatch.setattr(engine, "drivers", _Counted(engine.drivers, told))
+    monkeypatch.setattr(engine.runs, "drivers", _Counted(engine.drivers, told))
     engine.stock_seen(
         [Stock(engine.clock.now(), pool, Level.NONE) for pool in _pools(driver)], "test"
     )

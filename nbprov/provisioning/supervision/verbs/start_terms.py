@@ -1,4 +1,7 @@
-"""What holds for a stopped cluster that is started again: the price is asked anew, and the caps and the budget hold for it as at launch."""
+"""The price and the guards of a stopped cluster that is started again.
+
+The price is asked anew, and the caps and the budget hold for it as at launch.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,14 @@ from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.run.consent import cap_of
 from nbprov.provisioning.run.requote import beyond_agreed, quoted
-
-from .guard_config import check_budget, guard_config, guards_from, guards_known, hold_known, kept
+from nbprov.provisioning.supervision.guard_config import (
+    check_budget,
+    guard_config,
+    guards_from,
+    guards_known,
+    hold_known,
+    kept,
+)
 
 
 async def start_terms(
@@ -23,7 +32,9 @@ async def start_terms(
     spec: Spec | None = None,
     agreed: bool = False,
 ) -> Candidate:
-    """The cluster's candidate at the price of now, once nothing forbids to pay it. The guards for it are written down.
+    """The cluster's candidate at the price of now, if that may be paid.
+
+    The guards for it are written to the ledger.
 
     Parameters
     ----------
@@ -35,7 +46,8 @@ async def start_terms(
     Raises
     ------
     UsageError
-        If it costs more than the cap, or than what was agreed to, or the budget buys next to nothing more.
+        If it costs more than the cap, or than what was agreed to, or the budget buys next to
+        nothing more.
     """
     candidate = quoted(row.candidate, await cloud.quote(row.candidate))
     if spec is not None:
@@ -46,7 +58,10 @@ async def start_terms(
     if beyond:
         raise UsageError(
             f"{row.name} stays stopped: {beyond}",
-            hint=f"run its %%provision cell with --yes to agree to the price of now, up to max_price; or end it: %nbprov down {row.name}",
+            hint=(
+                "run its %%provision cell with --yes to agree to the price of now, up to max_price;"
+                f" or end it: %nbprov down {row.name}"
+            ),
             code="cluster.price",
         )
     asked = spec.guards if spec is not None and spec.guards != Guards() else None
@@ -60,7 +75,8 @@ async def start_terms(
 def _write_guards(
     ledger: Ledger, cloud: AsyncCloud, row: ClusterRow, candidate: Candidate, guards: Guards
 ) -> None:
-    # Before the start: an agent that comes up with a budget that was spent would end the machine before it could be told of another.
+    # Before the start: an agent that starts with a spent budget would end the machine before it
+    # could be told of another one.
     hold = hold_known(ledger, row.run_id)
     stored = kept(
         guard_config(
