@@ -79,7 +79,7 @@ def options_for(instance: Instance, keys: ClusterKeys) -> dict[str, str]:
         If the address, the user or our folder cannot be written into an ssh config.
     """
     # Imported here since every session loads this module, and most have no machine yet.
-    from nbprov.remote.ssh.connection import KEEPALIVE_MISSES, KEEPALIVE_SECONDS, default_user
+    from nbprov.remote.ssh.login import KEEPALIVE_MISSES, KEEPALIVE_SECONDS, default_user
 
     host, user = instance.host, instance.user or default_user(instance.host)
     if not _ADDRESS.fullmatch(host) or not _USER.fullmatch(user) or not 0 < instance.port < 65536:

@@ -12,7 +12,7 @@ from pathlib import Path
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NotFound
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 from nbprov.remote.ssh.keys import ClusterKeys
 
 from .async_cloud import AsyncCloud

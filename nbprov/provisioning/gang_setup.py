@@ -65,14 +65,16 @@ async def set_up_gang(gang: Gang, nodes: Sequence[GangNode], keys: ClusterKeys) 
     SshError
         If a connection breaks.
     """
-    from nbprov.remote.boot.gang_config import material, put_in_place, secret
+    from nbprov.remote.boot.gang_config import gang_secret, install_node_files, node_files
 
     state = GangState()
     present = [(rank, node) for rank, node in enumerate(nodes) if not node.missing]
     try:
-        content = await asyncio.to_thread(material, gang, keys)
+        content = await asyncio.to_thread(node_files, gang, keys)
         agents, shared = (
-            (gang.agents, await asyncio.to_thread(secret, keys)) if len(nodes) > 1 else ([], b"")
+            (gang.agents, await asyncio.to_thread(gang_secret, keys))
+            if len(nodes) > 1
+            else ([], b"")
         )
     except NbprovError as error:
         return GangState({rank for rank, _ in present}, [error.message])
@@ -85,7 +87,7 @@ async def set_up_gang(gang: Gang, nodes: Sequence[GangNode], keys: ClusterKeys) 
                 await node.agent.status()
             node.connection = node.agent.connection
         try:
-            node.folder = await put_in_place(node.connection, content)
+            node.folder = await install_node_files(node.connection, content)
         except RemoteError as error:
             state.notes.append(f"node {node.instance.node}: {error.message}")
 

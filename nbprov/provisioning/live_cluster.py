@@ -17,7 +17,7 @@ from .gang_setup import set_up_gang
 
 if TYPE_CHECKING:
     from nbprov.remote.agent.client import AgentClient
-    from nbprov.remote.agent.messages import GuardConfig
+    from nbprov.remote.agent.config import GuardConfig
     from nbprov.remote.boot.gang_config import Gang
     from nbprov.remote.ssh.connection import Connection
     from nbprov.remote.ssh.keys import ClusterKeys
@@ -130,7 +130,7 @@ class LiveCluster:
 
     async def connect_to(self, node: Node, seconds: Seconds, *, boot_grace: Seconds = 0.0) -> None:
         """Open an ssh connection to one node; as `connect`."""
-        from nbprov.remote.ssh.connection import wait_for_ssh
+        from nbprov.remote.ssh.readiness import wait_for_ssh
 
         at = node.instance
         node.connection = await wait_for_ssh(
@@ -150,7 +150,8 @@ class LiveCluster:
     async def _reconnect(self, node: Node) -> Connection:
         """A new connection to a machine whose old one broke, at the address of its last listing."""
         from nbprov.remote.errors import SshError
-        from nbprov.remote.ssh.connection import CONNECT_SECONDS, Connection, is_silence
+        from nbprov.remote.ssh.connection import CONNECT_SECONDS, Connection
+        from nbprov.remote.ssh.readiness import is_silence
 
         if self.ingress is not None:
             node.instance = self.ingress.current_address(node.instance)
@@ -196,7 +197,7 @@ class LiveCluster:
     async def start_agent(self, node: Node, guards: GuardConfig | None, seconds: Seconds) -> None:
         """Start the agent of one node and send it its guards."""
         from nbprov.remote.agent.client import AgentClient
-        from nbprov.remote.agent.messages import AgentConfig
+        from nbprov.remote.agent.config import AgentConfig
 
         assert node.connection is not None, "agents are started over an open connection"
         config = AgentConfig(guards=guards, start_seconds=seconds)

@@ -18,7 +18,7 @@ import pytest
 from machines import SHORT, Machines
 
 from nbprov.clouds.local.daemon import processes
-from nbprov.remote.boot.user_data import boot_template, fills
+from nbprov.remote.boot.user_data import boot_template, template_values
 from nbprov.remote.ssh.keys import ClusterKeys
 
 pytestmark = [
@@ -60,7 +60,7 @@ def script(keys: ClusterKeys) -> str:
     It holds the host key and the key that may log in.
     """
     text = boot_template("nbprov-poweroff {mode} {reason}")
-    for name, value in fills(keys).items():
+    for name, value in template_values(keys).items():
         text = text.replace(f"@@{name}@@", value)
     return text
 

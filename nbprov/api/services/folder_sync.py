@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nbprov.api.session import Session
     from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.sync.plan import Direction, SyncPlan
-    from nbprov.remote.sync.sync import Synced
+    from nbprov.remote.sync.sync import SyncResult
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Carrying(ABC):
         on_plan: Callable[[SyncPlan], object] = lambda plan: None,
         progress: Callable[[int], None] = lambda sent: None,
         timeout: Seconds | None = None,
-    ) -> Synced:
+    ) -> SyncResult:
         """Copy a folder to a machine; only what is missing or differs there is moved, each file verified by digest. Blocks.
 
         Parameters
@@ -53,7 +53,7 @@ class Carrying(ABC):
         delete
             Delete there what is not here.
         dry
-            Only find out what would be done: see `Synced.plan`.
+            Only find out what would be done: see `SyncResult.plan`.
         on_plan
             Called (on the engine thread) with what will be done, before anything is.
         progress
@@ -88,7 +88,7 @@ class Carrying(ABC):
         on_plan: Callable[[SyncPlan], object] = lambda plan: None,
         progress: Callable[[int], None] = lambda sent: None,
         timeout: Seconds | None = None,
-    ) -> Synced:
+    ) -> SyncResult:
         """Copy a folder of a machine here; as `push`, the other way. Nothing is ever written outside `local`. Blocks.
 
         Parameters
@@ -123,10 +123,10 @@ class Carrying(ABC):
         on_plan: Callable[[SyncPlan], object] = lambda plan: None,
         progress: Callable[[int], None] = lambda sent: None,
         timeout: Seconds | None = None,
-    ) -> Synced:
+    ) -> SyncResult:
         """Bring a folder here and one on a machine into step, both ways. Blocks.
 
-        What changed on one side since the last sync goes to the other; what changed on both is left alone (`Synced.plan.conflicts`).
+        What changed on one side since the last sync goes to the other; what changed on both is left alone (`SyncResult.plan.conflicts`).
         With `delete`, what one side has lost since goes from the other.
         """
         from nbprov.remote.sync.plan import Direction
@@ -146,12 +146,12 @@ class Carrying(ABC):
         on_plan: Callable[[SyncPlan], object],
         progress: Callable[[int], None],
         timeout: Seconds | None,
-    ) -> Synced:
+    ) -> SyncResult:
         from nbprov.machines.files.folder_sync import remote_folder, sync_folder
-        from nbprov.remote.sync.sync import Wanted
+        from nbprov.remote.sync.options import SyncOptions
 
         # Made absolute here: the engine's thread knows no other current folder, but time passes.
-        wanted = Wanted(
+        wanted = SyncOptions(
             Path(local).expanduser().absolute(),
             remote_folder(os.fspath(local), remote),
             direction,

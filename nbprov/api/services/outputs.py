@@ -403,7 +403,7 @@ class Takings:
         """Take over the outputs that a cell asks for of a cluster that runs; what changed in a line, or nothing."""
         from nbprov.provisioning.live_cluster import agent_of
         from nbprov.provisioning.supervision.guard_config import hold_known, hold_of, of_node
-        from nbprov.remote.agent.messages import GuardConfig
+        from nbprov.remote.agent.config import GuardConfig
         from nbprov.spec import to_yaml
 
         def pairs(of: Spec) -> list[tuple[str, str]]:

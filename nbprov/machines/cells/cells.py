@@ -15,9 +15,11 @@ from nbprov.machines.node_variables import node_environment
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
-from nbprov.remote.agent.client import RECONNECT_SECONDS, AgentClient, Following
+from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Environment
+from nbprov.remote.agent.output_stream import OutputStream
+from nbprov.remote.agent.transport import RECONNECT_SECONDS
 
 from .notices import watching
 from .output import CellResult, Message, OnOutput, OutputBudget, OutputCollation, RemoteCellError
@@ -97,7 +99,7 @@ async def python_cell(
         With the traceback of the first node whose cell raised.
     """
 
-    async def start(agent: AgentClient, node: Node, id: str) -> Following:
+    async def start(agent: AgentClient, node: Node, id: str) -> OutputStream:
         variables = {**node_environment(live, node), **(env or {})}
         return await agent.cell(code, env=variables, id=id, deadline=RECONNECT_SECONDS, follow=True)
 
@@ -121,7 +123,7 @@ async def bash_cell(
         If it ends with a nonzero code on any node.
     """
 
-    async def start(agent: AgentClient, node: Node, id: str) -> Following:
+    async def start(agent: AgentClient, node: Node, id: str) -> OutputStream:
         variables = {**node_environment(live, node), **(env or {})}
         return await agent.shell(
             command, env=variables, id=id, deadline=RECONNECT_SECONDS, follow=True
@@ -136,7 +138,7 @@ async def own_cell(live: LiveCluster, code: str, *, on_output: OnOutput = None) 
     It is not shown, not listed, and not in that kernel's history.
     """
 
-    async def start(agent: AgentClient, node: Node, id: str) -> Following:
+    async def start(agent: AgentClient, node: Node, id: str) -> OutputStream:
         variables = node_environment(live, node)
         return await agent.cell(
             code,
@@ -258,7 +260,7 @@ async def _one(
     underway: RunningCell,
 ) -> None:
     agent = agent_of(node)
-    following: Following | None = None
+    following: OutputStream | None = None
     try:
         async with watching(live, node, agent, underway.id, gathered, budget) as watch:
             following = await start(agent, node, underway.id)
@@ -298,7 +300,7 @@ def _where_the_rest_is(live: LiveCluster, node: Node, underway: RunningCell, is_
 async def _interrupt(
     node: Node,
     agent: AgentClient,
-    following: Following | None,
+    following: OutputStream | None,
     gathered: OutputCollation,
     underway: RunningCell,
 ) -> None:
@@ -315,7 +317,7 @@ async def _interrupt(
         return
     try:
         async with asyncio.timeout(LAST_WORDS_SECONDS):
-            async for output in Following(agent, following.id, following.number):
+            async for output in agent.job_output(following.id, following.number):
                 gathered.take(output)
                 if output.kind == "end":
                     return

@@ -14,7 +14,8 @@ from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
 from nbprov.provisioning.live_cluster import LiveCluster, Node
-from nbprov.remote.agent.client import AgentClient, Following
+from nbprov.remote.agent.client import AgentClient
+from nbprov.remote.agent.output_stream import OutputStream
 
 from .output import OutputBudget, OutputCollation
 
@@ -51,7 +52,7 @@ class CellWatch:
         self._is_started = False
         self._warned: set[str] = set()
 
-    def began(self, following: Following) -> None:
+    def began(self, following: OutputStream) -> None:
         """Note that the agent accepted the cell, and tell if its kernel is a new one."""
         self._is_started = True
         if following.born is None:

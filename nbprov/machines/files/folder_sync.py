@@ -20,8 +20,9 @@ from nbprov.model.paths import WORKDIR
 from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.sync.errors import shown
-from nbprov.remote.sync.plan import SyncPlan
-from nbprov.remote.sync.sync import Direction, Synced, Wanted, sync
+from nbprov.remote.sync.options import SyncOptions
+from nbprov.remote.sync.plan import Direction, SyncPlan
+from nbprov.remote.sync.sync import SyncResult, sync
 
 MEMORY_FOLDER = "synced"
 """A folder in our home, with one file for each pair of synced folders.
@@ -68,13 +69,13 @@ def remote_folder(here: str, there: str) -> str:
 
 async def sync_folder(
     live: LiveCluster,
-    wanted: Wanted,
+    wanted: SyncOptions,
     home: Path,
     *,
     node: int = 0,
     on_plan: Callable[[SyncPlan], object] = lambda plan: None,
     progress: Callable[[int], None] = lambda sent: None,
-) -> Synced:
+) -> SyncResult:
     """Sync a folder here with one on a node.
 
     Parameters
@@ -241,7 +242,7 @@ def size_words(count: int) -> str:
     return f"{count / 1e6:,.0f} MB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
 
 
-def ended(done: Synced) -> str:
+def ended(done: SyncResult) -> str:
     """Return one line about a sync that is done."""
     if done.plan.is_empty:
         return "in step"

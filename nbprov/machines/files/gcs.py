@@ -19,8 +19,8 @@ from urllib.parse import quote
 
 from nbprov.model.clock import Seconds
 from nbprov.model.sources import split_bucket
-from nbprov.remote.download.download import Item, Link
-from nbprov.remote.download.errors import FetchError
+from nbprov.remote.download.errors import DownloadError
+from nbprov.remote.download.items import DownloadItem, DownloadLink
 
 from .source_listing import SourceListing, denied, listed
 
@@ -76,7 +76,7 @@ class _GcsBucket:
                     f"gs://{self.bucket}: this computer, which lists the objects, cannot reach"
                     f" Google Cloud Storage ({type(error).__name__})"
                 )
-                raise FetchError(words, hint="is it online?", code="fetch.unreachable") from None
+                raise DownloadError(words, hint="is it online?", code="fetch.unreachable") from None
             if answer.status_code in (429, 500, 502, 503, 504) and left:
                 time.sleep(1.0)
                 continue
@@ -93,7 +93,7 @@ class _GcsBucket:
             )
         return content
 
-    def one(self, key: str) -> Item | None:
+    def one(self, key: str) -> DownloadItem | None:
         """Return the object with exactly this key."""
         try:
             return _item(self._ask(f"{quote(self.bucket, safe='')}/o/{quote(key, safe='')}"))
@@ -104,7 +104,7 @@ class _GcsBucket:
                 return None
             raise
 
-    def items(self, prefix: str) -> Iterator[Item]:
+    def items(self, prefix: str) -> Iterator[DownloadItem]:
         """Return all objects whose key starts with a prefix."""
         token = ""
         fields = "nextPageToken,items(name,size,md5Hash,generation,contentEncoding)"
@@ -132,7 +132,7 @@ class _GcsBucket:
         except _Refused:
             return ""
 
-    def may_read(self, item: Item) -> bool:
+    def may_read(self, item: DownloadItem) -> bool:
         """Return whether an object is public."""
         import requests
 
@@ -144,19 +144,19 @@ class _GcsBucket:
         except requests.RequestException:
             return False
 
-    def url(self, item: Item) -> str:
+    def url(self, item: DownloadItem) -> str:
         """Return the address of an object's content, in the version that was listed."""
         object_path = f"b/{quote(self.bucket, safe='')}/o/{quote(item.key, safe='')}"
         place = f"{self.base}/download/storage/v1/{object_path}?alt=media"
         return place + (f"&generation={item.etag}" if item.etag.isdigit() else "")
 
 
-def _item(row: dict[str, Any]) -> Item:
+def _item(row: dict[str, Any]) -> DownloadItem:
     try:
         md5 = base64.b64decode(str(row.get("md5Hash", "")), validate=True).hex()
     except (binascii.Error, ValueError):
         md5 = ""
-    return Item(
+    return DownloadItem(
         str(row["name"]),
         str(row["name"]),
         int(row.get("size", 0)),
@@ -181,14 +181,14 @@ class DownscopedToken:
 
         Raises
         ------
-        FetchError
+        DownloadError
             If there is no log-in, or Google does not downscope it.
         """
         try:
             import google.auth.exceptions
             from google.auth.transport.requests import Request
         except ImportError:
-            raise FetchError(
+            raise DownloadError(
                 "gs:// needs the package google-auth here",
                 hint='pip install "nbprov[gcp]"',
                 code="fetch.library",
@@ -247,17 +247,17 @@ class _LinkSigner:
     def __init__(self, objects: _GcsBucket, cut: DownscopedToken, *, is_open: bool) -> None:
         self._objects, self._cut, self._is_open = objects, cut, is_open
 
-    def link(self, item: Item, tries: int) -> Link | None:
+    def link(self, item: DownloadItem, tries: int) -> DownloadLink | None:
         # The stored bytes, since the listed size and digest are those of the stored form.
         headers = {"Accept-Encoding": "gzip"}
         if not self._is_open or tries:
             try:
                 headers["Authorization"] = f"Bearer {self._cut.token(fresh=tries > 1)}"
-            except FetchError:
+            except DownloadError:
                 if self._is_open:
                     return None
                 raise
-        return Link(self._objects.url(item), headers)
+        return DownloadLink(self._objects.url(item), headers)
 
 
 def list_gcs(uri: str) -> SourceListing:
@@ -265,7 +265,7 @@ def list_gcs(uri: str) -> SourceListing:
 
     Raises
     ------
-    FetchError
+    DownloadError
         If there is no such bucket or object, no right to read it, no log-in that can be
         downscoped, or no way to Google.
     """
@@ -292,9 +292,9 @@ def list_gcs(uri: str) -> SourceListing:
     )
 
 
-def _named(refused: _Refused, uri: str, bucket: str) -> FetchError:
+def _named(refused: _Refused, uri: str, bucket: str) -> DownloadError:
     if refused.status == 404:
-        return FetchError(
+        return DownloadError(
             f"there is no bucket {bucket} in Google Cloud Storage",
             hint="check its name: gcloud storage ls",
             code="fetch.bucket",
@@ -302,7 +302,7 @@ def _named(refused: _Refused, uri: str, bucket: str) -> FetchError:
     if refused.status in (401, 403):
         return denied(uri, refused.why or "access denied", _HINT)
     words = f"{uri} could not be listed: {refused.why or 'without a reason'} ({refused.status})"
-    return FetchError(words, hint="try again later", code="fetch.failed")
+    return DownloadError(words, hint="try again later", code="fetch.failed")
 
 
 __all__ = ["DownscopedToken", "list_gcs"]

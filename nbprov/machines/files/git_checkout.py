@@ -22,8 +22,8 @@ from nbprov.on_machine.git_commands import Git
 from nbprov.on_machine.git_install import INSTALL_SECONDS
 from nbprov.on_machine.sync_protocol import Trouble
 from nbprov.provisioning.live_cluster import LiveCluster
-from nbprov.remote.download.download import Far, talk
 from nbprov.remote.errors import RemoteError
+from nbprov.remote.remote_program import RemoteProgram, open_program
 from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.sync.errors import MOST_WORDS, shown
 
@@ -110,7 +110,7 @@ class RepositoryCheckout:
         try:
             async with (
                 asyncio.timeout(git_commands.LONGEST_SECONDS),
-                talk(connection, modules=PROGRAM) as far,
+                open_program(connection, PROGRAM) as far,
             ):
                 answer = await self._check_out(far, connection)
         except TimeoutError:
@@ -119,7 +119,7 @@ class RepositoryCheckout:
             raise self._error(trouble, where) from None
         self._note_commit(answer, where)
 
-    async def _check_out(self, far: Far, connection: Connection) -> Mapping[str, Any]:
+    async def _check_out(self, far: RemoteProgram, connection: Connection) -> Mapping[str, Any]:
         if _uses_ssh(self._repository.url):
             return await self._clone_here_and_send(far, connection)
         answer = await self._ask(far)
@@ -127,7 +127,9 @@ class RepositoryCheckout:
             return await self._clone_here_and_send(far, connection)
         return _raise_failure(answer)
 
-    async def _clone_here_and_send(self, far: Far, connection: Connection) -> Mapping[str, Any]:
+    async def _clone_here_and_send(
+        self, far: RemoteProgram, connection: Connection
+    ) -> Mapping[str, Any]:
         wanted = await self._here.wanted()
         answer = _raise_failure(await self._ask(far, wanted=wanted))
         if "need" not in answer:
@@ -152,7 +154,7 @@ class RepositoryCheckout:
 
         return tell
 
-    async def _ask(self, far: Far, **more: Any) -> dict[str, Any]:
+    async def _ask(self, far: RemoteProgram, **more: Any) -> dict[str, Any]:
         is_ours = self._live.candidate.offer.cloud == "local"
         asked = {
             "url": self._repository.url,

@@ -10,8 +10,8 @@ from nbprov.model.paths import WORKDIR
 from nbprov.model.spec import Mount, Spec
 from nbprov.on_machine.sync_files import Folder
 from nbprov.remote.pull.autoload_names import is_worked_in
+from nbprov.remote.pull.options import PullOptions
 from nbprov.remote.pull.patterns import MAGIC
-from nbprov.remote.pull.pull import Wish
 
 
 def wishes(
@@ -20,7 +20,7 @@ def wishes(
     name: str,
     node: int,
     memory: Callable[[str], Path | None] = lambda key: None,
-) -> list[Wish]:
+) -> list[PullOptions]:
     """Return what a spec wants pulled from a node.
 
     A relative source starts where `setup` and `run` do: in `~/sky_workdir` if there is a
@@ -44,7 +44,9 @@ def wishes(
             str(target.joinpath(*below)), str(folder)
         )
         found.append(
-            Wish(source, target, own_name, "/".join(below), f"from-{name}", memory(key), at_work)
+            PullOptions(
+                source, target, own_name, "/".join(below), f"from-{name}", memory(key), at_work
+            )
         )
     return found
 

@@ -22,7 +22,8 @@ from nbprov.model.spec import Spec
 from nbprov.on_machine.sync_protocol import Skip
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.errors import RemoteError, SshError
-from nbprov.remote.pull.pull import Pulled, Wish, pull
+from nbprov.remote.pull.options import PullOptions, PullResult
+from nbprov.remote.pull.pull import pull
 from nbprov.remote.sync.errors import SyncError, shown
 
 from .folder_sync import MEMORY_FOLDER, awake, open_connection, size_words
@@ -200,7 +201,7 @@ async def _until_stalled(tasks: Sequence[asyncio.Task[None]], taking: OutputPull
 
 async def _pull_while_alive(
     node: Node,
-    wanted: list[Wish],
+    wanted: list[PullOptions],
     taking: OutputPull,
     tell: Callable[[], object],
     liveness: LivenessPolicy,
@@ -214,7 +215,11 @@ async def _pull_while_alive(
 
 
 async def _pull_from_node(
-    node: Node, wanted: list[Wish], taking: OutputPull, tell: Callable[[], object], came: list[int]
+    node: Node,
+    wanted: list[PullOptions],
+    taking: OutputPull,
+    tell: Callable[[], object],
+    came: list[int],
 ) -> None:
     where = f"node {node.instance.node} " if node.instance.node else ""
     for wish in wanted:
@@ -231,8 +236,8 @@ async def _pull_from_node(
 
 
 async def _pull_resuming(
-    node: Node, wish: Wish, taking: OutputPull, tell: Callable[[], object], came: list[int]
-) -> Pulled:
+    node: Node, wish: PullOptions, taking: OutputPull, tell: Callable[[], object], came: list[int]
+) -> PullResult:
     """Pull one output.
 
     If its connection breaks, it continues once the node answers again; the caller bounds that.
@@ -258,13 +263,13 @@ async def _pull_resuming(
 
 async def _pull_once(
     node: Node,
-    wish: Wish,
+    wish: PullOptions,
     taking: OutputPull,
     tell: Callable[[], object],
     came: list[int],
     *,
     is_step: bool,
-) -> Pulled:
+) -> PullResult:
     sent = total = 0
 
     def progress(now: int) -> None:
@@ -289,7 +294,7 @@ async def _pull_once(
         raise
 
 
-def _note(taking: OutputPull, where: str, wish: Wish, done: Pulled) -> None:
+def _note(taking: OutputPull, where: str, wish: PullOptions, done: PullResult) -> None:
     taking.files += done.files
     taking.bytes += done.bytes
     taking.same += done.same

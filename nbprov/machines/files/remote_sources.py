@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from urllib.parse import urldefrag, urlsplit
 
 from nbprov.model.sources import SourceKind, shown_source, source_kind
-from nbprov.remote.download.download import Item, Link
+from nbprov.remote.download.items import DownloadItem, DownloadLink
 
 from .gcs import list_gcs
 from .s3 import list_r2, list_s3
@@ -18,7 +18,7 @@ def list_source(uri: str) -> SourceListing:
 
     Raises
     ------
-    FetchError
+    DownloadError
         If it does not exist, or may not be read.
     """
     kind = source_kind(uri)
@@ -37,8 +37,8 @@ class _PlainLink:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def link(self, item: Item, tries: int) -> Link | None:
-        return Link(self._url) if tries == 0 else None
+    def link(self, item: DownloadItem, tries: int) -> DownloadLink | None:
+        return DownloadLink(self._url) if tries == 0 else None
 
 
 def list_web(uri: str) -> SourceListing:
@@ -48,5 +48,7 @@ def list_web(uri: str) -> SourceListing:
     """
     address, fragment = urldefrag(uri)
     name = PurePosixPath(urlsplit(address).path).name or "file"
-    item = Item(name, shown_source(address), sha256=fragment.removeprefix("sha256=").lower())
+    item = DownloadItem(
+        name, shown_source(address), sha256=fragment.removeprefix("sha256=").lower()
+    )
     return SourceListing(shown_source(uri), (item,), False, _PlainLink(address))

@@ -17,8 +17,8 @@ from typing import Any
 
 from nbprov.model.clock import Seconds
 from nbprov.model.sources import split_bucket
-from nbprov.remote.download.download import Item, Link
-from nbprov.remote.download.errors import FetchError
+from nbprov.remote.download.errors import DownloadError
+from nbprov.remote.download.items import DownloadItem, DownloadLink
 
 from .source_listing import SourceListing, denied, listed
 
@@ -92,7 +92,7 @@ class _S3Bucket:
             answer = error.response
         return str(answer["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", ""))
 
-    def items(self, prefix: str) -> Iterator[Item]:
+    def items(self, prefix: str) -> Iterator[DownloadItem]:
         """Return all objects whose key starts with a prefix, named by their keys."""
         for page in self.client.get_paginator("list_objects_v2").paginate(
             Bucket=self.bucket, Prefix=prefix
@@ -102,14 +102,14 @@ class _S3Bucket:
                     words = (
                         f"s3://{self.bucket}/{row['Key']} is in the archive ({row['StorageClass']})"
                     )
-                    raise FetchError(
+                    raise DownloadError(
                         words,
                         hint="restore it first: aws s3api restore-object",
                         code="fetch.archived",
                     )
                 yield self._item(row["Key"], row["Size"], row.get("ETag", ""))
 
-    def one(self, key: str) -> Item | None:
+    def one(self, key: str) -> DownloadItem | None:
         """Return the object with exactly this key.
 
         It is listed, so that the right to list suffices; it is asked for if listing is refused.
@@ -156,11 +156,13 @@ class _S3Bucket:
             )
         )
 
-    def _item(self, key: str, size: int, etag: str) -> Item:
+    def _item(self, key: str, size: int, etag: str) -> DownloadItem:
         found = _MD5.match(etag)
         # The ETags of directory buckets are not digests.
         is_digest = found is not None and not self.bucket.endswith("--x-s3")
-        return Item(key, key, int(size), etag, found[1] if found is not None and is_digest else "")
+        return DownloadItem(
+            key, key, int(size), etag, found[1] if found is not None and is_digest else ""
+        )
 
 
 class _LinkSigner:
@@ -169,13 +171,13 @@ class _LinkSigner:
     def __init__(self, nobody: _S3Bucket | None, person: Callable[[], _S3Bucket | None]) -> None:
         self._nobody, self._person = nobody, person
 
-    def link(self, item: Item, tries: int) -> Link | None:
+    def link(self, item: DownloadItem, tries: int) -> DownloadLink | None:
         way = self._nobody if self._nobody is not None and tries == 0 else self._person()
         # The version that was listed is downloaded, or nothing.
         return (
             None
             if way is None
-            else Link(way.url(item.key), {"If-Match": item.etag} if item.etag else {})
+            else DownloadLink(way.url(item.key), {"If-Match": item.etag} if item.etag else {})
         )
 
 
@@ -184,13 +186,13 @@ def list_s3(uri: str) -> SourceListing:
 
     Raises
     ------
-    FetchError
+    DownloadError
         If there is no such bucket or object, no right to read it, no boto3, or no way to S3.
     """
     try:
         import boto3
     except ImportError:
-        raise FetchError(
+        raise DownloadError(
             "s3:// needs the package boto3 here",
             hint='pip install "nbprov[aws]"',
             code="fetch.library",
@@ -207,14 +209,14 @@ def list_r2(uri: str) -> SourceListing:
 
     Raises
     ------
-    FetchError
+    DownloadError
         As `list_s3`, and if this computer does not know the account.
     """
     try:
         import boto3
         import botocore.session
     except ImportError:
-        raise FetchError(
+        raise DownloadError(
             "r2:// needs the package boto3 here",
             hint='pip install "nbprov[aws]"',
             code="fetch.library",
@@ -251,7 +253,7 @@ def _translated_errors(uri: str, bucket: str, hint: str) -> Iterator[None]:
         words = (
             f"{uri}: this computer, which lists the objects, cannot reach S3: {str(error)[:200]}"
         )
-        raise FetchError(
+        raise DownloadError(
             words, hint="is it online, and the endpoint right?", code="fetch.unreachable"
         ) from None
     except (
@@ -261,7 +263,7 @@ def _translated_errors(uri: str, bucket: str, hint: str) -> Iterator[None]:
     ) as error:
         raise denied(uri, str(error), hint) from None
     except exceptions.BotoCoreError as error:
-        raise FetchError(
+        raise DownloadError(
             f"{uri} could not be listed: {str(error)[:200]}",
             hint="check the AWS settings of this computer",
             code="fetch.failed",
@@ -317,20 +319,20 @@ def _code(error: Any) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def _named(error: Any, uri: str, bucket: str, hint: str) -> FetchError:
+def _named(error: Any, uri: str, bucket: str, hint: str) -> DownloadError:
     code, words = _code(error), str(error.response.get("Error", {}).get("Message", ""))[:200]
     if code in ("404", "NoSuchBucket"):
         store, check = (
             ("R2", "Cloudflare's dashboard lists them") if hint is _R2_HINT else ("S3", "aws s3 ls")
         )
-        return FetchError(
+        return DownloadError(
             f"there is no bucket {bucket} in {store}",
             hint=f"check its name: {check}",
             code="fetch.bucket",
         )
     if code in _REFUSED:
         return denied(uri, f"{words or 'access denied'} ({code})", hint)
-    return FetchError(
+    return DownloadError(
         f"{uri} could not be listed: {words} ({code})",
         hint="check the AWS settings of this computer",
         code="fetch.failed",

@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from nbprov.on_machine.sync_protocol import why_not_name
-from nbprov.remote.download.download import Item, Signer
-from nbprov.remote.download.errors import FetchError
+from nbprov.remote.download.errors import DownloadError
+from nbprov.remote.download.items import DownloadItem, Signer
 from nbprov.remote.sync.errors import shown
 
 MOST_OBJECTS = 100_000
@@ -36,7 +36,7 @@ class SourceListing:
     """
 
     source: str
-    items: tuple[Item, ...]
+    items: tuple[DownloadItem, ...]
     is_tree: bool
     signer: Signer
     skipped: tuple[tuple[str, str], ...] = ()
@@ -52,23 +52,23 @@ class SourceListing:
 class Bucket(Protocol):
     """A bucket as one reader sees it."""
 
-    def one(self, key: str) -> Item | None:
+    def one(self, key: str) -> DownloadItem | None:
         """Return the object with exactly this key."""
 
-    def items(self, prefix: str) -> Iterator[Item]:
+    def items(self, prefix: str) -> Iterator[DownloadItem]:
         """Return all objects whose key starts with a prefix, named by their keys."""
 
 
 def listed(
     objects: Bucket, path: str, uri: str
-) -> tuple[tuple[Item, ...], tuple[tuple[str, str], ...], bool]:
+) -> tuple[tuple[DownloadItem, ...], tuple[tuple[str, str], ...], bool]:
     """Return what a path in a bucket means: the object with this key, else all below it.
 
     The result is the files, the skipped objects with the reason, and whether it is a folder.
 
     Raises
     ------
-    FetchError
+    DownloadError
         If there is nothing or too much, or if the only object's name cannot be a file name. What
         the bucket raises passes through.
     """
@@ -77,14 +77,14 @@ def listed(
         if one is not None:
             items = chosen([one], path.rpartition("/")[0] + "/" if "/" in path else "")[0]
             if not items:
-                raise FetchError(
+                raise DownloadError(
                     f"{shown(uri)}: its name cannot be a file name",
                     hint="copy it to another key first",
                     code="fetch.missing",
                 )
             return items, (), False
     prefix = path if not path or path.endswith("/") else path + "/"
-    rows: list[Item] = []
+    rows: list[DownloadItem] = []
     for item in objects.items(prefix):
         rows.append(item)
         if len(rows) > MOST_OBJECTS:
@@ -96,8 +96,8 @@ def listed(
 
 
 def chosen(
-    rows: Iterable[Item], prefix: str
-) -> tuple[tuple[Item, ...], tuple[tuple[str, str], ...]]:
+    rows: Iterable[DownloadItem], prefix: str
+) -> tuple[tuple[DownloadItem, ...], tuple[tuple[str, str], ...]]:
     """Return the objects that become files below a target, and the others with the reason.
 
     Parameters
@@ -109,11 +109,11 @@ def chosen(
 
     Examples
     --------
-    >>> files, skipped = chosen([Item("x/a", "x/a"), Item("x/../b", "x/../b")], "x/")
+    >>> files, skipped = chosen([DownloadItem("x/a", "x/a"), DownloadItem("x/../b", "x/../b")], "x/")
     >>> [file.name for file in files], skipped
     (['a'], (('x/../b', 'a name that leads out of the folder'),))
     """
-    taken: dict[str, Item] = {}
+    taken: dict[str, DownloadItem] = {}
     skipped: list[tuple[str, str]] = []
     folders: set[str] = set()
     for row in rows:
@@ -137,25 +137,25 @@ def chosen(
     return tuple(taken.values()), tuple(skipped)
 
 
-def nothing(source: str) -> FetchError:
+def nothing(source: str) -> DownloadError:
     """Return the error for a source that does not exist."""
-    return FetchError(
+    return DownloadError(
         f"{shown(source)}: there is no object of this name, and none below it",
         hint="check the path; upper and lower case matter",
         code="fetch.missing",
     )
 
 
-def too_many(source: str) -> FetchError:
+def too_many(source: str) -> DownloadError:
     """Return the error for a source with too many objects."""
     words = f"{shown(source)} holds more than {MOST_OBJECTS:,} objects"
-    return FetchError(
+    return DownloadError(
         words, hint="name a path below it, or pack them into archives", code="fetch.many"
     )
 
 
-def denied(source: str, why: str, hint: str) -> FetchError:
+def denied(source: str, why: str, hint: str) -> DownloadError:
     """Return the error for a source that may not be read."""
-    return FetchError(
+    return DownloadError(
         f"{shown(source)} may not be read: {shown(why, 200)}", hint=hint, code="fetch.denied"
     )

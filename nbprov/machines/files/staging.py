@@ -16,10 +16,10 @@ from nbprov.model.paths import WORKDIR
 from nbprov.model.sources import SourceKind
 from nbprov.model.spec import Mount, Repository, Spec
 from nbprov.provisioning.live_cluster import LiveCluster, all_of
-from nbprov.remote.download.download import fetch
+from nbprov.remote.download.download import download
 from nbprov.remote.sync.errors import shown
-from nbprov.remote.sync.plan import SyncPlan
-from nbprov.remote.sync.sync import Direction, Wanted
+from nbprov.remote.sync.options import SyncOptions
+from nbprov.remote.sync.plan import Direction, SyncPlan
 
 from .folder_sync import awake, open_connection, size_words, summary, sync_folder
 from .git_checkout import RepositoryCheckout
@@ -57,7 +57,7 @@ async def place_files(
 
     Raises
     ------
-    FetchError, SyncError, CopyError, RepositoryError
+    DownloadError, SyncError, CopyError, RepositoryError
         For the first failure. What has arrived stays, and the next run continues from there.
     """
     found: dict[str, SourceListing] = {}
@@ -147,7 +147,7 @@ class _NodeStaging:
             total = plan.bytes
             self._report(summary(plan, mount.source, mount.target, self._where)[0])
 
-        wanted = Wanted(here, target, Direction.PUSH)
+        wanted = SyncOptions(here, target, Direction.PUSH)
         await sync_folder(
             self._live,
             wanted,
@@ -165,7 +165,7 @@ class _NodeStaging:
             folder = str(target.parent) if target.parent.name or target.is_absolute() else "~"
             items = (replace(items[0], name=target.name),)
         connection = await open_connection(self._live.nodes[self._number])
-        await fetch(
+        await download(
             connection,
             folder,
             items,

@@ -237,7 +237,7 @@ async def job_end(live: LiveCluster, job: Job) -> Job:
 
 async def _part_end(node: Node, id: str) -> TaskInfo | None:
     try:
-        from nbprov.remote.agent.client import END_ONLY
+        from nbprov.remote.agent.output_stream import END_ONLY
 
         return await agent_of(node).job_output(id, END_ONLY).wait()
     except AgentError as error:

@@ -116,7 +116,7 @@ class JobMonitor:
         agents = [agent_of(node) for node in live.present]
         if self._heard.get(live.run_id) is not live:
             self._heard[live.run_id] = live
-            agents[0].on_ending.add(partial(self._machine_ends, live))
+            agents[0].transport.on_ending.add(partial(self._machine_ends, live))
         now = self.engine.clock.elapsed()
         unfinished = any(
             run_id == live.run_id and state in LIVE

@@ -35,7 +35,7 @@ async def set_up_node(
 
     Raises
     ------
-    SetupFailed, PythonDiffers, EngineFailed, FetchError, SyncError, CopyError, RepositoryError
+    SetupFailed, PythonDiffers, EngineFailed, DownloadError, SyncError, CopyError, RepositoryError
         For the first failure.
     """
 

@@ -12,8 +12,9 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound, UsageError
 from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
-from nbprov.remote.ssh.connection import Connection, is_here
-from nbprov.remote.ssh.port_forward import Far, Forward, PortRefused
+from nbprov.remote.ssh.connection import Connection
+from nbprov.remote.ssh.login import is_loopback
+from nbprov.remote.ssh.port_forward import Forward, MachineEnd, PortRefused
 
 from .loopback_ports import LAST_PORT, LOOPBACK, listen_near, listen_on
 from .tunnel import PersistentTunnel, PrivateService, TunnelView
@@ -152,7 +153,9 @@ class Tunnels:
         tunnel.at = (
             (node.instance.private_host or LOOPBACK) if tunnel.service is not None else LOOPBACK
         )
-        avoid = {tunnel.port} if is_here(node.instance.host) and tunnel.at == LOOPBACK else set()
+        avoid = (
+            {tunnel.port} if is_loopback(node.instance.host) and tunnel.at == LOOPBACK else set()
+        )
         if local is not None and local in avoid:
             raise UsageError(
                 f"port {local} of {tunnel.row.name} is port {local} of this computer:"
@@ -162,7 +165,7 @@ class Tunnels:
         listener = listen_near(tunnel.port, avoid=avoid) if local is None else listen_on(local)
         number = int(listener.getsockname()[1])
 
-        async def reach(session: Callable[[], Far]) -> None:
+        async def reach(session: Callable[[], MachineEnd]) -> None:
             await self._open_channel(tunnel, session)
 
         forward = Forward(listener, reach)
@@ -172,7 +175,9 @@ class Tunnels:
         else:
             tunnel.forward, tunnel.local, tunnel.paused = forward, number, ""
 
-    async def _open_channel(self, tunnel: PersistentTunnel, session: Callable[[], Far]) -> None:
+    async def _open_channel(
+        self, tunnel: PersistentTunnel, session: Callable[[], MachineEnd]
+    ) -> None:
         loop = asyncio.get_running_loop()
         end, pause = loop.time() + WAIT_SECONDS, FIRST_PAUSE
         while True:
@@ -230,7 +235,7 @@ class Tunnels:
 
     def _check_no_loop(self, tunnel: PersistentTunnel, connection: Connection) -> None:
         if (
-            is_here(connection.host)
+            is_loopback(connection.host)
             and tunnel.at == LOOPBACK
             and any(
                 other.forward is not None and other.local == tunnel.port for other in self._tunnels

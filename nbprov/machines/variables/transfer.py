@@ -149,7 +149,7 @@ async def fetch(
     """
     async with _copy(live, copying) as agent, _box(agent) as box:
         copying.begin("packing {} there")
-        _, path = await agent.put(box, 0, b"")
+        _, path = await agent.boxes.put(box, 0, b"")
         request = {
             "do": "pack",
             "path": path,
@@ -248,14 +248,14 @@ _dropping: set[asyncio.Task[None]] = set()
 
 async def _remove_box(agent: AgentClient, box: str) -> None:
     with suppress(NbprovError, CloudError):
-        await agent.drop(box)
+        await agent.boxes.drop(box)
 
 
 async def _renew_box(agent: AgentClient, box: str) -> None:
     while True:
         await asyncio.sleep(TOUCH_SECONDS)
         with suppress(NbprovError, CloudError):
-            await agent.get(box, 0, 0)
+            await agent.boxes.get(box, 0, 0)
 
 
 async def _copy_piece(piece: Awaitable[Any], size: int) -> tuple[Any, int]:
@@ -274,7 +274,7 @@ async def _fill(agent: AgentClient, box: str, data: bytes | memoryview, copying:
     view = memoryview(data)
     while True:
         part = view[at : at + piece]
-        (there, path), piece = await _copy_piece(agent.put(box, at, part), piece)
+        (there, path), piece = await _copy_piece(agent.boxes.put(box, at, part), piece)
         if not 0 <= there <= at + len(part):
             raise unreadable(there)
         turns += there < at + len(part)
@@ -291,7 +291,9 @@ async def _fill(agent: AgentClient, box: str, data: bytes | memoryview, copying:
 async def _read(agent: AgentClient, box: str, begun: int, size: int, copying: Copying) -> bytes:
     piece, pieces, got = FIRST_PIECE, [], 0
     while got < size:
-        data, piece = await _copy_piece(agent.get(box, begun + got, min(piece, size - got)), piece)
+        data, piece = await _copy_piece(
+            agent.boxes.get(box, begun + got, min(piece, size - got)), piece
+        )
         if not data:
             raise TransferInterrupted(
                 "what came back from the machine is less than it said", hint="run the cell again"

@@ -20,7 +20,7 @@ from nbprov.notebook.panels.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from nbprov.remote.sync.plan import SyncPlan
-    from nbprov.remote.sync.sync import Synced
+    from nbprov.remote.sync.sync import SyncResult
 
 TICK = 0.05
 """Seconds between two checks for progress or an interrupt."""
@@ -95,15 +95,15 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         On Ctrl-C; the files that have arrived are complete.
     """
     from nbprov.machines.files.folder_sync import ended, remote_folder, summary, sync_folder
+    from nbprov.remote.sync.options import SyncOptions
     from nbprov.remote.sync.plan import Direction
-    from nbprov.remote.sync.sync import Wanted
 
     here, there = split_path(arguments.path)
     there = remote_folder(here, there)
     direction = (
         Direction.PUSH if arguments.push else Direction.PULL if arguments.pull else Direction.BOTH
     )
-    wanted = Wanted(
+    wanted = SyncOptions(
         Path(here).expanduser().absolute(), there, direction, arguments.delete, arguments.dry
     )
     display = _SyncDisplay(
@@ -122,7 +122,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         while not future.done():
             display.show(TICK)
         display.show(0)
-        done: Synced = future.result()
+        done: SyncResult = future.result()
     except KeyboardInterrupt:
         future.cancel()
         raise Interrupted(

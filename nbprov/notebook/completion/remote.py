@@ -38,7 +38,9 @@ def remote_words(first: str, body: str, cursor: int) -> tuple[str, list[str]]:
     cursor
         The cursor's position in the body.
     """
-    found = _answer(first, body, lambda agent: agent.complete(body, cursor, deadline=DEADLINE))
+    found = _answer(
+        first, body, lambda agent: agent.kernels.complete(body, cursor, deadline=DEADLINE)
+    )
     return _fitting(found, body, cursor) if found else ("", [])
 
 
@@ -67,7 +69,7 @@ def remote_details(code: str, cursor: int, detail: int) -> dict[str, Any] | None
     reply = _answer(
         begun.group(1),
         body,
-        lambda agent: agent.inspect(body, at, 1 if detail else 0, deadline=DEADLINE),
+        lambda agent: agent.kernels.inspect(body, at, 1 if detail else 0, deadline=DEADLINE),
     )
     if not reply:
         return None

@@ -21,7 +21,7 @@ from nbprov.provisioning.ssh_ingress import SshIngress
 from nbprov.provisioning.supervision.absence_tracker import Absences
 from nbprov.provisioning.supervision.context import SupervisionContext
 from nbprov.provisioning.supervision.listing.cluster_state import GOING
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 
 from .cluster_machines import ClusterMachines, Unwanted
 from .policy import NotNow, Obstacle

@@ -111,11 +111,11 @@ class ReplacementCreate:
 
     async def _send(self, row: ReplacementRow, *, is_mine: bool) -> Operation | Failure | None:
         """Send the create, or the identical one again; None where its outcome is not known."""
-        from nbprov.remote.boot.user_data import fills
+        from nbprov.remote.boot.user_data import template_values
         from nbprov.remote.ssh.keys import ClusterKeys
 
         keys = ClusterKeys.load(self._keys_folder / row.run_id)
-        launch: Launch = replace(row.launch, fills=fills(keys))
+        launch: Launch = replace(row.launch, fills=template_values(keys))
         try:
             operation = await self._cloud.submit(launch)
         except CloudError as error:

@@ -45,7 +45,7 @@ from .partial_gang import hold
 from .requote import beyond_agreed, quoted
 
 if TYPE_CHECKING:
-    from nbprov.remote.agent.messages import GuardConfig
+    from nbprov.remote.agent.config import GuardConfig
 
     from .driver import RunDriver
 
@@ -172,9 +172,9 @@ class Errands:
         run.machine.freeze(action.token, action.candidate)
 
     def _filled(self, token: str) -> Launch:
-        from nbprov.remote.boot.user_data import fills
+        from nbprov.remote.boot.user_data import template_values
 
-        return replace(self._run.rows[token].launch, fills=fills(self._run.keys))
+        return replace(self._run.rows[token].launch, fills=template_values(self._run.keys))
 
     async def _note_operation(self, token: str, operation: Operation) -> None:
         await self._run.books.persist(lambda: self._run.ledger.launches.sent(token, operation))

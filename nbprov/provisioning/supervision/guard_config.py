@@ -17,7 +17,7 @@ from nbprov.model.offers import Candidate
 from nbprov.model.places import Market
 from nbprov.model.spec import Autostop, Guards, Spec
 from nbprov.provisioning.ledger import ClusterRow, Ledger
-from nbprov.remote.agent.messages import HOLD_SECONDS, GuardConfig
+from nbprov.remote.agent.config import HOLD_SECONDS, GuardConfig
 
 from .outage_notes import outage_notes
 

@@ -15,7 +15,7 @@ from nbprov.model.failures import CloudError
 from nbprov.model.money import SECONDS_PER_HOUR, format_usd
 from nbprov.model.spec import Guards
 from nbprov.provisioning.ledger import ClusterRow
-from nbprov.remote.agent.messages import BUDGET_RESERVE_SECONDS
+from nbprov.remote.agent.config import BUDGET_RESERVE_SECONDS
 
 from .agent_poll import agent_statuses, is_powering_off
 from .cluster_work import ClusterWork

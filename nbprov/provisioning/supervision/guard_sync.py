@@ -17,7 +17,7 @@ from nbprov.model.failures import CloudError
 from nbprov.model.money import Micros, format_usd
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.live_cluster import Node
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 
 from .cluster_work import ClusterWork
 from .context import SupervisionContext

@@ -11,7 +11,8 @@ from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
 from nbprov.provisioning.ledger import ClusterRow
-from nbprov.remote.agent.messages import HOLD_SECONDS, AgentStatus
+from nbprov.remote.agent.config import HOLD_SECONDS
+from nbprov.remote.agent.messages import AgentStatus
 
 from .cluster_work import ClusterWork
 from .context import SupervisionContext

@@ -101,7 +101,7 @@ def test_a_restarted_kernel_is_not_mourned(world: TunnelWorld) -> None:
     dev = world.up()
     outputs(dev, "x = 1")
     world.session.wait_remote(
-        "dev", lambda live: agent_of(live.head).restart_kernel(), WAIT_SECONDS
+        "dev", lambda live: agent_of(live.head).kernels.restart(), WAIT_SECONDS
     )
     dev.stop().wait(WAIT_SECONDS)
     dev.start().wait(WAIT_SECONDS)

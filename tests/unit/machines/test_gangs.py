@@ -17,8 +17,8 @@ from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.machines import idle_inhibitor
 from nbprov.model.launches import InstanceState
 from nbprov.provisioning.live_cluster import LiveCluster, agent_of
+from nbprov.remote.agent.config import GuardConfig
 from nbprov.remote.agent.framing import AgentError
-from nbprov.remote.agent.messages import GuardConfig
 from nbprov.remote.ssh.keys import CLIENT_KEY
 
 pytestmark = pytest.mark.machine
@@ -263,6 +263,6 @@ def test_agents_that_cannot_hear_of_each_other_are_told_by_the_kernel(
     assert "do not hear of all others" in live.notes[-1]
     pair.bash("sleep 0.5", nodes="1", timeout=WAIT_SECONDS)
     tasks = world.session.wait_remote(
-        "pair", lambda live: agent_of(live.nodes[0])._ask("tasks"), WAIT_SECONDS
+        "pair", lambda live: agent_of(live.nodes[0]).transport.ask("tasks"), WAIT_SECONDS
     )["tasks"]
     assert "touch" in {task["name"] for task in tasks}

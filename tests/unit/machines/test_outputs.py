@@ -182,11 +182,11 @@ def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(
 def test_a_disk_that_is_full_here_keeps_the_machine(
     world: TunnelWorld, notebook: Path, up: Up, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import nbprov.remote.pull.pull as pulling
+    from nbprov.remote.pull import pull_run
 
     cluster = up("[results]")
     make(cluster, "mkdir results; echo 1 >results/a")
-    monkeypatch.setattr(pulling, "FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(pull_run, "FREE_BYTES", 1 << 62)
     with pytest.raises(OutputsNotPulled) as caught:
         cluster.down().wait(WAIT_SECONDS)
     assert "do not fit on the disk of this computer" in caught.value.message

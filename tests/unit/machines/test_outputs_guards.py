@@ -19,7 +19,7 @@ from nbprov.model.clusters import ClusterState
 from nbprov.provisioning.live_cluster import agent_of
 from nbprov.provisioning.supervision import cloud_watcher, guard_config, outputs_grace
 from nbprov.provisioning.supervision.guard_config import NOTHING
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 
 pytestmark = pytest.mark.machine
 

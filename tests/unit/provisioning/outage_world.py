@@ -22,7 +22,7 @@ from nbprov.provisioning.supervision.guard_config import NOTHING
 from nbprov.provisioning.supervision.guard_enforcement import GuardEnforcer
 from nbprov.provisioning.supervision.outage_notes import outage_notes
 from nbprov.provisioning.supervision.outages import MachineOutage
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 from nbprov.runtime.waiting import wait_for
 
 BILLED = {"poweroff_ends_bill": False, "own_timer": False, "poll_every": 0.005}

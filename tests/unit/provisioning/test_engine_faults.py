@@ -33,7 +33,7 @@ from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.run.failover import Failover
 from nbprov.provisioning.spec_storage import readable_text
 from nbprov.provisioning.supervision.guard_config import guard_config, on_shutdown
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 from nbprov.runtime.waiting import wait_for
 from nbprov.spec import parse
 

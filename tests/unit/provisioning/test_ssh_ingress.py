@@ -25,7 +25,7 @@ from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ssh_ingress import REQUEST_EVERY, SshIngress
 from nbprov.remote.errors import SshCode, SshError
-from nbprov.remote.ssh import connection
+from nbprov.remote.ssh import connection, readiness
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine
@@ -37,6 +37,7 @@ def gated(
 ) -> Iterator[tuple[Engine, GatedCloud]]:
     """An engine on a cloud whose machines are behind a shut gate, and the cloud."""
     monkeypatch.setattr(connection, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(readiness, "CONNECT_SECONDS", 0.5)
     engine = world.engine(GatedCloud)
     cloud = engine.cloud("local").adapter
     assert isinstance(cloud, GatedCloud)
@@ -80,7 +81,7 @@ def test_a_machine_that_refuses_connections_needs_nobody_to_be_let_in(world: Eng
     no_route, unknown_key = SshError(SshCode.NOT_UP, "no"), SshError(SshCode.HOST_KEY, "no")
     no_route.__cause__ = OSError(113, "No route to host")
     silent = SshError(SshCode.TIMEOUT, "no")
-    assert [connection.is_silence(e) for e in (refused, unknown_key, no_route, silent)] == [
+    assert [readiness.is_silence(e) for e in (refused, unknown_key, no_route, silent)] == [
         False,
         False,
         True,

@@ -21,9 +21,10 @@ import pytest
 from quiet_ports import free_port
 
 from nbprov.remote.agent.client import AgentClient
-from nbprov.remote.agent.messages import AgentConfig, GuardConfig
-from nbprov.remote.ssh.connection import Connection, wait_for_ssh
+from nbprov.remote.agent.config import AgentConfig, GuardConfig
+from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.ssh.keys import ClusterKeys
+from nbprov.remote.ssh.readiness import wait_for_ssh
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 COME_SECONDS = 60.0

@@ -12,7 +12,8 @@ from nbprov.machines.cells import notices
 from nbprov.machines.cells.notices import CellWatch
 from nbprov.model.money import usd
 from nbprov.provisioning.live_cluster import Node
-from nbprov.remote.agent.messages import GuardConfig, GuardState
+from nbprov.remote.agent.config import GuardConfig
+from nbprov.remote.agent.messages import GuardState
 from nbprov.remote.errors import SshCode, SshError
 
 LOOKS = 3

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from nbprov.machines.files.gcs import list_gcs
-from nbprov.remote.download.errors import FetchError
+from nbprov.remote.download.errors import DownloadError
 
 
 class Storage:
@@ -186,6 +186,6 @@ def test_a_token_for_a_machine_opens_one_path_only(storage: Storage) -> None:
 
 def test_what_is_not_there_is_said(storage: Storage) -> None:
     for uri, code in (("gs://nothere/x", "fetch.bucket"), ("gs://shelf/x", "fetch.missing")):
-        with pytest.raises(FetchError) as caught:
+        with pytest.raises(DownloadError) as caught:
             list_gcs(uri)
         assert (caught.value.code, bool(caught.value.hint)) == (code, True)

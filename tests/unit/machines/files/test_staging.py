@@ -17,7 +17,7 @@ from tunnel_world import WAIT_SECONDS, TunnelWorld
 
 from nbprov.machines.files import s3 as bucket_s3
 from nbprov.machines.files.remote_sources import list_source
-from nbprov.remote.download.download import FetchError
+from nbprov.remote.download.errors import DownloadError
 
 KEYS = {
     "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
@@ -98,7 +98,7 @@ def test_what_is_public_needs_no_key_and_what_is_private_a_signed_link(
     for name in KEYS:
         monkeypatch.delenv(name)
     assert list_source("s3://shelf/open").items
-    with pytest.raises(FetchError) as caught:
+    with pytest.raises(DownloadError) as caught:
         list_source("s3://shelf/closed")
     assert caught.value.code == "fetch.denied"
 
@@ -110,12 +110,12 @@ def test_r2_is_asked_at_the_accounts_own_address_with_its_own_keys(
     monkeypatch.setattr(bucket_s3, "R2", s3.meta.endpoint_url)
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
-    with pytest.raises(FetchError, match="no R2 account is known here") as caught:
+    with pytest.raises(DownloadError, match="no R2 account is known here") as caught:
         list_source("r2://shelf/shown")
     assert caught.value.code == "fetch.denied"
     (tmp_path / ".cloudflare").mkdir()
     (tmp_path / ".cloudflare/accountid").write_text("0123456789abcdef0123456789abcdef\n")
-    with pytest.raises(FetchError, match="r2") as caught:
+    with pytest.raises(DownloadError, match="r2") as caught:
         list_source("r2://shelf/shown")
     assert (caught.value.code, "r2.credentials" in caught.value.hint) == ("fetch.denied", True)
     (tmp_path / ".cloudflare/r2.credentials").write_text(
@@ -139,7 +139,7 @@ def test_r2_is_asked_at_the_accounts_own_address_with_its_own_keys(
         urllib.request.Request(link.url, headers=dict(link.headers))
     ) as answer:
         assert answer.read() == b"one"
-    with pytest.raises(FetchError, match="there is no bucket nothere-x in R2"):
+    with pytest.raises(DownloadError, match="there is no bucket nothere-x in R2"):
         list_source("r2://nothere-x/y")
 
 
@@ -155,6 +155,6 @@ def test_hostile_names_are_skipped_by_name(s3: Any) -> None:
     ("uri", "code"), [("s3://nothere-x/y", "fetch.bucket"), ("s3://shelf/nothere", "fetch.missing")]
 )
 def test_what_is_not_there_is_said(s3: Any, uri: str, code: str) -> None:
-    with pytest.raises(FetchError) as caught:
+    with pytest.raises(DownloadError) as caught:
         list_source(uri)
     assert (caught.value.code, bool(caught.value.hint)) == (code, True)

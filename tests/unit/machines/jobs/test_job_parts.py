@@ -28,7 +28,7 @@ from nbprov.machines.jobs.jobs import (
     list_jobs,
 )
 from nbprov.machines.jobs.logs import Writer, tail_of
-from nbprov.remote.agent.framing import AgentError, understood
+from nbprov.remote.agent.framing import AgentError, parsed
 from nbprov.remote.agent.messages import Output, TaskInfo
 
 
@@ -98,7 +98,7 @@ FIELDS = "id name state status exit_code created started ended gpus devices node
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS.split(" "), ANYTHING)))
 def test_whatever_a_machine_says_of_a_task_becomes_a_job_or_nothing(told: dict[str, Any]) -> None:
     try:
-        task = understood(
+        task = parsed(
             TaskInfo.of, {"id": "x", "kind": "job", "name": "n", "state": "running", **told}
         )
     except AgentError:
@@ -290,7 +290,7 @@ def test_a_number_that_no_ledger_takes_is_no_answer(count: int) -> None:
     row = {"id": "x", "kind": "job", "name": "n", "state": "ended"}
     for name in ("exit_code", "position", "last", "nodes"):
         with pytest.raises(AgentError):
-            understood(TaskInfo.of, {**row, name: count})
+            parsed(TaskInfo.of, {**row, name: count})
 
 
 @pytest.mark.parametrize("when", [1e300, -1.0, float("inf"), "now"])

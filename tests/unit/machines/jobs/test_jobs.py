@@ -18,7 +18,7 @@ from nbprov.machines.jobs.jobs import Job, JobError
 from nbprov.model.errors import NotFound, UsageError
 from nbprov.model.spec import Secret
 from nbprov.provisioning.live_cluster import agent_of
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 
 pytestmark = pytest.mark.machine
 

@@ -40,6 +40,7 @@ class Gone:
 
     def __init__(self) -> None:
         self.touched = asyncio.Event()
+        self.boxes = self
 
     async def get(self, box: str, offset: int, size: int) -> bytes:
         self.touched.set()

@@ -327,10 +327,19 @@ def test_what_comes_too_late_is_ended(world: EngineWorld) -> None:
     launch = engine.ledger.launches.of_run(row.run_id)[0].launch
     from dataclasses import replace
 
-    from nbprov.remote.boot.user_data import fills
+    from nbprov.remote.boot.user_data import template_values
 
     keys = live_of(engine, row).keys
-    cloud.submit(replace(launch, part=7, nodes=(1,), count=1, answer_by=0.0, fills=fills(keys)))
+    cloud.submit(
+        replace(
+            launch,
+            part=7,
+            nodes=(1,),
+            count=1,
+            answer_by=0.0,
+            fills=template_values(keys),
+        )
+    )
     world.until(lambda: len(world.alive()) == 3, "a machine too many")
     world.until(lambda: len(world.alive()) == 2, "its end")
     assert {m["id"] for m in world.alive()} == set(engine.ledger.launches.ids_of(row.token))

@@ -26,7 +26,7 @@ from nbprov.model.spec import Autostop, Expose, Guards, Image, Request, Spec
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.run.launch_builder import image_at, make_launch, public_ports
 from nbprov.provisioning.run.run_builder import place_notes
-from nbprov.remote.boot.user_data import fills
+from nbprov.remote.boot.user_data import template_values
 from nbprov.remote.ssh.keys import ClusterKeys
 
 EVERYTHING = Request(
@@ -228,7 +228,7 @@ def test_a_launch_read_back_after_a_crash_makes_the_same_request_to_the_byte(
         (ledger.launches.of_run("run-1")[0].launch, ClusterKeys.load(copied)),
     ):
         with pytest.raises(CloudError):
-            cloud.submit(replace(launch, fills=fills(of)))
+            cloud.submit(replace(launch, fills=template_values(of)))
     first, second = cloud.sent
     assert first == second
     assert ledger.launches.of_run("run-1")[0].launch == made

@@ -23,7 +23,7 @@ from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.supervision import agent_poll, cloud_watcher, guard_enforcement
 from nbprov.provisioning.supervision.guard_config import NOTHING, guard_config
 from nbprov.provisioning.supervision.guard_enforcement import GuardEnforcer, needs_kernel
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine

@@ -26,7 +26,7 @@ from nbprov.provisioning.supervision import cloud_watcher
 from nbprov.provisioning.supervision.guard_sync import count_price, price_whole
 from nbprov.provisioning.supervision.verbs.start_terms import start_terms
 from nbprov.remote.agent.client import AgentClient
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 from nbprov.remote.errors import SshCode, SshError
 
 TOKEN, RUN, HOUR = f"{1:032x}", "run-1", 3600.0

@@ -13,7 +13,7 @@ import pytest
 from cutting_proxy import cutting_proxy
 
 from nbprov.remote.agent.client import AgentClient
-from nbprov.remote.agent.messages import AgentConfig
+from nbprov.remote.agent.config import AgentConfig
 from nbprov.remote.ssh.connection import Connection
 
 pytestmark = pytest.mark.machine

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from quiet_ports import free_port
 
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 
 pytestmark = pytest.mark.machine
 

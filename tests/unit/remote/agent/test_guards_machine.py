@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from nbprov.model.money import usd
+from nbprov.remote.agent.config import GuardConfig
 from nbprov.remote.agent.framing import AgentError
-from nbprov.remote.agent.messages import GuardConfig
 
 pytestmark = pytest.mark.machine
 

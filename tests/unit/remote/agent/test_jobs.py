@@ -11,9 +11,10 @@ import pytest
 
 from nbprov.on_machine.agent.agent import Agent
 from nbprov.on_machine.agent.tasks import jobs
-from nbprov.remote.agent.client import END_ONLY, AgentClient
+from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import TaskInfo
+from nbprov.remote.agent.output_stream import END_ONLY
 
 pytestmark = pytest.mark.machine
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from nbprov.model.spec import Secret
-from nbprov.remote.agent.client import AgentClient, Following
+from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Output
+from nbprov.remote.agent.output_stream import OutputStream
 
 pytestmark = pytest.mark.machine
 
@@ -44,7 +45,7 @@ token
 """
 
 
-async def _all(following: Following) -> list[Output]:
+async def _all(following: OutputStream) -> list[Output]:
     return [output async for output in following]
 
 
@@ -101,7 +102,7 @@ async def test_a_cell_may_print_its_secrets_and_the_journal_holds_none(
         assert error.content["evalue"] == "no ***"
         assert any("ValueError" in line and "***" in line for line in error.content["traceback"])
         while not (
-            told := await client.inspect("token", 5, deadline=30)
+            told := await client.kernels.inspect("token", 5, deadline=30)
         ):  # a busy machine is late with it
             pass
         assert "***" in str(told)

@@ -26,10 +26,11 @@ from nbprov.model.places import Market, Place
 from nbprov.model.spec import Request
 from nbprov.on_machine.pack_values import pack
 from nbprov.provisioning.live_cluster import LiveCluster, Node
-from nbprov.remote.agent import client as clients
+from nbprov.remote.agent import transport
+from nbprov.remote.agent.boxes import BoxClient
 from nbprov.remote.agent.client import AgentClient
+from nbprov.remote.agent.config import AgentConfig
 from nbprov.remote.agent.framing import AgentError
-from nbprov.remote.agent.messages import AgentConfig
 from nbprov.remote.ssh.connection import Connection
 
 pytestmark = pytest.mark.machine
@@ -270,9 +271,9 @@ async def test_a_machine_that_takes_nothing_is_given_up(
 ) -> None:
     async with cluster_at(shared_machine.port, shared_machine.keys) as live:
         folder = shared_machine.agent_folder / "boxes"
-        put = AgentClient.put
+        put = BoxClient.put
 
-        async def lossy(self: AgentClient, box: str, offset: int, data: Any) -> tuple[int, str]:
+        async def lossy(self: BoxClient, box: str, offset: int, data: Any) -> tuple[int, str]:
             told = await put(self, box, offset, data)
             (folder / box).write_bytes(b"")
             return (0, told[1])
@@ -321,7 +322,7 @@ async def test_a_machine_that_is_not_found_again_leaves_the_way_to_the_rest(
         cutting_proxy(shared_machine.port) as proxy,
         cluster_at(proxy.port, shared_machine.keys) as live,
     ):
-        monkeypatch.setattr(clients, "RECONNECT_SECONDS", 0.5)
+        monkeypatch.setattr(transport, "RECONNECT_SECONDS", 0.5)
         wait = (
             "import os, time\nopen('waits', 'w').close()\nwhile not os.path.exists('go'):"
             " time.sleep(0.01)\nprint('the rest')"

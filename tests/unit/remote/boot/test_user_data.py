@@ -19,13 +19,13 @@ from nbprov.on_machine.agent.guards.guards import RETURN_SECONDS, Guards
 from nbprov.remote.boot.user_data import (
     USER_DATA_LIMIT,
     boot_template,
-    fills,
+    template_values,
 )
 from nbprov.remote.ssh.keys import ClusterKeys
 
 
 def _filled(template: str, keys: ClusterKeys) -> str:
-    for name, value in fills(keys).items():
+    for name, value in template_values(keys).items():
         template = template.replace(f"@@{name}@@", value)
     return template
 

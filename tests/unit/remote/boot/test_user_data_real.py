@@ -23,10 +23,11 @@ import pytest
 from quiet_ports import free_port
 
 from nbprov.remote.agent.client import AgentClient
-from nbprov.remote.agent.messages import AgentConfig, GuardConfig
-from nbprov.remote.boot.user_data import PER_BOOT, boot_template, fills
-from nbprov.remote.ssh.connection import Connection, wait_for_ssh
+from nbprov.remote.agent.config import AgentConfig, GuardConfig
+from nbprov.remote.boot.user_data import PER_BOOT, boot_template, template_values
+from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.ssh.keys import ClusterKeys
+from nbprov.remote.ssh.readiness import wait_for_ssh
 
 pytestmark = [
     pytest.mark.machine,
@@ -161,7 +162,7 @@ def login() -> str:
 
 
 def filled(template: str, keys: ClusterKeys) -> str:
-    for name, value in fills(keys).items():
+    for name, value in template_values(keys).items():
         template = template.replace(f"@@{name}@@", value)
     return template
 

@@ -18,8 +18,9 @@ import pytest
 
 from nbprov.model.failures import Cause
 from nbprov.remote.errors import CopyError, RemoteError, SshCode, SshError
-from nbprov.remote.ssh.connection import MAX_SESSIONS, REFUSED_RETRY, Connection, wait_for_ssh
+from nbprov.remote.ssh.connection import MAX_SESSIONS, Connection
 from nbprov.remote.ssh.keys import ClusterKeys
+from nbprov.remote.ssh.readiness import REFUSED_RETRY, wait_for_ssh
 
 pytestmark = pytest.mark.machine
 

@@ -28,8 +28,10 @@ from nbprov.on_machine.sync_receiver import Receiver
 from nbprov.remote.sync import client
 from nbprov.remote.sync.errors import SyncError, shown
 from nbprov.remote.sync.gitignore import IgnoreRules
-from nbprov.remote.sync.plan import Direction, Entry, checked_entry, taken_here
-from nbprov.remote.sync.sync import Wanted, sync
+from nbprov.remote.sync.listing import Entry, checked_entry, taken_here
+from nbprov.remote.sync.options import SyncOptions
+from nbprov.remote.sync.plan import Direction
+from nbprov.remote.sync.sync import sync
 
 NO_RULES = Rules([])
 BAD_NAMES = [
@@ -501,7 +503,7 @@ async def test_a_hostile_machine_gets_nothing_but_a_short_error(
         try:
             await sync(
                 connection,
-                Wanted(tmp_path / "here", "~/x", Direction.PULL),
+                SyncOptions(tmp_path / "here", "~/x", Direction.PULL),
                 on_plan=plans.append,
                 python=str(program),
             )

@@ -19,10 +19,11 @@ from nbprov.clouds.local.daemon import processes
 from nbprov.model.launches import Instance, InstanceState, Launch
 from nbprov.model.money import usd
 from nbprov.remote.agent.client import AgentClient
-from nbprov.remote.agent.messages import AgentConfig, GuardConfig, GuardState
-from nbprov.remote.boot.user_data import BOOT_GUARD_SECONDS, boot_template, fills
-from nbprov.remote.ssh.connection import wait_for_ssh
+from nbprov.remote.agent.config import AgentConfig, GuardConfig
+from nbprov.remote.agent.messages import GuardState
+from nbprov.remote.boot.user_data import BOOT_GUARD_SECONDS, boot_template, template_values
 from nbprov.remote.ssh.keys import ClusterKeys
+from nbprov.remote.ssh.readiness import wait_for_ssh
 
 pytestmark = pytest.mark.machine
 STOPPED_SECONDS = 7200.0
@@ -37,7 +38,9 @@ def launched(local: LocalUnderTest, keys: ClusterKeys) -> tuple[Launch, Instance
     """Launch a machine with the usual start script, and wait for its sshd."""
     template = boot_template(local.cloud.capabilities.poweroff)
     launch = local.launch(
-        user_data_template=template, fills=fills(keys), public_key=keys.client_public
+        user_data_template=template,
+        fills=template_values(keys),
+        public_key=keys.client_public,
     )
     (machine,) = local.running(launch)
     eventually(lambda: answers(machine), "an ssh server")
@@ -143,7 +146,7 @@ def test_a_start_script_in_another_language_runs_at_each_start(local: LocalUnder
     template = (
         "#!/usr/bin/env python3\nimport os\nopen(os.path.expanduser('~/starts'), 'a').write('x')\n"
     )
-    launch = local.launch(user_data_template=template, fills={})
+    launch = local.launch(user_data_template=template, template_values={})
     (machine,) = local.running(launch)
     eventually(lambda: answers(machine), "an ssh server")
     again(local, launch, machine)

@@ -52,7 +52,7 @@ def test_what_services_use_at_rest_is_no_activity(tmp_path: Path) -> None:
 
 async def test_only_jobs_can_be_services(machine: Any, agent_on: Any) -> None:
     async with agent_on(machine) as client:
-        answer = await client._ask(
+        answer = await client.transport.ask(
             "start", task="s", kind="shell", code="sleep 60", env={}, service=True
         )
         assert "service" not in answer["task"]

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from nbprov.on_machine.agent.framing import FRAME_LIMIT
 from nbprov.remote.agent import channel as linking
-from nbprov.remote.agent.channel import Followed, Link, LinkLost
-from nbprov.remote.agent.framing import AgentError, number, pack, size_of, understood, unpack, word
+from nbprov.remote.agent.channel import AgentChannel, ChannelLost, OutputQueue
+from nbprov.remote.agent.framing import AgentError, number, pack, parsed, printable, size_of, unpack
 from nbprov.remote.agent.messages import AgentStatus, TaskInfo, guard_states
 from nbprov.remote.ssh.connection import Connection
 
@@ -102,7 +102,7 @@ def test_anything_is_a_frame_or_is_refused(value: Any) -> None:
 def test_any_answer_is_understood_or_refused(value: Any) -> None:
     for read in (TaskInfo.of, AgentStatus.of, guard_states):
         with contextlib.suppress(AgentError):
-            understood(read, value)
+            parsed(read, value)
 
 
 def test_a_length_beyond_the_limit_is_refused_before_anything_is_read() -> None:
@@ -113,7 +113,7 @@ def test_a_length_beyond_the_limit_is_refused_before_anything_is_read() -> None:
 
 @given(st.text())
 def test_words_are_one_line_without_control_characters(text: str) -> None:
-    shown = word(text)
+    shown = printable(text)
     assert shown.isprintable()
     assert len(shown) <= 2000
 
@@ -154,7 +154,7 @@ async def test_a_machine_without_an_agents_greeting_is_named_as_such(
 ) -> None:
     async with connected(shared_machine) as connection:
         with pytest.raises(AgentError) as raised:
-            await Link.open(connection, sender(what))
+            await AgentChannel.open(connection, sender(what))
         assert raised.value.code == "agent.foul"
 
 
@@ -167,14 +167,14 @@ async def test_a_machine_that_turns_foul_ends_what_was_asked(
         " 'follow': 'f', 'entries': [3]}))"
     )
     async with connected(shared_machine) as connection:
-        link = await Link.open(connection, sender(what))
-        followed = link.follows["f"] = Followed()
+        link = await AgentChannel.open(connection, sender(what))
+        followed = link.follows["f"] = OutputQueue()
         with pytest.raises(AgentError) as raised:
             await link.ask("ping")
         assert raised.value.code == "agent.foul"
         assert await followed.get() is None
-        assert link.foul is raised.value
-        with pytest.raises(LinkLost):
+        assert link.malformed is raised.value
+        with pytest.raises(ChannelLost):
             await link.ask("ping")
         await link.close()
 
@@ -190,8 +190,8 @@ async def test_output_that_nobody_reads_waits_on_the_machine(
         f" 'follow': 'f', 'entries': [{entry}]}}))"
     )
     async with connected(shared_machine) as connection:
-        link = await Link.open(connection, sender(flood))
-        followed = link.follows["f"] = Followed()
+        link = await AgentChannel.open(connection, sender(flood))
+        followed = link.follows["f"] = OutputQueue()
         async with asyncio.timeout(30):
             await followed.closed.wait()
         most = followed.waiting

@@ -15,7 +15,7 @@ from nbprov.model.money import usd
 from nbprov.on_machine.agent.errors import RequestError
 from nbprov.on_machine.agent.guards.config import check_guards
 from nbprov.on_machine.agent.guards.guards import Guards
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 
 # Stands for a cloud's poweroff: leaves a file, whole at once.
 POWEROFF = 'printf "%s|%s" {mode} {reason} >"$HOME/off.new" && mv "$HOME/off.new" "$HOME/off"'
