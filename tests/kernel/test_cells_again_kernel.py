@@ -179,7 +179,7 @@ def test_another_cluster_of_the_same_name_and_a_kernel_begun_anew_are_loud(home:
         kernel.run("%%on dev\nx")
         other.run(
             "%load_ext nbprov\nimport nbprov\n"
-            "nbprov.session().wait_remote('dev', lambda live: live.head.agent.restart_kernel())"
+            "nbprov.session().wait_remote('dev', lambda live: live.head.agent.kernels.restart())"
         )
         outcome = kernel.run("%%on dev\nprint('x' in globals())")
         assert outcome.stderr == (
