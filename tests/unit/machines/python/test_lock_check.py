@@ -248,8 +248,9 @@ class Jobs:
 
     def __init__(self, command: str) -> None:
         self.command = command
+        self.jobs = self
 
-    def jobs(self, run_id: str) -> list[dict[str, object]]:
+    def of_run(self, run_id: str) -> list[dict[str, object]]:
         return [{"kind": "python", "command": self.command, "exit_code": 0}]
 
 
