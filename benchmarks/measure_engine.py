@@ -112,7 +112,7 @@ def _refused_everywhere(home: Path, watch: Stopwatch) -> tuple[float, float, flo
         passed = time.perf_counter() - start
     finally:
         engine.shut_down()
-    attempts = len(driver.attempts())
+    attempts = len(driver.view().attempts)
     if state is not RunState.FAILED or attempts != PLACES:
         raise RuntimeError(
             f"the launch ended as {state.value} after {attempts} attempts, not as failed after"

@@ -96,7 +96,7 @@ def _joined(
         return None
     if not same_wish(driver.spec, spec):
         raise other_spec(name)
-    driver.spec = spec  # with the values that only the cell has
+    driver.context.progress.spec = spec  # with the values that only the cell has
     session.runs[name] = Run.joined(session, driver, given(), folder)
     return session.runs[name]
 

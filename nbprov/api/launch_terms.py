@@ -38,7 +38,7 @@ class Terms:
 
 def terms_of(ledger: Ledger, plan: Plan, *, race: int | None = None, agreed: bool = False) -> Terms:
     """The terms of a plan, as `provision` would have them."""
-    from nbprov.provisioning.run.consent import consent_to
+    from nbprov.provisioning.run.pricing.consent import consent_to
     from nbprov.provisioning.run.race_rule import race_rule, usual_accept
     from nbprov.provisioning.run.run_builder import notes_of
     from nbprov.provisioning.supervision.guard_config import check_budget

@@ -78,11 +78,11 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
         self._listeners: set[Callable[[], None]] = set()
         self.on_interrupt = CANCEL
         self.replaces = ""
-        driver.on_change = self._changed
+        driver.context.listeners.on_change = self._changed
         if (
             self.plan.chosen is None and not launched
         ):  # one that was taken up has no plan until its next pass
-            self._driver.state = RunState.FAILED
+            self._driver.context.progress.state = RunState.FAILED
             self._error = self._nothing_fits()
             self._future.set_exception(self._error)
 
@@ -132,7 +132,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
     @property
     def race(self) -> int:
         """How many attempts may be under way, and on the bill, at once."""
-        return self._driver.machine.race
+        return self._driver.failover.race
 
     def masker(self) -> Masker:
         """What blots out the secrets of this run's setup and run."""
@@ -179,7 +179,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
     def _not_begun(self, error: BaseException) -> None:
         # Nothing was written and nothing was asked of a cloud, so there is nothing to settle.
         self._launched = False
-        self._driver.state = RunState.FAILED
+        self._driver.context.progress.state = RunState.FAILED
         self._fail(error)
 
     def launch_soon(self) -> None:
@@ -292,8 +292,8 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
 
         if self._future.done():
             return
-        self._driver.state = RunState.CANCELLED
-        self._driver.message = why
+        progress = self._driver.context.progress
+        progress.state, progress.message = RunState.CANCELLED, why
         self._fail(Unavailable(f"{self.name}: {why}", code="provision.cancelled"))
 
     # ------------------------------------------------------------ waiting
@@ -376,7 +376,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
             return self._left_alone()
         # Before anything that could fail, the ledger above all.
         self.cancel()
-        alive = sum(not a.state.is_final for a in list(self._driver.machine.attempts.values()))
+        alive = sum(not a.state.is_final for a in list(self._driver.failover.attempts.values()))
         what = (
             f"{alive} attempt{'' if alive == 1 else 's'} being ended and confirmed"
             if alive

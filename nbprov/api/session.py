@@ -199,7 +199,7 @@ class Session(JobDesk, Keeping, Engined):
 
     def _plan_to_launch(self, spec: Spec) -> Plan:
         """The plan of a spec; one that waits for stock may begin where all is blocked for want of it."""
-        from nbprov.provisioning.run.stock_wait import STOCK
+        from nbprov.provisioning.run.waiting.stock_wait import STOCK
 
         plan = self.plan(spec)
         if (

@@ -532,6 +532,10 @@ class Spec:
         Notebook variables that were filled in.
     source
         The cell's text with the literal values of secrets blotted out; reading it again gives this spec without them.
+    source_spec
+        The spec that reading `source` alone gives, without hidden values; None where it cannot be
+        read alone, since fields were ignored. `dataclasses.replace` keeps it, so that a spec that
+        was changed after it was read can be told from its source without reading that again.
     """
 
     requests: tuple[Request, ...] = (Request(),)
@@ -561,3 +565,4 @@ class Spec:
     docker_options: tuple[str, ...] = ()
     recovery: str = ""
     variables: tuple[Variable, ...] = ()
+    source_spec: Spec | None = field(default=None, compare=False, repr=False)

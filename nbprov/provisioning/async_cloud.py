@@ -1,4 +1,7 @@
-"""A cloud's blocking adapter as coroutines: worker threads, deadlines, one listing at a time however many wait for it."""
+"""A cloud's blocking adapter as coroutines.
+
+Its calls run in worker threads with deadlines, and all who wait for a list share one.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +40,24 @@ log = logging.getLogger("nbprov.provisioning")
 T = TypeVar("T")
 
 GRACE: Seconds = 2.0
-"""An adapter has its own time-outs; the engine gives up this much later, so that the adapter's better message wins."""
+"""How much longer than the adapter the engine waits.
+
+An adapter has time-outs of its own, and its message is the better one.
+"""
 
 
 ACCOUNT_KEPT: Seconds = 30.0
-"""How long it is remembered whose account the credentials in use are of."""
+"""How long the account of the credentials in use is remembered."""
 
 UNDECIDED = frozenset({Cause.TRANSIENT, Cause.TIMEOUT, Cause.UNKNOWN})
-"""A create that an adapter let fail with one of these, unclassified, may have been carried out: a broken connection, an answer that cannot be read."""
+"""A create that fails with one of these, unclassified, may have been carried out.
+
+The connection may have broken, or the answer could not be read.
+"""
 
 
 class AsyncCloud:
-    """What the engine uses of a cloud. Every failure comes out as `CloudError` with a cause.
+    """The calls of a cloud as the engine uses them; each failure is a `CloudError` with a cause.
 
     Parameters
     ----------
@@ -84,7 +93,10 @@ class AsyncCloud:
             return CheckResult(self.name, enabled=False, problem=error.failure)
 
     async def is_of(self, account: str) -> bool:
-        """Whether a list that lacks a machine of this account says anything: the credentials in use are that account's. An empty name is any."""
+        """Whether the credentials in use are of this account; an empty name stands for any.
+
+        If they are not, a list that lacks a machine of the account says nothing.
+        """
         if not account:
             return True
         if self._checked is None or time.monotonic() - self._checked[0] > ACCOUNT_KEPT:
@@ -101,14 +113,17 @@ class AsyncCloud:
         return await self._call(self.adapter.stock, offers, count, seconds=STOCK_SECONDS)
 
     async def quote(self, candidate: Candidate) -> Quote | None:
-        """See `Cloud.quote`; a cloud that cannot tell in time says nothing."""
+        """See `Cloud.quote`; None where the cloud does not answer in time."""
         try:
             return await self._call(self.adapter.quote, candidate, seconds=CHECK_SECONDS)
         except CloudError:
             return None
 
     async def submit(self, launch: Launch) -> Operation:
-        """See `Cloud.submit`; silence is an unknown outcome, and so is a fault that the adapter did not itself call a refusal."""
+        """See `Cloud.submit`.
+
+        Silence is an unknown outcome, and so is an error that the adapter does not call a refusal.
+        """
         try:
             return await self._workers.run(
                 self.adapter.submit, launch, seconds=CALL_SECONDS + GRACE
@@ -126,7 +141,10 @@ class AsyncCloud:
         return await self._call(self.adapter.poll, operation, seconds=LIST_SECONDS)
 
     async def list(self, owner: str) -> list[Instance]:
-        """See `Cloud.list`. A caller always gets a listing that began after it asked; callers who ask together share one."""
+        """See `Cloud.list`.
+
+        A caller gets a list that was asked for after its call; callers who wait together share it.
+        """
         pending = self._listing.get(owner)
         if pending is not None:
             await asyncio.wait({pending})
@@ -151,14 +169,14 @@ class AsyncCloud:
         await self._call(self.adapter.stop, ids, seconds=CALL_SECONDS)
 
     async def admit(self, ids: Sequence[str]) -> bool:
-        """See `Cloud.admit`. Clouds that admit everybody, or nobody, answer at once."""
+        """See `Cloud.admit`. A cloud without rules of admission answers at once."""
         if type(self.adapter).admit is Cloud.admit:
             return False
         return await self._call(self.adapter.admit, ids, seconds=CALL_SECONDS)
 
     @property
     def leaves_side_objects(self) -> bool:
-        """Whether launches leave anything beside their machines that this cloud can name."""
+        """Whether launches leave objects beside their machines that this cloud can name."""
         return getattr(self.adapter.side_objects, "__func__", None) is not Cloud.side_objects
 
     async def side_objects(self, owner: str) -> Sequence[SideObject]:
@@ -171,7 +189,10 @@ class AsyncCloud:
 
 
 def is_passing(failure: Failure) -> bool:
-    """Whether asking the same again later may help: what a loop that must not give up (confirming an end) goes on over."""
+    """Whether the same request may succeed later.
+
+    A loop that must not give up, such as one that confirms an end, goes on after such a failure.
+    """
     return failure.rule.retry is Retry.SAME or failure.cause in (
         Cause.UNKNOWN_OUTCOME,
         Cause.UNKNOWN,

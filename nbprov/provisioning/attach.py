@@ -19,7 +19,7 @@ from .async_cloud import AsyncCloud
 from .cluster_lookup import find_cluster
 from .ledger import ClusterRow, Ledger
 from .live_cluster import LiveCluster, Node
-from .run.attempt_actions import AGENT_SECONDS
+from .run.attempt import AGENT_SECONDS
 from .ssh_ingress import SshIngress
 from .supervision.guard_config import of_node
 

@@ -27,7 +27,7 @@ from .ledger import LEASE_SECONDS, ClusterRow, Ledger
 from .live_cluster import LiveCluster
 from .orphans import OrphanCollector
 from .run.driver import RunDriver
-from .run.stock_wakeup import Restocks
+from .run.waiting.stock_wakeup import StockWakeup
 from .run_controller import RunController
 from .supervision.context import SupervisionContext
 from .supervision.lifecycle import Lifecycle
@@ -129,9 +129,7 @@ class Engine:
                 changed=self.changed,
             )
         )
-        self._restocks = Restocks(
-            self.ledger, lambda: list(self.drivers.values()), self.thread.soon
-        )
+        self._stock_wakeup = StockWakeup(self.ledger, self.drivers, self.thread.soon)
         self._other_kernels = OtherKernels(
             self.ledger, self.connections, self.lifecycle.is_busy, self.changed
         )
@@ -271,7 +269,7 @@ class Engine:
         count
             How many machines at once were asked about.
         """
-        self._restocks.seen(stocks, account, count)
+        self._stock_wakeup.observe(stocks, account, count)
 
     # ------------------------------------------------------------ leases and shutdown
 

@@ -116,14 +116,15 @@ async def _continue(engine: Engine, row: RunRow, report: Report, *, has_cluster:
     for launch in launches if waits else pending:
         driver.adopt(launch)
     driver.keep_state = has_cluster
+    context = driver.context
     try:
-        driver.keys = ClusterKeys.load(driver.keys_folder)
+        context.progress.keys = ClusterKeys.load(context.keys_folder)
     except KeyMaterialError as error:
         log.warning("%s: %s", row.name, error)
         cancelled = True  # machines that cannot be reached are of no use to anybody
-    driver.state = RunState.CANCELLING if cancelled else RunState.LAUNCHING
-    driver.started = row.created
-    first = driver.machine.restore(
+    context.progress.state = RunState.CANCELLING if cancelled else RunState.LAUNCHING
+    context.progress.started = row.created
+    first = driver.failover.restore(
         [_attempt(launch) for launch in driver.rows.values()],
         cancelled=cancelled,
         now=engine.clock.now(),
@@ -234,13 +235,13 @@ def _found_words(pending: list[LaunchRow]) -> str:
 
 
 def _outcome_words(engine: Engine, row: RunRow, driver: RunDriver) -> str:
-    machine = driver.machine
-    attempts = machine.attempts.values()
+    failover = driver.failover
+    attempts = failover.attempts.values()
     ended = sum(a.state is AttemptState.GONE for a in attempts)
     absent = sum(a.state in (AttemptState.ABSENT, AttemptState.REFUSED) for a in attempts)
     parts = [f"{ended} ended and confirmed gone"] if ended else []
     parts += [f"{absent} never became a machine"] if absent else []
-    open_ones = [a for a in attempts if not a.is_over and a.token != machine.winner]
+    open_ones = [a for a in attempts if not a.is_over and a.token != failover.winner]
     error = driver.finished.exception() if driver.finished.done() else None
     if open_ones or error is not None or not driver.finished.done():
         parts += [
@@ -250,8 +251,8 @@ def _outcome_words(engine: Engine, row: RunRow, driver: RunDriver) -> str:
         return f"{row.name}: not settled yet: {', '.join(parts)}"
     if driver.is_detached:  # another kernel knows what became of it, and what it may still buy
         return f"{row.name}: {driver.message or 'another kernel has taken it over'}"
-    if machine.winner is not None:
-        place = machine.attempts[machine.winner].candidate.offer.place
+    if failover.winner is not None:
+        place = failover.attempts[failover.winner].candidate.offer.place
         others = f" ({', '.join(parts)})" if parts else ""
         return (
             f"{row.name}: adopted, it runs in {place}: %%on {row.name} uses it,"

@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from nbprov.clouds.base import Capabilities
@@ -25,17 +25,17 @@ from .engine_hooks import EngineHooks
 from .ledger import Ledger, RunRow
 from .live_cluster import LiveCluster
 from .run import events
-from .run.attempt import Deadlines
-from .run.attempt_actions import AGENT_SECONDS
-from .run.consent import consent_to
+from .run.attempt import AGENT_SECONDS, Deadlines
+from .run.context import RunContext, RunListeners, RunProgress
 from .run.driver import RunDriver
 from .run.failover import Failover
 from .run.health_check import health_seconds
-from .run.passes import begin_wait
+from .run.pricing.consent import consent_to
 from .run.race_rule import RaceRule, hedging_of, race_rule, usual_accept
 from .run.run_builder import new_failover, new_id, notes_of, resumed_failover
 from .run.run_log import RunLog
-from .run.stock_wait import LEAST_PAUSE, Patience
+from .run.waiting.passes import begin_wait
+from .run.waiting.stock_wait import LEAST_PAUSE, StockWait
 from .spec_storage import readable_text
 from .supervision.guard_config import check_budget
 
@@ -138,17 +138,25 @@ class RunController:
         if plan.chosen is not None:
             check_budget(spec.guards, plan.chosen)
         consent = consent_to(plan, agreed=agreed)
-        patience = Patience(least_pause=self.least_pause)
-        machine = new_failover(self, spec, consent.plan, consent.hourly, patience)
-        driver = self._driver(new_id(), name, spec, consent.plan, machine, consent.hourly)
+        failover = new_failover(
+            self.ledger,
+            spec,
+            consent.plan,
+            consent.hourly,
+            StockWait(least_pause=self.least_pause),
+            deadlines_of=self.deadlines_of,
+            can_replan=self.can_replan,
+        )
+        driver = self._driver(new_id(), name, spec, consent.plan, failover, consent.hourly)
+        usual = lru_cache(partial(usual_accept, self.ledger))
         rule = race_rule(
             race or spec.race,
             plan,
-            usual=partial(usual_accept, self.ledger),
+            usual=usual,
             eager=race is not None,
         )
-        machine.hedging = hedging_of(rule, spec, self.ledger, lambda: sum(driver.costs().values()))
-        driver.notes = (
+        failover.hedging = hedging_of(rule, spec, usual, driver.context.spent)
+        driver.context.progress.notes = (
             *([consent.words] if consent.words else []),
             *notes_of(spec, consent.plan, rule, self._capabilities_of),
         )
@@ -161,30 +169,38 @@ class RunController:
         It has no keys yet: they are loaded where machines are to be reached.
         """
         plan = Plan(spec, ())
-        machine = resumed_failover(self, row, spec)
-        driver = self._driver(row.run_id, row.name, spec, plan, machine, row.consent)
-        driver.notes = tuple(notes_of(spec, plan, RaceRule(row.race, spec.race.hedge)))
+        failover = self._resumed_failover(row, spec)
+        driver = self._driver(row.run_id, row.name, spec, plan, failover, row.consent)
+        rule = RaceRule(row.race, spec.race.hedge)
+        driver.context.progress.notes = tuple(notes_of(spec, plan, rule))
         return driver
 
+    def _resumed_failover(self, row: RunRow, spec: Spec) -> Failover:
+        return resumed_failover(
+            self.ledger,
+            row,
+            spec,
+            deadlines_of=self.deadlines_of,
+            can_replan=self.can_replan,
+            least_pause=self.least_pause,
+        )
+
     def _driver(
-        self, run_id: str, name: str, spec: Spec, plan: Plan, machine: Failover, consent: Micros
+        self, run_id: str, name: str, spec: Spec, plan: Plan, failover: Failover, consent: Micros
     ) -> RunDriver:
-        return RunDriver(
+        context = RunContext(
             run_id=run_id,
-            name=name,
-            spec=spec,
-            plan=plan,
-            machine=machine,
-            keys_folder=self._home / "keys" / run_id,
             ledger=self.ledger,
             clouds=self._clouds,
             clock=self._clock,
             runlog=RunLog(self._home / "logs" / f"{run_id}.log", self._clock),
+            keys_folder=self._home / "keys" / run_id,
             consent=consent,
+            progress=RunProgress(name, spec, plan, failover),
             replan=self._replan if self.can_replan else None,
-            on_change=self._changed,
-            aside=self._left,
+            listeners=RunListeners(self._changed, self._left),
         )
+        return RunDriver(context)
 
     async def _replan(self, spec: Spec, blocks: Sequence[Block]) -> Plan:
         replan = self._hooks.replan
@@ -195,18 +211,19 @@ class RunController:
 
     async def launch(self, driver: RunDriver, folder: str) -> None:
         """Write the run down, take its lease, and drive it; see `Engine.launch`."""
-        driver.keys = ClusterKeys.create(driver.keys_folder)
+        progress = driver.context.progress
+        progress.keys = ClusterKeys.create(driver.context.keys_folder)
         self.ledger.runs.open(
             driver.run_id,
             driver.name,
             readable_text(driver.spec),
             folder=folder,
-            race=driver.machine.race,
+            race=driver.failover.race,
             consent=driver.consent,
             state=RunState.LAUNCHING,
-            wait_deadline=begin_wait(driver),
+            wait_deadline=begin_wait(driver.context),
         )
-        driver.state = RunState.LAUNCHING
+        progress.state = RunState.LAUNCHING
         self.follow(driver)
 
     def follow(
@@ -261,7 +278,7 @@ class RunController:
         pause = min(MOST_FAULT_PAUSE, FAULT_PAUSE * 2 ** (faults - 1))
         text = f"a fault of nbprov's own ({fault}); taken up again in {pause:g} s"
         driver.runlog.line(text)
-        driver.tell(text)
+        driver.show_message(text)
         await asyncio.sleep(pause)
 
     async def _start_over(self, driver: RunDriver) -> list[events.Action] | None:
@@ -285,18 +302,18 @@ class RunController:
             driver.lose()
             return None
         driver.is_cancelled = driver.is_cancelled or row.cancelled
-        machine = resumed_failover(self, row, driver.spec)
+        failover = self._resumed_failover(row, driver.spec)
         launches, cluster = ledger.launches.of_run(run_id), ledger.clusters.of_run(run_id)
-        first = await driver.start_over(machine, launches, has_cluster=cluster is not None)
+        first = await driver.start_over(failover, launches, has_cluster=cluster is not None)
         self.drivers[run_id] = driver
         driver.runlog.line("taken up again")
-        driver.tell("taken up again: what was under way goes on, nothing new is begun")
+        driver.show_message("taken up again: what was under way goes on, nothing new is begun")
         return first
 
     def is_driven(self, run_id: str) -> bool:
         """Whether this kernel drives a run that is not finished."""
         driver = self.drivers.get(run_id)
-        return driver is not None and not driver.machine.finished
+        return driver is not None and not driver.failover.finished
 
     def release(self, run_id: str) -> None:
         """Release the lease of a run, unless it is driven here."""

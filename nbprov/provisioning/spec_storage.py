@@ -1,32 +1,28 @@
-"""The text of a spec as the ledger keeps it: one that can be read again, by any later kernel, to the same spec."""
+"""The text of a spec as the ledger keeps it, so that any later kernel reads the same spec."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Origin, Spec
 
 
 def readable_text(spec: Spec) -> str:
-    """The cell's own text where reading it alone gives this spec, else the spec written out (fields were ignored, or it was built in Python).
+    """The cell's own text where reading it alone gives this spec; otherwise the spec as YAML.
 
-    Either way secrets have no values in it.
+    It is written as YAML where fields were ignored, or where Python made or changed the spec.
+    Either text holds no values of secrets. The text is not read again for that.
     """
-    from nbprov.spec import parse, to_yaml
+    from nbprov.spec import to_yaml
 
-    if spec.source:
-        try:
-            again = parse(spec.source)
-        except NbprovError:
-            again = None
-        if again is not None and _meaning(again) == _meaning(spec):
-            return spec.source
+    read = spec.source_spec
+    if spec.source and read is not None and _stored_part(read) == _stored_part(spec):
+        return spec.source
     return to_yaml(spec)
 
 
-def _meaning(spec: Spec) -> Spec:
-    """What a spec asks for: nothing of where it was written, what its variables were called, or what is never stored."""
+def _stored_part(spec: Spec) -> Spec:
+    """A spec without where it was written, its variables' names, and what is never stored."""
     nowhere = Origin("")
     return replace(
         spec,

@@ -119,9 +119,16 @@ def parse(
             f"--ignore {unused} changed nothing: the cell holds no such field to leave out",
         )
     source = source_of(filled, secret, findings)
-    return replace(
+    made = replace(
         spec, remarks=findings.finished_remarks(), source=source, variables=filled.variables
     )
+    return made if findings.ignored else replace(made, source_spec=_without_hidden(made))
+
+
+def _without_hidden(spec: Spec) -> Spec:
+    """A spec without the values that its source text does not show."""
+    wait = replace(spec.wait, notify=spec.wait.notify or bool(spec.wait.webhook), webhook="")
+    return replace(spec, secrets=dict.fromkeys(spec.secrets), wait=wait)
 
 
 def _single_task(documents: list[Node], findings: Findings) -> tuple[str, Mapping]:

@@ -31,7 +31,7 @@ from nbprov.model.spec import Race, Request, Spec, Wait
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.reconcile import Report, reconcile
 from nbprov.provisioning.replacement import node_replacer, policy
-from nbprov.provisioning.run import partial_gang
+from nbprov.provisioning.run.actions import partial_gang
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.spec import parse
 
@@ -162,7 +162,7 @@ def _when(
 
     def look() -> None:
         if not seen.is_set() and any(
-            a.state.value == state for a in driver.machine.attempts.values()
+            a.state.value == state for a in driver.failover.attempts.values()
         ):
             seen.set()
             engine.thread.soon(act)

@@ -50,7 +50,7 @@ def driver_of(engine: Engine, name: str) -> RunDriver | None:
 
 def foreign(engine: Engine, name: str) -> RunRow | None:
     """The launch of this name that is under way by the ledger and that this kernel does not drive."""
-    ours = {d.run_id for d in list(engine.drivers.values()) if not d.machine.finished}
+    ours = {d.run_id for d in list(engine.drivers.values()) if not d.failover.finished}
     rows = engine.ledger.runs.unfinished()
     return next(
         (row for row in rows if row.name == name and row.state in OPEN and row.run_id not in ours),
@@ -201,7 +201,7 @@ def waiting_driver(engine: Engine, name: str, say: Say) -> RunDriver | None:
     if (
         driver is None
         or driver.state not in (RunState.LAUNCHING, RunState.WAITING)
-        or not driver.machine.patience.until
+        or not driver.failover.stock_wait.until
     ):
         return None
     return driver

@@ -51,7 +51,7 @@ def replace_with(session: Session, result: Run | Cluster, old: ClusterRow) -> Ru
     if isinstance(result, Run):
         if not result.replaces:
             result.replaces = old.cluster_id
-            result.driver.notes = (*result.driver.notes, note_of(old))
+            result.driver.context.progress.notes += (note_of(old),)
         return result
     # An earlier kernel made it, and did not come to put it in its place.
     if result.setting_up is not None:

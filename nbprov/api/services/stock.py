@@ -163,24 +163,27 @@ def _is_open(driver: RunDriver) -> bool:
     return (
         driver.state in (RunState.PLANNED, RunState.LAUNCHING)
         and not driver.is_cancelled
-        and not driver.machine.finished
+        and not driver.failover.finished
     )
 
 
 async def _reorder(driver: RunDriver, made: Plan) -> None:
     """Stock changes the order of a run's places and never what Launch agrees to: the price that was shown stays the most that is taken."""
     from nbprov.provisioning.run import events
-    from nbprov.provisioning.run.candidate_queue import Unranked
+    from nbprov.provisioning.run.candidate_queue import UnrankedCandidates
     from nbprov.provisioning.run.run_builder import place_notes
 
     if made.chosen is None or not _is_open(driver):
         return
     if driver.state is RunState.PLANNED:
-        driver.plan = replace(made, dearest=driver.plan.dearest)
-        driver.machine.places.candidates = driver.plan.candidates
+        progress = driver.context.progress
+        progress.plan = replace(made, dearest=driver.plan.dearest)
+        driver.failover.queue.candidates = driver.plan.candidates
         # What nobody was told of the places that are first now: on some clouds only a notebook ends a machine.
-        told = place_notes(driver.spec, driver.plan, lambda name: driver.clouds(name).capabilities)
-        driver.notes += tuple(note for note in told if note not in driver.notes)
-        driver.on_change()
+        told = place_notes(
+            driver.spec, driver.plan, lambda name: driver.context.clouds(name).capabilities
+        )
+        progress.notes += tuple(note for note in told if note not in driver.notes)
+        driver.context.listeners.on_change()
     else:
-        driver.post(events.Replanned(Unranked(made.candidates)))
+        driver.post(events.Replanned(UnrankedCandidates(made.candidates)))

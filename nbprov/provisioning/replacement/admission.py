@@ -19,7 +19,7 @@ from nbprov.model.offers import Candidate
 from nbprov.model.spec import Guards
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow, ReplacementRow
-from nbprov.provisioning.run.requote import beyond_agreed, quoted
+from nbprov.provisioning.run.pricing.requote import beyond_agreed, quoted
 from nbprov.provisioning.supervision.context import SupervisionContext
 from nbprov.provisioning.supervision.guard_config import (
     LEAST_BUDGET_SECONDS,

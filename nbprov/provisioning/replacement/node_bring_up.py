@@ -15,7 +15,7 @@ from nbprov.model.spec import Spec
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow, ReplacementRow
 from nbprov.provisioning.live_cluster import LiveCluster, Node
-from nbprov.provisioning.run.attempt_actions import AGENT_SECONDS
+from nbprov.provisioning.run.attempt import AGENT_SECONDS
 from nbprov.provisioning.run.health_check import check_health, health_seconds
 from nbprov.provisioning.ssh_ingress import SshIngress
 from nbprov.provisioning.supervision.absence_tracker import Absences

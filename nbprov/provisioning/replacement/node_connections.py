@@ -10,7 +10,7 @@ from nbprov.model.failures import CloudError
 from nbprov.model.launches import Instance
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.live_cluster import LiveCluster, Node
-from nbprov.provisioning.run.attempt_actions import AGENT_SECONDS
+from nbprov.provisioning.run.attempt import AGENT_SECONDS
 from nbprov.provisioning.supervision.cluster_work import ClusterWork
 from nbprov.provisioning.supervision.context import SupervisionContext
 from nbprov.provisioning.supervision.listing.cluster_state import BILLED

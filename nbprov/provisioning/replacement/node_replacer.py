@@ -13,7 +13,7 @@ from nbprov.model.launches import Accepted, Pending
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow, LeaseLost
 from nbprov.provisioning.ledger.json_codec import to_plain
-from nbprov.provisioning.run.attempt_actions import WATCH_SECONDS
+from nbprov.provisioning.run.attempt import WATCH_SECONDS
 from nbprov.provisioning.supervision.cluster_work import ClusterWork
 from nbprov.provisioning.supervision.context import SupervisionContext
 from nbprov.provisioning.supervision.listing.cluster_state import SETTLED, is_leaving

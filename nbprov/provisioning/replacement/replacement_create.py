@@ -17,7 +17,7 @@ from nbprov.model.launches import (
 )
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ReplacementRow
-from nbprov.provisioning.run.attempt_actions import WATCH_SECONDS
+from nbprov.provisioning.run.attempt import WATCH_SECONDS
 from nbprov.provisioning.supervision.context import SupervisionContext
 
 from .cluster_machines import MOST_PAUSE, ClusterMachines

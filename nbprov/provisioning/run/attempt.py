@@ -10,15 +10,24 @@ from nbprov.model.failures import Failure
 from nbprov.model.offers import Candidate
 
 PHASES = (AttemptState.BOOTING, AttemptState.SSH, AttemptState.AGENT, AttemptState.HEALTH)
-"""What the machines of an accepted attempt are brought through, in this order; `health` only where something is checked."""
+"""The phases of the machines of an accepted attempt, in order; `health` only if it is checked."""
 
 MADE = (AttemptState.ACCEPTED, *PHASES)
 """States in which machines of an attempt exist and are wanted."""
 
+AGENT_SECONDS: Seconds = 60.0
+"""How long the agent may take to start and answer.
+
+It is copied (60 kB) and Python starts, on a machine that is still busy booting.
+"""
+
+WATCH_SECONDS: Seconds = 900.0
+"""A create that stays undecided is polled for this long; after that it counts as never made."""
+
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long each phase of an attempt may take; the capabilities of its cloud and the spec say.
+    """How long each phase of an attempt may take, by its cloud's capabilities and the spec.
 
     Attributes
     ----------
@@ -32,10 +41,31 @@ class Deadlines:
     agent: Seconds
     health: Seconds | None = None
 
+    def of_phase(self, phase: AttemptState) -> Seconds | None:
+        """How long a phase may take; None where an attempt skips it."""
+        return {
+            AttemptState.BOOTING: self.booting,
+            AttemptState.SSH: self.ssh,
+            AttemptState.AGENT: self.agent,
+            AttemptState.HEALTH: self.health,
+        }[phase]
+
 
 @dataclass(slots=True)
 class Attempt:
-    """What the machine knows of one attempt. Changed only by `Failover`."""
+    """What the failover knows of one attempt. Only the failover changes it.
+
+    Attributes
+    ----------
+    slot
+        The place in the race that the attempt holds until nothing of it can be on the bill.
+    tries
+        How often its create was sent.
+    retry_at
+        When its create is sent again, on the clock that counts suspend; None where it is not.
+    begun
+        When it began, on the same clock.
+    """
 
     token: str
     candidate: Candidate
@@ -53,13 +83,3 @@ class Attempt:
     def is_over(self) -> bool:
         """Whether its slot is free again."""
         return self.state.is_final
-
-
-def limit(limits: Deadlines, phase: AttemptState) -> Seconds | None:
-    """How long a phase may take; None where an attempt does not go through it."""
-    return {
-        AttemptState.BOOTING: limits.booting,
-        AttemptState.SSH: limits.ssh,
-        AttemptState.AGENT: limits.agent,
-        AttemptState.HEALTH: limits.health,
-    }[phase]

@@ -1,4 +1,4 @@
-"""The places of a plan in the order of attempts: what comes next, and when it is quicker to plan again than to look on."""
+"""The candidates of a plan in the order of attempts: which one comes next, and when to replan."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ from nbprov.model.money import Micros
 from nbprov.model.offers import Block, Candidate
 
 SKIPS = 100
-"""So many blocked places in a row, and the rest is planned again: a block over a whole cloud takes out thousands, each built only to be skipped."""
+"""After this many blocked candidates in a row the rest is planned again.
+
+A block over a whole cloud removes thousands, and each would be built only to be skipped.
+"""
 
 
 @dataclass(slots=True)
-class Itinerary:
-    """Where a run goes next.
+class CandidateQueue:
+    """The candidates that a run has yet to try.
 
     Parameters
     ----------
     candidates
         In the order of attempts.
     blocks
-        What is known to be blocked now.
+        The blocks that hold now.
     ceiling
-        The most that Launch agreed to, for the whole cluster an hour; a dearer place is passed over.
+        The most that Launch agreed to, for the whole cluster an hour; dearer candidates are
+        passed over.
     can_replan
-        Somebody answers where a new plan is asked for.
+        Whether somebody answers when a new plan is asked for.
     """
 
     candidates: Sequence[Candidate] = ()
@@ -35,7 +39,7 @@ class Itinerary:
     ceiling: Micros | None = None
     can_replan: bool = False
     is_planning: bool = False
-    _plans_fail: bool = False
+    _cannot_plan: bool = False
     _cursor: int = 0
     _skipped: int = 0
     _tried: set[tuple[str, ...]] = field(default_factory=set)
@@ -43,20 +47,21 @@ class Itinerary:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether no place is left to be looked at."""
+        """Whether no candidate is left to be looked at."""
         return self._cursor >= len(self.candidates)
 
     def next(
         self, now: Instant, tiers: Collection[int], meet: Callable[[Block], object]
     ) -> Candidate | None:
-        """The next place that may be tried, left where it is until it is taken.
+        """The next candidate that may be tried; it stays in the queue until it is taken.
 
         Parameters
         ----------
         tiers
-            Of what is under way: a race stays within one tier, since a wish that comes second does not overtake the first.
+            The preference tiers of the attempts that run. A race stays within one tier, so that a
+            second choice does not overtake the first.
         meet
-            Told of each block that keeps a place from being tried.
+            Called with each block that keeps a candidate from being tried.
         """
         while not self.is_exhausted and not self.is_planning:
             candidate = self.candidates[self._cursor]
@@ -70,44 +75,48 @@ class Itinerary:
                 meet(block)
                 self._skipped += 1
                 self.is_planning = (
-                    self.can_replan and not self._plans_fail and self._skipped >= SKIPS
+                    self.can_replan and not self._cannot_plan and self._skipped >= SKIPS
                 )
         return None
 
     def _may_be_tried(self, candidate: Candidate) -> bool:
         if candidate.is_sold_out and self._has_tried_sold_out:
-            return False  # of what its cloud says is not there the best is tried, once a pass: the word may be out of date, but hardly so often
-        return candidate.offer.key not in self._tried and (
-            self.ceiling is None or candidate.hourly <= self.ceiling
-        )
+            # Of the candidates that their clouds call sold out, one is tried in each pass: the
+            # word may be out of date, but hardly for all of them.
+            return False
+        is_affordable = self.ceiling is None or candidate.hourly <= self.ceiling
+        return is_affordable and candidate.offer.key not in self._tried
 
     def take(self, candidate: Candidate) -> None:
-        """A place is tried."""
+        """Remove the candidate that `next` returned: it is tried."""
         self._tried.add(candidate.offer.key)
         self._has_tried_sold_out = self._has_tried_sold_out or candidate.is_sold_out
         self._cursor += 1
         self._skipped = 0
 
-    def replanned(self, candidates: Sequence[Candidate] | None) -> None:
-        """Go on with another plan; without one, with what is left of the old until the next pass asks again."""
+    def replace_plan(self, candidates: Sequence[Candidate] | None) -> None:
+        """Go on with another plan.
+
+        None where no plan could be made: the old one goes on, and the next pass asks again.
+        """
         self.is_planning, self._skipped = False, 0
-        self._plans_fail = candidates is None
+        self._cannot_plan = candidates is None
         if candidates is None:
             return
         self.candidates, self._cursor = candidates, 0
 
     def begin_again(self) -> bool:
-        """Try every place anew; whether that needs a new plan."""
+        """Try every candidate again; return whether that needs a new plan."""
         self._tried.clear()
         self._has_tried_sold_out = False
         self._cursor = self._skipped = 0
-        self._plans_fail = False
+        self._cannot_plan = False
         self.is_planning = self.can_replan
         return self.is_planning
 
 
-class Unranked(Sequence[Candidate]):
-    """The candidates of a later plan: their ranks are not those of the plan that is shown."""
+class UnrankedCandidates(Sequence[Candidate]):
+    """The candidates of a later plan, without their ranks: those shown are of the first plan."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self._candidates = candidates
@@ -118,8 +127,8 @@ class Unranked(Sequence[Candidate]):
     @overload
     def __getitem__(self, index: int) -> Candidate: ...
     @overload
-    def __getitem__(self, index: slice) -> Unranked: ...
-    def __getitem__(self, index: int | slice) -> Candidate | Unranked:
+    def __getitem__(self, index: slice) -> UnrankedCandidates: ...
+    def __getitem__(self, index: int | slice) -> Candidate | UnrankedCandidates:
         if isinstance(index, slice):
-            return Unranked(self._candidates[index])
+            return UnrankedCandidates(self._candidates[index])
         return replace(self._candidates[index], rank=-1)

@@ -1,4 +1,4 @@
-"""What the failover is told (events) and what it asks for (actions). Values only."""
+"""The events that the failover takes, and the actions that it asks for. Values only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """The create was taken note of and can be polled."""
+    """The cloud took the create, and it can be polled."""
 
     token: str
 
@@ -36,7 +36,7 @@ class SubmitFailed:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """The create was never sent: its price is now beyond what was agreed."""
+    """The create was never sent, for instance since its price is now above the agreed one."""
 
     token: str
     failure: Failure
@@ -52,7 +52,7 @@ class Polled:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """Fewer machines were made than asked for, they were held, and the rest did not come."""
+    """Fewer machines were made than asked for, and the rest did not come while they were held."""
 
     token: str
     ids: tuple[str, ...]
@@ -61,7 +61,7 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The cloud's own list says what became of an unknown outcome: the ids it made, or none."""
+    """The cloud's list says which ids a create with an unknown outcome made, if any."""
 
     token: str
     ids: tuple[str, ...]
@@ -69,7 +69,7 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class PhaseDone:
-    """Booting, ssh, agent or health is done."""
+    """The machines are through a phase: booting, ssh, agent or health."""
 
     token: str
     phase: AttemptState
@@ -85,14 +85,14 @@ class PhaseFailed:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A cloud listing says that nothing of this attempt is left."""
+    """The cloud's list confirms that nothing of this attempt is left."""
 
     token: str
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """The person gave the run up."""
+    """The user cancelled the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +101,20 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """The blocks that hold now, others' included."""
+class BlocksRead:
+    """The blocks that hold now, those of other kernels included."""
 
     blocks: tuple[Block, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Restocked:
-    """A cloud says that there is stock again of what this run wants."""
+    """A cloud has stock again of what this run wants."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replanned:
-    """The places that are left, in their order; None where no plan could be made and the old one goes on."""
+    """A new plan was made; `candidates` is None where none could be, and the old plan goes on."""
 
     candidates: Sequence[Candidate] | None
 
@@ -132,7 +132,7 @@ Event = (
     | Gone
     | Cancel
     | Tick
-    | Looked
+    | BlocksRead
     | Restocked
     | Replanned
 )
@@ -142,7 +142,10 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Commit the intent, ask the price again, send the create. `again` repeats the same launch with the same token."""
+    """Ask the price again, commit the intent, and send the create.
+
+    `again` repeats the same launch with the same token.
+    """
 
     token: str
     candidate: Candidate
@@ -168,27 +171,27 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Find out from the cloud's list whether an unknown outcome made machines."""
+    """Find out whether a create with an unknown outcome made machines."""
 
     token: str
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Terminate the attempt's machines and confirm by listing that nothing is left."""
+    """Terminate the attempt's machines, and confirm by the cloud's list that none is left."""
 
     token: str
 
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """Stop whatever is being done for this attempt: its deadline has passed or it lost the race."""
+    """Cancel the tasks of this attempt: its deadline has passed, or it lost the race."""
 
     token: str
 
 
 @dataclass(frozen=True, slots=True)
-class Remember:
+class StoreBlock:
     """Store a block."""
 
     block: Block
@@ -196,33 +199,33 @@ class Remember:
 
 @dataclass(frozen=True, slots=True)
 class Replan:
-    """Plan again with the blocks that hold now."""
+    """Plan again under the blocks that hold now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """All places were tried and none had stock: nothing is tried until this instant."""
+    """Try nothing until this instant: all places were tried, and none had stock."""
 
     next_pass: Instant
 
 
 @dataclass(frozen=True, slots=True)
 class BeginPass:
-    """The places are tried again."""
+    """Try the places again."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """This attempt is the cluster."""
+    """Make this attempt the cluster."""
 
     token: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The run is over and nothing of it is pending. `failure` is what ended it where one thing did."""
+    """End the run: nothing of it is pending. `failure` is set where a single failure ended it."""
 
     state: RunState
     failure: Failure | None = None
@@ -242,7 +245,7 @@ Action = (
     | Resolve
     | End
     | Abandon
-    | Remember
+    | StoreBlock
     | Replan
     | Rest
     | BeginPass

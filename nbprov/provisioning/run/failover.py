@@ -1,488 +1,263 @@
-"""The failover of one run as a pure state machine: events in, actions out, time handed in. No I/O, so every order of events can be tried.
+"""The failover of one run as a pure state machine: events in, actions out.
 
-An attempt holds its race slot from the intent until nothing of it can be on the bill: refused, confirmed absent, or confirmed gone.
+There is no I/O, and the time is a parameter, so tests can try every order of events. An attempt
+holds its slot in the race from its intent until nothing of it can be on the bill: it was refused,
+or its cloud's list confirms that it is absent or gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import assert_never
 
 from nbprov.model.clock import Instant, Seconds
-from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.clusters import RunState
 from nbprov.model.failures import Cause, Failure, Retry
-from nbprov.model.launches import Accepted, Pending, PollResult, Refused
 from nbprov.model.offers import Block, Candidate, block_for
 
 from . import events
-from .attempt import MADE, PHASES, Attempt, Deadlines, limit
-from .candidate_queue import Itinerary
+from .attempt import Attempt, Deadlines
+from .attempt_transitions import NEVER, AttemptTransitions, Step
+from .candidate_queue import CandidateQueue
 from .hedging import Hedging
-from .stock_wait import Patience
+from .waiting.stock_wait import StockWait
 
-SAME_TRIES = 5
-"""A rate limit or a passing fault is met with the same request so often; then the candidate is left for this run."""
-BACKOFF_FIRST: Seconds = 1.0
-BACKOFF_MOST: Seconds = 60.0
-MOST_HEEDED: Seconds = 300.0
-"""The longest pause that a cloud may ask for (Retry-After) before its list is asked again: what is to be ended costs money meanwhile."""
-SHORTEST_LOOK: Seconds = 0.05
-"""A wait that is due is looked at so soon: a wall clock and one that counts suspend differ a little."""
+SHORTEST_SLEEP: Seconds = 0.05
+"""The least time until a wait that is due is looked at again.
+
+A wall clock and one that counts suspend differ a little.
+"""
 
 
-@dataclass(slots=True)
 class Failover:
     """The state of one run's failover.
 
     Parameters
     ----------
-    places
-        The candidates in the order of attempts, and what is known to be blocked now.
-    hedging
-        How many attempts may be under way at once, and when a further one joins.
-    patience
-        How long stock is waited for, and what for.
+    queue
+        The candidates in the order of attempts, and the blocks that hold now.
     deadlines_of
         The deadlines that hold for a candidate's cloud.
     new_token
         Makes a token: 32 lower-case hex digits, never the same twice.
+    hedging
+        How many attempts may run at once, and when another one joins.
+    stock_wait
+        How long the run waits for stock, and what for.
     repeats_of
         How often a block of this pattern was made before without a success between.
     may_start
-        False where a run of a dead kernel is wound up: nothing new is created.
+        False where the run of a dead kernel is wound up: nothing new is created.
     """
 
-    places: Itinerary
-    deadlines_of: Callable[[Candidate], Deadlines]
-    new_token: Callable[[], str]
-    hedging: Hedging = field(default_factory=Hedging)
-    patience: Patience = field(default_factory=Patience)
-    repeats_of: Callable[[Block], int] = lambda block: 0
-    may_start: bool = True
-    attempts: dict[str, Attempt] = field(default_factory=dict)
-    winner: str | None = None
-    cancelled: bool = False
-    stopped_by: Failure | None = None
-    finished: bool = False
-    _started: bool = False
+    def __init__(
+        self,
+        queue: CandidateQueue,
+        deadlines_of: Callable[[Candidate], Deadlines],
+        new_token: Callable[[], str],
+        *,
+        hedging: Hedging | None = None,
+        stock_wait: StockWait | None = None,
+        repeats_of: Callable[[Block], int] = lambda block: 0,
+        may_start: bool = True,
+    ) -> None:
+        self.queue = queue
+        self.hedging = hedging or Hedging()
+        self.stock_wait = stock_wait or StockWait()
+        self.stopped_by: Failure | None = None
+        self.finished = False
+        self.repeats_of = repeats_of
+        self._new_token = new_token
+        self._transitions = AttemptTransitions(deadlines_of, self._learn, may_start)
+        self._started = False
+
+    @property
+    def attempts(self) -> dict[str, Attempt]:
+        """The attempts by token, oldest first."""
+        return self._transitions.attempts
+
+    @property
+    def winner(self) -> str | None:
+        """The token of the attempt that is the cluster."""
+        return self._transitions.winner
+
+    @property
+    def may_start(self) -> bool:
+        """Whether creates may be sent."""
+        return self._transitions.may_start
 
     @property
     def race(self) -> int:
-        """How many attempts may be under way at once."""
+        """How many attempts may run at once."""
         return self.hedging.width
 
+    def is_unwanted(self, token: str) -> bool:
+        """Whether an attempt can no longer become the cluster, so that its machines are ended."""
+        return self._transitions.is_unwanted(token)
+
+    def set_price(self, token: str, candidate: Candidate) -> None:
+        """Set the price of an attempt to the one that its intent was committed with."""
+        self.attempts[token].candidate = candidate
+
     def handle(self, event: events.Event, now: Instant, elapsed: Seconds) -> list[events.Action]:
-        """Take one event; returns what has to be done, in order.
+        """Take one event; return what has to be done, in order.
 
         Parameters
         ----------
         now
             Wall-clock time: when blocks begin and expire.
         elapsed
-            Suspend-counting time: when deadlines pass.
+            Time on the clock that counts suspend: when deadlines pass.
         """
         if self.finished:
             return []
-        actions: list[events.Action] = []
-        self._take(event, now, elapsed, actions)
-        self._expire(now, elapsed, actions)
-        self._retry(elapsed, actions)
-        self._begin_pass(now, actions)
-        self._start(now, elapsed, actions)
-        self._conclude(now, actions)
+        step = Step(now, elapsed)
+        self._take(event, step)
+        self._transitions.expire(step)
+        self._transitions.retry(step)
+        self._begin_pass(step)
+        self._start_attempts(step)
+        self._conclude(step)
         if not self.finished:
-            self._sleep(now, elapsed, actions)
-        return actions
+            self._sleep(step)
+        return step.actions
 
-    # ------------------------------------------------------------ events
-
-    def _take(
-        self, event: events.Event, now: Instant, elapsed: Seconds, actions: list[events.Action]
-    ) -> None:
+    def _take(self, event: events.Event, step: Step) -> None:
+        transitions = self._transitions
         match event:
             case events.Started():
                 self._started = True
             case events.Tick():
                 pass
-            case events.Looked(blocks):
-                self.places.blocks = list(blocks)
-                self.patience.look(blocks, now)
+            case events.BlocksRead(blocks):
+                self.queue.blocks = list(blocks)
+                self.stock_wait.compare(blocks, step.now)
             case events.Restocked():
-                self.patience.hurry(now)
+                self.stock_wait.hurry(step.now)
             case events.Replanned(candidates):
-                self.places.replanned(candidates)
+                self.queue.replace_plan(candidates)
             case events.Cancel():
-                self._cancel(actions)
+                transitions.cancel(step)
             case events.Submitted(token):
-                self._submitted(self._open(token), elapsed, actions)
+                transitions.submitted(transitions.open(token), step)
             case events.SubmitFailed(token, failure) | events.Withdrawn(token, failure):
-                self._refused(self._open(token), failure, now, elapsed, actions)
+                transitions.refused(transitions.open(token), failure, step)
             case events.Polled(token, result):
-                self._polled(self._open(token), result, now, elapsed, actions)
+                transitions.polled(transitions.open(token), result, step)
             case events.Partial(token, ids, failure):
-                self._partial(self._open(token), ids, failure, now, actions)
+                transitions.partly_made(transitions.open(token), ids, failure, step)
             case events.Resolved(token, ids):
-                self._resolved(self._open(token), ids, now, elapsed, actions)
+                transitions.resolved(transitions.open(token), ids, step)
             case events.PhaseDone(token, phase):
-                self._phase_done(self._open(token), phase, elapsed, actions)
+                transitions.phase_done(transitions.open(token), phase, step)
             case events.PhaseFailed(token, failure):
-                self._broken(self._open(token), failure, now, actions)
+                transitions.broken(transitions.open(token), failure, step)
             case events.Gone(token):
-                self._gone(self._open(token))
+                transitions.gone(transitions.open(token))
             case _ as never:
                 assert_never(never)
 
-    def _open(self, token: str) -> Attempt | None:
-        attempt = self.attempts.get(token)
-        return None if attempt is None or attempt.is_over else attempt
-
-    def _submitted(
-        self, attempt: Attempt | None, elapsed: Seconds, actions: list[events.Action]
-    ) -> None:
-        if attempt is None or attempt.state is not AttemptState.INTENT:
+    def _learn(self, candidate: Candidate, failure: Failure, step: Step) -> None:
+        """Block what a failure rules out; a failure that holds everywhere stops the run."""
+        if failure.rule.retry is Retry.STOP and failure.cause is not Cause.CANCELLED:
+            self.stopped_by = failure
+        self.stock_wait.causes.add(failure.cause)
+        block = block_for(candidate, failure, step.now)
+        if block is None:
             return
-        attempt.state = AttemptState.SENT
-        attempt.deadline = elapsed + self.deadlines_of(attempt.candidate).accepted
-        if not self.is_unwanted(attempt.token):
-            attempt.failure = None  # that of an earlier try with the same token
-        actions.append(events.Follow(attempt.token))
+        repeats = self.repeats_of(block)
+        block = block_for(candidate, failure, step.now, repeats=repeats) or block
+        self.queue.blocks.append(block)
+        self.stock_wait.meet(block)
+        step.actions.append(events.StoreBlock(block))
 
-    def _refused(
-        self,
-        attempt: Attempt | None,
-        failure: Failure,
-        now: Instant,
-        elapsed: Seconds,
-        actions: list[events.Action],
-    ) -> None:
-        if attempt is None or attempt.state not in (AttemptState.INTENT, AttemptState.SENT):
-            return
-        attempt.failure = failure
-        retry = failure.rule.retry
-        if retry is Retry.RESOLVE:
-            self._unknown(attempt, actions)
-        elif (
-            retry is Retry.SAME
-            and attempt.tries < SAME_TRIES
-            and self.may_start
-            and not self.is_unwanted(attempt.token)
-        ):
-            pause = min(failure.retry_after or 0.0, MOST_HEEDED) or min(
-                BACKOFF_MOST, BACKOFF_FIRST * 2 ** (attempt.tries - 1)
-            )
-            attempt.retry_at = elapsed + pause
-            attempt.deadline = float("inf")
-        else:
-            attempt.state = AttemptState.REFUSED
-            attempt.deadline = float("inf")
-            self._learn(attempt.candidate, failure, now, actions)
-
-    def _unknown(self, attempt: Attempt, actions: list[events.Action]) -> None:
-        attempt.state = AttemptState.UNKNOWN
-        attempt.deadline = float(
-            "inf"
-        )  # an unknown outcome is waited for however long it takes: giving up could leave a machine
-        actions.append(events.Resolve(attempt.token))
-
-    def _polled(
-        self,
-        attempt: Attempt | None,
-        result: PollResult,
-        now: Instant,
-        elapsed: Seconds,
-        actions: list[events.Action],
-    ) -> None:
-        if attempt is None or attempt.state is not AttemptState.SENT:
-            return
-        match result:
-            case Pending():
-                pass
-            case Refused(failure):
-                self._refused(attempt, failure, now, elapsed, actions)
-            case Accepted(ids):
-                self._accepted(attempt, ids, now, elapsed, actions)
-
-    def _accepted(
-        self,
-        attempt: Attempt,
-        ids: tuple[str, ...],
-        now: Instant,
-        elapsed: Seconds,
-        actions: list[events.Action],
-    ) -> None:
-        attempt.ids = ids
-        attempt.state = AttemptState.ACCEPTED
-        if self.is_unwanted(attempt.token):
-            self._end(attempt, actions)
-        elif len(ids) != attempt.candidate.count:
-            cause = Cause.CAPACITY if len(ids) < attempt.candidate.count else Cause.UNHEALTHY
-            self._broken(
-                attempt,
-                Failure(cause, f"{len(ids)} of {attempt.candidate.count} machines were made"),
-                now,
-                actions,
-            )
-        else:
-            attempt.failure = None
-            self._enter(attempt, AttemptState.BOOTING, elapsed, actions)
-
-    def _partial(
-        self,
-        attempt: Attempt | None,
-        ids: tuple[str, ...],
-        failure: Failure,
-        now: Instant,
-        actions: list[events.Action],
-    ) -> None:
-        if attempt is None or attempt.state is not AttemptState.SENT:
-            return
-        attempt.ids = ids
-        attempt.state = AttemptState.ACCEPTED
-        if self.is_unwanted(attempt.token):
-            self._end(attempt, actions)
-        else:
-            self._broken(attempt, failure, now, actions)
-
-    def _resolved(
-        self,
-        attempt: Attempt | None,
-        ids: tuple[str, ...],
-        now: Instant,
-        elapsed: Seconds,
-        actions: list[events.Action],
-    ) -> None:
-        if attempt is None or attempt.state is not AttemptState.UNKNOWN:
-            return
-        if ids:
-            self._accepted(attempt, ids, now, elapsed, actions)
-        else:
-            attempt.state = AttemptState.ABSENT
-
-    def _enter(
-        self, attempt: Attempt, phase: AttemptState, elapsed: Seconds, actions: list[events.Action]
-    ) -> None:
-        allowed = limit(self.deadlines_of(attempt.candidate), phase)
-        if allowed is None:
-            self._after(attempt, phase, elapsed, actions)
-            return
-        attempt.state = phase
-        attempt.deadline = elapsed + allowed
-        actions.append(events.Prepare(attempt.token, phase))
-
-    def _phase_done(
-        self,
-        attempt: Attempt | None,
-        phase: AttemptState,
-        elapsed: Seconds,
-        actions: list[events.Action],
-    ) -> None:
-        if attempt is not None and attempt.state is phase:
-            self._after(attempt, phase, elapsed, actions)
-
-    def _after(
-        self, attempt: Attempt, phase: AttemptState, elapsed: Seconds, actions: list[events.Action]
-    ) -> None:
-        following = PHASES.index(phase) + 1
-        if following < len(PHASES):
-            self._enter(attempt, PHASES[following], elapsed, actions)
-            return
-        attempt.state = AttemptState.READY
-        attempt.deadline = float("inf")
-        self.winner = attempt.token
-        actions.append(events.HandOver(attempt.token))
-        for loser in self.attempts.values():
-            if loser is not attempt:
-                self._let_go(
-                    loser,
-                    Failure(Cause.CANCELLED, f"attempt {attempt.number} was ready first"),
-                    actions,
-                )
-
-    def _broken(
-        self, attempt: Attempt | None, failure: Failure, now: Instant, actions: list[events.Action]
-    ) -> None:
-        if attempt is None or attempt.state not in MADE:
-            return
-        attempt.failure = failure
-        self._learn(attempt.candidate, failure, now, actions)
-        self._end(attempt, actions)
-
-    def _gone(self, attempt: Attempt | None) -> None:
-        if attempt is not None and attempt.state is AttemptState.ENDING:
-            attempt.state = AttemptState.GONE
-
-    # ------------------------------------------------------------ letting go
-
-    def is_unwanted(self, token: str) -> bool:
-        """Whether an attempt can no longer become the cluster: whatever it made or makes is ended."""
-        return self.cancelled or (self.winner is not None and self.winner != token)
-
-    def freeze(self, token: str, candidate: Candidate) -> None:
-        """Set the price at which an attempt is asked for: the one that its intent was committed with."""
-        self.attempts[token].candidate = candidate
-
-    def _end(self, attempt: Attempt, actions: list[events.Action]) -> None:
-        attempt.state = AttemptState.ENDING
-        attempt.deadline = float("inf")
-        actions.append(events.End(attempt.token))
-
-    def _let_go(self, attempt: Attempt, failure: Failure, actions: list[events.Action]) -> None:
-        # What was sent and not answered stays: its answer decides whether there is anything to end.
-        if attempt.is_over or attempt.state is AttemptState.ENDING:
-            return
-        attempt.failure = attempt.failure or failure
-        if attempt.retry_at is not None:
-            attempt.retry_at = None
-            attempt.state = AttemptState.REFUSED
-        elif attempt.state in MADE:
-            actions.append(events.Abandon(attempt.token))
-            self._end(attempt, actions)
-
-    def _cancel(self, actions: list[events.Action]) -> None:
-        if self.winner is not None:
-            return
-        self.cancelled = True
-        for attempt in self.attempts.values():
-            self._let_go(attempt, Failure(Cause.CANCELLED, "you cancelled the launch"), actions)
-
-    # ------------------------------------------------------------ time
-
-    def _expire(self, now: Instant, elapsed: Seconds, actions: list[events.Action]) -> None:
-        for attempt in self.attempts.values():
-            if attempt.is_over or elapsed < attempt.deadline:
-                continue
-            phase = {AttemptState.SENT: "accepted"}.get(attempt.state, attempt.state.value)
-            failure = Failure(
-                Cause.TIMEOUT,
-                f"not {phase} in time"
-                if attempt.state is AttemptState.SENT
-                else f"stuck in phase {phase}",
-            )
-            actions.append(events.Abandon(attempt.token))
-            if attempt.state is AttemptState.SENT:
-                attempt.failure = failure
-                self._learn(attempt.candidate, failure, now, actions)
-                self._end(
-                    attempt, actions
-                )  # a create that is still undecided may yet make machines
-            else:
-                self._broken(attempt, failure, now, actions)
-
-    def _retry(self, elapsed: Seconds, actions: list[events.Action]) -> None:
-        for attempt in self.attempts.values():
-            if attempt.retry_at is not None and elapsed >= attempt.retry_at and not attempt.is_over:
-                attempt.retry_at = None
-                attempt.tries += 1
-                attempt.state = AttemptState.INTENT
-                actions.append(
-                    events.Submit(
-                        attempt.token, attempt.candidate, attempt.number, attempt.slot, again=True
-                    )
-                )
-
-    def _sleep(self, now: Instant, elapsed: Seconds, actions: list[events.Action]) -> None:
-        active = self._active()
-        times = [a.deadline for a in active if a.deadline != float("inf")]
-        times += [a.retry_at for a in active if a.retry_at is not None]
-        due = (
-            self.hedging.next_due(active, elapsed)
-            if self._wants_more() and self._free_slots()
-            else None
-        )
-        times += [due] if due is not None else []
-        if self.patience.is_waiting:
-            times.append(elapsed + max(SHORTEST_LOOK, self.patience.pause(now)))
-        later = [t for t in times if t > elapsed]
-        if later:
-            actions.append(events.Wake(min(later)))
-
-    # ------------------------------------------------------------ starting and finishing
-
-    def _active(self) -> list[Attempt]:
-        return [a for a in self.attempts.values() if not a.is_over and a.token != self.winner]
+    # ------------------------------------------------------------ starting
 
     def _wants_more(self) -> bool:
         return (
             self._started
             and self.may_start
             and self.winner is None
-            and not self.cancelled
+            and not self._transitions.cancelled
             and self.stopped_by is None
         )
 
     def _may_go_on(self, now: Instant) -> bool:
         return (
             self._wants_more()
-            and not self.places.is_planning
-            and not self.patience.is_waiting
-            and self.patience.may_start(now)
+            and not self.queue.is_planning
+            and not self.stock_wait.is_waiting
+            and self.stock_wait.may_start(now)
         )
 
     def _free_slots(self) -> list[int]:
-        used = {a.slot for a in self._active()}
+        used = {a.slot for a in self._transitions.active()}
         return [slot for slot in range(self.race) if slot not in used]
 
-    def _begin_pass(self, now: Instant, actions: list[events.Action]) -> None:
-        if self._wants_more() and self.patience.is_due(now):
-            self.patience.begin()
-            actions.append(events.BeginPass(self.patience.passes))
-            if self.places.begin_again():
-                actions.append(events.Replan())
+    def _begin_pass(self, step: Step) -> None:
+        if self._wants_more() and self.stock_wait.is_due(step.now):
+            self.stock_wait.begin_pass()
+            step.actions.append(events.BeginPass(self.stock_wait.passes))
+            if self.queue.begin_again():
+                step.actions.append(events.Replan())
 
-    def _start(self, now: Instant, elapsed: Seconds, actions: list[events.Action]) -> None:
-        while self._may_go_on(now):
-            slots, active = self._free_slots(), self._active()
-            if not slots or (active and not self.hedging.lets_join(active, elapsed)):
+    def _start_attempts(self, step: Step) -> None:
+        while self._may_go_on(step.now):
+            slots, active = self._free_slots(), self._transitions.active()
+            if not slots or (active and not self.hedging.lets_join(active, step.elapsed)):
                 return
             racing = [a.candidate for a in active]
-            candidate = self.places.next(now, {c.request.tier for c in racing}, self.patience.meet)
-            if self.places.is_planning:
-                actions.append(events.Replan())
+            tiers = {c.request.tier for c in racing}
+            candidate = self.queue.next(step.now, tiers, self.stock_wait.meet)
+            if self.queue.is_planning:
+                step.actions.append(events.Replan())
                 return
             if candidate is None or (racing and not self.hedging.affords(racing, candidate)):
                 return
-            self.places.take(candidate)
-            attempt = Attempt(
-                self.new_token(), candidate, len(self.attempts) + 1, slots[0], begun=elapsed
-            )
+            self.queue.take(candidate)
+            number = len(self.attempts) + 1
+            attempt = Attempt(self._new_token(), candidate, number, slots[0], begun=step.elapsed)
             self.attempts[attempt.token] = attempt
-            actions.append(events.Submit(attempt.token, candidate, attempt.number, attempt.slot))
+            step.actions.append(events.Submit(attempt.token, candidate, number, attempt.slot))
 
-    def _learn(
-        self, candidate: Candidate, failure: Failure, now: Instant, actions: list[events.Action]
-    ) -> None:
-        if failure.rule.retry is Retry.STOP and failure.cause is not Cause.CANCELLED:
-            self.stopped_by = failure
-        self.patience.causes.add(failure.cause)
-        block = block_for(candidate, failure, now)
-        if block is None:
-            return
-        block = block_for(candidate, failure, now, repeats=self.repeats_of(block)) or block
-        self.places.blocks.append(block)
-        self.patience.meet(block)
-        actions.append(events.Remember(block))
+    # ------------------------------------------------------------ finishing and sleeping
 
-    def _conclude(self, now: Instant, actions: list[events.Action]) -> None:
-        if self._active() or (not self._started and self.may_start and not self.cancelled):
+    def _conclude(self, step: Step) -> None:
+        """Finish the run where nothing of it is pending, or rest until stock may be back."""
+        transitions = self._transitions
+        not_begun = not self._started and self.may_start and not transitions.cancelled
+        if transitions.active() or not_begun:
             return
-        if self._wants_more() and (
-            self.places.is_planning or (self._may_go_on(now) and not self.places.is_exhausted)
-        ):
-            return
-        if self._wants_more() and self.patience.may_wait(now):
-            if not self.patience.is_waiting:
-                self.patience.rest(now)
-                actions.append(events.Rest(self.patience.next_pass or now))
-            return
+        if self._wants_more():
+            has_places = self._may_go_on(step.now) and not self.queue.is_exhausted
+            if self.queue.is_planning or has_places:
+                return
+            if self.stock_wait.may_wait(step.now):
+                if not self.stock_wait.is_waiting:
+                    self.stock_wait.rest(step.now)
+                    step.actions.append(events.Rest(self.stock_wait.next_pass or step.now))
+                return
         self.finished = True
         if self.winner is not None:
             state = RunState.READY
-        elif self.cancelled:
+        elif transitions.cancelled:
             state = RunState.CANCELLED
         else:
             state = RunState.FAILED
-        actions.append(events.Finish(state, self.stopped_by))
+        step.actions.append(events.Finish(state, self.stopped_by))
+
+    def _sleep(self, step: Step) -> None:
+        active = self._transitions.active()
+        times = [a.deadline for a in active if a.deadline != NEVER]
+        times += [a.retry_at for a in active if a.retry_at is not None]
+        if self._wants_more() and self._free_slots():
+            due = self.hedging.next_due(active, step.elapsed)
+            times += [due] if due is not None else []
+        if self.stock_wait.is_waiting:
+            times.append(step.elapsed + max(SHORTEST_SLEEP, self.stock_wait.pause(step.now)))
+        later = [t for t in times if t > step.elapsed]
+        if later:
+            step.actions.append(events.Wake(min(later)))
 
     # ------------------------------------------------------------ a dead kernel's run
 
@@ -495,40 +270,30 @@ class Failover:
         elapsed: Seconds,
         go_on: bool = False,
     ) -> list[events.Action]:
-        """Take up the attempts of a run whose kernel died; returns what has to be done about each.
+        """Take up the attempts of a run whose kernel died; return what to do about each.
 
-        Nothing new is started, unless the run waits for stock and is to `go_on` with that. What was accepted goes on through its phases; what was sent is followed; an intent or a lost
-        answer is resolved from the cloud's list; of several that exist, the first to be ready is kept.
+        An accepted attempt goes on through its phases, a create that was sent is polled, and the
+        outcome of an intent or of a lost answer is looked up in the cloud's list. Of several
+        attempts with machines the first to be ready is kept.
+
+        Parameters
+        ----------
+        go_on
+            The run waits for stock and goes on with that; otherwise nothing new is started.
         """
-        actions: list[events.Action] = []
-        self.may_start = self._started = go_on and not cancelled
-        self.cancelled = cancelled
+        step, transitions = Step(now, elapsed), self._transitions
+        transitions.may_start = self._started = go_on and not cancelled
+        transitions.cancelled = cancelled
         for attempt in attempts:
             self.attempts[attempt.token] = attempt
             if not attempt.is_over:
-                self._take_up(attempt, elapsed, actions)
-        self._conclude(now, actions)
+                transitions.take_up(attempt, step)
+        self._conclude(step)
         if not self.finished:
-            self._sleep(now, elapsed, actions)
-        return actions
+            self._sleep(step)
+        return step.actions
 
-    def _take_up(self, attempt: Attempt, elapsed: Seconds, actions: list[events.Action]) -> None:
-        if self.cancelled:
-            attempt.failure = attempt.failure or Failure(Cause.CANCELLED, "the launch was given up")
-        if attempt.state in (AttemptState.INTENT, AttemptState.UNKNOWN):
-            attempt.failure = attempt.failure or Failure(
-                Cause.UNKNOWN_OUTCOME, "its kernel stopped before the answer came"
-            )
-            self._unknown(attempt, actions)
-        elif attempt.state is AttemptState.SENT:
-            attempt.deadline = elapsed + self.deadlines_of(attempt.candidate).accepted
-            actions.append(events.Follow(attempt.token))
-        elif (
-            attempt.state is AttemptState.ENDING
-            or self.cancelled
-            or len(attempt.ids) != attempt.candidate.count
-        ):
-            self._end(attempt, actions)
-        else:
-            attempt.failure = None
-            self._enter(attempt, AttemptState.BOOTING, elapsed, actions)
+    def restore_winner(self, attempt: Attempt) -> None:
+        """Take up the attempt that is the cluster already; `restore` takes up those beside it."""
+        self.attempts[attempt.token] = attempt
+        self._transitions.winner = attempt.token

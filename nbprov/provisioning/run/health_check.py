@@ -1,4 +1,7 @@
-"""Whether a machine that runs is the machine that was asked for: its accelerators answer, in the number and size that is paid for."""
+"""Check that a machine is the one that was asked for.
+
+Its accelerators must answer, in the number and size that are paid for.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +23,24 @@ QUERY = "nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits"
 TOTAL_MEMORY = "sed -n 's/^MemTotal: *\\([0-9]*\\) kB$/\\1/p' /proc/meminfo"
 
 LEAST_SHARE = 0.85
-"""Of the memory a device is sold with that it must report: the driver and error correction keep up to a tenth back (a T4 of 16 GB says 15,360 MiB)."""
+"""The share of its nominal memory that a device must report.
+
+The driver and error correction use up to a tenth: a T4 of 16 GB reports 15,360 MiB.
+"""
 LEAST_RAM_SHARE = 0.9
-"""Of the memory that was asked for that the machine must have: its kernel keeps a part back."""
+"""The share of the requested memory that a machine must have; its kernel uses a part."""
 
 SLACK: Seconds = 30.0
-"""For connecting and waiting in turn, beside what the checks themselves may take."""
+"""The time for connecting, beside what the checks themselves may take."""
 
 NOT_NVIDIA = ("tpu", "mi", "gaudi", "trainium", "inferentia", "radeon", "fpga")
-"""How the names of accelerators begin that nvidia-smi knows nothing of."""
+"""How the names of accelerators begin that are not NVIDIA's."""
 
-MOST_TALK = 2000
-"""Bytes from the end of what a health command says: one that never stops talking must not fill the notebook's memory."""
+MOST_OUTPUT = 2000
+"""How many bytes of a health command's output are read, from its end.
+
+A command with endless output must not fill the notebook's memory.
+"""
 
 NO_DRIVER = (
     (127, "nvidia-smi: command not found", "it has no nvidia-smi"),
@@ -39,10 +48,12 @@ NO_DRIVER = (
     (12, "libnvidia-ml.so", "its library is not there"),
     (18, "Driver/library version mismatch", "it and its library are of different versions"),
 )
-"""How a machine without a driver that works shows: the exit code of nvidia-smi (of the shell for the first), its words, and ours.
+"""How a machine without a working driver shows itself.
 
-The codes 9 and 12 are in nvidia-smi's manual (return value), 18 is NVML's NVML_ERROR_LIB_RM_VERSION_MISMATCH. A container's own wrapper may end
-with another code, so the words count as well.
+Each row has the exit code of nvidia-smi (in the first row, of the shell), its message, and ours.
+The codes 9 and 12 are in nvidia-smi's manual (return value), and 18 is NVML's
+NVML_ERROR_LIB_RM_VERSION_MISMATCH. A container's wrapper may end with another code, so the
+message counts as well.
 """
 
 MIB_PER_GIB = 1024.0
@@ -50,12 +61,12 @@ KIB_PER_GIB = 1024.0 * 1024.0
 
 
 def is_checked(health: Health, candidate: Candidate) -> bool:
-    """Whether a machine's health gates its being ready."""
+    """Whether the machines of a candidate must pass a health check before they are ready."""
     return health.on and bool(health.command or _has_gpus(candidate) or _asked_memory(candidate))
 
 
 def health_seconds(health: Health, candidate: Candidate) -> Seconds | None:
-    """How long the first check may take until it counts as failed for good; None where nothing is checked."""
+    """How long the check may take with all its tries; None where nothing is checked."""
     return (
         health.failures * (health.timeout + health.every) + SLACK
         if is_checked(health, candidate)
@@ -64,7 +75,7 @@ def health_seconds(health: Health, candidate: Candidate) -> Seconds | None:
 
 
 def health_words(health: Health, candidate: Candidate) -> str:
-    """What is checked, in a few words; empty where nothing is."""
+    """A short note on what is checked; empty where nothing is."""
     if not is_checked(health, candidate):
         return ""
     offer = candidate.offer
@@ -91,12 +102,13 @@ async def check_health(live: LiveCluster, health: Health, tell: Callable[[str], 
     Parameters
     ----------
     tell
-        Told in a line of each check that fails.
+        Called with a line on each check that fails.
 
     Raises
     ------
     CloudError
-        `unhealthy`, with what the last check of a node said, after as many failures in a row as the spec allows.
+        If a node fails as often in a row as the spec allows. Its cause is `unhealthy`, and its
+        message is that of the last check.
     """
     await all_of(*(_check_node(node, live, health, tell) for node in live.nodes))
 
@@ -121,7 +133,7 @@ async def _check_node(
 
 
 async def _once(node: Node, candidate: Candidate, health: Health) -> str:
-    """What is wrong with a node; empty where nothing is."""
+    """Check a node once; return what is wrong, or an empty text."""
     try:
         if health.command:
             return await _command(node, health.command, health.timeout)
@@ -143,8 +155,11 @@ async def _run(node: Node, command: str, seconds: Seconds) -> tuple[int, str, st
 
 
 async def _command(node: Node, command: str, seconds: Seconds) -> str:
-    # Its exit code comes alone on one stream, the end of what it said on the other.
-    inner = f"{{ {{ sh -c {shlex.quote(command)} 2>&1 3>&-; echo $? >&3; }} | tail -c {MOST_TALK} >&2; }} 3>&1"
+    # The exit code comes alone on stdout, and the end of the command's output on stderr.
+    inner = (
+        f"{{ {{ sh -c {shlex.quote(command)} 2>&1 3>&-; echo $? >&3; }}"
+        f" | tail -c {MOST_OUTPUT} >&2; }} 3>&1"
+    )
     outer, code, last = await _run(node, inner, seconds)
     code = code.strip() or str(outer)
     return (
@@ -169,21 +184,24 @@ async def _gpus(node: Node, candidate: Candidate, seconds: Seconds) -> str:
         * LEAST_SHARE
     )
     if sizes and min(sizes) < least:
-        return f"a device has {min(sizes) / MIB_PER_GIB:.0f} GiB where a {offer.accelerator} has {offer.accelerator_memory_gib:g}"
+        return (
+            f"a device has {min(sizes) / MIB_PER_GIB:.0f} GiB"
+            f" where a {offer.accelerator} has {offer.accelerator_memory_gib:g}"
+        )
     return ""
 
 
 def driver_words(code: int, said: str, candidate: Candidate) -> str:
-    """Name a missing driver, and what to do about it; empty where nvidia-smi failed for another reason.
+    """Say that the driver is missing, and what to do; empty if nvidia-smi failed otherwise.
 
     Parameters
     ----------
     code
-        What nvidia-smi, or the shell that did not find it, ended with.
+        The exit code of nvidia-smi, or of the shell that did not find it.
     said
-        The last line of what it said.
+        The last line of its output.
     candidate
-        What the machine was made for: whether its image is the user's own decides what helps.
+        Names the image of the machine: the advice depends on whether it is the user's own.
     """
     short = next((ours for number, words, ours in NO_DRIVER if code == number or words in said), "")
     if not short:
@@ -197,11 +215,13 @@ def driver_words(code: int, said: str, candidate: Candidate) -> str:
     if named:
         what, advice = (
             f"the image {named}",
-            f"leave image_id out for {candidate.offer.cloud}'s image with the driver, or name another that has it",
+            f"leave image_id out for {candidate.offer.cloud}'s image with the driver,"
+            " or name another that has it",
         )
     else:
         what, advice = f"{candidate.offer.cloud}'s usual image here", "name another by image_id"
-    return f"no NVIDIA driver that works in {what}: {short} (code {code}{f': {said}' if said else ''}); {advice}"
+    detail = f"code {code}{f': {said}' if said else ''}"
+    return f"no NVIDIA driver that works in {what}: {short} ({detail}); {advice}"
 
 
 async def _memory(node: Node, candidate: Candidate, seconds: Seconds) -> str:
@@ -210,7 +230,7 @@ async def _memory(node: Node, candidate: Candidate, seconds: Seconds) -> str:
     if wanted is None or not said.strip().isdigit():
         return ""
     has = int(said) / KIB_PER_GIB
-    # What was asked for at least, or exactly, is there in either case where it is not less.
+    # "At least" and "exactly" are checked alike: more memory than was asked for is fine.
     floor = (
         wanted.value * (offer.vcpus or 1.0) if wanted.compare is Compare.PER_VCPU else wanted.value
     )

@@ -1,4 +1,4 @@
-"""When a further place is tried beside those that are under way. Pure: readings of time are handed in."""
+"""When another place is tried beside the attempts that run. Pure: time is a parameter."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from nbprov.model.offers import Candidate
 from .attempt import Attempt
 
 UNACCEPTED = (AttemptState.INTENT, AttemptState.SENT, AttemptState.UNKNOWN)
-"""States in which a cloud has not said yes."""
+"""States in which the cloud has not accepted the create."""
 
 
 def always(racing: Sequence[Candidate], candidate: Candidate) -> bool:
-    """Every further racer is paid for."""
+    """Let the budget pay for every candidate that joins a race."""
     return True
 
 
@@ -24,16 +24,19 @@ def always(racing: Sequence[Candidate], candidate: Candidate) -> bool:
 class Hedging:
     """The rule of a race.
 
-    Each attempt that is overdue lets one more place be tried beside it; one that is being ended since it failed holds its slot, and back only what is of another tier.
+    Each overdue attempt lets one more place be tried beside it. A failed attempt keeps its slot
+    until it is confirmed gone, but does not count as overdue; only candidates of another tier
+    wait for it.
 
     Parameters
     ----------
     width
-        How many attempts may be under way at once.
+        How many attempts may run at once.
     after
         How long an attempt at a candidate may take before it counts as overdue.
     eager
-        An attempt may be overdue after it was accepted, too: whoever is ready first is kept. Else only an attempt without an answer is.
+        An accepted attempt may be overdue, too, and the first that is ready is kept. Otherwise
+        only an attempt without an answer is.
     affords
         Whether the budget pays for a candidate beside those that race.
     """

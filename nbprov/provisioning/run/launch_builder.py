@@ -1,4 +1,4 @@
-"""From a candidate and a spec to the launch that is written down and sent."""
+"""Build the launch that is written down and sent, from a candidate and a spec."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbprov.remote.boot.user_data import boot_template
 from nbprov.remote.ssh.keys import ClusterKeys
 
 BEST = "best"
-"""The network tier that is asked for; any other word means the usual one."""
+"""The name of the fast network tier; any other word means the usual one."""
 
 
 def make_launch(
@@ -27,7 +27,10 @@ def make_launch(
     *,
     answer_by: Instant,
 ) -> Launch:
-    """Everything one create needs; key material stays in `keys` and is filled in when it is sent."""
+    """Everything that one create needs.
+
+    The key material stays in `keys` and is filled in when the create is sent.
+    """
     lifetime, request = spec.guards.max_lifetime, candidate.request
     return Launch(
         token=token,
@@ -58,7 +61,9 @@ def make_launch(
 
 
 def image_at(image: Image | None, region: str) -> str:
-    """The machine image a spec names for a region, its own before the one for any; empty where none is. A container is none.
+    """The machine image that a spec names for a region; empty where it names none.
+
+    An image for the region itself wins over one for any region. A container is no machine image.
 
     Examples
     --------
@@ -72,7 +77,9 @@ def image_at(image: Image | None, region: str) -> str:
 
 
 def public_ports(ports: tuple[tuple[int, int], ...], expose: Expose) -> tuple[tuple[int, int], ...]:
-    """Of a request's ports those that the spec opens to the internet, as inclusive ranges; tunnels need none.
+    """The ports of a request that the spec opens to the internet, as inclusive ranges.
+
+    Tunnels need no open port.
 
     Examples
     --------
@@ -88,9 +95,11 @@ def public_ports(ports: tuple[tuple[int, int], ...], expose: Expose) -> tuple[tu
 
 
 def _start_script(request: Request, capabilities: Capabilities) -> str:
-    """The start script as a template; who logs in is made by it, and may be another than the cloud's usual one on an image of one's own."""
-    login, command = (
-        dict(request.labels).get(LOGIN_LABEL, "") or capabilities.login,
-        end_command(capabilities),
-    )
+    """The start script as a template.
+
+    It makes the login, which a label may set where the user's own image has another than the
+    cloud's usual one.
+    """
+    login = dict(request.labels).get(LOGIN_LABEL, "") or capabilities.login
+    command = end_command(capabilities)
     return boot_template(command, login=login) if login else boot_template(command)

@@ -1,4 +1,4 @@
-"""How a run races: how wide, and after how long a further place joins."""
+"""How a run races: how many places at once, and after how long another one joins."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from nbprov.model.offers import Candidate, Plan
 from nbprov.model.spec import Race, Spec
 from nbprov.provisioning.ledger import Ledger
 
-from .consent import fits_budget
 from .hedging import Hedging
+from .pricing.consent import fits_budget
 
 USUAL_ACCEPT: Seconds = 30.0
-"""From the request to the acceptance, where nothing was seen of a cloud yet."""
+"""How long a cloud takes to accept a create while nothing was seen of it yet."""
 LEAST_ACCEPT: Seconds = 5.0
-"""However quick a cloud usually is: a second machine is not bought for the sake of a moment."""
+"""The least such time, however quick a cloud is: a moment is not worth a second machine."""
 SAMPLES = 50
-"""So many of the latest acceptances of a cloud count."""
+"""This many of the latest acceptances of a cloud count."""
 LEAST_SAMPLES = 5
-"""From so few nothing is learnt."""
+"""Fewer acceptances than this say nothing."""
 QUARTILE = 0.75
 MOST_GANGS = 2
-"""Of several nodes, whole clusters race, and more than two would be a fleet."""
+"""How many clusters of several nodes race at most; more would be a fleet."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaceRule:
-    """How a run races, and what is said of it before Launch.
+    """How a run races, and the note on it before Launch.
 
     Attributes
     ----------
     eager
-        Asked for on the magic line or by argument: a further place joins even where the others were accepted.
+        Another place joins even where the others were accepted. Only the magic line or an
+        argument asks for that.
     """
 
     width: int
@@ -45,7 +46,7 @@ class RaceRule:
 
 
 def usual_accept(ledger: Ledger, cloud: str) -> Seconds:
-    """The time in which three of four accepted creates of a cloud were accepted."""
+    """The time within which a cloud accepted three of four creates."""
     seen = sorted(ledger.observations.accept_seconds(cloud, SAMPLES))
     if len(seen) < LEAST_SAMPLES:
         return USUAL_ACCEPT
@@ -55,14 +56,17 @@ def usual_accept(ledger: Ledger, cloud: str) -> Seconds:
 def race_rule(
     race: Race, plan: Plan, *, usual: Callable[[str], Seconds], eager: bool = False
 ) -> RaceRule:
-    """How wide a race over a plan may be, after gangs and budget had their say."""
+    """How wide a race over a plan may be, given its nodes and its budget."""
     spec, first = plan.spec, plan.chosen
     width = min(race.width, MOST_GANGS) if spec.num_nodes > 1 else race.width
     width = max(1, min(width, len(plan.candidates)))
     if first is None or width == 1:
         return RaceRule(1, race.hedge, eager)
     if not fits_budget(spec.guards, first.hourly * width):
-        said = f"race: one place at a time: {width} at once at {format_usd(first.hourly)}/h do not fit the budget"
+        said = (
+            f"race: one place at a time: {width} at once at {format_usd(first.hourly)}/h"
+            " do not fit the budget"
+        )
         return RaceRule(1, race.hedge, eager, said)
     after = usual(first.offer.cloud) if race.hedge is None else race.hedge
     what = "clusters" if spec.num_nodes > 1 else "places"
@@ -70,24 +74,33 @@ def race_rule(
         joins = f"the next joins {short_duration(after)} after the one before"
     else:
         how = f"{first.offer.cloud}'s usual time" if race.hedge is None else "your hedge"
-        joins = f"a further one only beside one that has not answered within {short_duration(after)} ({how})"
-    return RaceRule(
-        width,
-        race.hedge,
-        eager,
-        f"race: up to {width} {what} at once; {joins}; the first ready is kept, the others are ended",
+        joins = (
+            "a further one only beside one that has not answered within"
+            f" {short_duration(after)} ({how})"
+        )
+    words = (
+        f"race: up to {width} {what} at once; {joins};"
+        " the first ready is kept, the others are ended"
     )
+    return RaceRule(width, race.hedge, eager, words)
 
 
-def hedging_of(rule: RaceRule, spec: Spec, ledger: Ledger, spent: Callable[[], Micros]) -> Hedging:
-    """The rule as the failover takes it."""
+def hedging_of(
+    rule: RaceRule, spec: Spec, usual: Callable[[str], Seconds], spent: Callable[[], Micros]
+) -> Hedging:
+    """A race rule as the failover takes it.
 
-    @lru_cache(maxsize=32)
-    def usual(cloud: str) -> Seconds:
-        return usual_accept(ledger, cloud)
+    Parameters
+    ----------
+    usual
+        How long a cloud usually takes to accept a create.
+    spent
+        What the run cost so far.
+    """
+    usual_once = lru_cache(maxsize=32)(usual)
 
     def after(candidate: Candidate) -> Seconds:
-        return rule.hedge if rule.hedge is not None else usual(candidate.offer.cloud)
+        return rule.hedge if rule.hedge is not None else usual_once(candidate.offer.cloud)
 
     def affords(racing: Sequence[Candidate], candidate: Candidate) -> bool:
         return spec.guards.budget is None or fits_budget(

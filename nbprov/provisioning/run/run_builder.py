@@ -1,4 +1,4 @@
-"""From a spec and a plan to the failover of a run, new or taken up, and to what is said of it before Launch."""
+"""Build the failover of a run, new or taken up, and the notes on it before Launch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import Protocol
 
 from nbprov.clouds import registry
 from nbprov.clouds.base import Capabilities
@@ -22,31 +21,20 @@ from nbprov.provisioning.supervision.guard_config import guard_notes, output_not
 from nbprov.provisioning.supervision.guard_enforcement import needs_kernel
 
 from .attempt import Deadlines
-from .candidate_queue import Itinerary
-from .consent import lasts, total_note
+from .candidate_queue import CandidateQueue
 from .failover import Failover
 from .health_check import health_words
 from .launch_builder import public_ports
-from .race_rule import RaceRule, hedging_of
-from .stock_wait import STOCK, Patience
+from .pricing.consent import budget_note, total_note
+from .race_rule import RaceRule, hedging_of, usual_accept
+from .waiting.stock_wait import STOCK, StockWait
 from .webhook import wait_words
 
 FIRST_PLACES = 50
-"""Of a plan whose clouds are spoken of: a launch that fails more often than that is rare, and each place has to be built."""
+"""The first places of a plan whose clouds the notes speak of.
 
-
-class FailoverSources(Protocol):
-    """What a failover is made from; see `run_controller.RunController`."""
-
-    ledger: Ledger
-    least_pause: Seconds
-
-    @property
-    def can_replan(self) -> bool:
-        """Whether a spec can be planned again."""
-
-    def deadlines_of(self, candidate: Candidate, health: Health | None = None) -> Deadlines:
-        """How long each phase of a launch may take."""
+A launch seldom fails more often than that, and each place has to be built.
+"""
 
 
 def new_id() -> str:
@@ -55,42 +43,76 @@ def new_id() -> str:
 
 
 def new_failover(
-    sources: FailoverSources, spec: Spec, plan: Plan, consent: Micros, patience: Patience
+    ledger: Ledger,
+    spec: Spec,
+    plan: Plan,
+    consent: Micros,
+    stock_wait: StockWait,
+    *,
+    deadlines_of: Callable[[Candidate, Health], Deadlines],
+    can_replan: bool,
+    may_start: bool = True,
 ) -> Failover:
-    """A failover over a plan that takes nothing dearer than was agreed to."""
-    ledger = sources.ledger
+    """A failover over a plan that takes nothing above the agreed price.
+
+    Parameters
+    ----------
+    deadlines_of
+        The deadlines of a candidate's cloud, and of a spec's health check.
+    can_replan
+        Whether somebody can plan the spec again.
+    may_start
+        False where nothing new is created.
+    """
+    queue = CandidateQueue(
+        plan.candidates, ledger.blocks.standing(), ceiling=consent or None, can_replan=can_replan
+    )
     return Failover(
-        places=Itinerary(
-            plan.candidates,
-            ledger.blocks.standing(),
-            ceiling=consent or None,
-            can_replan=sources.can_replan,
-        ),
-        deadlines_of=partial(sources.deadlines_of, health=spec.health),
-        new_token=new_id,
-        patience=patience,
+        queue,
+        lambda candidate: deadlines_of(candidate, spec.health),
+        new_id,
+        stock_wait=stock_wait,
         repeats_of=ledger.blocks.repeats,
+        may_start=may_start,
     )
 
 
-def resumed_failover(sources: FailoverSources, row: RunRow, spec: Spec) -> Failover:
-    """A failover for a run whose kernel died: it only winds up, unless the run waits for stock and may go on with that."""
-    ledger, patience = sources.ledger, Patience(row.wait_deadline, sources.least_pause)
-    machine = new_failover(sources, spec, Plan(spec, ()), row.consent, patience)
-    machine.may_start = False
-    patience.passes += sum(
-        event.kind is EventKind.PASS_BEGUN for event in ledger.events.of_run(row.run_id)
+def resumed_failover(
+    ledger: Ledger,
+    row: RunRow,
+    spec: Spec,
+    *,
+    deadlines_of: Callable[[Candidate, Health], Deadlines],
+    can_replan: bool,
+    least_pause: Seconds,
+) -> Failover:
+    """A failover for a run whose kernel died.
+
+    It creates nothing new, unless `Failover.restore` lets it go on with a wait for stock.
+    """
+    stock_wait = StockWait(row.wait_deadline, least_pause)
+    failover = new_failover(
+        ledger,
+        spec,
+        Plan(spec, ()),
+        row.consent,
+        stock_wait,
+        deadlines_of=deadlines_of,
+        can_replan=can_replan,
+        may_start=False,
     )
-    patience.causes |= {
-        Cause.CAPACITY,
-        *(x.failure.cause for x in ledger.launches.of_run(row.run_id) if x.failure is not None),
-    }
-    for block in machine.places.blocks:
+    events = ledger.events.of_run(row.run_id)
+    stock_wait.passes += sum(event.kind is EventKind.PASS_BEGUN for event in events)
+    failures = (launch.failure for launch in ledger.launches.of_run(row.run_id))
+    stock_wait.causes |= {Cause.CAPACITY, *(f.cause for f in failures if f is not None)}
+    for block in failover.queue.blocks:
         if block.cause in STOCK:
-            patience.meet(block)
+            stock_wait.meet(block)
     rule = RaceRule(max(1, row.race), spec.race.hedge)
-    machine.hedging = hedging_of(rule, spec, ledger, lambda: ledger.prices.cost(row.run_id))
-    return machine
+    failover.hedging = hedging_of(
+        rule, spec, partial(usual_accept, ledger), lambda: ledger.prices.cost(row.run_id)
+    )
+    return failover
 
 
 def notes_of(
@@ -99,12 +121,12 @@ def notes_of(
     rule: RaceRule,
     capabilities_of: Callable[[str], Capabilities] | None = None,
 ) -> list[str]:
-    """What the person should know before Launch of how a run buys, waits, checks and ends.
+    """What the user should know before Launch of how a run buys, waits, checks and ends.
 
     Parameters
     ----------
     capabilities_of
-        What a cloud of the plan can do; by default what the adapters that are installed say.
+        Looks up what a cloud can do; the adapters that are installed say so by default.
     """
     checked = health_words(spec.health, plan.chosen) if plan.chosen is not None else ""
     said = [
@@ -112,7 +134,7 @@ def notes_of(
         rule.words,
         wait_words(spec.wait),
         f"health: {checked}" if checked else "",
-        lasts(spec.guards, plan.chosen),
+        budget_note(spec.guards, plan.chosen),
         *guard_notes(spec.guards),
         *output_notes(spec),
         *place_notes(spec, plan, capabilities_of or _installed),
@@ -123,7 +145,10 @@ def notes_of(
 def place_notes(
     spec: Spec, plan: Plan, capabilities_of: Callable[[str], Capabilities]
 ) -> Iterator[str]:
-    """Of these notes those that the places of a plan make: they may become true when stock puts another place first."""
+    """The notes that depend on the places of a plan.
+
+    They may change when stock puts another place first.
+    """
     if ports := _open_ports(spec, plan, capabilities_of):
         yield ports
     yield from _kernel_notes(plan, capabilities_of)
@@ -141,7 +166,7 @@ def _kernel_notes(plan: Plan, capabilities_of: Callable[[str], Capabilities]) ->
     for cloud in dict.fromkeys(c.offer.cloud for c in islice(plan.candidates, FIRST_PLACES)):
         try:
             words = needs_kernel(cloud, capabilities_of(cloud))
-        except NotFound:  # a plan may be looked at where nothing can be launched
+        except NotFound:  # a plan may name a cloud that is not installed
             continue
         if words:
             yield words

@@ -1,4 +1,4 @@
-"""What one run writes down: a change is in the ledger before anything in memory says that it happened."""
+"""What one run writes to the ledger. The ledger has a change before anything in memory shows it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from nbprov.model.clock import Seconds, iso
 from nbprov.model.clusters import AttemptState, RunState
@@ -17,9 +17,7 @@ from nbprov.provisioning.ledger import LaunchRow
 
 from . import events
 from .attempt import Attempt
-
-if TYPE_CHECKING:
-    from .driver import RunDriver
+from .context import RunContext
 
 log = logging.getLogger("nbprov.provisioning")
 
@@ -27,55 +25,82 @@ T = TypeVar("T")
 
 FIRST_PAUSE: Seconds = 0.2
 MOST_PAUSE: Seconds = 5.0
-"""Between two tries to write to a ledger that is locked or full."""
+"""The longest pause between two tries to write to a ledger that is locked or full."""
+
+WRITTEN_ELSEWHERE = (
+    AttemptState.INTENT,
+    AttemptState.SENT,
+    AttemptState.ACCEPTED,
+    AttemptState.READY,
+)
+"""States that are written where they arise.
+
+That is before the create, with its operation, with its ids, and at the hand-over.
+"""
+
+FAILED = (
+    AttemptState.REFUSED,
+    AttemptState.UNKNOWN,
+    AttemptState.ENDING,
+    AttemptState.ABSENT,
+)
+"""States that an attempt is brought to by a failure, which is written with them."""
 
 
-class Books:
-    """The writing side of a run. On the engine thread."""
+class RunJournal:
+    """Writes the changes of one run to the ledger. On the engine thread."""
 
-    def __init__(self, run: RunDriver) -> None:
-        self._run = run
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
 
     async def persist(self, write: Callable[[], T]) -> T:
-        """Write, and write again after a pause for as long as the ledger is locked or cannot be written (a full disk).
+        """Write, and try again for as long as the ledger is locked or the disk is full.
 
-        `write` makes one atomic change; where it raises `LedgerError`, nothing of it happened.
+        `write` makes one atomic change; where it raises `LedgerError`, nothing was written.
         """
-        pause = FIRST_PAUSE
+        context, pause = self._context, FIRST_PAUSE
         while True:
             try:
                 return write()
             except LedgerError as error:
-                log.warning("run %s: %s; tried again", self._run.run_id, error.message)
-                if self._run.state in (RunState.LAUNCHING, RunState.CANCELLING):
-                    self._run.tell(f"{error.message}; tried again")
+                log.warning("run %s: %s; tried again", context.run_id, error.message)
+                if context.progress.state in (RunState.LAUNCHING, RunState.CANCELLING):
+                    context.show_message(f"{error.message}; tried again")
                 await asyncio.sleep(pause)
                 pause = min(MOST_PAUSE, pause * 2)
 
     def write(self, before: dict[str, AttemptState], actions: list[events.Action]) -> None:
-        """Write what one event changed, with one fsync."""
-        run = self._run
+        """Write what one event changed in one transaction, which costs one fsync.
+
+        Parameters
+        ----------
+        before
+            The states of the attempts before the event.
+        actions
+            What follows from the event.
+        """
+        context, progress = self._context, self._context.progress
         after: list[Callable[[], None]] = []
         changed = [
             a
-            for a in run.machine.attempts.values()
-            if before.get(a.token) is not a.state and a.token in run.rows
+            for a in progress.failover.attempts.values()
+            if before.get(a.token) is not a.state and a.token in progress.rows
         ]
-        with run.ledger.together():
-            if run.cancel_unwritten:
-                run.ledger.runs.request_cancel(run.run_id)
+        with context.ledger.together():
+            if progress.is_cancel_unwritten:
+                context.ledger.runs.request_cancel(context.run_id)
             for attempt in changed:
                 self._write_attempt(attempt, after)
             for action in actions:
                 self._write_action(action)
-        run.cancel_unwritten = False
+        progress.is_cancel_unwritten = False
         for change in after:
             change()
 
     def _write_action(self, action: events.Action) -> None:
-        ledger, run_id = self._run.ledger, self._run.run_id
+        ledger, run_id = self._context.ledger, self._context.run_id
         match action:
-            case events.Remember(block):
+            case events.StoreBlock(block):
                 ledger.blocks.remember(block)
             case events.Rest(next_pass):
                 ledger.runs.move(
@@ -91,65 +116,72 @@ class Books:
                 )
 
     def _write_attempt(self, attempt: Attempt, after: list[Callable[[], None]]) -> None:
-        run, token, state = self._run, attempt.token, attempt.state
-        if attempt.ids and not run.rows[token].ids:
-            row = replace(run.rows[token], ids=attempt.ids)
-            run.ledger.launches.accepted(token, attempt.ids)
-            run.ledger.blocks.clear(attempt.candidate)
-            after.append(lambda: run.rows.__setitem__(token, row))
-            after.append(self.say(attempt, "accepted"))
-        if state in (
-            AttemptState.INTENT,
-            AttemptState.SENT,
-            AttemptState.ACCEPTED,
-            AttemptState.READY,
-        ):
-            return  # written where they happen: before the create, with its operation, with its ids, at the hand-over
-        if attempt.failure is not None and state in (
-            AttemptState.REFUSED,
-            AttemptState.UNKNOWN,
-            AttemptState.ENDING,
-            AttemptState.ABSENT,
-        ):
-            run.ledger.launches.failed(token, attempt.failure, state)
+        context, token, state = self._context, attempt.token, attempt.state
+        rows = context.progress.rows
+        if attempt.ids and not rows[token].ids:
+            row = replace(rows[token], ids=attempt.ids)
+            context.ledger.launches.accepted(token, attempt.ids)
+            context.ledger.blocks.clear(attempt.candidate)
+            after.append(lambda: rows.__setitem__(token, row))
+            after.append(self.note(attempt, "accepted"))
+        if state in WRITTEN_ELSEWHERE:
+            return
+        if attempt.failure is not None and state in FAILED:
+            context.ledger.launches.failed(token, attempt.failure, state)
         else:
-            run.ledger.launches.move(token, state)
+            context.ledger.launches.move(token, state)
         if state.is_final:
-            after.append(lambda: run.end_time(token))
-            run.ledger.blocks.free_quota(attempt.candidate) if state is AttemptState.GONE else None
-        words = {
-            AttemptState.GONE: "ended, confirmed by the cloud's list",
-            AttemptState.ABSENT: "nothing was made",
-        }.get(state, state.value)
-        reason = (
-            f": {attempt.failure.sentence()}"
-            if attempt.failure is not None and state is not AttemptState.GONE
-            else ""
-        )
-        after.append(self.say(attempt, words + reason))
+            after.append(lambda: context.end_time(token))
+        if state is AttemptState.GONE:
+            context.ledger.blocks.free_quota(attempt.candidate)
+        after.append(self.note(attempt, _state_words(attempt)))
 
-    def intend(self, row: LaunchRow, attempt: Attempt, *, leaves: bool) -> None:
-        """Commit an intent; only then may its create be sent. `leaves` says whether its machines leave anything beside them."""
-        run = self._run
-        with run.ledger.together():
-            run.ledger.launches.intend(row)
-            if leaves:
-                run.ledger.side_objects.expect(row.cloud, row.token)
-            shown = self.say(attempt, f"asked at {format_usd(row.candidate.hourly)}/h")
-        run.began(row)
-        shown()
+    def write_intent(self, row: LaunchRow, attempt: Attempt, *, leaves_side_objects: bool) -> None:
+        """Commit an intent. Its create may be sent only after that.
 
-    def say(self, attempt: Attempt, words: str) -> Callable[[], None]:
-        """Add a line to the run's history. What is returned shows it, once it is committed."""
-        run = self._run
-        text = f"attempt {attempt.number}  {attempt.candidate.offer.place}  {attempt.candidate.offer.instance_type}  {words}"
-        run.ledger.events.add(
-            run.run_id, EventKind.ATTEMPT_CHANGED, text, attempt.token, state=attempt.state.value
+        Parameters
+        ----------
+        leaves_side_objects
+            Whether the launch may leave objects beside its machines.
+        """
+        context = self._context
+        with context.ledger.together():
+            context.ledger.launches.intend(row)
+            if leaves_side_objects:
+                context.ledger.side_objects.expect(row.cloud, row.token)
+            show = self.note(attempt, f"asked at {format_usd(row.candidate.hourly)}/h")
+        context.add_row(row)
+        context.changed()
+        show()
+
+    def note(self, attempt: Attempt, words: str) -> Callable[[], None]:
+        """Add a line on an attempt to the run's history.
+
+        Returns
+        -------
+        Callable
+            Shows the line; to be called once it is committed.
+        """
+        context, offer = self._context, attempt.candidate.offer
+        text = f"attempt {attempt.number}  {offer.place}  {offer.instance_type}  {words}"
+        context.ledger.events.add(
+            context.run_id,
+            EventKind.ATTEMPT_CHANGED,
+            text,
+            attempt.token,
+            state=attempt.state.value,
         )
 
         def show() -> None:
-            run.runlog.line(text)
-            if run.state is RunState.LAUNCHING:
-                run.message = text
+            context.runlog.line(text)
+            if context.progress.state is RunState.LAUNCHING:
+                context.progress.message = text
 
         return show
+
+
+def _state_words(attempt: Attempt) -> str:
+    if attempt.state is AttemptState.GONE:
+        return "ended, confirmed by the cloud's list"
+    words = "nothing was made" if attempt.state is AttemptState.ABSENT else attempt.state.value
+    return words + (f": {attempt.failure.sentence()}" if attempt.failure is not None else "")

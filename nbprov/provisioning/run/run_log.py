@@ -1,4 +1,4 @@
-"""The provision log of a run: a text file that can be followed while it happens and read afterwards."""
+"""The provision log of a run: a text file to follow meanwhile and to read afterwards."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ log = logging.getLogger("nbprov.provisioning")
 
 
 class RunLog:
-    """Appends one line a state change. It is made before anything is bought, so that following it works at once.
+    """A text file with one line for each change of state.
 
-    A log that cannot be written (a full disk, a folder that was removed) is warned of and never stops a run: the ledger is what counts.
+    It is created before anything is bought, so that it can be followed at once. A log that cannot
+    be written (a full disk, a removed folder) causes a warning and never stops a run, since the
+    ledger has everything that counts.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -26,7 +28,7 @@ class RunLog:
             log.warning("the provision log %s cannot be made: %s", path, error)
 
     def line(self, text: str) -> None:
-        """Add a line, with its instant."""
+        """Append a line with the current time."""
         try:
             with self.path.open("a", encoding="utf-8", errors="replace") as file:
                 file.write(f"{iso(self._clock.now())}  {text}\n")

@@ -1,4 +1,4 @@
-"""How a run that got no machine says so: what was tried, why each failed, what to do next."""
+"""The error of a run that got no machine: what was tried, why it failed, what to do next."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from nbprov.model.failures import RULES, Cause, Failure
 from nbprov.model.offers import RuleKind
 
 SHOWN_ATTEMPTS = 8
-"""Lines of history in the error itself; the panel and `%nbprov attempts` have all."""
+"""How many attempts the error itself lists; the panel and `%nbprov attempts` list all."""
 
 
 class Unavailable(NbprovError):
-    """No machine was to be had, or the launch was cancelled.
+    """No machine could be had, or the launch was cancelled.
 
     Attributes
     ----------
     attempts
-        The failover history; empty only where nothing was ever tried.
+        The attempts that failed; empty only where nothing was tried.
     said
-        The message without the run's name, for where that stands beside it.
+        The message without the run's name, for places that show the name beside it.
     """
 
     code = "provision.unavailable"
@@ -93,7 +93,7 @@ class Unavailable(NbprovError):
 
     @classmethod
     def _untried(cls, view: RunView) -> Unavailable:
-        """Nothing was asked of a cloud: all that fits is blocked, or nothing fits."""
+        """The error of a run that asked no cloud: all that fits is blocked, or nothing fits."""
         blocked = [d.words for d in view.plan.dropped if d.rule.kind is RuleKind.BLOCKED]
         if blocked and not len(view.plan.candidates):
             said = f"all that fits is blocked for now: {'; '.join(blocked)}"
@@ -105,7 +105,8 @@ class Unavailable(NbprovError):
             )
         if len(view.plan.candidates):
             lines = [
-                f"{RULES[b.cause].words}: {b.words()}; open again in {short_duration(b.expires - view.now)}"
+                f"{RULES[b.cause].words}: {b.words()};"
+                f" open again in {short_duration(b.expires - view.now)}"
                 for b in view.blocks
             ]
             said = "; ".join(["every candidate is blocked for now", *lines[:SHOWN_ATTEMPTS]])
@@ -117,7 +118,8 @@ class Unavailable(NbprovError):
             )
         closed = [d.rule for d in view.plan.dropped if d.rule.kind is RuleKind.DISABLED]
         if closed:
-            said = f"sold by {', '.join(rule.subject for rule in closed)}, and none of them is set up here"
+            sellers = ", ".join(rule.subject for rule in closed)
+            said = f"sold by {sellers}, and none of them is set up here"
             why = sorted({rule.detail for rule in closed})
             return cls._about(
                 view,

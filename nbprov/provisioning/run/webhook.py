@@ -1,25 +1,27 @@
-"""The end of a wait, told to whom the spec names: one POST, whose failure is only a line."""
+"""Post the end of a wait for stock to the webhook that the spec names.
+
+It is one POST, and its failure is only a line in the run's log.
+"""
 
 from __future__ import annotations
 
 import json
 import threading
 import urllib.parse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import RunState
 from nbprov.model.spec import Wait
 
-if TYPE_CHECKING:
-    from .driver import RunDriver
+from .context import RunContext
 
 POST_SECONDS: Seconds = 10.0
-"""A service that takes messages answers within a second or not at all."""
+"""How long the POST may take; a message service answers within a second or not at all."""
 
 
 def wait_words(wait: Wait) -> str:
-    """What is said of a wait before Launch; empty where there is none."""
+    """The note on a wait before Launch; empty where there is none."""
     if not wait.seconds:
         return ""
     told = (
@@ -29,30 +31,37 @@ def wait_words(wait: Wait) -> str:
         if wait.notify
         else ""
     )
-    return f"wait: where nothing is in stock it is watched for {short_duration(wait.seconds)} from Launch on{told}"
+    return (
+        f"wait: where nothing is in stock it is watched for {short_duration(wait.seconds)}"
+        f" from Launch on{told}"
+    )
 
 
-def announce(run: RunDriver) -> None:
-    """Post how a run with a `wait` ended, from a thread of its own. Never raises; neither the address nor an answer is shown or stored."""
-    address = run.spec.wait.webhook
-    words = {RunState.READY: "is ready", RunState.FAILED: "got no machine"}.get(run.state)
+def announce(context: RunContext) -> None:
+    """Post how a run with a `wait` ended, from a thread of its own.
+
+    It never raises, and neither the address nor an answer is shown or stored.
+    """
+    progress = context.progress
+    address = progress.spec.wait.webhook
+    words = {RunState.READY: "is ready", RunState.FAILED: "got no machine"}.get(progress.state)
     if not address or words is None:
         return
     if not _is_web(address):
-        run.runlog.line("the webhook was not told: its address is no http or https URL")
+        context.runlog.line("the webhook was not told: its address is no http or https URL")
         return
-    waited = short_duration(run.clock.now() - run.started)
+    waited = short_duration(context.clock.now() - progress.started)
     body = {
-        "text": f"{run.name} {words} after {waited}",
-        "name": run.name,
-        "state": run.state.value,
-        "run_id": run.run_id,
+        "text": f"{progress.name} {words} after {waited}",
+        "name": progress.name,
+        "state": progress.state.value,
+        "run_id": context.run_id,
     }
 
-    def told() -> None:
-        run.runlog.line(f"webhook: {_post(address, body)}")
+    def post() -> None:
+        context.runlog.line(f"webhook: {_post(address, body)}")
 
-    threading.Thread(target=told, name="nbprov-webhook", daemon=True).start()
+    threading.Thread(target=post, name="nbprov-webhook", daemon=True).start()
 
 
 def _is_web(address: str) -> bool:
@@ -64,13 +73,13 @@ def _is_web(address: str) -> bool:
 
 
 def _post(address: str, body: dict[str, str]) -> str:
-    # The way to the web takes as long to load as all of a launch's own rules, and few specs have a webhook.
+    # These modules take long to load, and few specs have a webhook.
     import http.client
     import urllib.error
     import urllib.request
 
     class NoRedirects(urllib.request.HTTPRedirectHandler):
-        """A message that was sent on arrives as a question, or elsewhere: then it was not told."""
+        """Refuses redirects: they would turn the POST into a GET, or send it elsewhere."""
 
         def redirect_request(self, *args: Any, **options: Any) -> None:
             return None
@@ -85,5 +94,5 @@ def _post(address: str, body: dict[str, str]) -> str:
     except urllib.error.HTTPError as error:
         return f"could not be told: it answered {error.code}"
     except (OSError, ValueError, http.client.HTTPException) as error:
-        # The words of an error may quote the address, which may be a secret.
+        # The message of an error may quote the address, which may be a secret.
         return f"could not be told: {type(error).__name__}"

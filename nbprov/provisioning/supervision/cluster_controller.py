@@ -91,7 +91,7 @@ class ClusterController:
 
     def _is_driven(self) -> bool:
         driver = self._context.drivers.get(self._run_id)
-        return driver is not None and not driver.machine.finished
+        return driver is not None and not driver.failover.finished
 
     async def start(
         self, row: ClusterRow, spec: Spec | None = None, *, agreed: bool = False

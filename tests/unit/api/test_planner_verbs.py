@@ -248,7 +248,7 @@ def test_terms_are_those_of_the_run(session: api.Session) -> None:
     terms = session.terms(made)
     driver = session.engine.prepare_run("dev", made.spec, made)
     assert terms.notes == tuple(driver.notes)
-    assert terms.race == driver.machine.race == 2
+    assert terms.race == driver.failover.race == 2
     assert [line.split(":")[0] for line in terms.notes][:2] == ["race", "wait"]
     assert any(line.startswith("budget: $100.00 lasts") for line in terms.notes)
     assert terms.refusal == ""

@@ -47,7 +47,7 @@ def test_nothing_in_an_interrupt_keeps_the_cancel_from_being_posted(
     run = run_of(session)
     cancelled: list[str] = []
     run._launched = True
-    run.driver.state = RunState.LAUNCHING
+    run.driver.context.progress.state = RunState.LAUNCHING
     monkeypatch.setattr(type(run.driver), "cancel", lambda driver: cancelled.append(driver.name))
 
     def locked(*_: Any) -> Any:

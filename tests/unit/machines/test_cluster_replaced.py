@@ -111,7 +111,9 @@ def test_a_wrong_name_among_those_to_be_ended_spares_none_of_the_others(
 
     world.up()
     monkeypatch.setattr(outputs_command, "session", lambda: world.session)
-    (_, wrong, _), (_, right, _) = outputs_command.followed(["typo", "dev"], world.session.down)
+    (_, wrong, _), (_, right, _) = outputs_command.begin_with_outputs(
+        ["typo", "dev"], world.session.down
+    )
     with pytest.raises(NotFound, match="typo"):
         wrong.wait()
     right.wait(WAIT_SECONDS)

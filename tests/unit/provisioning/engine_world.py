@@ -1,4 +1,4 @@
-"""A real `local` cloud of the test's own, and engines that use it."""
+"""A real `local` cloud for one test, and the engines that use it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from nbprov.runtime.waiting import wait_for
 from nbprov.spec import parse
 
 WAIT_SECONDS = 120.0
-"""Never reached where what is awaited comes at all."""
+"""Long enough that it is reached only if what the test waits for never happens."""
 LEASE_SECONDS = 3.0
-"""Longer than a busy machine leaves a kernel's thread alone.
+"""Longer than a busy machine delays a kernel's thread.
 
-One that lost its lease by mere load would upset any test.
+A kernel that lost its lease merely through load would upset any test.
 """
 PAUSE = 0.01
 
@@ -91,8 +91,9 @@ class EngineWorld:
     # ------------------------------------------------------------ kernels
 
     def engine(self, kind: Callable[[Path], LocalCloud] = LocalCloud, **changes: Any) -> Engine:
-        """Another kernel's engine on the same home and cloud; `kind` makes its adapter, `changes`
-        replace capabilities.
+        """The engine of another kernel on the same home and cloud.
+
+        `kind` makes its adapter, and `changes` replace capabilities.
         """
         cloud = kind(self.folder)
         cloud.capabilities = replace(
@@ -143,15 +144,15 @@ class EngineWorld:
         return wait_for(engine.thread.call(work), WAIT_SECONDS)
 
     def take_up(self, engine: Engine) -> str:
-        """What a load does; returns what it said."""
+        """Reconcile as loading the extension does; return the report."""
         report = Report()
         self.do(engine, reconcile(engine, report))
         return str(report)
 
     def abandon(self, engine: Engine) -> None:
-        """Leave an engine as a kernel that was killed a while ago does.
+        """Leave an engine as a kernel does that was killed a while ago.
 
-        Its leases stay, nobody renewed them, and their time is over.
+        Its leases stay in the ledger, and they have lapsed.
         """
         engine.thread.stop()
         ledger = engine.ledger
@@ -170,7 +171,7 @@ class EngineWorld:
 
     @staticmethod
     def until(condition: Callable[[], Any], what: str) -> Any:
-        """Wait for something that an engine does in its own time."""
+        """Wait until a condition holds, and fail if it never does."""
         end = time.monotonic() + WAIT_SECONDS
         while not (found := condition()):
             assert time.monotonic() < end, f"not in time: {what}"

@@ -1,6 +1,6 @@
-"""A cloud and a clock for the failover to live in.
+"""A simulated cloud and clock for the failover.
 
-What was really made, what may still be made, and what must hold after every step.
+It knows what was really made and what may still be made, and checks what must hold after each step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import Accepted, Refused
 from nbprov.model.offers import Block, Candidate
 from nbprov.provisioning.run.attempt import MADE, Attempt
-from nbprov.provisioning.run.candidate_queue import Itinerary
+from nbprov.provisioning.run.attempt_transitions import SAME_TRIES
+from nbprov.provisioning.run.candidate_queue import CandidateQueue
 from nbprov.provisioning.run.events import (
     Abandon,
     Action,
@@ -33,12 +34,12 @@ from nbprov.provisioning.run.events import (
     PhaseFailed,
     Polled,
     Prepare,
-    Remember,
     Replan,
     Resolve,
     Resolved,
     Rest,
     Started,
+    StoreBlock,
     Submit,
     SubmitFailed,
     Submitted,
@@ -46,9 +47,9 @@ from nbprov.provisioning.run.events import (
     Wake,
     Withdrawn,
 )
-from nbprov.provisioning.run.failover import SAME_TRIES, Failover
+from nbprov.provisioning.run.failover import Failover
 from nbprov.provisioning.run.hedging import Hedging
-from nbprov.provisioning.run.stock_wait import Patience
+from nbprov.provisioning.run.waiting.stock_wait import StockWait
 
 EPOCH = 1_800_000_000.0
 FAIR_STEPS = 2000
@@ -61,8 +62,8 @@ class Deed:
     Attributes
     ----------
     task
-        What the run is doing about it: `submit`, `follow`, `booting`, `ssh`, `agent`, `health`,
-        `resolve`, `end`; empty when it waits.
+        The action that the run carries out for it: `submit`, `follow`, `booting`, `ssh`, `agent`,
+        `health`, `resolve` or `end`; empty while it waits.
     intended
         Whether its intent stands in the ledger.
     accepted
@@ -91,9 +92,7 @@ HELD = Failure(Cause.CAPACITY, "some of the machines were made, and held for 90 
 
 
 class World:
-    """Feeds events to a `Failover`, carries its actions out on paper, and checks what must never
-    happen.
-    """
+    """Feeds events to a `Failover`, simulates its actions, and checks what must never happen."""
 
     def __init__(
         self,
@@ -123,11 +122,11 @@ class World:
         self.hedge, self.eager = hedge, eager
         self.deadlines = replace(DEADLINES, health=60.0 if checked else None)
         self.machine = Failover(
-            places=Itinerary(list(candidates), list(self.blocks)),
+            queue=CandidateQueue(list(candidates), list(self.blocks)),
             deadlines_of=lambda _: self.deadlines,
             new_token=tokens(),
             hedging=Hedging(race, lambda _: hedge, eager),
-            patience=Patience(EPOCH + wait if wait else 0.0),
+            stock_wait=StockWait(EPOCH + wait if wait else 0.0),
         )
 
     # ------------------------------------------------------------ events in, actions out
@@ -166,7 +165,7 @@ class World:
             case Abandon(token):
                 self._outdate(token)
                 self.deeds[token].task = ""
-            case Remember(block):
+            case StoreBlock(block):
                 self.blocks.append(block)
             case Rest(next_pass):
                 assert not self.busy(), "it rests while something is under way"
@@ -244,9 +243,7 @@ class World:
         self.deeds[action.token] = Deed(action.candidate, action.slot)
 
     def _joins_by_the_rule(self, action: Submit) -> None:
-        """A further place is tried only beside what is overdue, and never more than the race is
-        wide.
-        """
+        """Another place is tried only beside an overdue attempt, within the width of the race."""
         others = [
             a for a in self.machine.attempts.values() if a.token != action.token and not a.is_over
         ]
@@ -368,9 +365,7 @@ class World:
         deed.decided, deed.accepted = True, False
 
     def answer(self, token: str, failure: Failure | None = None) -> None:
-        """The run's question is answered with what is so, or with a failure where it asked for
-        work.
-        """
+        """Answer the run's question truthfully, or with a failure where it asked for work."""
         deed = self.deeds[token]
         task = deed.task
         if task in ("follow", "resolve", "end") and not deed.decided:
@@ -422,7 +417,7 @@ class World:
         self.ready = 1 if has_cluster else 0
         self.finish = None
         self.machine = Failover(
-            places=Itinerary(),
+            queue=CandidateQueue(),
             deadlines_of=lambda _: self.deadlines,
             new_token=lambda: "",
             may_start=False,
@@ -435,10 +430,7 @@ class World:
         )
 
     def play_out(self) -> None:
-        """Fair answers from now on: every question is answered and time passes.
-
-        The run must end.
-        """
+        """Answer every question from now on and let time pass, so that the run must end."""
         if not self.machine._started and not self.restored and not self.machine.finished:
             self.start()
         for _ in range(FAIR_STEPS):

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.machine
 
 
 def _in_state(driver: RunDriver, state: str) -> bool:
-    return any(a.state.value == state for a in driver.machine.attempts.values())
+    return any(a.state.value == state for a in driver.failover.attempts.values())
 
 
 def _abandoned(world: EngineWorld, state: str, **planned: object) -> tuple[Engine, RunDriver]:
@@ -42,7 +42,7 @@ def test_a_launch_that_was_accepted_is_adopted_and_usable(world: EngineWorld) ->
     engine = world.engine()
     assert "adopted, it runs in local/here/here-a" in world.take_up(engine)
     row = engine.cluster("dev")
-    assert [m["token"] for m in world.alive()] == [row.token] == list(driver.machine.attempts)
+    assert [m["token"] for m in world.alive()] == [row.token] == list(driver.failover.attempts)
     live = world.do(engine, engine.attach("dev"))
     assert world.do(engine, live.head.connection.run("echo here")).stdout.strip() == "here"
     assert engine.ledger.runs.unfinished() == []
@@ -64,7 +64,7 @@ def test_a_launch_that_was_cancelled_is_ended(world: EngineWorld) -> None:
 def test_a_launch_whose_keys_are_gone_is_ended(world: EngineWorld) -> None:
     world.market(base=_slow_boot())
     _, driver = _abandoned(world, "booting")
-    shutil.rmtree(driver.keys_folder)
+    shutil.rmtree(driver.context.keys_folder)
     engine = world.engine()
     assert "nothing is left on the bill" in world.take_up(engine)
     assert world.alive() == []

@@ -46,7 +46,7 @@ def _at(engine: Engine, driver: RunDriver, state: str, act: Any) -> threading.Ev
 
     def look() -> None:
         if not seen.is_set() and any(
-            a.state.value == state for a in driver.machine.attempts.values()
+            a.state.value == state for a in driver.failover.attempts.values()
         ):
             act()
             seen.set()
@@ -105,7 +105,7 @@ def test_a_locked_ledger_is_waited_for_and_nothing_is_said_that_is_not_written(
         )
     assert world.finish(driver) is RunState.READY
     assert shown == [RunState.LAUNCHING]
-    assert [a.state for a in driver.attempts()] == [AttemptState.READY]
+    assert [a.state for a in driver.view().attempts] == [AttemptState.READY]
     assert len(world.alive()) == 1
 
 
@@ -168,7 +168,7 @@ def test_a_bug_that_stays_ends_what_was_made_and_says_so(
     assert world.finish(driver) is RunState.FAILED
     with pytest.raises(NbprovError, match="no hand-over today"):
         wait_for(driver.ready, 60)
-    assert "no hand-over today" in driver.error
+    assert "no hand-over today" in driver.context.progress.error
     assert world.alive() == []
     assert engine.ledger.runs.unfinished() == []
 
@@ -265,7 +265,7 @@ def test_an_end_that_the_cloud_refuses_says_why_it_is_not_over(
     world.launch(engine, driver)
 
     def said() -> str:
-        failure = driver.attempts()[0].failure if driver.attempts() else None
+        failure = driver.view().attempts[0].failure if driver.view().attempts else None
         return failure.sentence() if failure is not None and "expired" in failure.sentence() else ""
 
     sentence = world.until(said, "it says why")
@@ -276,7 +276,7 @@ def test_an_end_that_the_cloud_refuses_says_why_it_is_not_over(
     assert "expired" in driver.message
     world.market(base=_slow_boot())
     assert world.finish(driver) is RunState.CANCELLED
-    failure = driver.attempts()[0].failure
+    failure = driver.view().attempts[0].failure
     assert failure is not None
     assert "expired" not in failure.sentence(), "it is over"
 
@@ -293,7 +293,7 @@ def test_a_dearer_price_within_what_was_agreed_is_the_one_that_is_counted(
     assert row.candidate.offer.zone == "here-a"
     assert row.candidate.offer.hourly == usd("4.5")
     assert engine.ledger.prices.hourly_now(row.token) == usd("4.5")
-    assert driver.attempts()[0].candidate.hourly == usd("4.5")
+    assert driver.view().attempts[0].candidate.hourly == usd("4.5")
     assert engine.ledger.launches.of_run(driver.run_id)[0].launch.candidate.hourly == usd("4.5")
     guard = engine.ledger.guards.get(driver.run_id)
     assert guard is not None
@@ -308,7 +308,7 @@ def test_a_candidate_of_which_the_budget_buys_next_to_nothing_is_passed_over(
     engine = world.engine()
     driver = world.launch(engine, world.prepare(engine, text="budget: 0.7\n"))
     assert world.finish(driver) is RunState.FAILED
-    last = driver.attempts()[-1]
+    last = driver.view().attempts[-1]
     assert last.candidate.offer.zone == "there-a"
     assert last.failure is not None
     assert last.failure.cause is Cause.CANCELLED
@@ -329,6 +329,8 @@ def test_a_spec_with_ignored_fields_and_one_built_in_python_are_stored_readable(
     assert again.run == "echo hello"
     assert again.requests[0].instance_type == "small"
     assert "hush" not in readable_text(built)
+    changed = replace(plain, run="echo bye")
+    assert parse(readable_text(changed)).run == "echo bye"
 
 
 def test_a_spec_with_variables_outputs_and_a_webhook_is_stored_as_its_own_text() -> None:

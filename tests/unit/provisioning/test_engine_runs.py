@@ -31,7 +31,7 @@ pytestmark = pytest.mark.machine
 def _history(driver: RunDriver) -> list[tuple[str, AttemptState, Cause | None]]:
     return [
         (a.candidate.offer.zone, a.state, a.failure.cause if a.failure else None)
-        for a in driver.attempts()
+        for a in driver.view().attempts
     ]
 
 
@@ -106,7 +106,7 @@ def test_a_request_that_is_refused_as_invalid_stops_the_run(world: EngineWorld) 
     engine = world.engine()
     driver = world.launch(engine, world.prepare(engine))
     assert world.finish(driver) is RunState.FAILED
-    assert len(driver.attempts()) == 1
+    assert len(driver.view().attempts) == 1
     with pytest.raises(Unavailable, match="no such disk"):
         wait_for(driver.ready, 60)
 
@@ -115,7 +115,7 @@ def test_a_rate_limit_is_met_with_the_same_token_later(world: EngineWorld) -> No
     world.market(world.fault(do="refuse", code="RateExceeded", first=1, retry_after=0.05))
     engine, driver = _up(world)
     assert _history(driver) == [("here-a", AttemptState.READY, None)]
-    token = driver.attempts()[0].token
+    token = driver.view().attempts[0].token
     assert len(engine.ledger.store.rows("SELECT * FROM attempts WHERE token = ?", token)) == 2
     assert len(world.alive()) == 1
 
@@ -199,7 +199,7 @@ def test_a_half_made_machine_is_ended_and_confirmed_and_the_next_place_tried(
         i for i, text in enumerate(events) if text.startswith("attempt 2") and "asked" in text
     )
     assert gone < asked, "the slot is not used again before its machine is confirmed gone"
-    first = driver.attempts()[0]
+    first = driver.view().attempts[0]
     assert 0 < first.cost < usd("0.1"), "a failed attempt costs too"
 
 
@@ -210,7 +210,7 @@ def test_a_cancel_at_any_time_leaves_nothing(world: EngineWorld, state: str) -> 
     pressed: list[str] = []
 
     def look() -> None:
-        if not pressed and any(a.state.value == state for a in driver.machine.attempts.values()):
+        if not pressed and any(a.state.value == state for a in driver.failover.attempts.values()):
             pressed.append(state)
             engine.thread.soon(driver.cancel)
 
@@ -219,7 +219,7 @@ def test_a_cancel_at_any_time_leaves_nothing(world: EngineWorld, state: str) -> 
     assert world.finish(driver) is RunState.CANCELLED
     assert pressed == [state]
     assert world.alive() == []
-    assert len(driver.attempts()) == 1
+    assert len(driver.view().attempts) == 1
     with pytest.raises(Unavailable, match="cancelled; nothing is left on the bill"):
         wait_for(driver.ready, 60)
     assert engine.ledger.runs.unfinished() == []
@@ -236,10 +236,10 @@ def test_nothing_is_created_any_more_once_it_was_cancelled(world: EngineWorld) -
 
 def test_a_race_keeps_one_and_ends_the_other(world: EngineWorld) -> None:
     engine, driver = _up(world, race=2)
-    states = sorted(a.state for a in driver.attempts())
+    states = sorted(a.state for a in driver.view().attempts)
     assert states[-1] is AttemptState.READY
     assert len(states) == 2
-    assert [m["token"] for m in world.alive()] == [driver.machine.winner]
+    assert [m["token"] for m in world.alive()] == [driver.failover.winner]
     assert len(engine.ledger.clusters.latest(live_only=True)) == 1
 
 
@@ -253,7 +253,7 @@ def test_a_gang_comes_whole_or_not_at_all(world: EngineWorld) -> None:
     live = wait_for(driver.ready, 60)
     assert [node.instance.node for node in live.nodes] == [0, 1, 2]
     assert len(world.alive()) == 3
-    assert engine.ledger.prices.hourly_now(driver.attempts()[1].token) == 3 * usd("3.6")
+    assert engine.ledger.prices.hourly_now(driver.view().attempts[1].token) == 3 * usd("3.6")
 
 
 def test_a_gang_with_one_broken_machine_is_ended_whole(world: EngineWorld) -> None:

@@ -75,8 +75,8 @@ def test_cleared_blocks_and_stock_end_it(world: EngineWorld) -> None:
     world.market()
     assert engine.clear_blocks() == 3
     assert world.finish(driver) is RunState.READY
-    assert [a.state for a in driver.attempts()][-1] is AttemptState.READY
-    assert driver.attempts()[-1].candidate.rank == -1, (
+    assert [a.state for a in driver.view().attempts][-1] is AttemptState.READY
+    assert driver.view().attempts[-1].candidate.rank == -1, (
         "it is of another plan than the one that is shown"
     )
 
@@ -103,16 +103,18 @@ def test_a_wait_whose_kernel_was_killed_goes_on_in_the_next_at_the_price_agreed_
     assert "waited for stock" in told
     assert "at most $5.40/h as agreed" in told
     resumed = second.drivers[driver.run_id]
-    assert len(resumed.attempts()) == 3
+    assert len(resumed.view().attempts) == 3
     world.until(lambda: resumed.state is RunState.WAITING, "the wait in the second kernel")
     second.clear_blocks()
     assert world.finish(resumed) is RunState.READY
-    tried = resumed.attempts()[3:]
+    tried = resumed.view().attempts[3:]
     assert "here-a" not in [a.candidate.offer.zone for a in tried], (
         "dearer than agreed, though it is in stock"
     )
     assert tried[-1].candidate.offer.zone == "there-a"
-    assert [a.number for a in resumed.attempts()] == list(range(1, len(resumed.attempts()) + 1))
+    assert [a.number for a in resumed.view().attempts] == list(
+        range(1, len(resumed.view().attempts) + 1)
+    )
 
 
 def test_a_wait_that_was_cancelled_by_another_kernel_is_not_taken_up(world: EngineWorld) -> None:
@@ -145,12 +147,12 @@ def test_a_wait_that_comes_to_nothing_says_how_often_it_tried(world: EngineWorld
     driver = wait_in_vain(world, engine)
     engine.clear_blocks()
     world.until(
-        lambda: driver.machine.patience.passes == 2 and driver.state is RunState.WAITING,
+        lambda: driver.failover.stock_wait.passes == 2 and driver.state is RunState.WAITING,
         "the second pass",
     )
 
     async def give_up() -> None:
-        driver.machine.patience.until = engine.clock.now()
+        driver.failover.stock_wait.until = engine.clock.now()
         driver.look()
 
     world.do(engine, give_up())
@@ -206,7 +208,7 @@ def test_the_end_of_a_wait_is_posted_once_and_its_address_stored_nowhere(
     world.market()
     driver = world.prepare(engine, text=WAIT)
     text = "resources: {cloud: local, instance_type: small}\nwait: {for: 1h, notify: $hook}"
-    driver.spec = parse(text, variables={"hook": address + path})
+    driver.context.progress.spec = parse(text, variables={"hook": address + path})
     world.launch(engine, driver)
     assert world.finish(driver) is RunState.READY
     assert told.wait(120)
@@ -258,7 +260,7 @@ def test_a_stopped_cluster_is_ended_after_its_second_clock(world: EngineWorld) -
     engine = world.engine()
     world.market()
     driver = world.prepare(engine)
-    driver.spec = replace(
+    driver.context.progress.spec = replace(
         driver.spec,
         guards=Guards(Autostop(3600.0, down=False, down_after=7200.0), is_default=False),
     )
@@ -291,7 +293,7 @@ def test_what_the_losers_cost_is_of_the_winners_budget(world: EngineWorld) -> No
     driver = world.prepare(engine, race=2, text="budget: 50")
     world.launch(engine, driver)
     assert world.finish(driver) is RunState.READY
-    loser = next(a for a in driver.attempts() if a.state is AttemptState.GONE)
+    loser = next(a for a in driver.view().attempts if a.state is AttemptState.GONE)
     assert loser.cost > 0
     told = engine.ledger.guards.get(driver.run_id)
     assert told is not None

@@ -150,7 +150,7 @@ def test_a_wait_whose_spec_cannot_be_read_buys_nothing(world: EngineWorld) -> No
 def test_what_was_started_a_moment_ago_is_not_ended_by_its_second_clock(world: EngineWorld) -> None:
     engine = world.engine()
     driver = world.prepare(engine)
-    driver.spec = replace(
+    driver.context.progress.spec = replace(
         driver.spec,
         guards=Guards(Autostop(3600.0, down=False, down_after=7200.0), is_default=False),
     )
@@ -189,7 +189,9 @@ def test_a_webhook_that_cannot_be_told_costs_nobody_the_machine(
 ) -> None:
     engine = world.engine()
     driver = world.prepare(engine, text="wait: 1h")
-    driver.spec = replace(driver.spec, wait=replace(driver.spec.wait, webhook=address))
+    driver.context.progress.spec = replace(
+        driver.spec, wait=replace(driver.spec.wait, webhook=address)
+    )
     world.launch(engine, driver)
     assert world.finish(driver) is RunState.READY
     line = world.until(

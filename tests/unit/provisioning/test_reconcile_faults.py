@@ -31,7 +31,7 @@ def _left(world: EngineWorld, state: str = "booting", text: str = "") -> RunDriv
     engine = world.engine()
     driver = world.launch(engine, world.prepare(engine, text=text))
     world.until(
-        lambda: any(a.state.value == state for a in driver.machine.attempts.values()), state
+        lambda: any(a.state.value == state for a in driver.failover.attempts.values()), state
     )
     _gone(world, engine)
     return driver
@@ -229,7 +229,7 @@ def test_one_bad_row_does_not_keep_the_others_from_being_settled(world: EngineWo
     first = world.engine()
     other = world.launch(first, world.prepare(first, "other"))
     world.until(
-        lambda: any(a.state.value == "booting" for a in other.machine.attempts.values()), "booting"
+        lambda: any(a.state.value == "booting" for a in other.failover.attempts.values()), "booting"
     )
     _gone(world, first)
     engine = world.engine()
@@ -318,7 +318,7 @@ def test_what_was_not_settled_is_not_called_settled(world: EngineWorld) -> None:
 
     def look() -> None:
         # Another kernel takes it over while its machine is still being ended.
-        if (taken := engine.drivers.get(driver.run_id)) is not None and not taken.machine.finished:
+        if (taken := engine.drivers.get(driver.run_id)) is not None and not taken.failover.finished:
             engine.thread.soon(taken.lose)
 
     engine.subscribe(look)

@@ -51,9 +51,9 @@ def test_this_computer_is_let_in_while_a_new_machine_is_silent(
     engine, cloud = gated
     driver = world.launch(engine, world.prepare(engine))
     assert world.finish(driver) is RunState.READY
-    assert cloud.admitted == [tuple(engine.ledger.launches.ids_of(driver.attempts()[0].token))], (
-        "once, though several tries were in vain"
-    )
+    assert cloud.admitted == [
+        tuple(engine.ledger.launches.ids_of(driver.view().attempts[0].token))
+    ], "once, though several tries were in vain"
 
 
 def test_and_again_when_a_connection_is_lost_and_nobody_answers(
@@ -104,7 +104,8 @@ def test_a_machine_that_moved_is_found_where_the_list_shows_it(
     cloud.gate.open()
     world.until(
         lambda: (
-            engine.ledger.instances.of_launch(driver.attempts()[0].token)[0].port == cloud.gate.port
+            engine.ledger.instances.of_launch(driver.view().attempts[0].token)[0].port
+            == cloud.gate.port
         ),
         "the watcher sees the new port",
     )
@@ -131,8 +132,8 @@ def test_the_login_is_the_one_the_cloud_names(
     if state is AttemptState.READY:
         assert world.finish(driver) is RunState.READY
         return
-    world.until(lambda: driver.attempts() and driver.attempts()[0].failure, "the refusal")
-    failure = driver.attempts()[0].failure
+    world.until(lambda: driver.view().attempts and driver.view().attempts[0].failure, "the refusal")
+    failure = driver.view().attempts[0].failure
     assert failure is not None
     assert failure.code == SshCode.AUTH.value
     assert "user nbprov-nobody" in failure.message

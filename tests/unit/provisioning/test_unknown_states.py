@@ -42,7 +42,7 @@ def _misty(world: EngineWorld, **changes: Any) -> tuple[Engine, MistyCloud]:
 
 
 def _first(driver: RunDriver) -> AttemptState | None:
-    return driver.attempts()[0].state if driver.attempts() else None
+    return driver.view().attempts[0].state if driver.view().attempts else None
 
 
 def _state(engine: Engine) -> ClusterState:
@@ -56,15 +56,15 @@ def test_a_new_machine_in_an_unknown_state_is_waited_for(world: EngineWorld) -> 
     cloud.is_misty = True
     driver = world.launch(engine, world.prepare(engine))
     world.until(
-        lambda: driver.rows and engine.ledger.instances.of_launch(driver.attempts()[0].token),
+        lambda: driver.rows and engine.ledger.instances.of_launch(driver.view().attempts[0].token),
         "it is listed",
     )
-    assert engine.ledger.prices.hourly_now(driver.attempts()[0].token) > 0, "it is billed"
+    assert engine.ledger.prices.hourly_now(driver.view().attempts[0].token) > 0, "it is billed"
     assert _first(driver) is AttemptState.BOOTING
     assert not driver.ready.done()
     cloud.is_misty = False
     assert world.finish(driver) is RunState.READY
-    assert len(driver.attempts()) == 1
+    assert len(driver.view().attempts) == 1
 
 
 def test_but_not_beyond_its_time(world: EngineWorld) -> None:
@@ -72,7 +72,7 @@ def test_but_not_beyond_its_time(world: EngineWorld) -> None:
     cloud.is_misty = True
     driver = world.launch(engine, world.prepare(engine))
     world.until(lambda: _first(driver) is AttemptState.ENDING, "its time is over")
-    failure = driver.attempts()[0].failure
+    failure = driver.view().attempts[0].failure
     assert failure is not None
     assert failure.cause is Cause.TIMEOUT
     engine.thread.soon(driver.cancel)
@@ -87,7 +87,7 @@ def test_a_cluster_in_an_unknown_state_lives_on_with_its_connections_and_its_pri
     engine, cloud = _misty(world)
     driver = world.launch(engine, world.prepare(engine))
     world.finish(driver)
-    live, token = wait_for(driver.ready, 60), driver.attempts()[0].token
+    live, token = wait_for(driver.ready, 60), driver.view().attempts[0].token
     cloud.is_misty = True
     world.until(lambda: _state(engine) is ClusterState.UNKNOWN, "it is shown as what it is")
     assert engine.ledger.prices.hourly_now(token) > 0
@@ -113,7 +113,7 @@ def test_what_was_unknown_and_is_stopped_has_no_connections(world: EngineWorld) 
     world.finish(driver)
     cloud.is_misty = True
     world.until(lambda: _state(engine) is ClusterState.UNKNOWN, "nobody knows")
-    cloud.stop(engine.ledger.launches.ids_of(driver.attempts()[0].token))
+    cloud.stop(engine.ledger.launches.ids_of(driver.view().attempts[0].token))
     world.until(lambda: [m["state"] for m in world.alive()] == ["stopped"], "somebody stopped it")
     cloud.is_misty = False
     world.until(lambda: _state(engine) is ClusterState.STOPPED, "it is seen")
@@ -139,7 +139,7 @@ def test_a_launch_that_is_taken_up_in_an_unknown_state_is_waited_for(world: Engi
     cloud.is_misty = True
     driver = world.launch(engine, world.prepare(engine))
     world.until(
-        lambda: driver.rows and engine.ledger.instances.of_launch(driver.attempts()[0].token),
+        lambda: driver.rows and engine.ledger.instances.of_launch(driver.view().attempts[0].token),
         "it is listed",
     )
     world.abandon(engine)
@@ -165,19 +165,22 @@ def test_an_accepted_machine_that_no_list_shows_is_given_up_before_its_time_to_b
     world.market("\n", base=_slow_boot())
     driver = world.launch(engine, world.prepare(engine))
     world.until(
-        lambda: driver.attempts() and engine.ledger.instances.of_launch(driver.attempts()[0].token),
+        lambda: (
+            driver.view().attempts
+            and engine.ledger.instances.of_launch(driver.view().attempts[0].token)
+        ),
         "it is listed",
     )
-    token = driver.attempts()[0].token
+    token = driver.view().attempts[0].token
     cloud.hidden = engine.ledger.launches.ids_of(token)
-    world.until(lambda: driver.attempts()[0].failure, "it is missed")
-    failure = driver.attempts()[0].failure
+    world.until(lambda: driver.view().attempts[0].failure, "it is missed")
+    failure = driver.view().attempts[0].failure
     assert failure is not None
     assert failure.cause is Cause.UNHEALTHY
     assert "is not in its cloud's list any more" in failure.message
     cloud.hidden = ()
     world.until(
-        lambda: driver.attempts()[0].state is AttemptState.GONE,
+        lambda: driver.view().attempts[0].state is AttemptState.GONE,
         "it is ended all the same, since it is back",
     )
     engine.thread.soon(driver.cancel)
@@ -224,7 +227,7 @@ def test_a_late_failure_has_the_clouds_own_cause_and_words(
     engine = world.engine(lambda _: cloud)
     driver = world.launch(engine, world.prepare(engine))
     assert world.finish(driver) is RunState.READY, "the next place serves"
-    met = driver.attempts()[0].failure
+    met = driver.view().attempts[0].failure
     assert met is not None
     assert met.cause is cause
     assert "is ending: Server.InsufficientInstanceCapacity: none left" in met.message
@@ -288,7 +291,7 @@ def test_a_launch_is_not_given_up_for_the_list_of_another_account(
     engine, cloud = _other(world)
     cloud.is_other = True
     driver = world.launch(engine, world.prepare(engine))
-    world.until(lambda: driver.troubles, "it is said")
+    world.until(lambda: driver.context.progress.troubles, "it is said")
     assert "put them back" in driver.message
     engine.thread.soon(driver.cancel)
     world.do(engine, asyncio.sleep(0.5))

@@ -13,7 +13,7 @@ from nbprov.provisioning.async_cloud import AsyncCloud, is_passing
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.replacement.node_loss import NodeLoss
 from nbprov.provisioning.replacement.node_replacer import NodeReplacer
-from nbprov.provisioning.run.failover import MOST_HEEDED
+from nbprov.provisioning.run.attempt_transitions import MOST_HEEDED
 from nbprov.provisioning.supervision.absence_tracker import Absences
 from nbprov.provisioning.supervision.context import SupervisionContext
 from nbprov.provisioning.supervision.outage_notes import FOREIGN, OUTAGE_AGAIN, foreign_words

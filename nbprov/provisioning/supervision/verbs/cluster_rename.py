@@ -60,7 +60,7 @@ class ClusterRename:
         context = self._context
         driver, live = context.drivers.get(run_id), context.connections.live.get(run_id)
         if driver is not None:
-            driver.name = name
+            driver.context.progress.name = name
         if live is not None:
             live.name = name
         context.changed()

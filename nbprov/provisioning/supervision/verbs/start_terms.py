@@ -12,8 +12,8 @@ from nbprov.model.offers import Candidate
 from nbprov.model.spec import Guards, Spec
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow, Ledger
-from nbprov.provisioning.run.consent import cap_of
-from nbprov.provisioning.run.requote import beyond_agreed, quoted
+from nbprov.provisioning.run.pricing.consent import cap_of
+from nbprov.provisioning.run.pricing.requote import beyond_agreed, quoted
 from nbprov.provisioning.supervision.guard_config import (
     check_budget,
     guard_config,

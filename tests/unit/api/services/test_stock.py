@@ -177,7 +177,7 @@ def test_a_run_that_waits_for_launch_is_put_in_order_when_the_answer_comes(
     assert (run.driver.consent, run.plan.dearest) == (consent, before.dearest), (
         "what Launch agrees to is what was shown"
     )
-    assert run.driver.machine.places.candidates is run.plan.candidates
+    assert run.driver.failover.queue.candidates is run.plan.candidates
     run.cancel()
 
 

@@ -26,7 +26,7 @@ from nbprov.provisioning.ledger import observations as module
 from nbprov.provisioning.ledger.blocks import LEAST_HELD
 from nbprov.provisioning.ledger.observations import OBSERVATIONS_READ, PROBES_KEPT_SECONDS
 from nbprov.provisioning.run.driver import RunDriver
-from nbprov.provisioning.run.stock_wait import Patience
+from nbprov.provisioning.run.waiting.stock_wait import StockWait
 
 EAST = Pool.of(candidate().offer)
 SOLD_OUT = '[[stock]]\ntype = "small"\nleft = 0\n'
@@ -192,16 +192,16 @@ def test_a_cloud_that_says_so_and_refuses_is_asked_less_and_less_often(
 
 
 def test_a_wait_hurries_but_never_below_its_least_pause() -> None:
-    patience = Patience(until=1e6, least_pause=30.0)
-    patience.hurry(0.0)
-    assert not patience.is_waiting
-    patience.meet(Block(cloud="c", cause=Cause.CAPACITY, expires=900.0))
-    patience.rest(100.0)
-    assert patience.next_pass == 900.0
-    patience.hurry(110.0)
-    assert patience.next_pass == 130.0
-    patience.hurry(400.0)
-    assert patience.next_pass == 130.0
+    stock_wait = StockWait(until=1e6, least_pause=30.0)
+    stock_wait.hurry(0.0)
+    assert not stock_wait.is_waiting
+    stock_wait.meet(Block(cloud="c", cause=Cause.CAPACITY, expires=900.0))
+    stock_wait.rest(100.0)
+    assert stock_wait.next_pass == 900.0
+    stock_wait.hurry(110.0)
+    assert stock_wait.next_pass == 130.0
+    stock_wait.hurry(400.0)
+    assert stock_wait.next_pass == 130.0
 
 
 def _waiting(world: EngineWorld) -> tuple[Engine, RunDriver]:
@@ -214,7 +214,7 @@ def _waiting(world: EngineWorld) -> tuple[Engine, RunDriver]:
 
 
 def _pools(driver: RunDriver) -> list[Pool]:
-    return [Pool.of(a.candidate.offer) for a in driver.attempts()]
+    return [Pool.of(a.candidate.offer) for a in driver.view().attempts]
 
 
 @pytest.mark.machine
@@ -228,7 +228,9 @@ def test_a_word_of_stock_wakes_a_run_that_waits_for_it(
     there = _pools(driver)[1]
     engine.stock_seen([Stock(engine.clock.now(), there, Level.LOW)], "test")
     assert world.finish(driver) is RunState.READY
-    assert Pool.of(driver.attempts()[-1].candidate.offer) == there, "the others are blocked still"
+    assert Pool.of(driver.view().attempts[-1].candidate.offer) == there, (
+        "the others are blocked still"
+    )
     assert [s.pool for s in engine.ledger.observations.probes(0.0)] == [there]
 
 
@@ -267,19 +269,21 @@ def test_what_came_into_stock_where_nothing_was_tried_hurries_the_next_pass(
     world: EngineWorld, kind: str, wakes: bool
 ) -> None:
     engine, driver = _waiting(world)
-    patience = driver.machine.patience
-    assert patience.next_pass is not None
-    far = patience.next_pass
-    elsewhere = replace(driver.attempts()[0].candidate.offer, zone="elsewhere", instance_type=kind)
+    stock_wait = driver.failover.stock_wait
+    assert stock_wait.next_pass is not None
+    far = stock_wait.next_pass
+    elsewhere = replace(
+        driver.view().attempts[0].candidate.offer, zone="elsewhere", instance_type=kind
+    )
     pool = Pool.of(elsewhere)
     engine.stock_seen([Stock(engine.clock.now(), pool, Level.NONE)], "test")
     engine.stock_seen([Stock(engine.clock.now(), pool, Level.HIGH)], "test")
     world.do(engine, asyncio.sleep(0))  # what was handed to the engine's thread before is done then
-    world.until(driver._events.empty, "what it was told is taken in")
+    world.until(driver.context.queue.empty, "what it was told is taken in")
     if wakes:
-        world.until(lambda: patience.passes > 1, "a further pass")
+        world.until(lambda: stock_wait.passes > 1, "a further pass")
     else:
-        assert (patience.passes, patience.next_pass) == (1, far)
+        assert (stock_wait.passes, stock_wait.next_pass) == (1, far)
 
 
 @pytest.mark.machine
@@ -295,7 +299,7 @@ def test_a_ledger_that_cannot_be_written_stops_no_probe(
     pool = _pools(driver)[0]
     engine.stock_seen([Stock(engine.clock.now(), pool, Level.NONE)])
     engine.stock_seen([Stock(engine.clock.now(), pool, Level.HIGH)])
-    world.until(lambda: driver.machine.patience.passes > 1, "it is woken all the same")
+    world.until(lambda: driver.failover.stock_wait.passes > 1, "it is woken all the same")
 
 
 def test_attempts_are_read_by_their_index(ledger: Ledger) -> None:

@@ -9,7 +9,7 @@ from provisioning_samples import DEADLINES, candidate, zones
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.failures import MINUTE, Cause, Failure
 from nbprov.model.places import Market
-from nbprov.provisioning.run.failover import BACKOFF_FIRST, SAME_TRIES
+from nbprov.provisioning.run.attempt_transitions import BACKOFF_FIRST, SAME_TRIES
 
 FIRST, SECOND = f"{1:032x}", f"{2:032x}"
 

@@ -1,6 +1,6 @@
-"""What must never happen, whatever the order of answers.
+"""Properties of the failover under any order of answers.
 
-Two clusters, a lost machine, an attempt on a blocked place, a run without an end.
+There are never two clusters, a lost machine, an attempt on a blocked place, or an endless run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from provisioning_samples import candidate
 from nbprov.model.failures import Cause, Failure, Scope
 from nbprov.model.offers import Block, Candidate
 from nbprov.model.places import Market
-from nbprov.provisioning.run.events import Looked, Restocked
+from nbprov.provisioning.run.events import BlocksRead, Restocked
 
 FAILURES = st.builds(
     Failure,
@@ -98,10 +98,7 @@ RARELY = st.sampled_from([False] * 6 + [True])
 
 
 class FailoverInAnyOrder(RuleBasedStateMachine):
-    """Every order of answers, failures, cancels, deadlines and deaths.
-
-    `World` checks after each step.
-    """
+    """Any order of answers, failures, cancels, deadlines and deaths; `World` checks each step."""
 
     @initialize(
         candidates=candidate_lists(),
@@ -204,7 +201,7 @@ class FailoverInAnyOrder(RuleBasedStateMachine):
     def stock_comes(self, ended: bool) -> None:
         if ended:
             self.world.blocks[:] = [b for b in self.world.blocks if b.cause is not Cause.CAPACITY]
-            self.world.tell(Looked(tuple(self.world.blocks)))
+            self.world.tell(BlocksRead(tuple(self.world.blocks)))
         self.world.tell(Restocked())
 
     @precondition(lambda self: self.world.late)

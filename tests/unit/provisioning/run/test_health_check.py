@@ -1,7 +1,4 @@
-"""Whether a machine that runs is the one that was asked for.
-
-On real machines of the `local` cloud, whose GPUs are simulated.
-"""
+"""The health check, on real machines of the `local` cloud, whose GPUs are simulated."""
 
 from __future__ import annotations
 
@@ -82,13 +79,13 @@ def _plan(engine: Engine, spec: Spec, places: int) -> Plan:
 def test_gpus_that_answer_make_a_machine_ready(world: EngineWorld) -> None:
     driver = run_with(world, QUICK)()
     assert driver.state is RunState.READY
-    assert [a.state for a in driver.attempts()] == [AttemptState.READY]
+    assert [a.state for a in driver.view().attempts] == [AttemptState.READY]
     assert "  health" in driver.runlog.path.read_text()
 
 
 def test_a_gpu_that_is_missing_is_ended_and_the_next_place_tried(world: EngineWorld) -> None:
     driver = run_with(world, QUICK, world.fault(do="broken_gpus", zone="here-a"))()
-    first, second = driver.attempts()
+    first, second = driver.view().attempts
     assert driver.state is RunState.READY
     assert first.state is AttemptState.GONE
     assert first.failure is not None
@@ -96,7 +93,7 @@ def test_a_gpu_that_is_missing_is_ended_and_the_next_place_tried(world: EngineWo
     assert first.failure.message == "1 of 2 A100 answer (2 checks)"
     assert first.cost > 0, "it was billed while it was checked"
     assert second.candidate.offer.zone == "here-b"
-    blocks = [b for b in driver.ledger.blocks.standing() if b.cause is Cause.UNHEALTHY]
+    blocks = [b for b in driver.context.ledger.blocks.standing() if b.cause is Cause.UNHEALTHY]
     assert [(b.zone, b.instance_type, round(b.expires - b.since)) for b in blocks] == [
         ("here-a", "gpu", 600)
     ]
@@ -105,7 +102,7 @@ def test_a_gpu_that_is_missing_is_ended_and_the_next_place_tried(world: EngineWo
 
 def test_a_check_that_is_switched_off_gates_nothing(world: EngineWorld) -> None:
     driver = run_with(world, Health(on=False), world.fault(do="broken_gpus", zone="here-a"))()
-    assert [a.state for a in driver.attempts()] == [AttemptState.READY]
+    assert [a.state for a in driver.view().attempts] == [AttemptState.READY]
     assert "  health" not in driver.runlog.path.read_text()
 
 
@@ -114,7 +111,7 @@ def test_a_command_decides(world: EngineWorld) -> None:
     driver = run_with(
         world, replace(QUICK, command=command), world.fault(do="broken_gpus", zone="here-a")
     )()
-    first, second = driver.attempts()
+    first, second = driver.view().attempts
     assert first.failure is not None
     assert first.failure.message == "the check ended with code 3: it lacks one (2 checks)"
     assert second.state is AttemptState.READY
@@ -123,8 +120,8 @@ def test_a_command_decides(world: EngineWorld) -> None:
 def test_a_check_that_does_not_answer_counts_as_failed(world: EngineWorld) -> None:
     driver = run_with(world, Health(command="exec sleep 60", timeout=0.3, every=0.01, failures=1))()
     assert driver.state is RunState.FAILED
-    assert {a.failure.cause for a in driver.attempts() if a.failure} == {Cause.UNHEALTHY}
-    assert {a.state for a in driver.attempts()} == {AttemptState.GONE}
+    assert {a.failure.cause for a in driver.view().attempts if a.failure} == {Cause.UNHEALTHY}
+    assert {a.state for a in driver.view().attempts} == {AttemptState.GONE}
     assert world.alive() == []
 
 
@@ -132,18 +129,18 @@ def test_a_command_that_never_stops_talking_fills_no_memory(world: EngineWorld) 
     talk = "head -c 3000000 /dev/zero | tr '\\0' 'x'; echo; printf 'the end\\nof it\\n'; exit 7"
     driver = run_with(world, replace(QUICK, command=talk, failures=1))()
     assert driver.state is RunState.FAILED
-    assert driver.attempts()[0].failure is not None
-    assert driver.attempts()[0].failure.message == "the check ended with code 7: of it (1 check)"
+    assert driver.view().attempts[0].failure is not None
+    assert (
+        driver.view().attempts[0].failure.message == "the check ended with code 7: of it (1 check)"
+    )
     world.engines[-1].clear_blocks()
     driver = run_with(world, replace(QUICK, command="yes", timeout=0.5, failures=1))()
-    assert [a.state for a in driver.attempts()] == [AttemptState.GONE] * 3
+    assert [a.state for a in driver.view().attempts] == [AttemptState.GONE] * 3
     assert world.alive() == []
 
 
 def without_driver(shim: str | None) -> type[LocalCloud]:
-    """The `local` cloud with machines whose nvidia-smi is another, or none, before anybody reaches
-    them.
-    """
+    """The `local` cloud with machines that have another nvidia-smi from the start, or none."""
 
     class WithoutDriver(LocalCloud):
         def list(self, owner: str) -> list[Instance]:
@@ -159,12 +156,12 @@ def without_driver(shim: str | None) -> type[LocalCloud]:
 
 
 CANNOT = (
-    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make"
-    " sure that the latest NVIDIA driver is installed."
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+    " Make sure that the latest NVIDIA driver is installed."
 )
 LOST = (
-    "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please also try adding"
-    " directory that contains libnvidia-ml.so."
+    "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system."
+    " Please also try adding directory that contains libnvidia-ml.so."
 )
 
 
@@ -187,7 +184,7 @@ def test_a_driver_that_is_missing_is_named_with_what_to_do(
         pytest.skip("this computer has an nvidia-smi of its own, which its machines then find")
     driver = run_with(world, replace(QUICK, failures=1), kind=without_driver(shim), places=1)()
     assert driver.state is RunState.FAILED
-    failure = driver.attempts()[0].failure
+    failure = driver.view().attempts[0].failure
     assert failure is not None
     assert failure.cause is Cause.UNHEALTHY
     assert failure.message.startswith(
@@ -200,12 +197,12 @@ def test_a_driver_that_is_missing_is_named_with_what_to_do(
 def test_another_fault_of_nvidia_smi_is_not_taken_for_a_missing_driver(world: EngineWorld) -> None:
     fell = 'echo "Unable to determine the device handle for GPU0: GPU is lost."; exit 15'
     driver = run_with(world, replace(QUICK, failures=1), kind=without_driver(fell), places=1)()
-    failure = driver.attempts()[0].failure
+    failure = driver.view().attempts[0].failure
     assert failure is not None
     assert (
         failure.message
-        == "nvidia-smi ended with code 15: Unable to determine the device handle for GPU0: GPU"
-        " is lost. (1 check)"
+        == "nvidia-smi ended with code 15: Unable to determine the device handle for GPU0:"
+        " GPU is lost. (1 check)"
     )
 
 
@@ -214,8 +211,8 @@ def test_an_image_of_ones_own_without_a_driver_is_named(image: Image) -> None:
     own = replace(GPU, request=replace(GPU.request, image=image))
     told = driver_words(127, "sh: 1: nvidia-smi: not found", own)
     assert told.startswith(
-        "no NVIDIA driver that works in the image mine:1: it has no nvidia-smi (code 127: sh: 1:"
-        " nvidia-smi: not found); "
+        "no NVIDIA driver that works in the image mine:1: it has no nvidia-smi"
+        " (code 127: sh: 1: nvidia-smi: not found); "
     )
     assert f"leave image_id out for {GPU.offer.cloud}'s image" in told
 

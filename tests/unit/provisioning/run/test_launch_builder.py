@@ -1,7 +1,4 @@
-"""From a candidate to its launch.
-
-Every wish of the spec is in it, and it is the same when another kernel reads it back.
-"""
+"""A launch holds every wish of its spec, and is the same when another kernel reads it back."""
 
 from __future__ import annotations
 
@@ -150,8 +147,9 @@ def test_where_poweroff_ends_no_bill_the_boot_guard_powers_nothing_off(keys: Clu
 
 
 class _Forgetful(LocalCloud):
-    """Keeps what goes over the wire, and loses the answers to creates while the test wants it; the
-    creates themselves are carried out.
+    """Records what goes over the wire, and loses the answers to creates if the test wants that.
+
+    The creates themselves are carried out.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -189,7 +187,7 @@ def test_a_killed_kernels_lost_create_is_repeated_to_the_byte_by_the_next(
     world.until(lambda: resumed.state.is_final or resumed.ready.done(), "it is taken up")
     assert len(cloud.sent) > before
     assert len(set(cloud.sent)) == 1
-    assert [len(world.alive()), len(resumed.attempts())] == [1, 1]
+    assert [len(world.alive()), len(resumed.view().attempts)] == [1, 1]
 
 
 class _Wire(LocalCloud):

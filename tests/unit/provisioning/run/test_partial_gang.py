@@ -1,7 +1,4 @@
-"""A create that makes part of a gang.
-
-Held while the rest is asked for, then whole, or let go with its cost.
-"""
+"""A create that makes some of its machines: they are held until all are there, or let go."""
 
 from __future__ import annotations
 
@@ -11,16 +8,13 @@ from engine_world import EngineWorld
 from nbprov.clouds.local.client import Client
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.failures import Cause
-from nbprov.provisioning.run import partial_gang
+from nbprov.provisioning.run.actions import partial_gang
 from nbprov.provisioning.run.driver import RunDriver
 
 pytestmark = pytest.mark.machine
 
 SENDING = 4.0
-"""How long a create may still begin.
-
-What is let go meanwhile is known to be nothing only after it.
-"""
+"""How long a create may still begin; only after that is it certain that it made nothing."""
 
 SHORT = '[[stock]]\nzone = "here-a"\nleft = 2\n'
 PART = {"do": "partial", "zone": "here-a"}
@@ -32,7 +26,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _history(driver: RunDriver) -> list[tuple[str, AttemptState]]:
-    return [(a.candidate.offer.zone, a.state) for a in driver.attempts()]
+    return [(a.candidate.offer.zone, a.state) for a in driver.view().attempts]
 
 
 def _held(world: EngineWorld, engine: object, nodes: int = 3) -> RunDriver:
@@ -53,7 +47,7 @@ def test_part_of_a_gang_becomes_whole_when_the_rest_comes(
         lambda: any("they are held" in e.text for e in engine.ledger.events.of_run(driver.run_id)),
         "the word of it",
     )
-    assert {a.state for a in driver.attempts()} == {AttemptState.SENT}
+    assert {a.state for a in driver.view().attempts} == {AttemptState.SENT}
     world.market()  # somebody gave one back
     assert world.finish(driver) is RunState.READY
     assert _history(driver) == [("here-a", AttemptState.READY)]
@@ -67,7 +61,7 @@ def test_part_of_a_gang_is_let_go_after_a_while_and_its_cost_is_said(world: Engi
     assert world.finish(driver) is RunState.READY
     assert _history(driver) == [("here-a", AttemptState.GONE), ("here-b", AttemptState.READY)]
     assert {m["zone"] for m in world.alive()} == {"here-b"}
-    first = driver.attempts()[0]
+    first = driver.view().attempts[0]
     assert first.failure is not None
     assert first.failure.cause is Cause.CAPACITY
     assert first.failure.message.startswith("2 of 3 machines were made, and held for ")
@@ -108,12 +102,12 @@ def test_a_kernel_that_dies_while_it_holds_part_of_a_gang_leaves_nothing(
 def test_nothing_is_added_to_a_gang_that_is_being_let_go(world: EngineWorld) -> None:
     engine = world.engine(submit_seconds=SENDING)
     driver = _held(world, engine)
-    token = driver.attempts()[0].token
+    token = driver.view().attempts[0].token
     client = Client(world.folder)
     client.call(
         "terminate", {"ids": [m["id"] for m in world.alive() if m["token"] == token]}, timeout=60
     )
     world.market()
     assert world.finish(driver) is RunState.READY
-    assert {m["token"] for m in world.alive()} == {driver.attempts()[-1].token}
+    assert {m["token"] for m in world.alive()} == {driver.view().attempts[-1].token}
     assert len(world.alive()) == 3

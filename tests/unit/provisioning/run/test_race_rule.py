@@ -1,10 +1,9 @@
-"""How wide a run races, when a further place joins, what Launch agrees to, and what the budget has
-to say.
-"""
+"""The width of a race, when another place joins, what Launch agrees to, and the budget."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from failover_world import World
@@ -18,7 +17,7 @@ from nbprov.model.money import Micros, usd
 from nbprov.model.offers import Candidate, Plan
 from nbprov.model.spec import Autostop, ConfirmAbove, Guards, Race, Request, Spec
 from nbprov.provisioning.ledger import ClusterRow, Ledger
-from nbprov.provisioning.run.consent import consent_to, lasts, total_note
+from nbprov.provisioning.run.pricing.consent import budget_note, consent_to, total_note
 from nbprov.provisioning.run.race_rule import (
     LEAST_ACCEPT,
     USUAL_ACCEPT,
@@ -47,7 +46,8 @@ def plan_of(*hourly: float, **spec: object) -> Plan:
         candidate(i, zone=f"z{i}", hourly=usd(price), count=int(str(spec.get("num_nodes", 1))))
         for i, price in enumerate(hourly)
     ]
-    return Plan(Spec(**spec), made, dearest=max(made, key=lambda c: c.hourly))  # type: ignore[arg-type]
+    dearest = max(made, key=lambda c: c.hourly)
+    return Plan(Spec(**spec), made, dearest=dearest)  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------- when a further place joins
@@ -190,7 +190,7 @@ def test_the_budget_decides_with_what_was_spent(ledger: Ledger) -> None:
     spent: list[Micros] = [0]
     plan = plan_of(2, 2, guards=Guards(budget=usd(1)))
     rule = race_rule(Race(2), plan, usual=usual)
-    hedging = hedging_of(rule, plan.spec, ledger, lambda: spent[0])
+    hedging = hedging_of(rule, plan.spec, partial(usual_accept, ledger), lambda: spent[0])
     assert hedging.affords([plan.candidates[0]], plan.candidates[1])
     spent[0] = usd("0.34")
     assert not hedging.affords([plan.candidates[0]], plan.candidates[1])
@@ -225,9 +225,8 @@ def test_the_words_name_how_many_and_from_what_price() -> None:
     plan = plan_of(2, 5, 3, confirm_above=ConfirmAbove(jump=0.2))
     consent = consent_to(plan)
     assert (
-        consent.words
-        == "confirm_above: 2 places from $3.00/h on are passed over (beyond $2.40/h); --yes"
-        " takes them too"
+        consent.words == "confirm_above: 2 places from $3.00/h on are passed over (beyond $2.40/h);"
+        " --yes takes them too"
     )
     assert consent.plan.dearest == plan.candidates[0]
     assert consent_to(plan, agreed=True).hourly == usd(5)
@@ -286,7 +285,7 @@ def test_shares_of_the_budget_are_told_once_they_are_spent() -> None:
     told = [share_words(*spent, usd(8)) for spent in shares_spent(FULL, usd(8))]
     assert told == ["budget: 50% of $10.00 spent ($8.00)", "budget: 80% of $10.00 spent ($8.00)"]
     assert (
-        lasts(FULL, candidate())
+        budget_note(FULL, candidate())
         == "budget: $10.00 lasts 4 h 57 min at $2.00/h, 3 min for ending it kept back"
     )
 

@@ -1,7 +1,4 @@
-"""Waiting for stock: when a run waits, when it tries again, what ends it.
-
-Time is what the test says.
-"""
+"""Waiting for stock: when a run waits, when it tries again, what ends it. Time is simulated."""
 
 from __future__ import annotations
 
@@ -12,18 +9,18 @@ from provisioning_samples import candidate, zones
 from nbprov.model.clusters import RunState
 from nbprov.model.failures import HOUR, MINUTE, Cause, Failure
 from nbprov.model.offers import Block
-from nbprov.provisioning.run.candidate_queue import SKIPS, Itinerary, Unranked
+from nbprov.provisioning.run.candidate_queue import SKIPS, CandidateQueue, UnrankedCandidates
 from nbprov.provisioning.run.events import (
     BeginPass,
+    BlocksRead,
     Finish,
-    Looked,
     Replan,
     Replanned,
     Started,
     Submit,
 )
 from nbprov.provisioning.run.failover import Failover
-from nbprov.provisioning.run.stock_wait import HOPELESS, LEAST_PAUSE, Patience
+from nbprov.provisioning.run.waiting.stock_wait import HOPELESS, LEAST_PAUSE, StockWait
 
 SOLD_OUT = Failure(Cause.CAPACITY, "none left")
 
@@ -47,7 +44,7 @@ def test_what_time_mends_is_waited_for(cause: Cause) -> None:
     world = waiting("a", "b", failure=Failure(cause))
     assert world.resting
     assert world.finish is None
-    assert world.machine.patience.passes == 1
+    assert world.machine.stock_wait.passes == 1
 
 
 @pytest.mark.parametrize("cause", sorted(HOPELESS - {Cause.UNHEALTHY}))
@@ -81,7 +78,7 @@ def test_a_pass_begins_when_the_first_block_ends() -> None:
     world.pass_time(3 * MINUTE - 1)
     assert not world.busy()
     world.pass_time(1)
-    assert world.machine.patience.passes == 2
+    assert world.machine.stock_wait.passes == 2
     assert [world.deeds[t].candidate.offer.zone for t in world.busy()] == ["a"]
 
 
@@ -105,21 +102,23 @@ def test_a_short_block_does_not_make_passes_follow_each_other() -> None:
         zones("a"), wait=HOUR, blocks=[Block(zone="a", cause=Cause.CAPACITY, expires=EPOCH + 1)]
     )
     world.start()
-    assert world.machine.patience.next_pass == EPOCH + LEAST_PAUSE
+    assert world.machine.stock_wait.next_pass == EPOCH + LEAST_PAUSE
 
 
 def test_cleared_blocks_wake_it() -> None:
     world = waiting("a", "b")
     world.blocks.clear()
-    world.tell(Looked(()))
-    assert world.machine.patience.passes == 2
+    world.tell(BlocksRead(()))
+    assert world.machine.stock_wait.passes == 2
     assert len(world.busy()) == 1
 
 
 def test_blocks_of_others_wake_nothing() -> None:
     world = waiting("a")
-    mine = tuple(world.machine.places.blocks)
-    world.tell(Looked((*mine, Block(cloud="elsewhere", cause=Cause.CAPACITY, expires=EPOCH + 9))))
+    mine = tuple(world.machine.queue.blocks)
+    world.tell(
+        BlocksRead((*mine, Block(cloud="elsewhere", cause=Cause.CAPACITY, expires=EPOCH + 9)))
+    )
     assert world.resting
 
 
@@ -166,34 +165,34 @@ def test_what_is_found_in_a_later_pass_is_the_cluster() -> None:
 # ---------------------------------------------------------------- planning again
 
 
-def failover(count: int, **patience: float) -> Failover:
+def failover(count: int, **stock_wait: float) -> Failover:
     """A run over many places of one cloud, that can be planned again."""
     from failover_world import DEADLINES
 
     numbers = iter(range(1000))
     places = [candidate(i, zone=f"z{i}") for i in range(count)]
     return Failover(
-        Itinerary(places, can_replan=True),
+        CandidateQueue(places, can_replan=True),
         lambda _: DEADLINES,
         lambda: f"t{next(numbers)}",
-        patience=Patience(**patience, least_pause=5.0),
+        stock_wait=StockWait(**stock_wait, least_pause=5.0),
     )
 
 
 def test_many_blocked_places_are_planned_away_and_not_gone_through() -> None:
     machine = failover(5000)
-    machine.places.blocks = [Block(cloud="aws", cause=Cause.CREDENTIALS, expires=EPOCH + HOUR)]
+    machine.queue.blocks = [Block(cloud="aws", cause=Cause.CREDENTIALS, expires=EPOCH + HOUR)]
     actions = machine.handle(Started(), EPOCH, 0.0)
     assert actions == [Replan()]
-    assert machine.places._cursor == SKIPS
-    actions = machine.handle(Replanned(Unranked([candidate(0, cloud="gcp")])), EPOCH, 0.0)
+    assert machine.queue._cursor == SKIPS
+    actions = machine.handle(Replanned(UnrankedCandidates([candidate(0, cloud="gcp")])), EPOCH, 0.0)
     assert isinstance(actions[0], Submit)
     assert (actions[0].candidate.offer.cloud, actions[0].candidate.rank) == ("gcp", -1)
 
 
 def test_where_no_plan_can_be_made_the_old_one_goes_on() -> None:
     machine = failover(SKIPS + 20)
-    machine.places.blocks = [
+    machine.queue.blocks = [
         Block(zone=f"z{i}", cause=Cause.CAPACITY, expires=EPOCH + HOUR) for i in range(SKIPS + 5)
     ]
     assert machine.handle(Started(), EPOCH, 0.0) == [Replan()]
@@ -205,18 +204,18 @@ def test_where_no_plan_can_be_made_the_old_one_goes_on() -> None:
 def test_a_new_plan_brings_back_nothing_that_was_tried_in_this_pass() -> None:
     machine = failover(1)
     machine.handle(Started(), EPOCH, 0.0)
-    machine.places.replanned([candidate(0, zone="z0"), candidate(1, zone="new")])
-    found = machine.places.next(EPOCH, (), lambda block: None)
+    machine.queue.replace_plan([candidate(0, zone="z0"), candidate(1, zone="new")])
+    found = machine.queue.next(EPOCH, (), lambda block: None)
     assert found is not None
     assert found.offer.zone == "new"
 
 
 def test_a_later_pass_plans_first_and_takes_nothing_dearer_than_agreed() -> None:
     machine = failover(1, until=EPOCH + HOUR)
-    machine.places.ceiling = 2_000_000
-    machine.places.blocks = [Block(cloud="aws", cause=Cause.CAPACITY, expires=EPOCH + 10)]
+    machine.queue.ceiling = 2_000_000
+    machine.queue.blocks = [Block(cloud="aws", cause=Cause.CAPACITY, expires=EPOCH + 10)]
     machine.handle(Started(), EPOCH, 0.0)
-    actions = machine.handle(Looked(()), EPOCH + 6, 6.0)
+    actions = machine.handle(BlocksRead(()), EPOCH + 6, 6.0)
     assert actions[:2] == [BeginPass(2), Replan()]
     dearer = [candidate(0, zone="n", hourly=2_000_001), candidate(1, zone="m", hourly=2_000_000)]
     actions = machine.handle(Replanned(dearer), EPOCH + 6, 6.0)
@@ -224,22 +223,22 @@ def test_a_later_pass_plans_first_and_takes_nothing_dearer_than_agreed() -> None
 
 
 def test_a_plan_that_cannot_be_made_is_asked_for_again_with_the_next_pass() -> None:
-    places = Itinerary([], can_replan=True)
+    places = CandidateQueue([], can_replan=True)
     assert places.begin_again()
-    places.replanned(None)
+    places.replace_plan(None)
     assert not places.is_planning
     assert places.next(EPOCH, (), lambda block: None) is None
     assert places.begin_again()
-    places.replanned(zones("a"))
+    places.replace_plan(zones("a"))
     assert places.next(EPOCH, (), lambda block: None) is not None
 
 
 def test_a_clock_that_was_set_back_does_not_prolong_a_rest() -> None:
-    patience = Patience(until=EPOCH + 8 * HOUR)
-    patience.rest(EPOCH)
-    assert not patience.is_due(EPOCH)
-    assert not patience.is_due(EPOCH + LEAST_PAUSE - 1)
-    assert patience.is_due(EPOCH + LEAST_PAUSE)
-    assert patience.is_due(EPOCH - HOUR)
-    patience.rest(EPOCH - HOUR)
-    assert not patience.is_due(EPOCH - HOUR)
+    stock_wait = StockWait(until=EPOCH + 8 * HOUR)
+    stock_wait.rest(EPOCH)
+    assert not stock_wait.is_due(EPOCH)
+    assert not stock_wait.is_due(EPOCH + LEAST_PAUSE - 1)
+    assert stock_wait.is_due(EPOCH + LEAST_PAUSE)
+    assert stock_wait.is_due(EPOCH - HOUR)
+    stock_wait.rest(EPOCH - HOUR)
+    assert not stock_wait.is_due(EPOCH - HOUR)

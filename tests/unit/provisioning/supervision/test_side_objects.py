@@ -52,7 +52,7 @@ def _states(engine: Engine) -> dict[str, SideState]:
 def test_what_a_launch_leaves_is_written_down_and_goes_with_its_cluster(world: EngineWorld) -> None:
     engine, cloud = _world(world)
     driver = _up(world, engine)
-    disk = f"disk-{driver.attempts()[0].token[:8]}"
+    disk = f"disk-{driver.view().attempts[0].token[:8]}"
     world.until(lambda: set(_states(engine)) == {disk, "group"}, "both are in the ledger")
     assert [row.object.id for row in engine.side_objects.left()] == [disk]
     world.do(engine, engine.lifecycle.down(engine.cluster("dev")))
@@ -70,7 +70,7 @@ def test_what_a_refused_launch_left_goes_at_the_end_of_the_run(world: EngineWorl
     engine, cloud = _world(world)
     world.market('[[stock]]\nzone = "here-a"\nleft = 0\n')
     driver = _up(world, engine)
-    refused, won = (f"disk-{a.token[:8]}" for a in driver.attempts())
+    refused, won = (f"disk-{a.token[:8]}" for a in driver.view().attempts)
     world.until(lambda: _states(engine).get(refused) is SideState.REMOVED, "it is gone")
     assert won in cloud.objects
 
@@ -82,7 +82,7 @@ def test_the_list_of_another_account_tells_nothing(
     monkeypatch.setattr("nbprov.provisioning.async_cloud.ACCOUNT_KEPT", 0.0)
     engine, cloud = _world(world)
     driver = _up(world, engine)
-    disk = f"disk-{driver.attempts()[0].token[:8]}"
+    disk = f"disk-{driver.view().attempts[0].token[:8]}"
     world.until(lambda: disk in _states(engine), "it is in the ledger")
     cloud.account = "other"
     world.do(engine, engine.side_objects.look("local"))
@@ -110,7 +110,7 @@ def test_who_may_not_list_them_has_none_or_is_told(world: EngineWorld) -> None:
 def test_what_is_in_use_is_tried_again(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, cloud = _world(world)
     driver = _up(world, engine)
-    disk = f"disk-{driver.attempts()[0].token[:8]}"
+    disk = f"disk-{driver.view().attempts[0].token[:8]}"
     cloud.held.add(disk)
     world.do(engine, engine.lifecycle.down(engine.cluster("dev")))
     world.until(lambda: _states(engine).get(disk) is SideState.IN_USE, "it cannot be removed yet")
@@ -125,7 +125,7 @@ def test_what_is_in_use_is_tried_again(world: EngineWorld, monkeypatch: pytest.M
 def test_a_refusal_is_told_at_load_and_does_not_keep_the_rest_from_it(world: EngineWorld) -> None:
     engine, cloud = _world(world)
     driver = _up(world, engine)
-    disk = f"disk-{driver.attempts()[0].token[:8]}"
+    disk = f"disk-{driver.view().attempts[0].token[:8]}"
     cloud.refusal = Failure(Cause.PERMISSION, "ec2:DeleteVolume is not allowed")
     world.do(engine, engine.lifecycle.down(engine.cluster("dev")))
     world.until(
@@ -151,7 +151,7 @@ def test_a_kernel_that_is_killed_before_it_looked_leaves_nothing(
     driver = world.launch(engine, _deaf(world.prepare(engine)))
     assert world.finish(driver) is RunState.READY
     world.do(engine, engine.lifecycle.down(engine.cluster("dev")))
-    assert list(cloud.objects) == [f"disk-{driver.attempts()[0].token[:8]}", "group"]
+    assert list(cloud.objects) == [f"disk-{driver.view().attempts[0].token[:8]}", "group"]
     assert has_live_rows(engine.ledger.store.path), "there may be something that nobody has listed"
     world.abandon(engine)
     second = world.engine(lambda _: cloud)
@@ -161,7 +161,7 @@ def test_a_kernel_that_is_killed_before_it_looked_leaves_nothing(
 
 
 def _deaf(driver: RunDriver) -> RunDriver:
-    driver.aside = lambda cloud, is_over: None
+    driver.context.listeners.on_side_objects = lambda cloud, is_over: None
     return driver
 
 
@@ -201,7 +201,7 @@ def test_what_a_launch_that_lives_uses_is_never_asked_for(world: EngineWorld) ->
     other = world.engine(lambda _: cloud)
     assert world.do(other, other.side_objects.look("local")).is_done
     assert cloud.removed == []
-    assert driver.attempts()[0].state is AttemptState.READY
+    assert driver.view().attempts[0].state is AttemptState.READY
 
 
 @machine
@@ -332,12 +332,12 @@ def _lost(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, 
     assert isinstance(cloud, LateCloud)
     driver = world.launch(engine, world.prepare(engine))
     world.until(
-        lambda: [a.state for a in driver.machine.attempts.values()][:1] == [AttemptState.UNKNOWN],
+        lambda: [a.state for a in driver.failover.attempts.values()][:1] == [AttemptState.UNKNOWN],
         "the answer is lost",
     )
     engine.thread.soon(driver.cancel)
     assert world.finish(driver) is RunState.CANCELLED
-    assert [a.state for a in driver.machine.attempts.values()] == [AttemptState.ABSENT]
+    assert [a.state for a in driver.failover.attempts.values()] == [AttemptState.ABSENT]
     assert len(cloud.find(engine.ledger.owner)) == 1
     return engine, cloud
 

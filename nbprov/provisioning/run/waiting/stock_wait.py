@@ -1,4 +1,4 @@
-"""Waiting for stock: whether a run that found nothing waits, and when it tries again. Pure: readings of time are handed in."""
+"""Whether a run that found no stock waits, and when it tries again. Pure: time is a parameter."""
 
 from __future__ import annotations
 
@@ -10,32 +10,41 @@ from nbprov.model.failures import Cause
 from nbprov.model.offers import Block
 
 STOCK = frozenset({Cause.CAPACITY, Cause.SPOT, Cause.QUOTA})
-"""What time mends: somebody gives a machine back, or one of our own ends."""
+"""Causes that pass with time: somebody gives a machine back, or one of ours ends."""
 
 HOPELESS = frozenset(
     {Cause.CREDENTIALS, Cause.BALANCE, Cause.PERMISSION, Cause.BAD_REQUEST, Cause.UNHEALTHY}
 )
-"""What time does not mend. A machine that was bought and did not work is one of them: it would be bought again with every pass."""
+"""Causes that do not pass with time.
+
+A machine that was bought and did not work is one: every pass would buy it again.
+"""
 
 LEAST_PAUSE: Seconds = 30.0
-"""Between two passes, whatever the blocks say: a pass asks every cloud of the plan, and their rate limits are per minute."""
+"""The least time between two passes, whatever the blocks say.
+
+A pass asks every cloud of the plan, and their rate limits are per minute.
+"""
 
 LOOK_EVERY: Seconds = 15.0
-"""While a run waits, blocks are read again this often: another kernel may have cleared them, or ended a machine that used up a quota."""
+"""How often a run that waits reads the blocks again.
+
+Another kernel may have cleared one, or ended a machine that used up a quota.
+"""
 
 
 @dataclass(slots=True)
-class Patience:
-    """How long a run waits for stock, and what it waits for.
+class StockWait:
+    """How long a run waits for stock, and what for.
 
     Parameters
     ----------
     until
-        When it gives up; 0 where one pass is all.
+        When the run gives up; 0 where it makes one pass only.
     least_pause
-        Between two passes.
+        The least time between two passes.
     passes
-        How often the places were tried, the pass that goes on included.
+        How often the places were tried, counting the pass that goes on.
     """
 
     until: Instant = 0.0
@@ -57,22 +66,25 @@ class Patience:
         self._met[block.pattern] = block
 
     def may_wait(self, now: Instant) -> bool:
-        """Whether a run whose places are exhausted waits: stock was what was missing, and nothing stands in the way that time does not mend."""
+        """Whether a run whose places are exhausted waits.
+
+        It waits if stock was missing and no failure stands in the way that time does not mend.
+        """
         return now < self.until and bool(self.causes & STOCK) and not self.causes & HOPELESS
 
     def may_start(self, now: Instant) -> bool:
-        """Whether a pass may try a further place: a wait that is over begins nothing more."""
+        """Whether a pass may try another place; not once the wait is over."""
         return self.passes == 1 or now < self.until
 
     def rest(self, now: Instant) -> None:
-        """A pass has ended: wait until the first of the blocks that it met ends, but at least the pause."""
+        """End a pass: wait until the first block that it met expires, and at least the pause."""
         self._met = {pattern: block for pattern, block in self._met.items() if block.is_live(now)}
         ends = [block.expires for block in self._met.values()]
         self.next_pass = min(self.until, max(now + self.least_pause, min(ends, default=now)))
         self._rests_since = now
 
-    def look(self, blocks: Iterable[Block], now: Instant) -> None:
-        """Compare with the blocks that hold now: one that was cleared before its time ends the rest at once."""
+    def compare(self, blocks: Iterable[Block], now: Instant) -> None:
+        """End the rest at once if a block that this run met is gone before its time."""
         live = {block.pattern for block in blocks if block.is_live(now)}
         gone = [
             pattern
@@ -85,20 +97,23 @@ class Patience:
             self.next_pass = now
 
     def hurry(self, now: Instant) -> None:
-        """There is stock again: the next pass begins as soon as the least pause allows."""
+        """Begin the next pass as soon as the least pause allows: there is stock again."""
         if self.next_pass is not None:
             self.next_pass = min(self.next_pass, max(now, self._rests_since + self.least_pause))
 
     def is_due(self, now: Instant) -> bool:
-        """Whether the next pass begins now. A clock that was set back says nothing of how long it rested: then it does."""
+        """Whether the next pass begins now.
+
+        It does also where the clock was set back, which hides how long the run has rested.
+        """
         return (
             self.next_pass is not None
             and now < self.until
             and not self._rests_since <= now < self.next_pass
         )
 
-    def begin(self) -> None:
-        """A further pass begins. That it was stock that was missing stays true until something else is learnt."""
+    def begin_pass(self) -> None:
+        """Begin another pass. The causes stay: stock is missing until something else is learnt."""
         self.next_pass = None
         self.passes += 1
 

@@ -1,4 +1,7 @@
-"""The price as it is asked just before a machine is made or started: what is agreed to, counted and guarded is what is paid."""
+"""The price asked again just before a machine is made or started.
+
+So the price that is agreed to, counted and guarded is the one that is paid.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from nbprov.model.offers import Candidate
 
 
 def quoted(candidate: Candidate, quote: Quote | None) -> Candidate:
-    """The candidate at the price asked just now; as it was where the cloud cannot tell."""
+    """The candidate at the price quoted just now; unchanged where the cloud cannot tell."""
     if quote is None or quote.hourly == candidate.offer.hourly:
         return candidate
     offer = replace(
@@ -21,10 +24,16 @@ def quoted(candidate: Candidate, quote: Quote | None) -> Candidate:
 
 
 def beyond_agreed(candidate: Candidate, agreed: Micros) -> str:
-    """Why nothing may be bought at this price: it is above the spec's cap, or above what Launch agreed to for the cluster. Empty where it may."""
+    """Why nothing may be bought at this price; empty where it may.
+
+    The price is above the spec's cap, or above what Launch agreed to for the cluster.
+    """
     cap, now = candidate.request.max_hourly, candidate.offer.hourly
     if cap is not None and now > cap:
         return f"the price is {format_usd(now)}/h a node now, above the cap of {format_usd(cap)}"
     if candidate.hourly > agreed:
-        return f"the price is {format_usd(candidate.hourly)}/h now, above the {format_usd(agreed)}/h that Launch agreed to"
+        return (
+            f"the price is {format_usd(candidate.hourly)}/h now, above the"
+            f" {format_usd(agreed)}/h that Launch agreed to"
+        )
     return ""

@@ -1,4 +1,4 @@
-"""What Launch agrees to: the dearest place that a run may take without asking again, and what a race may cost."""
+"""What Launch agrees to: the most a run may pay without asking the user again."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Consent:
     Attributes
     ----------
     plan
-        With the dearest place among those that may be taken.
+        Its `dearest` is the dearest place that may be taken.
     hourly
         The most the whole cluster may cost an hour.
     passed_over
         How many places are dearer than that.
     words
-        Said before Launch where some are; empty otherwise.
+        The note on them before Launch; empty where there are none.
     """
 
     plan: Plan
@@ -35,7 +35,7 @@ class Consent:
 
 
 def consent_to(plan: Plan, *, agreed: bool = False) -> Consent:
-    """What Launch agrees to for a plan; with `agreed` (`--yes`) all that the spec's own caps allow."""
+    """What Launch agrees to for a plan; with `agreed` (`--yes`), all that the spec's caps allow."""
     dearest = plan.dearest or plan.chosen
     if plan.chosen is None or dearest is None:
         return Consent(plan, 0)
@@ -51,15 +51,16 @@ def consent_to(plan: Plan, *, agreed: bool = False) -> Consent:
             beyond.append(candidate.hourly)
         elif kept is None or candidate.hourly > kept.hourly:
             kept = candidate
+    places, are = ("places", "are") if len(beyond) > 1 else ("place", "is")
     words = (
-        f"confirm_above: {len(beyond):,} place{'s' if len(beyond) > 1 else ''} from {format_usd(min(beyond))}/h on"
-        f" {'are' if len(beyond) > 1 else 'is'} passed over (beyond {format_usd(ceiling)}/h); --yes takes them too"
+        f"confirm_above: {len(beyond):,} {places} from {format_usd(min(beyond))}/h on"
+        f" {are} passed over (beyond {format_usd(ceiling)}/h); --yes takes them too"
     )
     return Consent(replace(plan, dearest=kept), ceiling, len(beyond), words)
 
 
 def cap_of(spec: Spec) -> Micros | None:
-    """The most that any of a spec's alternatives may cost a node; None where one has no cap."""
+    """The highest hourly cap of a spec's alternatives for one node; None where one has none."""
     caps = [r.max_hourly for r in spec.requests]
     return max((c for c in caps if c is not None), default=None) if None not in caps else None
 
@@ -77,7 +78,7 @@ def _ceiling(spec: Spec, first: Candidate) -> Micros | None:
 
 
 def total_note(confirm: ConfirmAbove, guards: Guards) -> str:
-    """What cannot be told beforehand of a total; empty where it can."""
+    """The note on a total that cannot be foreseen; empty where it can."""
     if (
         confirm.total is None
         or guards.max_lifetime
@@ -85,24 +86,25 @@ def total_note(confirm: ConfirmAbove, guards: Guards) -> str:
     ):
         return ""
     return (
-        f"confirm_above: without max_lifetime a total cannot be foreseen; {format_usd(confirm.total)} holds for the launch,"
-        " and budget caps what comes after"
+        "confirm_above: without max_lifetime a total cannot be foreseen;"
+        f" {format_usd(confirm.total)} holds for the launch, and budget caps what comes after"
     )
 
 
-def lasts(guards: Guards, candidate: Candidate | None) -> str:
-    """How long the budget lasts at a candidate's price; empty without a budget."""
+def budget_note(guards: Guards, candidate: Candidate | None) -> str:
+    """The note on how long the budget lasts at a candidate's price; empty without a budget."""
     if guards.budget is None or candidate is None or candidate.hourly <= 0:
         return ""
     seconds = max(0.0, guards.budget * SECONDS_PER_HOUR / candidate.hourly - BUDGET_RESERVE_SECONDS)
     return (
-        f"budget: {format_usd(guards.budget)} lasts {short_duration(seconds // 60 * 60)} at {format_usd(candidate.hourly)}/h,"
+        f"budget: {format_usd(guards.budget)} lasts {short_duration(seconds // 60 * 60)}"
+        f" at {format_usd(candidate.hourly)}/h,"
         f" {short_duration(BUDGET_RESERVE_SECONDS)} for ending it kept back"
     )
 
 
 def fits_budget(guards: Guards, hourly: Micros, *, spent: Micros = 0) -> bool:
-    """Whether the budget pays for so much an hour for at least as long as makes a machine of use."""
+    """Whether the budget pays for this much an hour for long enough to be of use."""
     return (
         guards.budget is None
         or spent + hourly * LEAST_BUDGET_SECONDS / SECONDS_PER_HOUR <= guards.budget

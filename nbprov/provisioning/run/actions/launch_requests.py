@@ -1,0 +1,87 @@
+"""The calls that the actions of an attempt share: send its create, poll it, list its machines."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+
+from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.launches import Instance, Operation, Pending, PollResult
+from nbprov.provisioning.async_cloud import AsyncCloud, is_passing
+from nbprov.provisioning.run.attempt_transitions import MOST_HEEDED
+from nbprov.provisioning.run.context import RunContext
+from nbprov.provisioning.run.run_journal import RunJournal
+
+MOST_PAUSE: Seconds = 10.0
+"""The longest pause between two tries of what must not be given up: resolving, and ending."""
+
+LIST, POLL, END = "listing its machines", "asking after its create", "ending its machines"
+"""What an attempt was doing when its cloud refused, as panels show it."""
+
+
+class LaunchRequests:
+    """Calls to the cloud of an attempt. On the engine thread."""
+
+    def __init__(self, context: RunContext, journal: RunJournal) -> None:
+        self._context, self._journal = context, journal
+
+    async def send(self, token: str, cloud: AsyncCloud) -> Operation:
+        """Send the create of a launch, with its key material filled in."""
+        from nbprov.remote.boot.user_data import template_values
+
+        launch = self._context.progress.rows[token].launch
+        return await cloud.submit(replace(launch, fills=template_values(self._context.keys)))
+
+    async def keep_operation(self, token: str, operation: Operation) -> None:
+        """Write down the operation of a create that was sent."""
+        rows, ledger = self._context.progress.rows, self._context.ledger
+        await self._journal.persist(lambda: ledger.launches.sent(token, operation))
+        rows[token] = replace(rows[token], operation=operation)
+
+    async def poll(self, cloud: AsyncCloud, operation: Operation) -> PollResult:
+        """What the cloud says of a create; one that cannot be asked leaves it undecided."""
+        try:
+            result = await cloud.poll(operation)
+        except CloudError as error:
+            if not is_passing(error.failure):
+                self._context.trouble(operation.token, POLL, error.failure)
+            return Pending()
+        self._context.trouble(operation.token, POLL, None)
+        return result
+
+    async def machines(self, token: str, cloud: AsyncCloud) -> list[Instance]:
+        """The machines of a launch, by the cloud's list.
+
+        It waits until the cloud answers with the account of the launch: neither silence nor the
+        list of another account says that there is no machine.
+        """
+        context, pause = self._context, cloud.capabilities.poll_every
+        while True:
+            try:
+                listed = await cloud.list(context.ledger.owner)
+            except CloudError as error:
+                if not is_passing(error.failure):
+                    context.trouble(token, LIST, error.failure)
+                await asyncio.sleep(min(error.failure.retry_after or pause, MOST_HEEDED))
+                pause = min(MOST_PAUSE, pause * 2)
+                continue
+            ours = [i for i in listed if i.token == token]
+            account = context.progress.rows[token].candidate.account
+            if ours or await cloud.is_of(account):
+                context.trouble(token, LIST, None)
+                await self._journal.persist(partial(context.ledger.instances.seen, ours))
+                return ours
+            context.trouble(token, LIST, _other_account(account))
+            await asyncio.sleep(pause)
+            pause = min(MOST_PAUSE, pause * 2)
+
+
+def _other_account(account: str) -> Failure:
+    return Failure(
+        Cause.CREDENTIALS,
+        f"the credentials in use are not those of {account}, with which it was launched:"
+        " put them back",
+        "other-account",
+    )

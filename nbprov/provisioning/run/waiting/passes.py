@@ -1,0 +1,53 @@
+"""What a run does between two passes over its places: it rests, and it plans again."""
+
+from __future__ import annotations
+
+import logging
+
+from nbprov.model.clock import short_duration
+from nbprov.model.clusters import RunState
+from nbprov.provisioning.run import events
+from nbprov.provisioning.run.candidate_queue import UnrankedCandidates
+from nbprov.provisioning.run.context import RunContext
+
+log = logging.getLogger("nbprov.provisioning")
+
+
+def begin_wait(context: RunContext) -> float | None:
+    """Begin the wait that the spec asks for; return its end, or None where it asks for none."""
+    progress = context.progress
+    if not progress.spec.wait.seconds:
+        return None
+    until = context.clock.now() + progress.spec.wait.seconds
+    progress.failover.stock_wait.until = until
+    return until
+
+
+def show_pass(context: RunContext, action: events.Rest | events.BeginPass) -> None:
+    """Show that a run rests, or that it begins another pass."""
+    progress = context.progress
+    if isinstance(action, events.Rest):
+        progress.state = RunState.WAITING
+        progress.message = "nothing in stock"  # the panel says itself when the next pass begins
+        pause = short_duration(action.next_pass - context.clock.now())
+        context.runlog.line(f"{progress.message}; tried again in {pause} or sooner")
+    else:
+        progress.state = RunState.LAUNCHING
+        progress.message = f"pass {action.number}: trying the places again"
+        context.runlog.line(progress.message)
+
+
+async def plan_again(context: RunContext) -> None:
+    """Plan under the blocks that hold now; where that fails, the rest of the old plan goes on."""
+    progress = context.progress
+    assert context.replan is not None, "only a run that can is asked to plan again"
+    try:
+        made = await context.replan(progress.spec, list(progress.failover.queue.blocks))
+    except Exception as error:
+        log.warning("run %s: could not plan again: %s", context.run_id, error)
+        context.runlog.line(f"could not plan again: {error}")
+        context.post(events.Replanned(None))
+        return
+    if not len(progress.plan.candidates):
+        progress.plan = made
+    context.post(events.Replanned(UnrankedCandidates(made.candidates)))
