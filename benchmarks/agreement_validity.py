@@ -84,7 +84,7 @@ class Line:
 
 @dataclass
 class PriceFiles:
-    """The lines of `<folder>/<cloud>/vms.csv` of some clouds, found by accelerator, type and cloud."""
+    """The lines of some clouds' `<folder>/<cloud>/vms.csv`, by accelerator, type and cloud."""
 
     folder: Path
     clouds: tuple[str, ...]

@@ -32,7 +32,8 @@ from nbprov.catalog import Catalog
 from nbprov.model.spec import Compare, Quantity, Request, Spec
 from nbprov.planning import EnabledCloud, plan
 catalog = Catalog.open([sys.argv[1]] if sys.argv[1] else None)
-made = plan(Spec(requests=(Request(cpus=Quantity(Compare.AT_LEAST, 4)),)), catalog, {name: EnabledCloud() for name in catalog.clouds()})
+spec = Spec(requests=(Request(cpus=Quantity(Compare.AT_LEAST, 4)),))
+made = plan(spec, catalog, {name: EnabledCloud() for name in catalog.clouds()})
 assert made.candidates
 print(json.dumps(peak_mib()))
 """

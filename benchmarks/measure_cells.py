@@ -73,7 +73,7 @@ def _bare():
     _nbprov.session().start_remote("bench", _echo).result()
 
 def _whole():
-    # The clock runs in the kernel: what a front end would see besides is IPython's own way to a kernel and back.
+    # The clock runs in the kernel: a front end adds only the time that messages to the kernel take.
     get_ipython().run_cell("%%on bench\\nx = 1").raise_error()
 
 _found = {"bare": [], "whole": []}

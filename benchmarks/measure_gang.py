@@ -29,10 +29,14 @@ sold = Path(os.environ["NBPROV_HOME"]) / "local" / "market.toml"
 plain = sold.read_text()
 
 def ready(name, delays):
-    # Each entry strikes one machine; its message makes it another one than that of the last time.
-    slow = ''.join(f'[[faults]]\\ndo = "slow_boot"\\nseconds = {d}\\nfirst = 1\\nmessage = "{name} {n}"\\n' for n, d in enumerate(delays))
+    # Each fault holds for one machine; its message tells it from the faults of earlier takes.
+    slow = "".join(
+        f'[[faults]]\\ndo = "slow_boot"\\nseconds = {d}\\nfirst = 1\\nmessage = "{name} {n}"\\n'
+        for n, d in enumerate(delays)
+    )
     sold.write_text(plain + slow)
-    run = nbprov.provision(f"resources: {{accelerators: A100, infra: local}}\\nnum_nodes: {len(delays)}", name)
+    task = f"resources: {{accelerators: A100, infra: local}}\\nnum_nodes: {len(delays)}"
+    run = nbprov.provision(task, name)
     start = time.perf_counter()
     run.launch()
     cluster = run.wait()
@@ -41,7 +45,8 @@ def ready(name, delays):
     return seconds
 
 ready("warm", [0.0])
-print(json.dumps([[ready(f"gang{n}", delays), ready(f"one{n}", [max(delays)])] for n in range(takes)]))
+pairs = [[ready(f"gang{n}", delays), ready(f"one{n}", [max(delays)])] for n in range(takes)]
+print(json.dumps(pairs))
 """
 
 

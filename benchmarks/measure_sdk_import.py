@@ -52,7 +52,7 @@ _SDKS = {
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """Milliseconds, each in a fresh interpreter; the first is not counted, it may have to compile."""
+    """Measure each import in a fresh interpreter; the first, which may compile, does not count."""
     figures = []
     for name, (prepare, load) in _SDKS.items():
         code = _IMPORT.format(prepare=prepare, load=load)

@@ -59,7 +59,8 @@ def remote(command):
 
 def tar_up(kind, number):
     remote(f"mkdir -p t{number}-{kind}")
-    pack = subprocess.Popen(["tar", "-C", str(folder / kind), "-cf", "-", "."], stdout=subprocess.PIPE)
+    command = ["tar", "-C", str(folder / kind), "-cf", "-", "."]
+    pack = subprocess.Popen(command, stdout=subprocess.PIPE)
     subprocess.run([*open_ssh, f"tar -xf - -C t{number}-{kind}"], stdin=pack.stdout, check=True)
     assert pack.wait() == 0
 
@@ -98,18 +99,23 @@ for number in range(takes):
         if kind == "large":
             before = peak_mib()
         note(f"tar up {kind}", timed(lambda: tar_up(kind, number)))
-        note(f"ours up {kind}", timed(lambda: cluster.push(folder / kind, f"~/o{number}-{kind}")))
-        note(f"ours unchanged {kind}", timed(lambda: cluster.push(folder / kind, f"~/o{number}-{kind}")))
+        copy = f"o{number}-{kind}"
+        note(f"ours up {kind}", timed(lambda: cluster.push(folder / kind, f"~/{copy}")))
+        note(f"ours unchanged {kind}", timed(lambda: cluster.push(folder / kind, f"~/{copy}")))
         note(f"tar down {kind}", timed(lambda: tar_down(kind, number)))
-        note(f"ours down {kind}", timed(lambda: cluster.pull(f"~/o{number}-{kind}", folder / f"o{number}-{kind}")))
+        note(f"ours down {kind}", timed(lambda: cluster.pull(f"~/{copy}", folder / copy)))
         if shutil.which("rsync"):
             note(f"rsync up {kind}", timed(lambda: rsync_up(kind, number)))
             note(f"rsync down {kind}", timed(lambda: rsync_down(kind, number)))
         if kind == "large":
             note("memory large", peak_mib() - before)
         if kind == "small":
-            note("sftp up small", timed(lambda: nbprov.session().wait_remote("bench", lambda live: sftp(live, kind, f"s{number}-{kind}"))))
-            same = subprocess.run(["diff", "-r", str(folder / kind), str(folder / f"o{number}-{kind}")], capture_output=True)
+            def put(live):
+                return sftp(live, kind, f"s{number}-{kind}")
+
+            note("sftp up small", timed(lambda: nbprov.session().wait_remote("bench", put)))
+            compare = ["diff", "-r", str(folder / kind), str(folder / copy)]
+            same = subprocess.run(compare, capture_output=True)
             assert same.returncode == 0, same.stdout
         for place in folder.glob(f"?{number}-{kind}"):
             shutil.rmtree(place)

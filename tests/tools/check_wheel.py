@@ -54,7 +54,7 @@ def copy_sources(target: Path) -> None:
 
 
 def build(source: Path, out: Path) -> Path:
-    """Build the wheel as a user's pip would, with the build back end in an environment of its own."""
+    """Build the wheel as a user's pip does, with the build back end in its own environment."""
     _run(
         [
             sys.executable,

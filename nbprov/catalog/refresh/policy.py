@@ -26,10 +26,33 @@ FALLBACK: Final = "https://skypilot-catalog.s3.us-east-1.amazonaws.com/catalogs/
 
 UNHOSTED: Final = frozenset({"azure"})
 """Clouds without a file on the v8 mirror: it is not asked for these in vain."""
-HOSTED: Final = frozenset({
-    "aws", "cudo", "do", "fluidstack", "gcp", "hyperbolic", "hyperstack", "ibm", "jarvislabs", "lambda", "lium", "mithril", "nebius", "oci",
-    "paperspace", "primeintellect", "runpod", "seeweb", "shadeform", "spheron", "vast", "verda", "yotta",
-})  # fmt: skip
+HOSTED: Final = frozenset(
+    {
+        "aws",
+        "cudo",
+        "do",
+        "fluidstack",
+        "gcp",
+        "hyperbolic",
+        "hyperstack",
+        "ibm",
+        "jarvislabs",
+        "lambda",
+        "lium",
+        "mithril",
+        "nebius",
+        "oci",
+        "paperspace",
+        "primeintellect",
+        "runpod",
+        "seeweb",
+        "shadeform",
+        "spheron",
+        "vast",
+        "verda",
+        "yotta",
+    }
+)
 """Clouds with a file on the v8 mirror, as far as is known.
 
 Names that may be asked for though no price of theirs is kept yet.

@@ -33,8 +33,10 @@ def looks_like_name(zone: str) -> bool:
 
     Examples
     --------
-    >>> looks_like_name("us-east-1a"), looks_like_name("us-west-2-lax-1a"), looks_like_name("use1-az1"), looks_like_name("us-central1-a")
-    (True, True, False, False)
+    >>> looks_like_name("us-east-1a"), looks_like_name("us-west-2-lax-1a")
+    (True, True)
+    >>> looks_like_name("use1-az1"), looks_like_name("us-central1-a")
+    (False, False)
     """
     return _NAME.match(zone.strip().lower()) is not None
 

@@ -80,9 +80,24 @@ def write(folder: Path, rows: Iterable[Entry]) -> None:
 def _entry(row: PriceRow, listed: PriceList, cloud: str) -> Entry:
     counted = row.count if row.accelerator else 0.0
     return Entry(
-        cloud, row.region, row.zone, row.instance_type, row.accelerator, counted, row.device_gib, row.maker, row.vcpus, row.memory_gib,
-        row.arch, row.on_demand, row.spot, listed.source, listed.as_of, listed.spot_source or listed.source, listed.as_of,
-    )  # fmt: skip
+        cloud,
+        row.region,
+        row.zone,
+        row.instance_type,
+        row.accelerator,
+        counted,
+        row.device_gib,
+        row.maker,
+        row.vcpus,
+        row.memory_gib,
+        row.arch,
+        row.on_demand,
+        row.spot,
+        listed.source,
+        listed.as_of,
+        listed.spot_source or listed.source,
+        listed.as_of,
+    )
 
 
 def _is_apart(entry: Entry, listed: PriceList, failed: set[str]) -> bool:

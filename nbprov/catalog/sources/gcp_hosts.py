@@ -62,8 +62,8 @@ def fixed_accelerator(instance_type: str) -> tuple[str, float] | None:
 
     Examples
     --------
-    >>> fixed_accelerator("a2-highgpu-8g"), fixed_accelerator("g2-standard-24"), fixed_accelerator("n2-standard-8")
-    (('A100', 8.0), ('L4', 2.0), None)
+    >>> fixed_accelerator("a2-highgpu-8g"), fixed_accelerator("n2-standard-8")
+    (('A100', 8.0), None)
     """
     for pattern, accelerator in _FIXED:
         match = pattern.match(instance_type)

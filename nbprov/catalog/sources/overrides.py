@@ -26,9 +26,19 @@ from . import skypilot_csv
 from .price_entry import Entry, Reading
 
 COLUMNS = (
-    "InstanceType", "AcceleratorName", "AcceleratorCount", "vCPUs", "MemoryGiB", "GpuInfo", "Price", "SpotPrice", "Region", "AvailabilityZone", "Arch",
+    "InstanceType",
+    "AcceleratorName",
+    "AcceleratorCount",
+    "vCPUs",
+    "MemoryGiB",
+    "GpuInfo",
+    "Price",
+    "SpotPrice",
+    "Region",
+    "AvailabilityZone",
+    "Arch",
     "Hide",
-)  # fmt: skip
+)
 _YES = frozenset({"true", "yes", "1", "y", "x"})
 _NO = frozenset({"", "false", "no", "0", "n"})
 MOST_BAD_LINES = 20
@@ -246,9 +256,19 @@ def _read(values: Mapping[str, str], refuse: Callable[[str], None]) -> _Line | N
         refuse(f"Hide is {values['Hide']!r}: write yes, or leave it empty")
         return None
     line = _Line(
-        values["InstanceType"], values["Region"], values["AvailabilityZone"], values["AcceleratorName"], figures["AcceleratorCount"] or None,
-        prices["Price"], prices["SpotPrice"], figures["vCPUs"], figures["MemoryGiB"], values["Arch"], values["GpuInfo"], hide in _YES,
-    )  # fmt: skip
+        values["InstanceType"],
+        values["Region"],
+        values["AvailabilityZone"],
+        values["AcceleratorName"],
+        figures["AcceleratorCount"] or None,
+        prices["Price"],
+        prices["SpotPrice"],
+        figures["vCPUs"],
+        figures["MemoryGiB"],
+        values["Arch"],
+        values["GpuInfo"],
+        hide in _YES,
+    )
     trouble = _pointless(line)
     if trouble:
         refuse(trouble)
@@ -322,8 +342,24 @@ def _added(
             else (None, "")
         )
         like = Entry(
-            cloud, "", "", line.instance_type, line.accelerator, devices, device, maker, None, None, "", None, None, source, as_of, source, as_of
-        )  # fmt: skip
+            cloud,
+            "",
+            "",
+            line.instance_type,
+            line.accelerator,
+            devices,
+            device,
+            maker,
+            None,
+            None,
+            "",
+            None,
+            None,
+            source,
+            as_of,
+            source,
+            as_of,
+        )
     fresh = like._replace(
         region=line.region,
         zone=line.zone,

@@ -43,10 +43,8 @@ again.
 def load(files: Files, folder: Path) -> Store:
     """The store of these files: from the cache in `folder`, else made and, if possible, put there."""
     stamp = _stamp(files)
-    pointer = (
-        folder
-        / f"catalog-{FORMAT}-{_digest(sorted(str(p) for sources in files.values() for p in sources.paths))}.json"
-    )
+    paths = sorted(str(p) for sources in files.values() for p in sources.paths)
+    pointer = folder / f"catalog-{FORMAT}-{_digest(paths)}.json"
     known = _pointed(pointer, stamp)
     if known is not None:
         store = _open(_place(folder, known))
@@ -122,13 +120,19 @@ def _content(files: Files) -> str:
         # The date of a v8 file is the date of its prices; labels and file names show in
         # `Catalog.info`.
         sha.update(
-            f"{cloud}\0{sources.passed_over}\0{len(sources.overrides)}\0{[choice.label for choice in sources.choices]}\0".encode()
+            (
+                f"{cloud}\0{sources.passed_over}\0{len(sources.overrides)}\0"
+                f"{[choice.label for choice in sources.choices]}\0"
+            ).encode()
         )
         for path in sources.paths:
             try:
                 data = path.read_bytes()
                 sha.update(
-                    f"{path.parent.name}/{path.name}\0{len(data)}\0{int(path.stat().st_mtime) // 86400}\0".encode()
+                    (
+                        f"{path.parent.name}/{path.name}\0{len(data)}\0"
+                        f"{int(path.stat().st_mtime) // 86400}\0"
+                    ).encode()
                 )
                 sha.update(data)
             except OSError as error:

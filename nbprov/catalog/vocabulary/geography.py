@@ -120,7 +120,8 @@ def regions_meant(places: Mapping[str, Iterable[str]], text: str) -> set[tuple[s
 
     Examples
     --------
-    >>> places = {"aws": ["eu-west-1", "us-east-1"], "runpod": ["US", "CZ"], "nebius": ["eu-north1"]}
+    >>> places = {"aws": ["eu-west-1", "us-east-1"], "runpod": ["US", "CZ"]}
+    >>> places |= {"nebius": ["eu-north1"]}
     >>> sorted(regions_meant(places, "us")), sorted(regions_meant(places, "europe"))
     ([('aws', 'us-east-1'), ('runpod', 'US')], [('aws', 'eu-west-1'), ('nebius', 'eu-north1'),
     ('runpod', 'CZ')])"""
@@ -210,8 +211,10 @@ def ground_of(cloud: str, region: str) -> Ground:
 
     Examples
     --------
-    >>> ground_of("aws", "eu-central-1"), ground_of("vast", "Texas, US, NA"), ground_of("azure", "uksouth").country
-    (Ground(country='DE', part='eu'), Ground(country='US', part='na'), 'GB')
+    >>> ground_of("aws", "eu-central-1"), ground_of("vast", "Texas, US, NA")
+    (Ground(country='DE', part='eu'), Ground(country='US', part='na'))
+    >>> ground_of("azure", "uksouth").country
+    'GB'
     """
     country = _country(cloud, region)
     if country:

@@ -39,8 +39,10 @@ def family_of(cloud: str, instance_type: str) -> str:
 
     Examples
     --------
-    >>> family_of("aws", "m6i.2xlarge"), family_of("azure", "Standard_D8s_v5"), family_of("gcp", "n2-highmem-4")
-    ('m6i', 'Ds_v5', 'n2-highmem')
+    >>> family_of("aws", "m6i.2xlarge"), family_of("azure", "Standard_D8s_v5")
+    ('m6i', 'Ds_v5')
+    >>> family_of("gcp", "n2-highmem-4")
+    'n2-highmem'
     """
     if cloud == "aws":
         return instance_type.partition(".")[0]
@@ -82,8 +84,10 @@ def quota_family(cloud: str, instance_type: str, accelerator: str) -> str:
 
     Examples
     --------
-    >>> quota_family("aws", "g5.xlarge", "A10G"), quota_family("aws", "m6i.large", ""), quota_family("gcp", "a2-highgpu-1g", "A100")
-    ('G and VT', 'Standard', 'A100')
+    >>> quota_family("aws", "g5.xlarge", "A10G"), quota_family("aws", "m6i.large", "")
+    ('G and VT', 'Standard')
+    >>> quota_family("gcp", "a2-highgpu-1g", "A100")
+    'A100'
     """
     if cloud == "aws":
         return next((name for pattern, name in _AWS_QUOTA if pattern.match(instance_type)), "")
