@@ -2,19 +2,23 @@
 
 The table has one line for each catalogue row, in the same order, numbered from 0. Its columns are:
 
-- `cloud`: text such as `aws` or `gcp`.
-- `region`, `zone`: text, as the cloud names them; `zone` is empty if the cloud has none.
-- `country`, `continent`: text, an ISO code and one of `na sa eu as me oc af`; empty if not known.
-- `instance_type`: text, the machine.
-- `accelerator`: text; empty if the machine has none.
-- `accelerator_count`: float64, since fractions are sold.
-- `accelerator_memory_gib`: float64, memory of one device; NaN if not known.
-- `vcpus`, `memory_gib`: float64; NaN if not known.
-- `market`: text, `on-demand` or `spot`.
-- `hourly`: float64, US dollars an hour for the whole machine.
-- `quota_family`: text, the name of the cloud's limit that the machine counts against.
-- `source`: text, where the price comes from.
-- `as_of`: datetime64, the date of the price; NaT if there is none.
+=========================  ==============  ====================================================
+column                     dtype           meaning
+=========================  ==============  ====================================================
+`cloud`                    text            `aws`, `gcp`, …
+`region`, `zone`           text            the cloud's own names; `zone` is empty if it has none
+`country`, `continent`     text            ISO code; `na sa eu as me oc af`; empty if not known
+`instance_type`            text            the machine
+`accelerator`              text            empty if the machine has none
+`accelerator_count`        float64         fractions are sold
+`accelerator_memory_gib`   float64         memory of one device; NaN if not known
+`vcpus`, `memory_gib`      float64         NaN if not known
+`market`                   text            `on-demand` or `spot`
+`hourly`                   float64         US dollars an hour for the whole machine
+`quota_family`             text            the cloud's limit that the machine counts against
+`source`                   text            the source of the price
+`as_of`                    datetime64      the date of the price; NaT if there is none
+=========================  ==============  ====================================================
 
 Text has pandas' own type for it: `str` from pandas 3, `object` before.
 """

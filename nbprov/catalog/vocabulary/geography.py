@@ -231,7 +231,7 @@ def _country(cloud: str, region: str) -> str:
     if cloud == "azure":
         if _AZURE_US.match(low):
             return "US"
-        # The longest fragment decides: `southeastasia` holds `eastasia`, `southafrica` must not be
+        # The longest fragment decides: `southeastasia` contains `eastasia`, `southafrica` must not be
         # looked up by a shorter one.
         return next(
             (_AZURE[part] for part in sorted(_AZURE, key=len, reverse=True) if part in low), ""
