@@ -1,5 +1,6 @@
-"""A round trip of a cell and of a script, and a whole `%%on` cell in a kernel, against a bare
-command over an ssh connection that is open, in turns.
+"""Measure round trips of cells and scripts against a bare command over an open ssh connection.
+
+A whole `%%on` cell in a kernel is measured too; all take turns.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ print(_json.dumps(_found))
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """Times as long as the bare command, turn by turn, and milliseconds of each."""
+    """Measure each as a multiple of the bare command, turn by turn, and in milliseconds."""
     with local_cloud(setting.home, market(1, refuses=False)):
         found: dict[str, list[float]] = setting.child(
             _CODE, str(setting.takes(TAKES)), str(WARM_UP)

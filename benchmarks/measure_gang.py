@@ -1,6 +1,6 @@
-"""Four machines of one cluster that boot at different speeds, against the slowest of them alone.
+"""Measure four machines of one cluster with different boot times against the slowest alone.
 
-From the launch until they are ready.
+The time runs from the launch until they are ready.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from local_cloud import local_cloud, market
 
 TAKES = 5
 DELAYS = (1.0, 2.0, 3.0, 6.0)
-"""Seconds for which each machine boots.
+"""Seconds that each machine takes to boot.
 
-A tenth of what clouds take, so that what is ours weighs ten times as much.
+They are a tenth of what clouds take, so that nbprov's own share weighs ten times as much.
 """
 TARGET = 1.2
 
@@ -51,9 +51,7 @@ print(json.dumps(pairs))
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """The gang's time as a multiple of the slowest machine's own, take by take; and both in
-    seconds.
-    """
+    """Measure the cluster's time as a multiple of its slowest machine's, and both in seconds."""
     with local_cloud(setting.home, market(1, refuses=False)):
         found: list[tuple[float, float]] = setting.child(
             _CODE, str(setting.takes(TAKES)), json.dumps(DELAYS)

@@ -1,6 +1,7 @@
-"""What the first use of a cloud costs a kernel.
+"""Measure what the first use of a cloud costs a kernel.
 
-How long its SDK takes to import in a worker, and the longest that another thread waits meanwhile.
+It is the import time of its SDK in a worker, and the longest time that another thread waits
+meanwhile.
 """
 
 from __future__ import annotations

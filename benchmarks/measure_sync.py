@@ -1,5 +1,6 @@
-"""Folders to a machine and back, against `tar | ssh` (and rsync, where it is installed) over a
-connection that is open, in one run.
+"""Measure transfers of folders to a machine and back, against `tar | ssh` and rsync.
+
+All use an open connection, in one run; rsync is measured if it is installed.
 """
 
 from __future__ import annotations
@@ -11,17 +12,17 @@ TAKES = 5
 SMALL_FILES, SMALL_BYTES = 1000, 2000
 LARGE_BYTES = 1_000_000_000
 LARGE_TAKES = 3
-"""Of the gigabyte: each take moves eight of them."""
+"""Takes of the large file, each of which moves it eight times."""
 QUICK_LARGE_BYTES = 20_000_000
 MOST_MIB = 64.0
-"""That the kernel's process may hold more for a pull and a push of a large file.
+"""The most memory that a pull and a push of a large file may add to the kernel's process.
 
-Two windows of a channel are 16, and nothing grows with the file.
+Two windows of a channel take 16 MiB, and nothing grows with the file.
 """
 TARGET = 1.5
-"""Times as long as rsync. tar has no target.
+"""Target as a multiple of rsync's time. tar has no target.
 
-It neither compares nor digests, and a file that it was stopped at stays half written.
+tar neither compares nor digests, and leaves a half-written file if it is stopped.
 """
 
 _CODE = (
@@ -130,7 +131,7 @@ print(json.dumps(found))
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """Times as long as `tar | ssh`, take by take; and seconds of the other ways."""
+    """Measure times as multiples of `tar | ssh`, take by take, and the seconds of other ways."""
     large = QUICK_LARGE_BYTES if setting.quick else LARGE_BYTES
     with local_cloud(setting.home, market(1, refuses=False)):
         found: dict[str, list[float]] = setting.child(

@@ -231,8 +231,8 @@ def _country(cloud: str, region: str) -> str:
     if cloud == "azure":
         if _AZURE_US.match(low):
             return "US"
-        # The longest fragment decides: `southeastasia` contains `eastasia`, `southafrica` must not be
-        # looked up by a shorter one.
+        # The longest fragment decides: `southeastasia` contains `eastasia`, and a shorter one must
+        # not decide about `southafrica`.
         return next(
             (_AZURE[part] for part in sorted(_AZURE, key=len, reverse=True) if part in low), ""
         )
