@@ -1,9 +1,9 @@
-"""How far nbprov's choice agrees with SkyPilot's, case by case: `python benchmarks/agreement.py
---cases FILE.jsonl --catalogs DIR --json OUT`.
+"""Compare nbprov's choices with SkyPilot's, case by case.
 
-A case is a real `resources` block with what SkyPilot's own optimizer decided on the same prices.
-Enabled clouds are an input (`--clouds`); what they can do is SkyPilot's feature table; only the
-price of the machine counts, one node, since what SkyPilot reports of several nodes is one node's.
+Run `python benchmarks/agreement.py --cases FILE.jsonl --catalogs DIR --json OUT`. A case is a real
+`resources` block with the decision of SkyPilot's own optimizer on the same prices. The enabled
+clouds are an input (`--clouds`), and SkyPilot's feature table says what they can do. Only the price
+of one node counts, since that is what SkyPilot reports for several nodes too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from nbprov.spec import parse
 
 CLOUDS = ("aws", "azure", "runpod", "lambda")
 SAME = 2e-6
-"""Dollars an hour: prices are kept to a millionth."""
+"""Prices this close, in dollars an hour, are equal: they are kept to a millionth."""
 COUNTED = (
     "same_cost",
     "cheaper",
@@ -41,8 +41,10 @@ COUNTED = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run all cases; the exit code is 1 where a case is dearer, refused where SkyPilot accepts, or
-    cheaper by an offer that may not be taken.
+    """Run all cases and return the exit code.
+
+    It is 1 if a case is dearer, is refused although SkyPilot accepts it, or is cheaper by an
+    invalid offer.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=Path, required=True)
@@ -140,9 +142,7 @@ def _case(
 
 
 def _judged(case: Mapping[str, Any], nodes: int, ours: Mapping[str, Any], files: PriceFiles) -> str:
-    """What is against our choice; a form that the judge cannot read is against it, too, and ends no
-    run.
-    """
+    """Return the objections to our choice; a form that the judge cannot read is one too."""
     try:
         return judge(case.get("resources"), nodes, {**ours, "hourly": ours["hourly_node"]}, files)
     except (ValueError, TypeError, KeyError, AttributeError) as error:

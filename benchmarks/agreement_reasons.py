@@ -1,4 +1,4 @@
-"""Which line of docs/compatibility.md explains why nbprov's choice differs from SkyPilot's."""
+"""Find the line of docs/compatibility.md that explains a difference from SkyPilot's choice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def explain(
     verdict: str,
     files: PriceFiles,
 ) -> str:
-    """The key of the line; `unexplained` where there is none."""
+    """Return the key of the line; `unexplained` if there is none."""
     asked = case.get("resources") or {}
     capped = _says(asked, "max_hourly_cost") or _says(asked, "max_price")
     if verdict in ("refused_where_accepted", "dearer"):

@@ -1,8 +1,8 @@
-"""Whether a chosen offer satisfies a request: its own reader of the price files, its own reading of
-`resources`, nothing of nbprov.
+"""Judge whether a chosen offer satisfies a request, independently of nbprov.
 
-`agreement.py` counts a choice that is cheaper than SkyPilot's only where this says that it may be
-made."""
+It has its own reader of the price files and of `resources`. `agreement.py` counts a choice that is
+cheaper than SkyPilot's only if this module calls it valid.
+"""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ class Line:
     device: str = ""
 
     def hourly(self, *, spot: bool) -> float | None:
-        """Dollars an hour in a market; None where it is not sold there."""
+        """Return dollars an hour in a market; None if it is not sold there."""
         return self.spot if spot else self.price
 
 
 @dataclass
 class PriceFiles:
-    """The lines of `<folder>/<cloud>/vms.csv` of some clouds, found by accelerator, type and cloud."""
+    """The lines of some clouds' `<folder>/<cloud>/vms.csv`, by accelerator, type and cloud."""
 
     folder: Path
     clouds: tuple[str, ...]
@@ -107,10 +107,10 @@ class PriceFiles:
                     self.by_cloud[cloud].append(line)
 
     def accelerator(self, written: str, cloud: str = "") -> str:
-        """The name that is meant, in lower case: the same but for case, else the only one that
-        holds it, of a named cloud's if of all there are several.
+        """Return the accelerator that a name means, in lower case; empty if none or several match.
 
-        "" where none or several do.
+        A name that differs only in case comes first, then the only one that contains it. If all
+        clouds have several, only the named cloud's count.
         """
         low = written.lower()
         if any(name.lower() == low for name in self.names):
@@ -121,9 +121,7 @@ class PriceFiles:
         return holding.pop().lower() if len(holding) == 1 else ""
 
     def price(self, choice: Mapping[str, Any]) -> float | None:
-        """What one node of a choice costs by the files; where no zone is named, the least in the
-        region.
-        """
+        """Return the price of one node of a choice; without a zone, the lowest in the region."""
         lines = self.by_kind.get((choice["cloud"], choice["instance_type"]), [])
         at = [
             line
@@ -149,10 +147,11 @@ class Alternative:
 def judge(
     resources: Mapping[str, Any] | None, nodes: int, choice: Mapping[str, Any], files: PriceFiles
 ) -> str:
-    """Why a choice may not be made; empty where it may.
+    """Return why a choice is invalid; empty if it is valid.
 
     A choice holds `cloud, region, zone, instance_type, use_spot` and `hourly`, the dollars of one
-    node."""
+    node.
+    """
     matching = [
         line
         for line in files.by_kind.get((choice["cloud"], choice["instance_type"]), [])
@@ -180,8 +179,9 @@ def judge(
 
 
 def cheapest(resources: Mapping[str, Any] | None, nodes: int, files: PriceFiles) -> float | None:
-    """Dollars an hour of the cheapest node that satisfies the first alternative that any satisfies;
-    None where none does.
+    """Return the price of the cheapest node for the first alternative that can be satisfied.
+
+    It is in dollars an hour; None if no alternative can be satisfied.
     """
     ways = list(alternatives(resources or {}))
     for tier in sorted({way.tier for way in ways}):
@@ -324,9 +324,7 @@ def _enough(asked: Any, actual: float | None, vcpus: float | None) -> bool:
 
 
 def _has_memory(asked: re.Match[str], line: Line) -> bool:
-    """Whether the device is sold under the memory that is asked; what it reports is up to a twelfth
-    less.
-    """
+    """Tell whether the device is sold under this memory size; it may report a twelfth less."""
     reported = re.search(r"SizeInMiB'?\"?: ?(\d+)", line.device)
     if (
         not line.gpu
@@ -389,8 +387,9 @@ def _number(text: str | None) -> float | None:
 
 
 def _attached(lines: Iterable[Line]) -> Iterator[Line]:
-    """GCP: a host with accelerators that are sold apart, in the zone of both, under the name nbprov
-    gives such a machine.
+    """Return GCP hosts with accelerators that are sold apart, under nbprov's names for them.
+
+    Host and accelerator are in the same zone.
     """
     lines = list(lines)
     hosts = defaultdict(list)

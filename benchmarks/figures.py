@@ -1,4 +1,4 @@
-"""What a measure gives back, and how a time is taken."""
+"""The result of a measure, and the way times are taken."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def peak_mib():
         lines = open("/proc/self/status").read().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)
+        per_mib = 1024 * 1024 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / per_mib
 """
 """Python source of `peak_mib()`: the most memory the process has held so far, in MiB.
 
@@ -34,7 +35,7 @@ For processes that are measured; POSIX only.
 
 @dataclass(frozen=True)
 class Setting:
-    """What all measures of one run share.
+    """The settings that all measures of one run share.
 
     Attributes
     ----------
@@ -52,7 +53,7 @@ class Setting:
     quick: bool = False
 
     def takes(self, wanted: int) -> int:
-        """How often to take a figure that wants so many takes."""
+        """Return how often to take a figure that asks for this many takes."""
         return min(wanted, QUICK_TAKES) if self.quick else wanted
 
     def child(self, code: str, *arguments: str) -> Any:
@@ -112,7 +113,7 @@ def figure(
     *,
     shown: bool = False,
 ) -> Figure:
-    """The figure of several takes.
+    """Return the figure of several takes.
 
     Examples
     --------
@@ -132,7 +133,7 @@ def figure(
 
 
 def milliseconds(call: Callable[[], object], repeats: int) -> list[float]:
-    """How long each of `repeats` calls takes."""
+    """Return how long each of `repeats` calls takes."""
     takes = []
     for _ in range(repeats):
         start = time.perf_counter()

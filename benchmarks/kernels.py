@@ -88,9 +88,7 @@ class Kernel:
         return passed
 
     def listen(self, take: Callable[[Message, float], bool], seconds: float = CELL_SECONDS) -> None:
-        """Hand over each message on IOPub with the wall-clock time of its arrival, until `take`
-        returns True.
-        """
+        """Pass on each IOPub message with its arrival time, until `take` returns True."""
         end = time.monotonic() + seconds
         while True:
             message = self.client.get_iopub_msg(timeout=max(0.1, end - time.monotonic()))
@@ -112,8 +110,9 @@ def _await_ready(client: BlockingKernelClient, process: subprocess.Popen[bytes])
 
 @contextmanager
 def fresh_kernel(home: Path, extra: Mapping[str, str] | None = None) -> Iterator[Kernel]:
-    """A kernel that believes a person looks at it, with nbprov's home in `home` and IPython's own
-    settings out of the way.
+    """Start a kernel that believes that a person looks at it.
+
+    nbprov's home is in `home`, and IPython's own settings are not read.
     """
     with tempfile.TemporaryDirectory(prefix="nbprov-kernel-", ignore_cleanup_errors=True) as folder:
         environment = {

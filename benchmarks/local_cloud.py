@@ -1,4 +1,4 @@
-"""A `local` cloud of a measure's own: its market, and its end."""
+"""A `local` cloud for one measure: its market, its start and its end."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ left = 0
 
 
 def market(places: int, *, refuses: bool, sticks: bool = False, count: int = 1) -> str:
-    """A market of so many zones with one type, in which no call takes longer than it must.
+    """Return a market of this many zones with one type and no artificial delays.
 
     Parameters
     ----------
@@ -73,10 +73,10 @@ def market(places: int, *, refuses: bool, sticks: bool = False, count: int = 1) 
 
 @contextlib.contextmanager
 def local_cloud(home: Path, sold: str) -> Iterator[Path]:
-    """The state directory of a running local cloud with this market, for kernels and engines whose
-    home is `home`.
+    """Run a local cloud with this market, and yield its state directory.
 
-    At the end its machines and its daemon are gone.
+    Kernels and engines whose home is `home` use it. Its machines and its daemon end with the `with`
+    block.
     """
     folder = rpc.private_dir(home / "local")
     (folder / MARKET_FILE).write_text(sold, encoding="utf-8")

@@ -1,6 +1,4 @@
-"""The catalogue: made from its files, opened in a fresh process, asked when warm; and what a
-process that plans needs in memory.
-"""
+"""Measure the catalogue: building it, opening it in a fresh process, queries, and memory."""
 
 from __future__ import annotations
 
@@ -32,7 +30,8 @@ from nbprov.catalog import Catalog
 from nbprov.model.spec import Compare, Quantity, Request, Spec
 from nbprov.planning import EnabledCloud, plan
 catalog = Catalog.open([sys.argv[1]] if sys.argv[1] else None)
-made = plan(Spec(requests=(Request(cpus=Quantity(Compare.AT_LEAST, 4)),)), catalog, {name: EnabledCloud() for name in catalog.clouds()})
+spec = Spec(requests=(Request(cpus=Quantity(Compare.AT_LEAST, 4)),))
+made = plan(spec, catalog, {name: EnabledCloud() for name in catalog.clouds()})
 assert made.candidates
 print(json.dumps(peak_mib()))
 """
@@ -40,7 +39,7 @@ print(json.dumps(peak_mib()))
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """Times in milliseconds, memory in MiB."""
+    """Measure times in milliseconds and memory in MiB."""
     folder = str(setting.catalogs or "")
     cache = setting.home / "cache"
     setting.child(_ASK, folder)  # compiles what no process has imported before

@@ -1,5 +1,6 @@
-"""A round trip of a cell and of a script, and a whole `%%on` cell in a kernel, against a bare
-command over an ssh connection that is open, in turns.
+"""Measure round trips of cells and scripts against a bare command over an open ssh connection.
+
+A whole `%%on` cell in a kernel is measured too; all take turns.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _bare():
     _nbprov.session().start_remote("bench", _echo).result()
 
 def _whole():
-    # The clock runs in the kernel: what a front end would see besides is IPython's own way to a kernel and back.
+    # The clock runs in the kernel: a front end adds only the time that messages to the kernel take.
     get_ipython().run_cell("%%on bench\\nx = 1").raise_error()
 
 _found = {"bare": [], "whole": []}
@@ -91,7 +92,7 @@ print(_json.dumps(_found))
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """Times as long as the bare command, turn by turn, and milliseconds of each."""
+    """Measure each as a multiple of the bare command, turn by turn, and in milliseconds."""
     with local_cloud(setting.home, market(1, refuses=False)):
         found: dict[str, list[float]] = setting.child(
             _CODE, str(setting.takes(TAKES)), str(WARM_UP)

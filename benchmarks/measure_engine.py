@@ -1,6 +1,6 @@
-"""The engine's own share of an attempt.
+"""Measure the engine's own share of an attempt.
 
-The time beyond the cloud's answers, and the commits, of a launch that every place refuses.
+It is the time beyond the cloud's answers, and the commits, of a launch that every place refuses.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ TIMED = frozenset({"quote", "submit", "poll", "list"})
 
 
 class Stopwatch:
-    """Hands out an adapter whose calls are timed; one attempt follows the other, so the times add
-    up.
+    """Hand out an adapter whose calls are timed.
+
+    One attempt follows the other, so the times add up.
     """
 
     def __init__(self, adapter: Cloud) -> None:
@@ -62,7 +63,7 @@ class Stopwatch:
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """Milliseconds an attempt beyond the adapter's calls, and commits an attempt."""
+    """Measure milliseconds beyond the adapter's calls, and commits, of each attempt."""
     with local_cloud(setting.home, market(PLACES, refuses=True)) as folder:
         homes = [setting.home / f"engine-{number}" for number in range(setting.takes(FRESH))]
         takes = [_refused_everywhere(home, Stopwatch(LocalCloud(folder))) for home in homes]

@@ -1,6 +1,6 @@
-"""The first table of a kernel, from the request to the display message.
+"""Measure the first table of a kernel, from the request to the display message.
 
-`%prices A100`, and the plan of a spec; cold and warm.
+The tables are `%prices A100` and the plan of a spec, both cold and warm.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def measure(setting: Setting) -> list[Figure]:
     first use.
 
     The first kernel of all is not counted: it makes that cache, and compiles what no process has
-    imported before."""
+    imported before.
+    """
     home = setting.home
     if setting.catalogs is not None:
         # The kernel of a person has the shipped prices; others are measured by the catalogue's and

@@ -1,6 +1,6 @@
-"""Four machines of one cluster that boot at different speeds, against the slowest of them alone.
+"""Measure four machines of one cluster with different boot times against the slowest alone.
 
-From the launch until they are ready.
+The time runs from the launch until they are ready.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from local_cloud import local_cloud, market
 
 TAKES = 5
 DELAYS = (1.0, 2.0, 3.0, 6.0)
-"""Seconds for which each machine boots.
+"""Seconds that each machine takes to boot.
 
-A tenth of what clouds take, so that what is ours weighs ten times as much.
+They are a tenth of what clouds take, so that nbprov's own share weighs ten times as much.
 """
 TARGET = 1.2
 
@@ -29,10 +29,14 @@ sold = Path(os.environ["NBPROV_HOME"]) / "local" / "market.toml"
 plain = sold.read_text()
 
 def ready(name, delays):
-    # Each entry strikes one machine; its message makes it another one than that of the last time.
-    slow = ''.join(f'[[faults]]\\ndo = "slow_boot"\\nseconds = {d}\\nfirst = 1\\nmessage = "{name} {n}"\\n' for n, d in enumerate(delays))
+    # Each fault holds for one machine; its message tells it from the faults of earlier takes.
+    slow = "".join(
+        f'[[faults]]\\ndo = "slow_boot"\\nseconds = {d}\\nfirst = 1\\nmessage = "{name} {n}"\\n'
+        for n, d in enumerate(delays)
+    )
     sold.write_text(plain + slow)
-    run = nbprov.provision(f"resources: {{accelerators: A100, infra: local}}\\nnum_nodes: {len(delays)}", name)
+    task = f"resources: {{accelerators: A100, infra: local}}\\nnum_nodes: {len(delays)}"
+    run = nbprov.provision(task, name)
     start = time.perf_counter()
     run.launch()
     cluster = run.wait()
@@ -41,14 +45,13 @@ def ready(name, delays):
     return seconds
 
 ready("warm", [0.0])
-print(json.dumps([[ready(f"gang{n}", delays), ready(f"one{n}", [max(delays)])] for n in range(takes)]))
+pairs = [[ready(f"gang{n}", delays), ready(f"one{n}", [max(delays)])] for n in range(takes)]
+print(json.dumps(pairs))
 """
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """The gang's time as a multiple of the slowest machine's own, take by take; and both in
-    seconds.
-    """
+    """Measure the cluster's time as a multiple of its slowest machine's, and both in seconds."""
     with local_cloud(setting.home, market(1, refuses=False)):
         found: list[tuple[float, float]] = setting.child(
             _CODE, str(setting.takes(TAKES)), json.dumps(DELAYS)

@@ -1,6 +1,6 @@
-"""`%load_ext nbprov` in fresh kernels, beyond IPython.
+"""Measure `%load_ext nbprov` in fresh kernels, beyond IPython's own time.
 
-With an empty home, and with a ledger in which nothing is live.
+One kernel has an empty home, another one a ledger in which nothing is live.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Memory of a kernel at its peak: bare, and what loading, the first table and a launch add."""
+"""Measure a kernel's peak memory: bare, and what loading, the first table and a launch add."""
 
 from __future__ import annotations
 

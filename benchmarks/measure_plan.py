@@ -1,5 +1,6 @@
-"""Plan time, warm: one accelerator, four in ten regions, vCPUs alone; with no and with 50 blocks;
-with live offers beside the price files.
+"""Measure warm planning: one accelerator, four in ten regions, and vCPUs alone.
+
+Each is planned without blocks, with 50 blocks, and with live offers beside the price files.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ACCELERATORS = ("L4", "A100", "H100", "L40S")
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """The plan times in milliseconds."""
+    """Measure the plan times in milliseconds."""
     catalog = Catalog.open(
         None if setting.catalogs is None else [setting.catalogs], cache=setting.home / "cache"
     )
@@ -95,7 +96,7 @@ def _forty(catalog: Catalog) -> Spec:
 
 
 def block_of(offer: Offer) -> Block:
-    """What a failover would block after a refusal for capacity."""
+    """Return the block that failover would store after a refusal for lack of capacity."""
     return Block(
         cloud=offer.cloud,
         account="me",

@@ -1,6 +1,4 @@
-"""Ten times the rows: how much longer a selective request takes, and what the catalogue then needs
-in memory and reads.
-"""
+"""Measure a catalogue with ten times the rows: selective queries, memory and rows read."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ print(json.dumps(peak_mib() - before))
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """Ratios of times, numbers of rows, memory in MiB."""
+    """Measure ratios of times, numbers of rows, and memory in MiB."""
     one = setting.catalogs or shipped_folder()
     ten = setting.home / "ten"
     multiply(one, ten)
@@ -79,9 +77,9 @@ def measure(setting: Setting) -> list[Figure]:
 
 
 def _touched(catalog: Catalog) -> list[Figure]:
-    """How many rows a selective question looks at, beside those of its answer.
+    """Return how many rows a selective query reads beyond those of its answer.
 
-    The least any index could look at.
+    The answer's rows are the least that any index could read.
     """
     looked_at = len(catalog.select(Query(accelerator="A100", unusual=True)))
     answer = len(catalog.select(Query(accelerator="A100", count=8)))
@@ -92,7 +90,7 @@ def _touched(catalog: Catalog) -> list[Figure]:
 
 
 def multiply(source: Path, target: Path) -> None:
-    """The price folders with every region ten times over, under names of its own."""
+    """Write the price folders with every region ten times, under different names."""
     for path in sorted(source.glob("*/*.csv")):
         copy = target / path.parent.name / path.name
         copy.parent.mkdir(parents=True, exist_ok=True)

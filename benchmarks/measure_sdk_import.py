@@ -1,6 +1,7 @@
-"""What the first use of a cloud costs a kernel.
+"""Measure what the first use of a cloud costs a kernel.
 
-How long its SDK takes to import in a worker, and the longest that another thread waits meanwhile.
+It is the import time of its SDK in a worker, and the longest time that another thread waits
+meanwhile.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _SDKS = {
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """Milliseconds, each in a fresh interpreter; the first is not counted, it may have to compile."""
+    """Measure each import in a fresh interpreter; the first, which may compile, does not count."""
     figures = []
     for name, (prepare, load) in _SDKS.items():
         code = _IMPORT.format(prepare=prepare, load=load)

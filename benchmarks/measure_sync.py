@@ -1,5 +1,6 @@
-"""Folders to a machine and back, against `tar | ssh` (and rsync, where it is installed) over a
-connection that is open, in one run.
+"""Measure transfers of folders to a machine and back, against `tar | ssh` and rsync.
+
+All use an open connection, in one run; rsync is measured if it is installed.
 """
 
 from __future__ import annotations
@@ -11,17 +12,17 @@ TAKES = 5
 SMALL_FILES, SMALL_BYTES = 1000, 2000
 LARGE_BYTES = 1_000_000_000
 LARGE_TAKES = 3
-"""Of the gigabyte: each take moves eight of them."""
+"""Takes of the large file, each of which moves it eight times."""
 QUICK_LARGE_BYTES = 20_000_000
 MOST_MIB = 64.0
-"""That the kernel's process may hold more for a pull and a push of a large file.
+"""The most memory that a pull and a push of a large file may add to the kernel's process.
 
-Two windows of a channel are 16, and nothing grows with the file.
+Two windows of a channel take 16 MiB, and nothing grows with the file.
 """
 TARGET = 1.5
-"""Times as long as rsync. tar has no target.
+"""Target as a multiple of rsync's time. tar has no target.
 
-It neither compares nor digests, and a file that it was stopped at stays half written.
+tar neither compares nor digests, and leaves a half-written file if it is stopped.
 """
 
 _CODE = (
@@ -59,7 +60,8 @@ def remote(command):
 
 def tar_up(kind, number):
     remote(f"mkdir -p t{number}-{kind}")
-    pack = subprocess.Popen(["tar", "-C", str(folder / kind), "-cf", "-", "."], stdout=subprocess.PIPE)
+    command = ["tar", "-C", str(folder / kind), "-cf", "-", "."]
+    pack = subprocess.Popen(command, stdout=subprocess.PIPE)
     subprocess.run([*open_ssh, f"tar -xf - -C t{number}-{kind}"], stdin=pack.stdout, check=True)
     assert pack.wait() == 0
 
@@ -98,18 +100,23 @@ for number in range(takes):
         if kind == "large":
             before = peak_mib()
         note(f"tar up {kind}", timed(lambda: tar_up(kind, number)))
-        note(f"ours up {kind}", timed(lambda: cluster.push(folder / kind, f"~/o{number}-{kind}")))
-        note(f"ours unchanged {kind}", timed(lambda: cluster.push(folder / kind, f"~/o{number}-{kind}")))
+        copy = f"o{number}-{kind}"
+        note(f"ours up {kind}", timed(lambda: cluster.push(folder / kind, f"~/{copy}")))
+        note(f"ours unchanged {kind}", timed(lambda: cluster.push(folder / kind, f"~/{copy}")))
         note(f"tar down {kind}", timed(lambda: tar_down(kind, number)))
-        note(f"ours down {kind}", timed(lambda: cluster.pull(f"~/o{number}-{kind}", folder / f"o{number}-{kind}")))
+        note(f"ours down {kind}", timed(lambda: cluster.pull(f"~/{copy}", folder / copy)))
         if shutil.which("rsync"):
             note(f"rsync up {kind}", timed(lambda: rsync_up(kind, number)))
             note(f"rsync down {kind}", timed(lambda: rsync_down(kind, number)))
         if kind == "large":
             note("memory large", peak_mib() - before)
         if kind == "small":
-            note("sftp up small", timed(lambda: nbprov.session().wait_remote("bench", lambda live: sftp(live, kind, f"s{number}-{kind}"))))
-            same = subprocess.run(["diff", "-r", str(folder / kind), str(folder / f"o{number}-{kind}")], capture_output=True)
+            def put(live):
+                return sftp(live, kind, f"s{number}-{kind}")
+
+            note("sftp up small", timed(lambda: nbprov.session().wait_remote("bench", put)))
+            compare = ["diff", "-r", str(folder / kind), str(folder / copy)]
+            same = subprocess.run(compare, capture_output=True)
             assert same.returncode == 0, same.stdout
         for place in folder.glob(f"?{number}-{kind}"):
             shutil.rmtree(place)
@@ -124,7 +131,7 @@ print(json.dumps(found))
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """Times as long as `tar | ssh`, take by take; and seconds of the other ways."""
+    """Measure times as multiples of `tar | ssh`, take by take, and the seconds of other ways."""
     large = QUICK_LARGE_BYTES if setting.quick else LARGE_BYTES
     with local_cloud(setting.home, market(1, refuses=False)):
         found: dict[str, list[float]] = setting.child(

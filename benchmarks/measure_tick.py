@@ -1,6 +1,6 @@
-"""From a change of a run to the message that brings it to the browser.
+"""Measure the time from a change of a run to the message that brings it to the browser.
 
-Single changes, and a burst of them.
+Single changes and a burst of changes are measured.
 """
 
 from __future__ import annotations
@@ -60,8 +60,10 @@ _TICK = re.compile(r"tick (\d+) of the benchmark")
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """Latencies in milliseconds; the publisher's interval and the front end's ZMQ socket are in
-    them, the browser's drawing is not.
+    """Measure latencies in milliseconds.
+
+    They include the publisher's interval and the front end's ZMQ socket, but not the browser's
+    drawing.
     """
     home = setting.home
     with (

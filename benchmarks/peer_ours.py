@@ -1,5 +1,6 @@
-"""The measuring process of nbprov for `peer_skypilot.py`: plans of the three requests, in a warm
-process. Prints one line of JSON.
+"""The process that measures nbprov's warm plans for `peer_skypilot.py`.
+
+It plans the three requests and prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -19,9 +20,7 @@ CLOUDS = ("aws", "azure", "runpod", "lambda")
 
 
 def main(catalogs: str, takes: int) -> None:
-    """Seconds of each take by request, without and with blocks, the chosen price an hour in
-    dollars, and what was blocked.
-    """
+    """Print the seconds of each take by request, the chosen hourly price, and what was blocked."""
     catalog = Catalog.open([catalogs])
     enabled = {
         name: EnabledCloud(

@@ -1,10 +1,11 @@
-"""Measure nbprov beside SkyPilot on the same price files: `python benchmarks/peer_skypilot.py
---catalogs DIR [--markdown OUT] [--json OUT]`.
+"""Measure nbprov beside SkyPilot on the same price files.
 
-SkyPilot is installed into a virtual environment of its own the first time. Both are asked the same
-three requests with the same four clouds enabled, in one run; what is blocked is the same fifty
-places for both. What is compared: the first prices of a cold process (interpreter start included)
-and the time of a plan in a warm process, with no and with fifty blocks."""
+Run `python benchmarks/peer_skypilot.py --catalogs DIR [--markdown OUT] [--json OUT]`. SkyPilot is
+installed into its own virtual environment the first time. Both get the same three requests with the
+same four clouds enabled and the same fifty places blocked, in one run. The comparison covers the
+first prices of a cold process (interpreter start included) and the time of a plan in a warm
+process, without blocks and with fifty.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ REQUESTS = ("accelerators: A100:8", "four GPUs in ten regions", "cpus: 4+")
 
 
 def environment(folder: Path) -> Path:
-    """The interpreter of a virtual environment with SkyPilot, made where it is not there yet."""
+    """Return the interpreter of a virtual environment with SkyPilot, which is made if needed."""
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
@@ -55,7 +56,8 @@ def catalogs_for_peer(source: Path, home: Path) -> None:
     """The price files where SkyPilot looks for them, as new as today, so that it fetches nothing.
 
     A zone column without a single zone is left out, as in the files SkyPilot itself publishes:
-    where it stands and is empty, SkyPilot drops every row."""
+    where it stands and is empty, SkyPilot drops every row.
+    """
     sellers: dict[str, set[str]] = {}
     for cloud in CLOUDS:
         target = home / ".sky" / "catalogs" / "v8" / cloud
@@ -92,8 +94,9 @@ def catalogs_for_peer(source: Path, home: Path) -> None:
 
 
 def cold(python: Path | str, code: str, variables: Mapping[str, str], takes: int) -> list[float]:
-    """Seconds from the start of an interpreter to its end; the first take warms the disk and is not
-    counted.
+    """Measure seconds from the start of an interpreter to its end.
+
+    The first take warms the disk and does not count.
     """
     seconds = []
     for _ in range(takes + 1):
@@ -114,9 +117,9 @@ def cold(python: Path | str, code: str, variables: Mapping[str, str], takes: int
 def warm(
     python: Path | str, script: Path, arguments: Sequence[str], variables: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What a measuring process prints.
+    """Return what a measuring process prints.
 
-    By request, seconds without and with blocks, and the cost it chose.
+    It is, by request, the seconds without and with blocks, and the chosen cost.
     """
     command = [python, script, *arguments]
     done = subprocess.run(
@@ -212,8 +215,9 @@ def _words(seconds: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the table, write what was asked for; 1 where a target was missed and
-    `--strict` was given.
+    """Measure, print the table and write the files that were asked for.
+
+    The exit code is 1 if a target was missed and `--strict` was given.
     """
     parser = argparse.ArgumentParser(
         description="Measure nbprov beside SkyPilot on the same price files."

@@ -1,8 +1,7 @@
-"""The measuring process of SkyPilot for `peer_skypilot.py`, run by the interpreter that has it.
+"""The process that measures SkyPilot for `peer_skypilot.py`, run by the interpreter that has it.
 
-Prints one line of JSON.
-
-Only what would ask an account is replaced: the list of enabled clouds.
+It prints one line of JSON. Only the list of enabled clouds is replaced, since it would need an
+account.
 """
 
 from __future__ import annotations
@@ -55,9 +54,7 @@ def once(name: str, blocked: list[sky.Resources]) -> sky.Resources | None:
 
 
 def main(takes: int, blocks: dict[str, list[list[str]]]) -> None:
-    """Seconds of each take by request, without and with blocks, and the chosen price an hour in
-    dollars.
-    """
+    """Print the seconds of each take by request, without and with blocks, and the chosen price."""
     check.get_cached_enabled_clouds_or_refresh = lambda *_, **__: list(ENABLED)
     found = {}
     for name in ("accelerators: A100:8", "four GPUs in ten regions", "cpus: 4+"):

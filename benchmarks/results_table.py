@@ -63,7 +63,7 @@ def taken_on(report: Mapping[str, Any]) -> str:
 
 
 def replaced(text: str, new: str) -> str:
-    """A text with what stands between the marks replaced.
+    """Return a text with the part between the marks replaced.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def replaced(text: str, new: str) -> str:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The report of a run that may be shown.
+    """Read the report of a run, if it may be shown.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write both, or with `--check` compare them with the figures; 1 where they differ."""
+    """Write both, or compare them with the figures (`--check`); return 1 if they differ."""
     parser = argparse.ArgumentParser(
         description="Write the figures of a run into docs/benchmarks.md and the README."
     )

@@ -26,11 +26,11 @@ from figures import Figure, Setting
 HERE = Path(__file__).resolve().parent
 PREFIX = "measure_"
 SCHEMA = 1
-"""Raised when a field of the JSON changes its meaning or goes."""
+"""Version of the JSON; raise it when a field changes its meaning or is removed."""
 
 
 def names() -> list[str]:
-    """The measures there are: one for each file `measure_<name>.py` beside this one."""
+    """Return the names of all measures: one for each file `measure_<name>.py` beside this one."""
     return sorted(path.stem.removeprefix(PREFIX) for path in HERE.glob(f"{PREFIX}*.py"))
 
 
@@ -39,7 +39,8 @@ def table(figures: Sequence[dict[str, Any]]) -> str:
 
     Examples
     --------
-    >>> print(table([{"name": "a", "unit": "ms", "value": 1.5, "low": 1, "high": 2, "target": 5, "is_met": True, "ratio": 0.3}]))
+    >>> figure = {"name": "a", "unit": "ms", "value": 1.5, "low": 1, "high": 2}
+    >>> print(table([{**figure, "target": 5, "is_met": True, "ratio": 0.3}]))
     | what | median | range | target | of target |
     |---|--:|--:|--:|--:|
     | a | 1.50 ms | 1.00–2.00 | < 5 ms | 30 % |
@@ -103,10 +104,7 @@ def _load() -> list[float]:
 
 @contextlib.contextmanager
 def environment(**wanted: str | None) -> Iterator[None]:
-    """Variables of this process and of those it starts; None takes one away.
-
-    Put back at the end.
-    """
+    """Set variables of this process and its children until the end; None removes one."""
     before = {name: os.environ.get(name) for name in wanted}
 
     def put(values: Mapping[str, str | None]) -> None:
@@ -124,11 +122,11 @@ def environment(**wanted: str | None) -> Iterator[None]:
 
 
 def bytecode(folder: str) -> dict[str, str | None]:
-    """Variables with which measured processes find their modules compiled, as an installed
-    package's are.
+    """Return variables with which measured processes find their modules compiled.
 
-    Where Python is told to write no bytecode (containers often do), each of them would compile the
-    whole package anew."""
+    An installed package's modules are compiled too. If Python is told to write no bytecode, as
+    containers often do, each process would compile the whole package anew.
+    """
     if not sys.dont_write_bytecode:
         return {}
     return {"PYTHONDONTWRITEBYTECODE": None, "PYTHONPYCACHEPREFIX": folder}
@@ -147,8 +145,9 @@ def measured(name: str, catalogs: Path | None, *, quick: bool) -> list[dict[str,
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the measures, print the table, write the JSON; 1 where a target was missed and `--strict`
-    was given.
+    """Run the measures, print the table and write the JSON.
+
+    The exit code is 1 if a target was missed and `--strict` was given.
     """
     parser = argparse.ArgumentParser(description="Measure nbprov on this machine.")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures to this file")

@@ -1,6 +1,8 @@
-"""The price snapshot of every cloud as a column store, and its questions.
+"""The price catalogue: every cloud's offers in a column store, and queries over them.
 
-`import nbprov.catalog` imports neither numpy nor pandas; the first question does.
+`import nbprov.catalog` imports neither numpy nor pandas; the first query does. The package may
+import `nbprov.clouds`, `nbprov.runtime` and `nbprov.model`. Start reading at `catalog.py` and
+`query.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The catalogue: offers of every cloud and the questions about them."""
+"""The catalogue: the offers of every cloud, and methods that search them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ SHIPPED_IN_CHECKOUT = "catalogs"
 
 
 class Catalog:
-    """Offers and the questions about them.
+    """The offers of every cloud, and methods that search them.
 
-    Nothing is read before the first question; safe to use from several threads.
+    No file is read before the first question. The object can be used from several threads.
 
-    One object answers from one state of the files, so that row numbers keep their meaning;
-    `current` gives the newest state.
+    One catalogue answers from one state of the files, so that row numbers keep their meaning;
+    `current` returns a catalogue of the newest state.
 
     Examples
     --------
@@ -61,28 +61,28 @@ class Catalog:
         cache: str | Path | None = None,
         overrides: str | Path | None = None,
     ) -> Catalog:
-        """A catalogue over price folders.
+        """Open a catalogue over price folders.
 
         Parameters
         ----------
         folders
-            Each holds one folder a cloud, in the project's own form or in the v8 CSV layout. Where
-            two have the same cloud, the later one's is taken whole. None: the shipped prices, and
-            where they are not older those in `catalogs` of nbprov's home. An empty list: no files.
+            Each holds one folder a cloud, in the project's own form or in the v8 CSV layout. If two
+            have the same cloud, the later one is used whole. None: the shipped prices, replaced by
+            those in `catalogs` of nbprov's home unless these are older. An empty list: no files.
         extra
-            Live offers beside the files', such as the `local` cloud's.
+            Live offers in addition to the files, such as those of the `local` cloud.
         cache
             Folder of the binary cache; None: `cache` in nbprov's home.
         overrides
-            Folder with `<cloud>.csv` and `<cloud>/*.csv`, laid over the rows. None: where no
-            folders are given, `overrides` in nbprov's home. Files `<cloud>/*_custom.csv` in a price
-            folder are overrides wherever they are.
+            Folder with `<cloud>.csv` and `<cloud>/*.csv`, which change the rows. None: `overrides`
+            in nbprov's home if no folders are given, else no folder. Files `<cloud>/*_custom.csv`
+            in a price folder are always overrides.
 
         Raises
         ------
         CatalogError
             At the first question, if the folders hold no price files or none that can be read.
-            Where only some cannot, `problems` tells.
+            If only some cannot be read, `problems` names them.
         """
         if folders is None:
             layout = Layout.usual(shipped_folder())
@@ -93,10 +93,9 @@ class Catalog:
         return cls(WatchedFolders(layout, Path(cache) if cache is not None else None), extra)
 
     def current(self) -> Catalog:
-        """This catalogue if no file of it has changed, else a new one of the files as they are now,
-        with the same live offers.
+        """Return this catalogue, or a new one if its files have changed.
 
-        Looking costs about 0.1 ms.
+        A new one has the same live offers. The check takes about 0.1 ms.
         """
         if not self._source.has_changed():
             return self
@@ -104,7 +103,7 @@ class Catalog:
         return self if source is self._source else Catalog(source, self._extra)
 
     def with_offers(self, offers: Sequence[Offer]) -> Catalog:
-        """The same prices with these live offers instead of the present ones.
+        """Return a catalogue of the same prices with these live offers instead of the present ones.
 
         Nothing is read or copied.
         """
@@ -124,36 +123,38 @@ class Catalog:
 
     @property
     def view(self) -> View:
-        """The columns of any rows at all by row number, live offers behind the stored ones.
+        """The columns of all rows by row number; live offers follow the stored rows.
 
-        For planning, which compares rows of several answers.
+        Planning uses it to compare the rows of several answers.
         """
         return self._view
 
     def select(self, query: Query) -> Rows:
-        """The rows that answer, in the order of hourly price, cloud, region, zone, instance type."""
+        """Return the rows that match, by hourly price, cloud, region, zone and instance type."""
         return self._view.select(query)
 
     def offer(self, row: int) -> Offer:
-        """One row as an offer."""
+        """Return one row as an offer."""
         return self._view.offer(row)
 
     def offers(self, query: Query, limit: int | None = None) -> list[Offer]:
-        """What `select` finds, as offers, at most `limit` of them."""
+        """Return the rows that match as offers, at most `limit` of them."""
         return self.select(query).offers(limit)
 
     def __len__(self) -> int:
         return int(self._source.store.rows) + len(set(self._extra))
 
-    # Names and places: answered from the store's head, without numpy.
+    # Names and places are answered from the store's head, without numpy.
 
     def accelerators(self) -> list[str]:
-        """All names, sorted."""
+        """Return the names of all accelerators, sorted."""
         return sorted(self._heads())
 
     def resolve_accelerator(self, name: str) -> str:
-        """The catalogue's name for what was written: the same but for case, else the only one that
-        holds it.
+        """Return the catalogue's name for an accelerator that a person wrote.
+
+        A name that differs only in case comes first, then the only name that contains what was
+        written.
 
         Raises
         ------
@@ -163,8 +164,9 @@ class Catalog:
         return name_matching.resolve(name, self.accelerators())
 
     def query(self, text: str, *, fuzzy: bool = False, **fields: Any) -> Query:
-        """A question from what people write: `A100`, `A100:4+`, `80GB+:8`, `nvidia:24GB`, `A100*`,
-        `/A100.*/`, with further fields of `Query`.
+        """Make a query from what people write, with further fields of `Query`.
+
+        The text may be `A100`, `A100:4+`, `80GB+:8`, `nvidia:24GB`, `A100*` or `/A100.*/`.
 
         Parameters
         ----------
@@ -193,16 +195,16 @@ class Catalog:
         )
 
     def close_accelerators(self, name: str, n: int = 5) -> list[str]:
-        """The names most like this one, best first."""
+        """Return the accelerator names that are most like this one, best first."""
         return name_matching.close(name, self._heads(), n)
 
     def counts(self, name: str) -> tuple[float, ...]:
-        """How many of an accelerator are sold in one machine, ascending; empty where it is unknown."""
+        """Return how many of an accelerator one machine may have, ascending; empty if unknown."""
         info = self._heads().get(name)
         return info.counts if info is not None else ()
 
     def accelerator_info(self, name: str) -> AcceleratorInfo:
-        """What is known of an accelerator, by its exact name.
+        """Return what the catalogue knows of an accelerator, by its exact name.
 
         Raises
         ------
@@ -221,65 +223,66 @@ class Catalog:
         return self._source.store.meta
 
     def places(self) -> info.Places:
-        """Zones by region by cloud."""
+        """Return the zones of each region of each cloud."""
         return info.places(self._head(), self._extra)
 
     def place_words(self, text: str) -> frozenset[tuple[str, str]]:
-        """The (cloud, region) pairs that a region's name, a pattern (`us-*`) or a word (`eu`, `de`,
-        `germany`) means; empty where it means none.
+        """Return the (cloud, region) pairs that a name, a pattern or a word for a place stands for.
 
-        A region of literally this name is what is meant in its cloud; elsewhere the word stands for
-        all regions that lie there."""
+        The text is a region's name, a pattern (`us-*`) or a word (`eu`, `de`, `germany`); the
+        answer is empty if it stands for none. In a cloud that has a region of exactly this name, it
+        means that region; in other clouds, a word stands for all regions that lie there.
+        """
         return frozenset(regions_meant(self.places(), text))
 
     def clouds(self) -> list[str]:
-        """All clouds with offers, sorted."""
+        """Return all clouds with offers, sorted."""
         return sorted(self.places())
 
     def regions(self, cloud: str) -> list[str]:
-        """The regions of a cloud, sorted; empty where it is unknown."""
+        """Return the regions of a cloud, sorted; empty if the cloud is unknown."""
         return sorted(self.places().get(cloud, {}))
 
     def zones(self, cloud: str, region: str) -> list[str]:
-        """The zones of a region, sorted; empty where the cloud names none."""
+        """Return the zones of a region, sorted; empty if the cloud names none."""
         return sorted(self.places().get(cloud, {}).get(region, ()))
 
     def has_instance_type(self, name: str, cloud: str = "") -> bool:
-        """Whether this type is sold, by one cloud or by any."""
+        """Tell whether one cloud, or any cloud, sells this instance type."""
         return len(self.select(Query(instance_type=name, cloud=cloud))) > 0
 
     def instance_types(self, clouds: Iterable[str] = ()) -> set[str]:
-        """The names of all machines, of these clouds or of all."""
+        """Return the names of all instance types of these clouds, or of all clouds."""
         chosen = tuple(clouds)
         rows = self.select(Query(cloud=chosen, unusual=True))
         return set(rows.column("instance_type").tolist())
 
     def info(self, cloud: str) -> CloudInfo:
-        """What the catalogue holds of a cloud, from which files, and what is wrong with them.
+        """Return what the catalogue holds of a cloud, from which files, and their faults.
 
         Raises
         ------
         CatalogError
-            If it knows nothing of it.
+            If the catalogue knows nothing of the cloud.
         """
         return info.cloud_info(self._head(), self._extra, cloud)
 
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with price and override files, clouds by name.
+        """Return what is wrong with price and override files, sorted by cloud.
 
-        The catalogue does without what they name.
+        The catalogue works without the lines and files that are named here.
         """
         return info.problems(self._head())
 
     def to_frame(self, rows: Rows) -> DataFrame:
-        """Rows as a pandas table, prices in dollars an hour."""
+        """Return rows as a pandas table, with prices in dollars an hour."""
         return rows.to_frame()
 
 
 def shipped_folder() -> Path:
-    """Where this installation keeps the prices that came with it.
+    """Return the folder of the prices that came with this installation.
 
-    Inside the package, or beside it in a checkout.
+    It lies inside the package, or beside it in a checkout.
     """
     package = Path(__file__).resolve().parent.parent
     installed = package / SHIPPED_IN_WHEEL
@@ -291,14 +294,14 @@ _default_lock = threading.Lock()
 
 
 def default_catalog() -> Catalog:
-    """The shipped prices with the user's own and his overrides.
+    """Return the catalogue of the shipped prices with the user's own prices and overrides.
 
-    Answered from memory while no file has changed; a change on disk is picked up by the next call.
-    Read at the first question."""
+    It is read at the first question and answered from memory while no file has changed; the next
+    call after a change on disk returns a new catalogue.
+    """
     global _default
-    told = os.environ.get(
-        HOME_VARIABLE
-    )  # a kernel may change it after the first question, and then means another home
+    # A kernel may change the variable after the first question and then means another home.
+    told = os.environ.get(HOME_VARIABLE)
     with _default_lock:
         catalog = (
             _default[1].current()

@@ -1,4 +1,4 @@
-"""What goes wrong with the catalogue, as errors that people see."""
+"""The errors of the catalogue that people see."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class UnknownName(NbprovError):
 
 
 class AmbiguousName(NbprovError):
-    """A fragment fits several accelerators.
+    """A fragment of a name matches several accelerators.
 
     Attributes
     ----------
     name
         What was asked for.
     close
-        All names that hold it, sorted.
+        All names that contain it, sorted.
     """
 
     code = "catalog.ambiguous-accelerator"

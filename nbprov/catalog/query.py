@@ -1,4 +1,4 @@
-"""The question put to the catalogue."""
+"""The query: the conditions that wanted catalogue rows meet."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from .errors import QueryError
 Names = str | tuple[str, ...]
 """One name or several; empty means any.
 
-`*` and `?` in a region or zone stand for any text and any one letter.
+In a region or zone, `*` stands for any text and `?` for any one letter.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What rows are wanted. An empty field means any; several values in a field mean any of these.
+    """The conditions that rows must meet.
+
+    An empty field means any value; several values in a field mean any of these.
 
     Attributes
     ----------
@@ -30,22 +32,22 @@ class Query:
         ignored. `*` and `?` as in a region; `/A100.*/` is a regular expression, looked for anywhere
         in the name.
     count
-        Accelerators a machine, within 0.01; with `count_at_least`, so many or more.
+        Number of accelerators in a machine, within 0.01; with `count_at_least`, that many or more.
     cpus, memory
-        Demands on vCPUs and on GiB of memory. A row that does not say how much it has does not
-        satisfy a demand; memory beside an accelerator counts as met on clouds where the figure is
-        only typical (`families.MEMORY_IS_TYPICAL`).
+        Demands on vCPUs and on GiB of memory. A row without the figure does not satisfy a demand,
+        but memory beside an accelerator counts as met on clouds whose figure is only typical
+        (`MEMORY_IS_TYPICAL`).
     cloud, region, zone, instance_type
         Case is ignored. A region may be a word for a country or a part of the world (`eu`, `de`,
-        `germany`, `north america`): in a cloud that has a region of literally this name it is that
-        region, elsewhere all that lie there. An AWS zone may be written as an account calls it
-        (`us-east-1a`) where its names are known (`nbprov.catalog.sources.aws_zone_ids`). A GCP
-        machine with attached accelerators is found by its host's name too where accelerators are
-        asked.
+        `germany`, `north america`): in a cloud that has a region of exactly this name it means that
+        region, elsewhere all regions that lie there. An AWS zone may be written as an account calls
+        it (`us-east-1a`) if its names are known (`nbprov.catalog.sources.aws_zone_ids`). If
+        accelerators are asked for, a GCP machine with attached accelerators is also found by its
+        host's name.
     market
         None means both.
     min_hourly, max_hourly
-        The least and the most a machine may cost an hour, themselves included.
+        The least and the most that a machine may cost an hour, both inclusive.
     country, continent
         Where the region lies: country by ISO code or English name; continent as `na sa eu as me oc
         af` or by name.
@@ -62,8 +64,8 @@ class Query:
     has_accelerator
         True: only machines with accelerators; False: only those without.
     unusual
-        Also the combinations of a GCP accelerator and a host that are given only to who asks for
-        their vCPUs, memory or type.
+        Include combinations of a GCP accelerator and a host that are otherwise offered only to
+        queries that name vCPUs, memory or the type.
     """
 
     accelerator: Names = ()
@@ -91,7 +93,7 @@ class Query:
 
     @property
     def wants_accelerator(self) -> bool:
-        """Whether the question is about machines with accelerators."""
+        """Whether the query asks for machines with accelerators."""
         return (
             bool(self.accelerator)
             or self.count is not None
@@ -102,8 +104,9 @@ class Query:
 
     @property
     def oldest(self) -> str:
-        """The oldest date a price may bear, of `as_of` and `fresh_days` the later; empty where any
-        will do.
+        """The oldest date that a price may have; empty if any date will do.
+
+        It is the later one of the dates that `as_of` and `fresh_days` give.
 
         Raises
         ------
@@ -132,14 +135,14 @@ class Query:
 
 
 def names(value: Names) -> tuple[str, ...]:
-    """The values of a field as a tuple; empty means any."""
+    """Return the values of a field as a tuple; empty means any."""
     if isinstance(value, str):
         return (value,) if value else ()
     return tuple(value)
 
 
 def numbers(value: float | Iterable[float] | None) -> tuple[float, ...]:
-    """The numbers of a field as a tuple; empty means any."""
+    """Return the numbers of a field as a tuple; empty means any."""
     if value is None:
         return ()
     return (float(value),) if isinstance(value, int | float) else tuple(float(v) for v in value)

@@ -34,7 +34,7 @@ KERNELS_A_RUN = 0.12
 SHORT_RUNS = 50
 """Shorter runs than this have one kernel: starting one takes as long as two whole stories."""
 REFILLS = 4
-"""A transition that no run of it reached (a race that went the other way) is tried again so often."""
+"""How often a transition that no run reached, since a race went the other way, is tried again."""
 FOLDER_VARIABLE = "NBPROV_CHAOS_FOLDER"
 
 

@@ -47,10 +47,18 @@ IMAGES = {
 DATA_DISKS = {"ami-0e0000000000disks": "/dev/sdb"}
 """Images with a second disk, which outlives its machine unless the create says otherwise."""
 PARAMETERS = {
-    "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id": "ami-0a0000000000ubu24",
-    "/aws/service/canonical/ubuntu/server/24.04/stable/current/arm64/hvm/ebs-gp3/ami-id": "ami-0b0000000000ubu24",
-    "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id": "ami-0c0000000000dlami",
-    "/aws/service/deeplearning/ami/arm64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id": "ami-0d0000000000dlami",
+    "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id": (
+        "ami-0a0000000000ubu24"
+    ),
+    "/aws/service/canonical/ubuntu/server/24.04/stable/current/arm64/hvm/ebs-gp3/ami-id": (
+        "ami-0b0000000000ubu24"
+    ),
+    "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id": (
+        "ami-0c0000000000dlami"
+    ),
+    "/aws/service/deeplearning/ami/arm64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id": (
+        "ami-0d0000000000dlami"
+    ),
 }
 
 

@@ -473,9 +473,8 @@ class Calls:
                 404,
                 "notFound",
                 (
-                    "The resource "
-                    f"'projects/{self.world.project}/zones/{params['zone']}/operations/{params['operation']}' was "
-                    "not found"
+                    f"The resource 'projects/{self.world.project}/zones/{params['zone']}"
+                    f"/operations/{params['operation']}' was not found"
                 ),
             )
         return found

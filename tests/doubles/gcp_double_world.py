@@ -306,8 +306,8 @@ class World:
                     404,
                     "notFound",
                     (
-                        "The resource "
-                        f"'{where}/acceleratorTypes/{device['acceleratorType'].rpartition('/')[2]}' was not found"
+                        f"The resource '{where}/acceleratorTypes/"
+                        f"{device['acceleratorType'].rpartition('/')[2]}' was not found"
                     ),
                 )
         has_gpu = bool(devices) or TYPES[kind].device is not None

@@ -71,7 +71,8 @@ BEGIN = """#!/bin/sh
 # What the machine is told before its own start script runs: which node of its cluster it is.
 NBPROV_NODE={node}; export NBPROV_NODE
 settings="$NBPROV_MACHINE/boot/sshd_config"
-sed 's/"NBPROV_NODE=[0-9]*"/"NBPROV_NODE={node}"/' "$settings" >"$settings.new" && mv -f "$settings.new" "$settings"
+sed 's/"NBPROV_NODE=[0-9]*"/"NBPROV_NODE={node}"/' "$settings" >"$settings.new" &&
+  mv -f "$settings.new" "$settings"
 script="$NBPROV_MACHINE/boot/user-data.own"
 (umask 077; printf %s {script} | base64 -d >"$script")
 exec {shell} "$script"

@@ -106,7 +106,8 @@ def prepare(kernel: Kernel) -> None:
 _SERVE = """
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *a): pass
-_server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), functools.partial(_Quiet, directory='www'))
+_handler = functools.partial(_Quiet, directory='www')
+_server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), _handler)
 threading.Thread(target=_server.serve_forever, daemon=True).start()
 """
 

@@ -1,9 +1,8 @@
-"""Which files have changed, and which unit tests show a change.
+"""Find the files that have changed, and the unit tests that cover a change.
 
-A changed module is shown by the unit tests of its own package that import it, themselves or through
-a helper of the tests; where its package has no such test, by all unit tests that import it
-themselves. A changed test shows itself, and a changed helper is shown by the unit tests that import
-it.
+A changed module is covered by the unit tests of its own package that import it, directly or through
+a test helper; if its package has no such test, by all unit tests that import it directly. A changed
+test covers itself, and a changed helper is covered by the unit tests that import it.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 class TestImports:
-    """What each file of the tests imports: modules of the package, and other files of the tests.
+    """The imports of each test file: modules of the package, and other test files.
 
     Parameters
     ----------
@@ -65,7 +64,7 @@ class TestImports:
         self._imports = {name: self._read(name) for name in sorted(self._tests)}
 
     def showing(self, changed: Iterable[str]) -> list[str]:
-        """The unit tests that show these changes: the nearest first, and of those the quickest."""
+        """Return the unit tests that cover these changes: the nearest first, then the quickest."""
         distance: dict[str, int] = {}
         for name in changed:
             found = [(test, steps) for test, steps in self._importers(name) if _is_unit_test(test)]
@@ -79,7 +78,7 @@ class TestImports:
         )
 
     def _importers(self, name: str) -> Iterator[tuple[str, int]]:
-        """Files of the tests that import a file, with the number of imports on the way to it."""
+        """Return the test files that import a file, with the number of imports on the way to it."""
         path = PurePosixPath(name)
         if path.name == "conftest.py":
             near = [test for test in self._tests if PurePosixPath(test).is_relative_to(path.parent)]
@@ -150,6 +149,6 @@ def _mirrors(test: str, module: str) -> bool:
 
 
 def changes(base: str = "", root: Path = ROOT) -> tuple[list[str], list[str]]:
-    """The changed files, and the unit tests that show them."""
+    """Return the changed files and the unit tests that cover them."""
     changed = changed_files(base, root)
     return changed, TestImports(source_files(root), root).showing(changed)

@@ -1,7 +1,7 @@
-"""Check what has changed, within a minute: lint, types, layers, and the unit tests that show it.
+"""Check what has changed, within a minute: lint, types, layers and the unit tests of the change.
 
-All of it runs at once. `changed_tests.py` says which tests show a change; they begin with those
-that are nearest to it, and none begins after `--seconds`. The whole is `make test`.
+All checks run at once. `changed_tests.py` finds the tests; those nearest to the change begin first,
+and none begins after `--seconds`. `make test` runs the whole suite.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tree import ROOT
 TEST_SECONDS = 40.0
 """Tests that began in this time end within the minute, but for the longest."""
 MOST_NAMED = 12
-"""So many test files are named; of more the number is enough."""
+"""The most test files that are named; of more, only the number is printed."""
 TOOLS = ROOT / "tests" / "tools"
 
 
@@ -72,7 +72,7 @@ class Check:
 
 
 def checks(changed: list[str], tests: list[str], seconds: float) -> list[Check]:
-    """What there is to run for these files: tests alone where no Python has changed, and so on."""
+    """Return the checks that these files need: only tests if no Python has changed, and so on."""
     python = [name for name in changed if name.endswith(".py")]
     found: list[Check] = []
     if python:

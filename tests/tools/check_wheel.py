@@ -1,6 +1,6 @@
-"""Build the wheel from a clean copy of the tree and see that what a user installs is whole.
+"""Build the wheel from a clean copy of the tree, and check that a user gets all of it.
 
-Code, panels, prices, licence.
+It holds code, panels, prices and licence.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class WheelError(Exception):
 
 
 def copy_sources(target: Path) -> None:
-    """Copy what a clone would hold, and nothing that lies about in the work tree."""
+    """Copy what a clone would hold, without the untracked files of the work tree."""
     for relative in source_files():
         destination = target / relative
         destination.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def copy_sources(target: Path) -> None:
 
 
 def build(source: Path, out: Path) -> Path:
-    """Build the wheel as a user's pip would, with the build back end in an environment of its own."""
+    """Build the wheel as a user's pip does, with the build back end in its own environment."""
     _run(
         [
             sys.executable,
@@ -112,7 +112,7 @@ def compare_content(wheel: Path, source: Path) -> int:
 
 
 def probe(wheel: Path, work: Path) -> str:
-    """Install the wheel into a folder of its own and use it from there."""
+    """Install the wheel into its own folder and use it from there."""
     target = work / "installed"
     _run(
         [

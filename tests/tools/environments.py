@@ -21,9 +21,9 @@ from tree import ROOT
 
 IPYKERNELS = ("6.31.0", "7.1.0", "7.3.0", "7.4.0")
 FROM_EXTRAS = ("ipykernel", "boto3", "google-auth", "google-cloud-compute")
-"""What the tests need of the extras, at its lowest version too."""
+"""The packages that the tests need of the extras, also at their lowest versions."""
 DOUBLES = ("moto[ec2,server]>=5.2", "google-api-python-client", "jsonschema")
-"""What the clouds' doubles are made of, at any version."""
+"""The packages that the clouds' doubles are made of, at any version."""
 TEST_TOOLS = ("pytest", "pytest-xdist", "hypothesis", "psutil", "nbclient", "nbconvert", *DOUBLES)
 
 
@@ -106,7 +106,7 @@ def lowest_environment(root: Path = ROOT) -> tuple[Path, list[str]]:
 
 
 def _verify(python: Path, pins: list[str]) -> None:
-    """A pin that pip did not keep would make a run with the lowest versions a lie."""
+    """Check that pip kept every pin, or a run with the lowest versions would prove nothing."""
     code = (
         "import json, sys; from importlib.metadata import version;"
         " print(json.dumps([version(name) for name in sys.argv[1:]]))"
@@ -121,8 +121,9 @@ def _verify(python: Path, pins: list[str]) -> None:
 
 
 def ipykernel_folder(version: str, python: Path, root: Path = ROOT) -> Path:
-    """A folder with one release of ipykernel, to be put before everything else on PYTHONPATH; made,
-    or found made.
+    """Return a folder with one release of ipykernel, made if needed.
+
+    It comes before everything else on PYTHONPATH.
     """
     folder = root / ".venv-ipykernel" / version
     done = folder / "nbprov-done"

@@ -1,9 +1,9 @@
-"""Make the virtual environment and install what one profile (demo, lab or test) needs; at once when
-all of it is there.
+"""Make the virtual environment and install what one profile (demo, lab or test) needs.
 
-The Python that runs this needs nothing installed. What was done is kept in a stamp beside the
-environment, so that the work is done again only when pyproject.toml, the Python or the place of the
-checkout has changed."""
+It returns at once if everything is there. The Python that runs it needs nothing installed. A stamp
+beside the environment records what was done, so that the work is repeated only if pyproject.toml,
+the Python or the path of the checkout has changed.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def python_of(venv: Path) -> Path:
 
 
 def fingerprint(root: Path, text: str = "") -> dict[str, str]:
-    """What an installed environment depends on; a stamp with other values is stale."""
+    """Return what an installed environment depends on; a stamp with other values is stale."""
     project = (root / "pyproject.toml").read_bytes() + text.encode()
     return {"root": str(root), "project": hashlib.sha256(project).hexdigest()}
 
@@ -93,7 +93,7 @@ def make_venv(venv: Path, root: Path = ROOT) -> Path:
 
 
 def pip_install(python: Path, *arguments: str) -> None:
-    """Run pip, quiet but for errors: warnings (a mirror's, a newer pip's) would bury them.
+    """Run pip without warnings, such as a mirror's or a newer pip's, which would bury errors.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def pip_install(python: Path, *arguments: str) -> None:
 
 
 def prepare(name: str, root: Path = ROOT) -> None:
-    """Have the environment and the programs of a profile ready.
+    """Prepare the environment and the programs of a profile.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """The programs outside Python that the suite uses.
 
-Which are there, what installs them, and the one line that says what to install.
+It finds those that are there, installs missing ones, and prints one line that says what to install.
 """
 
 from __future__ import annotations
@@ -115,10 +115,10 @@ def advice(programs: Iterable[Program]) -> str:
 
 
 def install_missing(programs: Iterable[Program]) -> list[Program]:
-    """Install what is missing where that needs no question asked: on Debian, as root.
+    """Install missing programs if that needs no question: on Debian, as root.
 
-    Elsewhere, and where apt-get fails, nothing is raised: what uses a program says so itself when
-    the program is not there.
+    Elsewhere, and if apt-get fails, nothing is raised: whatever uses a program reports that it is
+    missing.
 
     Returns
     -------
@@ -148,10 +148,11 @@ def may_apt() -> bool:
 
 
 def apt_install(packages: list[str]) -> bool:
-    """Install Debian packages; quiet when it works, everything apt-get said when it does not.
+    """Install Debian packages; print apt-get's output only if it fails.
 
     A server that comes with a package is neither started nor enabled: the suite and the demo start
-    their own on loopback, and a machine that had no ssh port open before shall have none after."""
+    their own on loopback, and a machine without an open ssh port must not get one.
+    """
     if not packages:
         return True
     print(f"installing {', '.join(packages)} (apt-get)", flush=True)
@@ -166,10 +167,7 @@ def apt_install(packages: list[str]) -> bool:
 
 
 class _NoServiceStart:
-    """While this is held, package scripts start no service (Debian's policy-rc.d answers 101.
-
-    Forbidden).
-    """
+    """While this is held, package scripts start no service (Debian's policy-rc.d answers 101)."""
 
     def __init__(self) -> None:
         self._policy = Path("/usr/sbin/policy-rc.d")

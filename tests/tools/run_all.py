@@ -1,10 +1,10 @@
-"""Run the whole suite as named stages and say plainly what passed, what failed and what could not
-run.
+"""Run the whole suite as named stages, and report what passed, failed and could not run.
 
-A stage that passes is one line; one that fails shows all it printed. A few tests that fail are run
-once more, one by one, when all stages have ended: what passes then is named as unsteady. What could
-not run is named with its reason, and where CI=true it counts as failed. The last line is `N passed,
-N failed`."""
+A stage that passes takes one line; one that fails shows all its output. If a few tests fail, they
+run once more, one by one, when all stages have ended; those that pass then are reported as
+unsteady. A stage that could not run is named with its reason, and counts as failed if CI=true. The
+last line is `N passed, N failed`.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from work import Result, Stage, Work
 LOOK_SECONDS = 1.0
 """How often the main thread wakes while the stages run.
 
-Where it can only wait, a Ctrl-C would come too late on Windows.
+If it could only wait, a Ctrl-C would come too late on Windows.
 """
 
 
 class Suite:
-    """Runs stages in two lanes at once.
+    """Run stages in two lanes at once.
 
-    Those of many processes one after another, and beside them those that leave room.
+    Stages with many processes run one after another, and those that leave room run beside them.
     """
 
     def __init__(self, scratch: Path, *, strict: bool) -> None:
@@ -84,7 +84,7 @@ class Suite:
                 self._over[stage.name].set()
 
     def stop(self) -> None:
-        """End what runs; stages not yet begun do not begin."""
+        """End the running stages; the others do not start."""
         self._stopped.set()
         for work in [*self._working.values(), *self._undecided]:
             work.kill()

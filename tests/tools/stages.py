@@ -46,8 +46,9 @@ LOWEST = (
     "clouds/*/test_*price*.py",
     "remote/ssh/test_connection_machine.py",  # asyncssh
 )
-"""The unit tests of what stands on other libraries; the engine and the agent stand on these parts
-and on Python alone.
+"""The unit tests of parts that use other libraries.
+
+The engine and the agent use only these parts and Python.
 """
 LOWEST_CONTRACT = "(aws or gcp) and (lives or lost or all_or_none)"
 """Of the contract what meets most of the providers' SDKs."""
@@ -60,8 +61,9 @@ def lint(work: Work) -> None:
 
 
 def types(work: Work) -> None:
-    """The strict type check, for this platform and for Windows; one cache each, or they would undo
-    one another's.
+    """The strict type check, for this platform and for Windows.
+
+    Each has its own cache, or they would undo one another's.
     """
     for platform in (sys.platform, "win32"):
         cache = ROOT / ".mypy_cache" / platform
@@ -117,8 +119,9 @@ def kernel(work: Work) -> None:
 
 
 def chaos(work: Work) -> None:
-    """Kills at every state transition, the short form; before it the harness's own tests, and a
-    short soak.
+    """Kills at every state transition, in the short form.
+
+    The harness's own tests and a short soak run before it.
     """
     if any((ROOT / "tests" / "chaos").glob("test_*.py")):
         work.pytest(["tests/chaos"])
@@ -143,17 +146,15 @@ def wheel(work: Work) -> None:
 
 
 def install(work: Work) -> None:
-    """Fetch what the stages `lowest` and `ipykernel` need, beside the quick stages; they find it
-    made.
-    """
+    """Fetch what the stages `lowest` and `ipykernel` need, beside the quick stages."""
     work.command([sys.executable, TOOLS / "environments.py"], test=False)
 
 
 def lowest(work: Work) -> None:
-    """What uses other libraries, and the kernel tests marked `versions`, with the lowest versions
-    that pyproject.toml allows.
+    """The tests of what uses other libraries, with the lowest versions that pyproject.toml allows.
 
-    The property tests are left out: they look for faults of our own, and do so in the stage `unit`.
+    The kernel tests marked `versions` run too. The property tests are left out: they look for
+    faults of our own, and do so in the stage `unit`.
     """
     if not work.command(
         [sys.executable, TOOLS / "environments.py", "--only", "lowest"], test=False
@@ -170,8 +171,9 @@ def lowest(work: Work) -> None:
 
 
 def ipykernel(work: Work) -> None:
-    """The kernel tests marked `versions`, with every other supported ipykernel; all at once, each
-    one test at a time.
+    """The kernel tests marked `versions`, with every other supported ipykernel.
+
+    All releases run at once, each one test at a time.
     """
     work.at_once(
         {

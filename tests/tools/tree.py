@@ -1,6 +1,6 @@
-"""Which files belong to the project.
+"""List the files that belong to the project.
 
-What git tracks or would track, or, in a copy without git, all but what make makes.
+They are those that git tracks or would track; in a copy without git, all but what make makes.
 """
 
 from __future__ import annotations

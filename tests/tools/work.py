@@ -1,6 +1,6 @@
-"""What a stage of the suite is, and how one runs.
+"""A stage of the suite and the way it runs.
 
-Its commands, its log, and the counts it comes back with.
+A stage has commands, a log, and counts as its result.
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ class Work:
         that could not run.
 
         A few failures are kept for `second_look`; until then they count as neither passed nor
-        failed."""
+        failed.
+        """
         for place in places:
             if not (ROOT / place).is_file() and not any((ROOT / place).rglob("test_*.py")):
                 self.absent(f"{place} holds no tests")

@@ -1,4 +1,8 @@
-"""How prices are renewed: where from, when, and how the files are replaced."""
+"""Refreshes of price files: where prices are fetched from, when, and how files are replaced.
+
+May import `catalog.sources`, `nbprov.clouds` and what is below them. Start reading at
+`refresher.py`, which refreshes all clouds; `refresh_cloud.py` refreshes one.
+"""
 
 from __future__ import annotations
 

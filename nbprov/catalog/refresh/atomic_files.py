@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, also after a power cut."""
+"""Atomic file writes: a file is there whole or not at all, even after a power cut."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def md5(path: Path) -> str:
-    """The MD5 of a file: to see a change, not to keep an enemy out."""
+    """Return the MD5 of a file, which detects changes but is no protection against tampering."""
     digest = hashlib.md5(usedforsecurity=False)
     with path.open("rb") as file:
         while piece := file.read(1 << 20):
@@ -22,9 +22,9 @@ def md5(path: Path) -> str:
 
 
 def sync(path: Path) -> None:
-    """Have a file, or the names in a folder, on the disk."""
+    """Flush a file, or the names in a folder, to disk."""
     if path.is_dir() and sys.platform == "win32":
-        return  # a folder cannot be opened there, and its names are journaled
+        return  # Windows cannot open a folder, and journals its names
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(handle)
@@ -33,7 +33,7 @@ def sync(path: Path) -> None:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Put bytes in place in one step: whoever reads sees the old or the new, whole."""
+    """Write a file in one step: readers see either the old content or the new, whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.new")
     try:
@@ -50,7 +50,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy one file's bytes and times, in one step."""
+    """Copy one file's bytes and times in one step."""
     fresh = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.new")
     try:
         shutil.copy2(source, fresh)
@@ -64,12 +64,12 @@ def copy(source: Path, target: Path) -> None:
 
 
 def empty(folder: Path) -> Path:
-    """This folder, made if need be, with nothing in it."""
+    """Make this folder, or remove everything in it."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def marks(paths: Iterable[Path]) -> dict[str, str]:
-    """The MD5 of each file that is there, by its name."""
+    """Return the MD5 of each of these files that exists, by file name."""
     return {path.name: md5(path) for path in paths if path.is_file()}

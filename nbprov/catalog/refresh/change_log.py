@@ -1,4 +1,4 @@
-"""The differences that a refresh made, kept beside the files it wrote."""
+"""The price differences of the last refresh, kept beside the files that it wrote."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .price_diff import Change, Differences, Key
 
 
 def write(path: Path, differences: Differences, marks: Mapping[str, str]) -> None:
-    """Keep them, with the marks of the files they led to."""
+    """Store the differences with the MD5 marks of the files that the refresh wrote."""
     told = {
         "marks": dict(marks),
         "changes": [[*change.key, change.before, change.after] for change in differences],
@@ -23,7 +23,7 @@ def write(path: Path, differences: Differences, marks: Mapping[str, str]) -> Non
 
 
 def read(path: Path, marks: Mapping[str, str]) -> Differences:
-    """What was kept of the refresh that wrote these files; nothing where that is not known."""
+    """Return the differences of the refresh that wrote these files; empty if they are not known."""
     try:
         told = json.loads(gzip.decompress(path.read_bytes()))
         if told["marks"] != dict(marks):

@@ -1,10 +1,11 @@
-"""One cloud's folder in `NBPROV_HOME/catalogs`: whose its files are, and how they are replaced so
-that a kill leaves the old or the new.
+"""One cloud's folder in `NBPROV_HOME/catalogs`: who owns its files, and how they are replaced.
 
-A cloud's prices are one file (`vms.csv`, as hosted) or three (nbprov's own form). One is replaced
-in one step. Three cannot be: there, one of the old is taken away first, so that readers turn to the
-whole copy in `.last-good`, until the last of the new ones is in place. What a kill leaves between
-is finished by `recover`, under the cloud's lease."""
+A process that is killed during a replacement leaves the old prices or the new ones, never a
+mixture. A cloud's prices are one file (`vms.csv`, as hosted) or three (nbprov's own form). One file
+is replaced in one step. For three files, `KEY_FILE` is removed first, so that readers turn to the
+whole copy in `.last-good` until the last of the new files is in place. `recover`, called under the
+cloud's lease, finishes what a killed process left unfinished.
+"""
 
 from __future__ import annotations
 
@@ -28,31 +29,31 @@ from . import atomic_files, refresh_state
 from .refresh_state import State
 
 KEY_FILE = "types.csv"
-"""The one of the three that is taken away first and comes last.
+"""The file of the three that is removed first and written last.
 
-Without it the others are no price list.
+Without it the other two do not count as a price list.
 """
 KEPT = ".set-aside"
-"""Edited or damaged files that `force` or a recovery replaced.
+"""Folder for edited or damaged files that `force` or a recovery replaced.
 
-Nothing a person wrote is thrown away.
+Nothing that a person wrote is thrown away.
 """
 
 REPLACE_TRIES, REPLACE_PAUSE = 20, 0.05
-"""One second in all: readers have a price file open for some milliseconds."""
+"""One second in total: readers hold a price file open for a few milliseconds."""
 
 
 class Owner(StrEnum):
-    """Whose the files in a cloud's folder are.
+    """Who owns the files in a cloud's folder.
 
     NOBODY
-        There are none: the shipped prices hold.
+        There are no files: the shipped prices hold.
     NBPROV
-        They are as a refresh wrote them.
+        The files are as a refresh wrote them.
     PERSON
-        They were written or changed by hand.
+        The files were written or changed by hand.
     DAMAGED
-        They are neither as written nor readable.
+        The files are neither as a refresh wrote them nor readable.
     """
 
     NOBODY = "nobody"
@@ -62,7 +63,7 @@ class Owner(StrEnum):
 
 
 class Folder:
-    """One cloud's folder. Whoever changes anything holds its lease; looking needs none."""
+    """One cloud's folder. Changes need the cloud's lease; reads do not."""
 
     def __init__(self, root: Path, cloud: str) -> None:
         self.cloud = cloud
@@ -76,11 +77,11 @@ class Folder:
 
     @property
     def state(self) -> State:
-        """What is remembered."""
+        """The remembered state of the cloud's refreshes."""
         return refresh_state.read(self._state)
 
     def remember(self, known: State, **changes: object) -> State:
-        """Keep what is known now, with these changes."""
+        """Store this state with these changes, and return it."""
         return refresh_state.write(self._state, known, **changes)
 
     def marks(self) -> dict[str, str]:
@@ -88,7 +89,7 @@ class Folder:
         return _marks(self.path)
 
     def owner(self, known: State | None = None) -> Owner:
-        """Whose the files in place are."""
+        """Tell who owns the files in place."""
         known = self.state if known is None else known
         marks = self.marks()
         if not marks:
@@ -98,14 +99,14 @@ class Folder:
         return Owner.PERSON if self._is_readable(self.path) else Owner.DAMAGED
 
     def changed_by_hand(self, known: State | None = None) -> tuple[str, ...]:
-        """The files in place that are not as nbprov wrote them."""
+        """Return the files in place that differ from what nbprov wrote."""
         known = self.state if known is None else known
         return tuple(
             sorted(name for name, mark in self.marks().items() if known.marks.get(name) != mark)
         )
 
     def entries(self) -> list[Entry]:
-        """The price rows in place, as they stand in the files; none where there are no files.
+        """Return the price rows of the files in place; empty if there are no files.
 
         Raises
         ------
@@ -114,18 +115,18 @@ class Folder:
         """
         return locations.read_prices(self.path, self.cloud) if self.marks() else []
 
-    # ------------------------------------------------------------ changing; under the lease
+    # ------------------------------------------------------------ changes, under the lease
 
     def stage(self) -> Path:
-        """An empty folder for the files that are to be put in place."""
+        """Return an empty folder for the new files."""
         return atomic_files.empty(self.staging)
 
     def unstage(self) -> None:
-        """Take away what was staged."""
+        """Remove the staged files."""
         shutil.rmtree(self.staging, ignore_errors=True)
 
     def publish(self, coming: State) -> State:
-        """Put what was staged in place, and keep this state of it with the marks of the files."""
+        """Put the staged files in place, and store this state with their MD5 marks."""
         marks = _marks(self.staging)
         for name in marks:
             atomic_files.sync(self.staging / name)
@@ -139,9 +140,9 @@ class Folder:
         return coming
 
     def recover(self) -> str:
-        """Finish or undo what a kill left, and put back what was damaged.
+        """Finish or undo what a killed process left unfinished, and restore damaged files.
 
-        Returns what was done, in words; empty where nothing was.
+        Returns what was done, in words; empty if nothing was done.
         """
         known = self.state
         marks = self.marks()
@@ -168,22 +169,24 @@ class Folder:
             atomic_files.copy(self.path / name, kept / name)
 
     def restore(self) -> bool:
-        """Put back what the last refresh wrote; False where there is no whole copy of that."""
+        """Put back what the last refresh wrote; return False if no whole copy of it exists."""
         self.set_aside()
         return self._back() and self.owner() is Owner.NBPROV
 
     def clear(self) -> None:
-        """Take the files away: the shipped prices hold again."""
+        """Remove the files, so that the shipped prices hold again."""
         self.set_aside()
-        # Without the copies first: a reader that finds only some of the files turns to them.
+        # The copies go first: a reader that finds only some of the files would turn to them.
         shutil.rmtree(self.last_good, ignore_errors=True)
         self._remove(sorted(self.marks(), key=lambda name: name != KEY_FILE))
         self.remember(State(tried=self.state.tried))
         self.difference.unlink(missing_ok=True)
 
     def _back(self) -> bool:
-        """Put the last good copy in place; a kill on the way leaves what `recover` sees to be a
-        part, and does again.
+        """Put the last good copy in place.
+
+        A process that is killed on the way leaves a partial set of files, which `recover` restores
+        again.
         """
         marks = _marks(self.last_good)
         if not marks or not self._is_readable(self.last_good):
@@ -195,7 +198,7 @@ class Folder:
         return True
 
     def _settle(self, known: State, marks: Mapping[str, str]) -> str:
-        """A kill came between the first and the last step of putting files in place."""
+        """Finish or undo a replacement that was interrupted between its first and last step."""
         coming = refresh_state.of(known.pending)
         if all(marks.get(name) == mark for name, mark in coming.marks.items()):
             self._remove([name for name in marks if name not in coming.marks])
@@ -225,10 +228,7 @@ class Folder:
         self._remove(sorted(others, key=lambda name: name != KEY_FILE))
 
     def _keep_present(self) -> None:
-        """While files are exchanged readers turn to `.last-good`.
-
-        It must be what is in place now.
-        """
+        """Copy the files in place to `.last-good`, where readers look during a replacement."""
         marks = self.marks()
         if marks and marks != _marks(self.last_good) and self._is_readable(self.path):
             self._copy_to_last_good()
@@ -240,7 +240,7 @@ class Folder:
         fresh = atomic_files.empty(self._own / "last-good")
         for name in marks:
             atomic_files.copy(self.path / name, fresh / name)
-        # What is in place is whole, so nobody needs the copies while they change.
+        # The files in place are whole, so nobody needs the copies while they change.
         shutil.rmtree(self.last_good, ignore_errors=True)
         _replace(fresh, self.last_good)
         atomic_files.sync(self.path)
@@ -267,7 +267,7 @@ def _marks(folder: Path) -> dict[str, str]:
 
 
 def _replace(source: Path, target: Path) -> None:
-    """Move into place; a reader on Windows that has the old file open is waited for."""
+    """Move a file into place; on Windows, wait for readers that have the old file open."""
     for left in reversed(range(REPLACE_TRIES if os.name == "nt" else 1)):
         try:
             os.replace(source, target)

@@ -1,4 +1,4 @@
-"""One cloud's prices from the hosted mirror, or from the cloud itself, into a folder of their own."""
+"""Fetch one cloud's prices, from the hosted mirror or the cloud itself, into a staging folder."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .policy import UNHOSTED, Settings, Source
 from .refresh_state import State
 
 MOST_BYTES: Final = 64 << 20
-"""The largest hosted file is 4 MB; sixteen times that is no price list."""
+"""The largest hosted file has 4 MB; a file of sixteen times that size is no price list."""
 MALFORMED_SHARE: Final = 0.01
-"""A file of which more lines than this cannot be read is not taken for a price list."""
+"""A file with a larger share of unreadable lines than this is not accepted as a price list."""
 NOT_FOUND: Final = "404"
 NOT_HOSTED: Final = "catalog.not-hosted"
 NOT_READY: Final = "catalog.not-ready"
@@ -35,16 +35,16 @@ _MD5 = re.compile(r'"([0-9a-f]{32})"')
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a fetch brought.
+    """The result of a fetch.
 
     Attributes
     ----------
     entries
-        The rows, as they stand in the staged files; empty where `unchanged`.
+        The rows of the staged files; empty if `unchanged`.
     unchanged
-        The service said that its file is the one in place.
+        Whether the service said that its file is the one in place.
     failed
-        Region to the reason why it could not be read: its old rows stay.
+        The regions that could not be read, with the reason; their old rows stay.
     """
 
     source: Source
@@ -60,17 +60,17 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a fetch needs to know.
+    """The input of a fetch.
 
     Attributes
     ----------
     known
-        The state of the files in place, whose validators are sent along; an empty one to have the
-        file whatever was there.
+        The state of the files in place, whose validators are sent with the request. An empty
+        state fetches the file unconditionally.
     before
-        The rows in place, or the shipped ones: what a list does not speak of is kept from them.
+        The rows in place, or the shipped ones; rows that a new list does not cover are kept.
     staging
-        Where the files go.
+        The folder for the new files.
     """
 
     cloud: str
@@ -89,9 +89,9 @@ def fetch(task: Task, source: Source) -> Fetched:
     Raises
     ------
     CloudError
-        If they could not be had.
+        If the prices could not be fetched.
     CatalogError
-        If what was had is no price list.
+        If the answer is no price list.
     Stopped
         If the caller stopped it.
     """
@@ -118,8 +118,9 @@ def fetch(task: Task, source: Source) -> Fetched:
 
 
 def hosted(task: Task) -> Fetched:
-    """The file of the v8 mirror: the primary address, then, where that has none that can be used,
-    the fallback.
+    """Fetch the file of the v8 mirror.
+
+    The fallback address is tried if the primary one has no usable file.
     """
     errors: list[CloudError | CatalogError] = []
     for url in task.settings.mirrors(task.cloud):
@@ -162,7 +163,7 @@ def _from(task: Task, url: str) -> Fetched:
 
 
 def provided(task: Task) -> Fetched:
-    """The cloud's own price list, laid over the rows that were known before."""
+    """Fetch the cloud's own price list, and merge it with the rows that were known before."""
     fetcher = prices.find(task.cloud)
     if fetcher is None:
         raise CatalogError(
@@ -212,7 +213,7 @@ def provided(task: Task) -> Fetched:
 
 
 def _positive(entry: Entry) -> Entry | None:
-    """The entry with the prices that are some; None where there is none."""
+    """Return the entry with only its positive prices; None if it has none."""
     on_demand, spot = (
         price if price is not None and price > 0 else None
         for price in (entry.on_demand, entry.spot)
@@ -225,7 +226,10 @@ def _positive(entry: Entry) -> Entry | None:
 
 
 def _whole(path: Path, url: str, etag: str, md5: str) -> None:
-    """The last line of a file is where a cut shows; S3 gives a file's MD5 as its tag."""
+    """Check that a downloaded file is complete.
+
+    A cut shows in the last line of a file, and S3 gives a file's MD5 as its tag.
+    """
     said = _MD5.fullmatch(etag)
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -259,9 +263,9 @@ def _read(path: Path, cloud: str) -> tuple[Entry, ...]:
 
 
 def _worst(errors: list[CloudError | CatalogError], cloud: str) -> CloudError | CatalogError:
-    """The error of several addresses.
+    """Choose the error that stands for several addresses.
 
-    That nothing is hosted only if all of them say so, that nobody is there only if nobody is.
+    It says that nothing is hosted, or that nobody answers, only if that holds for every address.
     """
     if not errors:
         return CatalogError(

@@ -1,8 +1,9 @@
-"""One refresh of a cloud at a time, over all kernels of a user.
+"""A lock that allows one refresh of a cloud at a time, over all kernels of a user.
 
-The lock is the operating system's, on an open file: it is freed the moment its holder dies, however
-it dies. A lease file with a heartbeat would need a thread that beats, a length to wait out after a
-kill, and clocks that agree."""
+It is the operating system's lock on an open file, which is freed the moment its holder dies,
+however it dies. A lease file with a heartbeat would need a thread for the heartbeat, a time to wait
+after a kill, and clocks that agree.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +19,29 @@ from nbprov.clouds.web.client import Stopped
 from nbprov.model.clock import Seconds
 
 WAIT_SECONDS: Seconds = 60.0
-"""How long another kernel's refresh is waited for.
+"""How long a refresh waits for another kernel's refresh.
 
-The hosted lists take seconds, and what takes longer will be there for the next question.
+Hosted lists take seconds; a slower refresh will be done by the next question.
 """
 POLL_SECONDS: Seconds = 0.1
 """How often a taken lock is tried again.
 
-Below what a person notices, and far above what a try costs.
+The delay is too short for a person to notice, and far longer than a try takes.
 """
 
 
 class Held(Exception):
-    """Somebody else has held the lock for too long to wait."""
+    """Another process has held the lock for longer than this one waits."""
 
 
 @contextmanager
 def lease(
     path: Path, *, stop: threading.Event, waiting: Callable[[], object] = lambda: None
 ) -> Iterator[bool]:
-    """Hold the lock of `path` for a while.
+    """Hold the lock of `path` for the length of a `with` block.
 
-    Yields whether it had to be waited for: then somebody else has just done the same work.
+    Yields whether the lock had to be waited for; if so, another process has just done the same
+    work.
 
     Raises
     ------
@@ -98,5 +100,5 @@ else:
         return True
 
     def _free(handle: int) -> None:
-        # Said out loud, since a process that was forked meanwhile holds the same open file.
+        # Unlock explicitly: a process that was forked meanwhile holds the same open file.
         fcntl.flock(handle, fcntl.LOCK_UN)

@@ -1,6 +1,6 @@
-"""When each cloud's prices are renewed, and from where.
+"""When each cloud's prices are refreshed, and from where.
 
-Defaults, `catalog.toml`, the options of a notebook, one environment variable.
+The settings come from defaults, `catalog.toml`, a notebook's options and an environment variable.
 """
 
 from __future__ import annotations
@@ -19,20 +19,43 @@ from nbprov.model.clock import Seconds, short_duration
 
 FILE_NAME: Final = "catalog.toml"
 VARIABLE: Final = "NBPROV_CATALOG_REFRESH"
-"""`off` ends all automatic refresh; what is asked for by name goes on."""
+"""`off` ends all automatic refreshes; a refresh that somebody asks for still works."""
 
 PRIMARY: Final = "https://raw.githubusercontent.com/skypilot-org/skypilot-catalog/master/catalogs/v8/{cloud}/vms.csv"
 FALLBACK: Final = "https://skypilot-catalog.s3.us-east-1.amazonaws.com/catalogs/v8/{cloud}/vms.csv"
 
 UNHOSTED: Final = frozenset({"azure"})
-"""Clouds without a file on the v8 mirror: it is not asked for these in vain."""
-HOSTED: Final = frozenset({
-    "aws", "cudo", "do", "fluidstack", "gcp", "hyperbolic", "hyperstack", "ibm", "jarvislabs", "lambda", "lium", "mithril", "nebius", "oci",
-    "paperspace", "primeintellect", "runpod", "seeweb", "shadeform", "spheron", "vast", "verda", "yotta",
-})  # fmt: skip
-"""Clouds with a file on the v8 mirror, as far as is known.
+"""Clouds without a file on the v8 mirror, which is therefore not asked for them."""
+HOSTED: Final = frozenset(
+    {
+        "aws",
+        "cudo",
+        "do",
+        "fluidstack",
+        "gcp",
+        "hyperbolic",
+        "hyperstack",
+        "ibm",
+        "jarvislabs",
+        "lambda",
+        "lium",
+        "mithril",
+        "nebius",
+        "oci",
+        "paperspace",
+        "primeintellect",
+        "runpod",
+        "seeweb",
+        "shadeform",
+        "spheron",
+        "vast",
+        "verda",
+        "yotta",
+    }
+)
+"""Clouds that are known to have a file on the v8 mirror.
 
-Names that may be asked for though no price of theirs is kept yet.
+They can be asked for by name before any price of theirs is stored.
 """
 
 ON_DEMAND: Final = "on demand"
@@ -61,16 +84,16 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When a cloud is refreshed without being asked.
+    """When a cloud is refreshed automatically.
 
     Attributes
     ----------
     every
-        The age from which its prices are renewed with the first price question of a notebook; None:
-        only when asked.
+        The first price question of a notebook refreshes prices that are older than this. None:
+        they are refreshed only when asked.
     never
-        Its prices are kept by hand: a refresh of everything passes it over too; one that names it
-        works.
+        The prices are kept by hand: a refresh of all clouds skips this one, and only a refresh
+        that names it fetches them.
     """
 
     every: Seconds | None = None
@@ -114,7 +137,7 @@ DEFAULTS: Final[Mapping[str, Policy]] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What was chosen. Made by `read`.
+    """The chosen refresh settings. `Settings.read` makes them.
 
     Attributes
     ----------
@@ -145,7 +168,7 @@ class Settings:
         options: Mapping[str, Any] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> Settings:
-        """The settings of a home.
+        """Read the settings of a home folder.
 
         Parameters
         ----------
@@ -178,22 +201,22 @@ class Settings:
         return settings
 
     def policy(self, cloud: str) -> Policy:
-        """When this cloud is refreshed."""
+        """Return the refresh policy of this cloud."""
         return self.policies.get(cloud, self.default_policy)
 
     def source(self, cloud: str) -> Source:
-        """Where this cloud is fetched from; `AUTO` where nothing else was chosen."""
+        """Return the source of this cloud's prices; `AUTO` if nothing else was chosen."""
         return self.sources.get(cloud, self.default_source)
 
     def mirrors(self, cloud: str) -> list[str]:
-        """The addresses of a cloud's hosted file, in the order in which they are asked."""
+        """Return the addresses of a cloud's hosted file, in the order in which they are asked."""
         return [base.replace("{cloud}", cloud) for base in (self.primary, self.fallback) if base]
 
 
 def _taken(settings: Settings, told: Mapping[str, Any], where: str) -> Settings:
-    """The settings with what a file or an option says.
+    """Return the settings changed by what a file or an option says.
 
-    Its keys: `automatic`, `refresh`, `source`, `mirror`, `regions`, `endpoints`.
+    The keys are `automatic`, `refresh`, `source`, `mirror`, `regions` and `endpoints`.
     """
     changes: dict[str, Any] = {}
     try:

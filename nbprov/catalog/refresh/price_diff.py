@@ -1,4 +1,4 @@
-"""What a refresh changed: prices up, down, new and gone."""
+"""The differences that a refresh made: prices that rose or fell, are new or are gone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What became of a price."""
+    """The kind of a price change."""
 
     UP = "up"
     DOWN = "down"
@@ -28,7 +28,7 @@ _ORDER = {kind: i for i, kind in enumerate(Kind)}
 
 
 class Key(NamedTuple):
-    """What a price is for."""
+    """The thing that a price is for."""
 
     cloud: str
     region: str
@@ -41,7 +41,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One price, before and after, in micro-dollars an hour; None where it was not there."""
+    """One price before and after, in micro-dollars an hour; None if it did not exist."""
 
     key: Key
     before: Micros | None
@@ -49,7 +49,7 @@ class Change:
 
     @property
     def kind(self) -> Kind:
-        """What became of it."""
+        """The kind of the change."""
         if self.before is None:
             return Kind.NEW
         if self.after is None:
@@ -58,15 +58,16 @@ class Change:
 
     @property
     def percent(self) -> float | None:
-        """By how much it rose or fell; None where there is nothing to compare."""
+        """The rise or fall in percent; None if there is nothing to compare."""
         if self.before is None or self.after is None:
             return None
         return 100.0 * (self.after - self.before) / self.before
 
 
 class Differences(Sequence[Change]):
-    """The changes of one or more clouds, the largest change of a price first, then what is new,
-    then what is gone.
+    """The changes of one or more clouds.
+
+    The largest price change comes first, then new prices, then prices that are gone.
 
     Examples
     --------
@@ -89,14 +90,14 @@ class Differences(Sequence[Change]):
         return iter(self._changes)
 
     def counts(self) -> dict[str, int]:
-        """How many prices went up and down, are new, are gone."""
+        """Count the prices that rose, fell, are new and are gone."""
         counts = {kind.value: 0 for kind in Kind}
         for change in self._changes:
             counts[change.kind.value] += 1
         return counts
 
     def to_frame(self) -> DataFrame:
-        """A pandas table, one row a change; prices in US dollars an hour."""
+        """Return a pandas table with one row a change and prices in US dollars an hour."""
         import pandas as pd
 
         rows = [
@@ -116,7 +117,7 @@ class Differences(Sequence[Change]):
 
 
 def compare(before: Iterable[Entry], after: Iterable[Entry]) -> Differences:
-    """The differences between two lists of one cloud."""
+    """Return the differences between two price lists of one cloud."""
     old, new = prices_of(before), prices_of(after)
     return Differences(
         Change(key, old.get(key), new.get(key))
@@ -126,8 +127,9 @@ def compare(before: Iterable[Entry], after: Iterable[Entry]) -> Differences:
 
 
 def prices_of(entries: Iterable[Entry]) -> dict[Key, Micros]:
-    """The price of everything that is on sale; of two for the same thing the dearer, as the
-    catalogue takes it.
+    """Return the price of everything that is on sale.
+
+    If the same thing has two prices, the higher one counts, as in the catalogue.
     """
     prices: dict[Key, Micros] = {}
     for entry in entries:
@@ -147,7 +149,7 @@ def prices_of(entries: Iterable[Entry]) -> dict[Key, Micros]:
 
 
 def words(counts: Mapping[str, int]) -> str:
-    """Counts as a person reads them.
+    """Write counts as a person reads them.
 
     Examples
     --------

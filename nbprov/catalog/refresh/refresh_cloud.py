@@ -1,4 +1,4 @@
-"""The refresh of one cloud, from the lease to the new files."""
+"""Refresh one cloud, from taking the lease to publishing the new files."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ from .status import OFFLINE, CloudRefresh, Outcome, Step, Watch
 from .validation import Yardstick, check, joined
 
 JUST_NOW: Final[Seconds] = 60.0
-"""Prices that another kernel fetched this shortly before, while this one waited for it, are not
-fetched again.
+"""Another kernel's prices are not fetched again if they are at most this old.
+
+It applies to prices that the other kernel fetched while this one waited for the lease.
 """
 
 log = logging.getLogger("nbprov.catalog")
@@ -40,14 +41,14 @@ log = logging.getLogger("nbprov.catalog")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The refresh of one cloud.
+    """The input of one cloud's refresh.
 
     Attributes
     ----------
     shipped
-        The cloud's rows as they came with this release.
+        The cloud's rows that came with this release.
     others
-        What the list is held against; asked for once there is one.
+        Returns the other clouds' prices, which a new list is compared with.
     clock
         Wall-clock time.
     """
@@ -72,7 +73,7 @@ class Job:
 def refresh(job: Job) -> CloudRefresh:
     """Refresh one cloud.
 
-    Whatever goes wrong is in the result, and the prices in place stay as they are.
+    Any failure is reported in the result, and the prices in place then stay as they are.
     """
     begun, found = time.monotonic(), list[str]()
     try:
@@ -99,7 +100,7 @@ def refresh(job: Job) -> CloudRefresh:
     except (
         Exception,
         SystemExit,
-    ) as error:  # what a fetcher from anywhere, or its SDK, does: the other clouds go on
+    ) as error:  # a plug-in's fetcher or an SDK may raise anything; other clouds go on
         log.exception("refresh of %s", job.cloud)
         result = _failed(
             job,
@@ -113,7 +114,7 @@ def refresh(job: Job) -> CloudRefresh:
 
 
 def _refresh(job: Job, found: list[str]) -> CloudRefresh:
-    """As `refresh`; what an earlier kill or a damaged file made necessary goes into `found`."""
+    """Refresh one cloud as `refresh` does; note repairs of earlier damage in `found`."""
     folder = job.folder
     if job.stop.is_set():
         raise Stopped
@@ -183,7 +184,7 @@ def _renewed(job: Job, owner: Owner, known: State) -> CloudRefresh:
     differences = compare(joined(job.cloud, before()), joined(job.cloud, fetched.entries))
     if job.stop.is_set():
         raise Stopped
-    # Looked at again: a person may have saved a file while the list came in.
+    # Checked again: a person may have saved a file while the list was being fetched.
     owner = folder.owner(known)
     if owner is Owner.PERSON and not job.force:
         return _edited(job, known)
@@ -229,7 +230,7 @@ def _published(
 def _still_current(job: Job, known: State, fetched: Fetched) -> CloudRefresh:
     now = job.clock()
     for name in known.marks:
-        # The date of a v8 file is the date of its prices, and these have just been confirmed.
+        # A v8 file's time stamp is the date of its prices, which have just been confirmed.
         os.utime(job.folder.path / name, (now, now))
     job.folder.remember(
         known,

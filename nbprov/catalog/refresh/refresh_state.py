@@ -1,4 +1,4 @@
-"""What is remembered of each cloud's refreshes, as one small JSON file a cloud."""
+"""The remembered state of each cloud's refreshes, as one small JSON file a cloud."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ from . import atomic_files
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is remembered of one cloud.
+    """The remembered state of one cloud.
 
     Attributes
     ----------
     source
         `hosted`, `provider`, `shipped` or empty: where the files now in place came from.
     url
-        The address they were read from, for the conditional request of the next refresh.
+        The address of the files, for the conditional request of the next refresh.
     fetched
-        When they were last known to be current; 0 where they never were.
+        When the files were last known to be current; 0 if they never were.
     tried
-        When a refresh was last begun.
+        When the last refresh began.
     marks
         MD5 of each file as nbprov wrote it.
     pending
-        What the state will be once the files that are just being put in place are; empty but for
-        that moment.
+        The state that holds once a replacement of the files is done; empty when none is under way.
     etag, last_modified
-        What the service sent to be asked with next time.
+        The validators that the service sent for the next conditional request.
     rows
-        Prices in the files.
+        Number of prices in the files.
     error
-        What went wrong last time; empty after a success.
+        The error of the last refresh; empty after a success.
     notes
-        What a person should know of the files in place.
+        Remarks on the files in place, for people to read.
     changes
         What the refresh that wrote them changed, by kind.
     """
@@ -59,9 +58,9 @@ class State:
 
 
 def read(path: Path) -> State:
-    """The state of a cloud; an empty one where there is none, or it cannot be read.
+    """Read the state of a cloud; return an empty one if there is none or it cannot be read.
 
-    Then nothing is known of its files.
+    An empty state means that nothing is known of the cloud's files.
     """
     try:
         told = json.loads(path.read_bytes())
@@ -73,7 +72,7 @@ def read(path: Path) -> State:
 
 
 def of(told: Mapping[str, Any]) -> State:
-    """A state from JSON; what it does not name has its default.
+    """Make a state from JSON; what the JSON does not name has its default.
 
     Raises
     ------
@@ -90,7 +89,7 @@ def of(told: Mapping[str, Any]) -> State:
 
 
 def write(path: Path, state: State, **changes: Any) -> State:
-    """Keep a state, with these changes. Returns it."""
+    """Store a state with these changes, and return it."""
     state = replace(state, **changes)
     atomic_files.write(path, json.dumps(asdict(state), indent=1, sort_keys=True).encode())
     return state

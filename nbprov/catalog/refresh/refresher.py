@@ -1,4 +1,4 @@
-"""The price files of all clouds: refresh, status, differences, restore, paths."""
+"""The price files of all clouds: refresh, status, differences, restore and paths."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ from .status import CloudRefresh, CloudStatus, Outcome, Refreshed, Step, Watch
 from .validation import Yardstick, joined, yardstick
 
 AT_ONCE: Final = 4
-"""Clouds that are fetched at the same time.
+"""Number of clouds that are fetched at the same time.
 
-Reading a list is work for the processor, and a notebook may be computing.
+Reading a list takes processor time, which a notebook may need for its own work.
 """
 LETTING_GO: Final[Seconds] = 0.8
-"""How long an interrupt waits for what is under way to be let go of; it is crash-safe, so nothing
-is lost after that.
+"""How long an interrupt waits for running fetches to stop.
+
+Replacements survive a crash, so nothing is lost after that time.
 """
 AFTER_A_FAILURE: Final[Seconds] = 600.0
-"""A refresh that failed is not begun again by itself before this.
+"""Time after which a failed refresh may be repeated automatically.
 
 A source that is down is asked six times an hour at most.
 """
@@ -51,11 +52,11 @@ LAST: Final = "last"
 
 
 def _unseen(step: Step) -> None:
-    """Nobody is looking."""
+    """Ignore the progress: nobody watches."""
 
 
 def _nothing() -> None:
-    """Nothing is to be done meanwhile."""
+    """Do nothing between two looks."""
 
 
 class Upkeep:
@@ -70,7 +71,7 @@ class Upkeep:
     shipped
         Folder of the prices that came with this release.
     http
-        Makes the way to the network, given the event that stops it.
+        Makes the HTTP client, given the event that stops it.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Upkeep:
         self._workers = Workers("prices", most=AT_ONCE)
 
     def settings(self) -> Settings:
-        """What was chosen, as it is now.
+        """The settings as they are now.
 
         Raises
         ------
@@ -101,8 +102,9 @@ class Upkeep:
         return Settings.read(self.home, self._options())
 
     def clouds(self) -> list[str]:
-        """The clouds whose prices are kept here or came with this release, and those with a price
-        list of their own, sorted.
+        """Return the clouds whose prices can be refreshed, sorted.
+
+        These are clouds with stored or shipped prices and clouds with a price list of their own.
         """
         places = [
             place
@@ -118,13 +120,13 @@ class Upkeep:
         return sorted(kept | set(fetcher.known()) - {"local"})
 
     def folder(self, cloud: str) -> Folder:
-        """One cloud's folder, by its exact name."""
+        """Return one cloud's folder, by its exact name."""
         return Folder(self.root, cloud)
 
     def named(self, clouds: Sequence[str]) -> list[str]:
-        """Clouds as they were written, in the catalogue's spelling, each once.
+        """Return clouds in the catalogue's spelling, each once.
 
-        A name that nothing is kept of yet is taken where it is, or could be, one on the mirror.
+        A cloud without stored prices is accepted if it is, or could be, on the mirror.
 
         Raises
         ------
@@ -156,23 +158,23 @@ class Upkeep:
         tick: Callable[[], object] = _nothing,
         stop: threading.Event | None = None,
     ) -> Refreshed:
-        """Fetch prices, a few clouds at a time, and put in place what holds up.
+        """Fetch prices, a few clouds at a time, and publish the lists that pass validation.
 
-        Blocks; an interrupt returns within a second.
+        The call blocks; an interrupt returns within a second.
 
         Parameters
         ----------
         clouds
             None: all but those whose policy is never.
         force
-            Fetch also over edited files, of which a copy is kept, and although nothing has changed;
-            take lists with far fewer rows.
+            Replace edited files too, of which a copy is kept; fetch unchanged files; accept lists
+            with far fewer rows.
         watch
-            Told how far it is, from any thread.
+            Called with the progress, from any thread.
         tick
             Called in the caller's thread while it waits.
         stop
-            Set it to end the refresh from elsewhere.
+            Set this event to end the refresh from another thread.
 
         Raises
         ------
@@ -230,7 +232,7 @@ class Upkeep:
         }
 
     def due(self) -> list[str]:
-        """The clouds that are to be refreshed by themselves now."""
+        """Return the clouds that are due for an automatic refresh."""
         settings, now = self.settings(), self._clock()
         if not settings.automatic:
             return []
@@ -249,14 +251,14 @@ class Upkeep:
         return max(renewed, known.tried + min(AFTER_A_FAILURE, every)) if known.error else renewed
 
     def shipped(self, cloud: str) -> tuple[Entry, ...]:
-        """The rows of a cloud that came with this release; none where it has none."""
+        """Return the rows of a cloud that came with this release; empty if it has none."""
         try:
             return tuple(locations.read_prices(self._shipped / cloud, cloud))
         except CatalogError:
             return ()
 
     def present(self, cloud: str) -> tuple[Entry, ...]:
-        """The rows of a cloud as they hold now."""
+        """Return the rows of a cloud that hold now."""
         try:
             own = self.folder(cloud).entries()
         except CatalogError:
@@ -275,10 +277,10 @@ class Upkeep:
 
         return once
 
-    # ------------------------------------------------------------ looking and putting back
+    # ------------------------------------------------------------ status and restore
 
     def status(self, clouds: Sequence[str] | None = None) -> list[CloudStatus]:
-        """How each cloud's prices stand. Nothing is fetched, and no prices are read."""
+        """Return the state of each cloud's prices. Nothing is fetched, and no prices are read."""
         settings = self.settings()
         return [
             self._status(name, settings)
@@ -308,8 +310,7 @@ class Upkeep:
         )
 
     def diff(self, cloud: str = "", *, against: str = LAST) -> Differences:
-        """What changed: by the last refresh of each cloud, or against the prices that came with
-        this release.
+        """Return the changes of each cloud's last refresh, or the changes since this release.
 
         Parameters
         ----------
@@ -339,7 +340,7 @@ class Upkeep:
         return Differences(found)
 
     def restore(self, cloud: str = "", *, to: str = LAST) -> dict[str, str]:
-        """Put prices back. What a person wrote in the files is kept beside them, in `.set-aside`.
+        """Put back earlier prices. Files that a person wrote are kept in `.set-aside` beside them.
 
         Parameters
         ----------
@@ -389,7 +390,7 @@ class Upkeep:
         return "the shipped prices" if self.shipped(folder.cloud) else "no prices are left of it"
 
     def path(self, cloud: str = "") -> Path:
-        """Where prices are: the folder of all, or of one cloud, its own files first."""
+        """Return the folder of all prices, or that of one cloud, preferring its own files."""
         if not cloud:
             return self.root
         (name,) = self.named([cloud])
@@ -399,7 +400,7 @@ class Upkeep:
 
 
 def _all_done(futures: Iterable[concurrent.futures.Future[CloudRefresh]]) -> bool:
-    """Wait one slice of time, which an interrupt can end."""
+    """Wait for a slice of time, which an interrupt can end."""
     return not concurrent.futures.wait(futures, SLICE).not_done
 
 

@@ -1,4 +1,4 @@
-"""What became of a refresh, and how a cloud's prices stand."""
+"""The results of refreshes, and the state of each cloud's prices."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 class Outcome(StrEnum):
-    """What became of one cloud.
+    """The outcome of one cloud's refresh.
 
     UPDATED
         New files are in place.
     CURRENT
-        Those in place are what the service has.
+        The files in place are what the service has.
     EDITED
         Files that were edited by hand stay; nothing was fetched.
     PASSED
-        Its policy is never, and it was not named.
+        The cloud's policy is never, and the refresh did not name it.
     OFFLINE
-        Nobody answered.
+        No service answered.
     FAILED
-        It could not be fetched, or is not to be used; the prices in place stay.
+        The prices could not be fetched or used; the prices in place stay.
     STOPPED
-        The person stopped it before its turn was over; the prices in place stay.
+        A person stopped the refresh before this cloud was done; the prices in place stay.
     """
 
     UPDATED = "updated"
@@ -49,7 +49,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CloudRefresh:
-    """What became of the refresh of one cloud.
+    """The result of one cloud's refresh.
 
     Attributes
     ----------
@@ -58,13 +58,13 @@ class CloudRefresh:
     rows
         Price rows in the files now; 0 where none were written.
     differences
-        What changed against what was in place before.
+        The changes against the prices that were in place before.
     failed
         Regions that could not be read, with the reason; their old rows stay.
     notes
-        What a person should know of the new prices.
+        Remarks on the new prices, for people to read.
     message, hint, code
-        Why it was not renewed and what to do next; empty after a success.
+        Why the prices were not renewed and what to do next; empty after a success.
     """
 
     cloud: str
@@ -83,11 +83,11 @@ class CloudRefresh:
 
     @property
     def ok(self) -> bool:
-        """Whether the prices in place are current, or are the person's own."""
+        """Whether the prices in place are current, or kept by hand."""
         return self.outcome in (Outcome.UPDATED, Outcome.CURRENT, Outcome.EDITED, Outcome.PASSED)
 
     def sentence(self) -> str:
-        """What happened, in one line."""
+        """The result in one line."""
         if self.outcome is Outcome.UPDATED:
             return f"{self.rows:,} rows; prices: {words(self.differences.counts())}"
         if self.outcome is Outcome.CURRENT:
@@ -96,7 +96,7 @@ class CloudRefresh:
 
 
 OFFLINE = "catalog.offline"
-"""What the code of an `Outcome.OFFLINE` begins with; behind it stands how."""
+"""Prefix of the code of an `Outcome.OFFLINE`; the cause follows it."""
 _NOBODY = {
     f"{OFFLINE}.{WEB_PAGE}": "a web page of this network came instead of prices, does it ask for"
     " a login?",
@@ -106,7 +106,7 @@ _NOBODY = {
 
 
 class Refreshed(Sequence[CloudRefresh]):
-    """What became of a refresh, cloud by cloud.
+    """The results of a refresh, cloud by cloud.
 
     Examples
     --------
@@ -139,14 +139,14 @@ class Refreshed(Sequence[CloudRefresh]):
 
     @property
     def is_offline(self) -> bool:
-        """Whether nobody answered at all."""
+        """Whether no service answered."""
         asked = [
             cloud for cloud in self._clouds if cloud.outcome not in (Outcome.EDITED, Outcome.PASSED)
         ]
         return bool(asked) and all(cloud.outcome is Outcome.OFFLINE for cloud in asked)
 
     def sentence(self) -> str:
-        """All of it in one line."""
+        """The results of all clouds in one line."""
         if self.is_offline:
             codes = {cloud.code for cloud in self._clouds if cloud.outcome is Outcome.OFFLINE}
             why = _NOBODY.get(codes.pop(), "") if len(codes) == 1 else ""
@@ -159,7 +159,7 @@ class Refreshed(Sequence[CloudRefresh]):
         return f"prices: {told}" if told else "no cloud was to be refreshed"
 
     def to_frame(self) -> DataFrame:
-        """A pandas table, one row a cloud."""
+        """Return a pandas table with one row a cloud."""
         import pandas as pd
 
         rows = [
@@ -198,7 +198,7 @@ class Refreshed(Sequence[CloudRefresh]):
 
 @dataclass(frozen=True, slots=True)
 class CloudStatus:
-    """How one cloud's prices stand.
+    """The state of one cloud's prices.
 
     Attributes
     ----------
@@ -210,9 +210,9 @@ class CloudStatus:
     fetched
         When they were last known to be current; 0 for prices that no refresh wrote.
     next_refresh
-        When they are renewed by themselves; None where they are not.
+        When the next automatic refresh is due; None if none is.
     edited
-        Files that were changed by hand: no refresh overwrites them.
+        Files that were changed by hand, which no refresh overwrites.
     changes
         What the last refresh changed, by kind.
     error
@@ -233,16 +233,16 @@ class CloudStatus:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far the refresh of a cloud is.
+    """The progress of one cloud's refresh.
 
     Attributes
     ----------
     doing
         In a word or two: `waiting`, `asking`, `reading`, `checking`.
     progress
-        What the fetch says of itself.
+        The fetch's own progress.
     result
-        There once it is over.
+        The result, once the refresh is over.
     """
 
     cloud: str

@@ -1,4 +1,4 @@
-"""What a fetched price list must hold before it is put in place."""
+"""Checks that a fetched price list must pass before it is put in place."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from nbprov.catalog.sources import gcp_hosts, price_sanity
 from nbprov.catalog.sources.price_entry import Entry, Reading
 
 LEAST_KEPT = 0.6
-"""A list with fewer prices than this share of those before is taken for a part of one.
+"""A list with a smaller share of the earlier prices than this counts as incomplete.
 
-Clouds drop a type or a region, not half of all.
+Clouds drop a type or a region, but not half of everything.
 """
 MOST_ABSURD = 0.2
-"""A list in which more prices of accelerators than this share are absurd beside other clouds' is
-taken for a wrong one: the wildest real one has a tenth.
+"""A list with a larger share of absurd accelerator prices than this counts as wrong.
+
+Prices are absurd in comparison with other clouds'; the wildest real list has a tenth.
 """
 
 Yardstick = Mapping[str, Sequence[Entry]]
-"""By cloud, its cheapest machine with each kind of accelerator: what a list is held against."""
+"""The cheapest machine with each kind of accelerator, by cloud; new lists are compared with it."""
 
 
 def check(
@@ -31,26 +32,26 @@ def check(
     force: bool,
     same_source: bool = True,
 ) -> tuple[str, ...]:
-    """Hold a list against what was known.
+    """Compare a list with the prices that were known before.
 
     Parameters
     ----------
     same_source
-        Whether what was known is of the same list. Of different ones only the types are compared: a
-        hosted file may have every type in every zone, where the cloud itself names the zones that
+        Whether the earlier prices come from the same list. If not, only the types are compared: a
+        hosted file may list every type in every zone, while the cloud itself names the zones that
         have it.
     force
-        Take it although it has far fewer rows, or many absurd prices.
+        Accept the list although it has far fewer rows or many absurd prices.
 
     Returns
     -------
     tuple of str
-        What a person should know of it.
+        Remarks on the list, for people to read.
 
     Raises
     ------
     CatalogError
-        If it is not to be used.
+        If the list must not be used.
     """
     now, was = (
         (_count(entries), _count(before)) if same_source else (_types(entries), _types(before))
@@ -86,7 +87,7 @@ def check(
 
 
 def yardstick(by_cloud: Mapping[str, Iterable[Entry]]) -> Yardstick:
-    """The cheapest machine of each cloud with each kind of accelerator."""
+    """Return the cheapest machine of each cloud with each kind of accelerator."""
     cheapest: dict[str, dict[str, Entry]] = {}
     for cloud, entries in by_cloud.items():
         best = cheapest.setdefault(cloud, {})
@@ -102,7 +103,7 @@ def yardstick(by_cloud: Mapping[str, Iterable[Entry]]) -> Yardstick:
 
 
 def joined(cloud: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Whole machines: what a cloud sells apart is added up, as the catalogue does."""
+    """Join accelerators and hosts that a cloud sells apart, as the catalogue does."""
     reading = Reading(entries=list(entries))
     if cloud == gcp_hosts.CLOUD:
         gcp_hosts.join(reading)

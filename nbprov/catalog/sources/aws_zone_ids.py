@@ -1,8 +1,9 @@
-"""AWS zone ids and the names one account has for them.
+"""AWS zone ids, and the names that one account has for them.
 
-The catalogue's AWS zones are ids (`use1-az1`), the same for everybody; what an account calls
-`us-east-1a` differs between accounts. A mapping is learnt when the account's keys are at hand and
-kept as `catalogs/aws/az_mappings-<8 hex digits of the MD5 of the account>.csv` in nbprov's home.
+The catalogue's AWS zones are ids (`use1-az1`), which are the same for everybody; the zone that an
+account calls `us-east-1a` differs between accounts. The mapping is stored when the account's keys
+are at hand, as `catalogs/aws/az_mappings-<8 hex digits of the MD5 of the account>.csv` in nbprov's
+home.
 """
 
 from __future__ import annotations
@@ -29,20 +30,22 @@ _NAME = re.compile(r"^[a-z]{2}(-[a-z]+)+-\d(-[a-z]+-\d)?[a-z]$")
 
 
 def looks_like_name(zone: str) -> bool:
-    """Whether this is an account's name of an AWS zone and not an id.
+    """Tell whether this is an account's name of an AWS zone and not an id.
 
     Examples
     --------
-    >>> looks_like_name("us-east-1a"), looks_like_name("us-west-2-lax-1a"), looks_like_name("use1-az1"), looks_like_name("us-central1-a")
-    (True, True, False, False)
+    >>> looks_like_name("us-east-1a"), looks_like_name("us-west-2-lax-1a")
+    (True, True)
+    >>> looks_like_name("use1-az1"), looks_like_name("us-central1-a")
+    (False, False)
     """
     return _NAME.match(zone.strip().lower()) is not None
 
 
 def path_of(account: str) -> Path:
-    """Where the mapping of an account is kept.
+    """Return the file of an account's mapping.
 
-    The account's identity is hashed: the file's name gives none away.
+    Its name holds a hash, so that it does not disclose the account.
     """
     return (
         user_folder()
@@ -52,7 +55,7 @@ def path_of(account: str) -> Path:
 
 
 def learn(account: str, pairs: Iterable[tuple[str, str, str]]) -> Path:
-    """Keep an account's names, in one step; what was kept before goes.
+    """Store an account's zone names in one step, replacing earlier ones.
 
     Parameters
     ----------
@@ -89,9 +92,9 @@ def learn(account: str, pairs: Iterable[tuple[str, str, str]]) -> Path:
 
 
 def names(account: str = "") -> Mapping[str, str]:
-    """Zone names by zone id, of this account; of the one that was learnt last where none is given.
+    """Return zone names by zone id, of this account or of the last one that was stored.
 
-    Empty where nothing is known.
+    The answer is empty if no names are known.
     """
     try:
         place = path_of(account) if account else _latest()
@@ -104,7 +107,7 @@ def names(account: str = "") -> Mapping[str, str]:
 
 
 def ids_of(name: str, account: str = "") -> tuple[str, ...]:
-    """The zone ids that an account calls by this name: one, or none where no mapping knows it."""
+    """Return the zone ids that an account calls by this name: one, or none if no mapping has it."""
     low = name.strip().lower()
     return tuple(zone for zone, known in names(account).items() if known.lower() == low)
 

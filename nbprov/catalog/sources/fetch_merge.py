@@ -1,8 +1,8 @@
-"""From a provider's price list to a cloud's price files: what a fetch brought, laid over what was
-known before.
+"""Merge a provider's price list into a cloud's earlier rows and write its price files.
 
-A fetch may speak of some regions only, fail in others, or not see spot prices at all. What it does
-not speak of keeps its old rows."""
+A fetch may cover only some regions, fail in others, or see no spot prices at all. Rows that it does
+not cover are kept.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Place = tuple[str, str]
 
 
 def entries(price_list: PriceList, cloud: str) -> list[Entry]:
-    """The rows of a list as entries, those without any price left out."""
+    """Return the rows of a list as entries, without those that have no price."""
     return [
         _entry(row, price_list, cloud)
         for row in price_list.rows
@@ -32,18 +32,18 @@ def entries(price_list: PriceList, cloud: str) -> list[Entry]:
 
 
 def merge(old: Sequence[Entry], price_list: PriceList, cloud: str) -> list[Entry]:
-    """A list laid over the old rows of its cloud.
+    """Merge a list into the old rows of its cloud.
 
-    The old rows stand in a region that failed or is not covered, and for kinds the list did not
-    see. Where the list names no zone of a type and the old rows do, its price holds in those zones:
-    which zones sell a type is known from elsewhere. Sizes the list does not say are taken from the
-    old rows of the same type.
+    The old rows stay in regions that failed or are not covered, and for kinds that the list did not
+    see. If the list names no zone of a type and the old rows do, its price holds in those zones,
+    since the zones of a type are known from elsewhere. Sizes that the list does not give are taken
+    from the old rows of the same type.
 
     Parameters
     ----------
     old
-        Rows as they stand in the cloud's files (`files.read_prices`), not the joined rows of the
-        catalogue.
+        Rows as they stand in the cloud's files (`locations.read_prices`), not the joined rows of
+        the catalogue.
     """
     old_regions = {entry.region for entry in old}
     failed = {region for region in price_list.failed if region in old_regions}
@@ -67,8 +67,9 @@ def merge(old: Sequence[Entry], price_list: PriceList, cloud: str) -> list[Entry
 def write(folder: Path, rows: Iterable[Entry]) -> None:
     """Write entries of one cloud into `folder` as the three files of nbprov's own form.
 
-    The files are not replaced in one step: give a new folder and move it into place. The same
-    entries give the same bytes."""
+    The files are not replaced in one step: pass a new folder and move it into place. The same
+    entries give the same bytes.
+    """
     said = [_sourced(entry) for entry in rows]
     known = sorted(
         {(e.as_of, e.source) for e in said} | {(e.spot_as_of, e.spot_source) for e in said}
@@ -80,13 +81,28 @@ def write(folder: Path, rows: Iterable[Entry]) -> None:
 def _entry(row: PriceRow, listed: PriceList, cloud: str) -> Entry:
     counted = row.count if row.accelerator else 0.0
     return Entry(
-        cloud, row.region, row.zone, row.instance_type, row.accelerator, counted, row.device_gib, row.maker, row.vcpus, row.memory_gib,
-        row.arch, row.on_demand, row.spot, listed.source, listed.as_of, listed.spot_source or listed.source, listed.as_of,
-    )  # fmt: skip
+        cloud,
+        row.region,
+        row.zone,
+        row.instance_type,
+        row.accelerator,
+        counted,
+        row.device_gib,
+        row.maker,
+        row.vcpus,
+        row.memory_gib,
+        row.arch,
+        row.on_demand,
+        row.spot,
+        listed.source,
+        listed.as_of,
+        listed.spot_source or listed.source,
+        listed.as_of,
+    )
 
 
 def _is_apart(entry: Entry, listed: PriceList, failed: set[str]) -> bool:
-    """Whether the list says nothing of the entry's region."""
+    """Tell whether the list does not cover the entry's region."""
     return entry.region in failed or (
         listed.covered is not None and entry.region not in listed.covered
     )
@@ -153,7 +169,7 @@ def _with_spot(fresh: Sequence[Entry], before: Sequence[Entry]) -> list[Entry]:
 
 
 def _sourced(entry: Entry) -> Entry:
-    """The entry with no source but those of the prices it has."""
+    """Return the entry with only the sources of the prices that it has."""
     if entry.spot is None:
         return entry._replace(spot_source=entry.source, spot_as_of=entry.as_of)
     if entry.on_demand is None:
@@ -162,6 +178,6 @@ def _sourced(entry: Entry) -> Entry:
 
 
 def _key(number: int) -> str:
-    """`A`, `B`, …, `Z`, `A1`, …"""
+    """Return the key of a source by its number: `A`, `B`, …, `Z`, `A1`, …"""
     turn, letter = divmod(number, 26)
     return chr(ord("A") + letter) + (str(turn) if turn else "")

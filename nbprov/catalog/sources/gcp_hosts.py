@@ -1,10 +1,10 @@
-"""GCP sells some accelerators apart from their hosts; a row of the catalogue is always a whole
-machine.
+"""Join GCP accelerators with their hosts, since a catalogue row is always a whole machine.
 
-T4, V100, P100, P4 and K80 attach to N1 machines of many sizes. Files as SkyPilot hosts them split
-every other GPU machine too (`a2-highgpu-8g` without accelerator, and `A100:8` without a type):
-there the two prices are added up. A file that has the whole machine already shows it by naming the
-accelerator on the type's own line."""
+GCP sells T4, V100, P100, P4 and K80 apart; they attach to N1 machines of many sizes. Files that
+SkyPilot hosts split every other GPU machine too (`a2-highgpu-8g` without accelerator, and `A100:8`
+without a type), and the two prices are added. A file that lists whole machines shows it by naming
+the accelerator on the type's own line.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ JOINER = "+"
 NO_HOST = "accelerator without a known host"
 HOST_ALONE = "host that is not sold without its accelerator"
 
-# Most vCPUs and most GiB that Google allows beside so many accelerators; more memory limits in a
-# few zones are left to the cloud to refuse.
+# The most vCPUs and GiB that Google allows beside this many accelerators. A few zones have lower
+# memory limits, which the cloud itself enforces.
 _LIMITS: Mapping[str, Mapping[int, tuple[int, int]]] = {
     "K80": {1: (8, 52), 2: (16, 104), 4: (32, 208), 8: (64, 208)},
     "P4": {1: (24, 156), 2: (48, 312), 4: (96, 624)},
@@ -30,8 +30,8 @@ _LIMITS: Mapping[str, Mapping[int, tuple[int, int]]] = {
     "T4": {1: (48, 312), 2: (48, 312), 4: (96, 624)},
     "V100": {1: (12, 78), 2: (24, 156), 4: (48, 312), 8: (96, 624)},
 }
-# The vCPUs such machines usually have (those of AWS p2, p3 and g4dn): a host with fewer is given
-# only to who asks for it.
+# The vCPUs that such machines usually have (as AWS p2, p3 and g4dn do). A host with fewer is
+# offered only to queries that ask for it.
 _USUAL_VCPUS: Mapping[str, Mapping[int, int]] = {
     "K80": {1: 4, 2: 8, 4: 16, 8: 32},
     "P4": {1: 8, 2: 16, 4: 32},
@@ -58,12 +58,12 @@ Place = tuple[str, str]
 
 
 def fixed_accelerator(instance_type: str) -> tuple[str, float] | None:
-    """The accelerators that a type always has, where its name says so.
+    """Return the accelerators that a type always has, if its name tells.
 
     Examples
     --------
-    >>> fixed_accelerator("a2-highgpu-8g"), fixed_accelerator("g2-standard-24"), fixed_accelerator("n2-standard-8")
-    (('A100', 8.0), ('L4', 2.0), None)
+    >>> fixed_accelerator("a2-highgpu-8g"), fixed_accelerator("n2-standard-8")
+    (('A100', 8.0), None)
     """
     for pattern, accelerator in _FIXED:
         match = pattern.match(instance_type)
@@ -76,7 +76,7 @@ def fixed_accelerator(instance_type: str) -> tuple[str, float] | None:
 
 
 def join(reading: Reading) -> None:
-    """Turn accelerators and hosts that are listed apart into whole machines, in place."""
+    """Join accelerators and hosts that are listed apart into whole machines, in place."""
     apart = [e for e in reading.entries if not e.instance_type]
     whole = [e for e in reading.entries if e.instance_type]
     split_hosts = [e for e in whole if not e.accelerator and fixed_accelerator(e.instance_type)]
@@ -114,8 +114,9 @@ def join(reading: Reading) -> None:
 
 
 def _at(n1: Mapping[Place, list[Entry]], device: Entry) -> Iterable[Entry]:
-    """The hosts in the device's zone; where that zone has no lines of its own, those of any other
-    in the region: host prices go by region.
+    """Return the hosts in the device's zone, or those of other zones in its region.
+
+    Host prices go by region, so hosts of another zone do if the zone has no lines of its own.
     """
     here = n1.get((device.region, device.zone)) or n1.get((device.region, ""))
     if here:

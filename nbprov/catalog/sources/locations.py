@@ -1,9 +1,10 @@
-"""Which files hold each cloud's prices: the shipped snapshot, the user's own copy, copies of the
-last good one, overrides.
+"""Find the files that hold each cloud's prices.
 
-A cloud's own folder in `catalogs` of nbprov's home holds what a refresh wrote, either in the v8
-layout (`vms.csv`) or in nbprov's own form. It stands instead of the shipped prices, unless those
-are newer. Overrides lie apart and are never touched by a refresh."""
+Candidates are the shipped snapshot, the user's own copy, the copy that was last readable, and
+overrides. A cloud's own folder in `catalogs` of nbprov's home holds what a refresh wrote, in the v8
+layout (`vms.csv`) or in nbprov's own form. It replaces the shipped prices, unless those are newer.
+Overrides lie in a folder of their own, which no refresh touches.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ from . import skypilot_csv, snapshot
 from .price_entry import Entry, Reading
 
 LAST_GOOD = ".last-good"
-"""Folder inside a cloud's own.
+"""Folder inside a cloud's folder with a copy of the files that were last readable.
 
-A copy of the files that last could be read, tried when those in place cannot.
+The copy is read if the files in place cannot be.
 """
 CUSTOM_ENDING = "_custom.csv"
 USER_FOLDER = "catalogs"
@@ -39,7 +40,7 @@ _ABSENT = (-1, -1, -1)
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A folder with one folder a cloud in it, and what it is called in a message."""
+    """A folder with one folder for each cloud, and its name in messages."""
 
     folder: Path
     label: str
@@ -47,9 +48,9 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One set of files that can stand for a cloud.
+    """One set of files that can serve as a cloud's prices.
 
-    The three of nbprov's own form, or one of the v8 layout.
+    It is the three files of nbprov's own form, or one file of the v8 layout.
     """
 
     folder: Path
@@ -59,16 +60,16 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class CloudFiles:
-    """Where a cloud's rows come from.
+    """The files that a cloud's rows come from.
 
     Attributes
     ----------
     choices
-        The best first; the next is read where one cannot be.
+        The best comes first; if it cannot be read, the next one is.
     overrides
         In the order in which they are laid over the rows.
     passed_over
-        Why a copy of the user's does not stand, in words; empty where none was passed over.
+        Why the user's copy is not used, in words; empty if none was passed over.
     """
 
     choices: tuple[Choice, ...]
@@ -77,7 +78,7 @@ class CloudFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Every file that the rows may depend on."""
+        """All files that the rows may depend on."""
         return (*(path for choice in self.choices for path in choice.files), *self.overrides)
 
 
@@ -86,16 +87,16 @@ Files = dict[str, CloudFiles]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which folders make a catalogue.
+    """The folders that make up a catalogue.
 
     Attributes
     ----------
     layers
-        Where two have the same cloud, the later one's files stand.
+        If two have the same cloud, the files of the later one are used.
     overrides
         Folder of the user's overrides: `<cloud>.csv` and `<cloud>/*.csv`.
     newer_wins
-        Whether the first layer stands nevertheless for a cloud of which it has the newer prices.
+        Whether the first layer is used for a cloud after all if its prices are newer.
     """
 
     layers: tuple[Layer, ...]
@@ -104,7 +105,7 @@ class Layout:
 
     @staticmethod
     def usual(shipped: Path) -> Layout:
-        """The shipped prices, the user's copies and overrides."""
+        """Return the layout of the shipped prices with the user's copies and overrides."""
         return Layout(
             (Layer(shipped, SHIPPED), Layer(user_folder(), YOURS)),
             override_folder(),
@@ -113,7 +114,7 @@ class Layout:
 
     @staticmethod
     def of(folders: Iterable[str | Path], overrides: str | Path | None = None) -> Layout:
-        """Folders that were named."""
+        """Return the layout of these folders."""
         return Layout(
             tuple(Layer(Path(f), GIVEN) for f in folders),
             Path(overrides) if overrides is not None else None,
@@ -122,7 +123,7 @@ class Layout:
 
 @dataclass(slots=True)
 class Found:
-    """What a look at the folders found.
+    """The result of a search through the folders.
 
     Attributes
     ----------
@@ -135,17 +136,17 @@ class Found:
 
 
 def user_folder() -> Path:
-    """Where refreshes write and a user may edit: `catalogs` in nbprov's home."""
+    """Return `catalogs` in nbprov's home, where refreshes write and a user may edit."""
     return home() / USER_FOLDER
 
 
 def override_folder() -> Path:
-    """Where a user's overrides lie: `overrides` in nbprov's home."""
+    """Return `overrides` in nbprov's home, the folder of a user's overrides."""
     return home() / OVERRIDE_FOLDER
 
 
 def find(layout: Layout) -> Found:
-    """Look at the folders. Nothing is read; a folder that cannot be looked into counts as empty."""
+    """Search the folders. No file is read; a folder that cannot be listed counts as empty."""
     choices: dict[str, list[Choice]] = {}
     customs: dict[str, list[Path]] = {}
     watched: list[Path] = []
@@ -160,7 +161,7 @@ def find(layout: Layout) -> Found:
                     last, LAST if layer.label == YOURS else f"last good copy in the {layer.label}"
                 ),
             ]
-            # A later layer stands before what earlier ones have.
+            # Files of a later layer come before those of earlier ones.
             choices[place.name] = [choice for choice in found if choice is not None] + choices.get(
                 place.name, []
             )
@@ -180,11 +181,12 @@ def find(layout: Layout) -> Found:
 
 
 def stamp(watched: Sequence[str]) -> Stamp:
-    """What tells whether one of these changed: time, size and inode of each."""
+    """Return time, size and inode of each path, which show whether it changed."""
     seen = []
     for path in watched:
         try:
-            status = os.stat(path)  # at every question: a Path would cost as much as the call
+            # Called at every question, where a Path would cost as much as the call.
+            status = os.stat(path)
             seen.append((status.st_mtime_ns, status.st_size, status.st_ino))
         except OSError:
             seen.append(_ABSENT)
@@ -192,7 +194,7 @@ def stamp(watched: Sequence[str]) -> Stamp:
 
 
 def read(choice: Choice, cloud: str) -> Reading:
-    """Read a set of files.
+    """Read a set of price files.
 
     Raises
     ------
@@ -214,8 +216,9 @@ def read(choice: Choice, cloud: str) -> Reading:
 
 
 def read_prices(folder: Path, cloud: str) -> list[Entry]:
-    """The rows of one cloud's folder as they stand there: accelerators and hosts sold apart are not
-    joined, nothing is hidden.
+    """Read the rows of one cloud's folder as they stand there.
+
+    Accelerators and hosts that are sold apart are not joined, and no price is hidden.
 
     Raises
     ------
@@ -238,9 +241,9 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _choice(folder: Path, label: str) -> Choice | None:
-    """The price files in a folder; where both forms are there, the newer one.
+    """Return the price files in a folder; of two forms, the newer one.
 
-    A part of our own form alone counts, and will be called torn.
+    An incomplete set of nbprov's own form counts too, and is reported as damaged when it is read.
     """
     own = tuple(folder / name for name in snapshot.FILE_NAMES)
     hosted = (folder / skypilot_csv.FILE_NAME,)
@@ -264,7 +267,7 @@ def _overrides(folder: Path) -> list[tuple[str, Path]]:
 
 
 def _newest_first(choices: list[Choice], layout: Layout) -> tuple[list[Choice], str]:
-    """The choices in the order in which they stand, and why a user's copy was passed over."""
+    """Return the choices in order of preference, and why a user's copy was passed over."""
     if not layout.newer_wins or not choices:
         return choices, ""
     first = layout.layers[0].label
@@ -296,9 +299,9 @@ def _date(seconds: float) -> str:
 
 
 def _newest(choice: Choice) -> str:
-    """The newest date that prices of nbprov's own form bear; the file's time in the v8 layout.
+    """Return the newest date of prices in nbprov's own form, or the file's time in the v8 layout.
 
-    Empty where it cannot be read.
+    The answer is empty if the date cannot be read.
     """
     if choice.files[0].name == skypilot_csv.FILE_NAME:
         return _date(_changed(choice.files))

@@ -1,12 +1,13 @@
-"""Override files: a user's own lines that add, change or hide rows, kept apart from what a refresh
-writes.
+"""Override files: a user's own lines that add, change or hide rows.
 
-An override file has the columns of the v8 layout, found by name; every one but the condition may be
-left out. A line is held against all rows of its cloud by `InstanceType`, `Region`,
-`AvailabilityZone`, `AcceleratorName` and `AcceleratorCount`, as far as they are given. What else it
-gives (`Price`, `SpotPrice`, `vCPUs`, `MemoryGiB`, `Arch`, `GpuInfo`) replaces what the rows say;
-`Hide` with yes, true or 1 takes them away. A line that fits no row adds one, for which it needs
-type, region and a price. Prices given here are the user's word: they are not held to be absurd."""
+They lie apart from the files that a refresh writes. An override file has the columns of the v8
+layout, found by name, and any of them may be missing. A line applies to all rows of its cloud that
+match the `InstanceType`, `Region`, `AvailabilityZone`, `AcceleratorName` and `AcceleratorCount`
+that it gives. Its other values (`Price`, `SpotPrice`, `vCPUs`, `MemoryGiB`, `Arch`, `GpuInfo`)
+replace those of the rows; `Hide` with yes, true or 1 removes the rows. A line that matches no row
+adds one, for which it needs a type, a region and a price. Prices given here are never hidden as
+absurd.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +27,28 @@ from . import skypilot_csv
 from .price_entry import Entry, Reading
 
 COLUMNS = (
-    "InstanceType", "AcceleratorName", "AcceleratorCount", "vCPUs", "MemoryGiB", "GpuInfo", "Price", "SpotPrice", "Region", "AvailabilityZone", "Arch",
+    "InstanceType",
+    "AcceleratorName",
+    "AcceleratorCount",
+    "vCPUs",
+    "MemoryGiB",
+    "GpuInfo",
+    "Price",
+    "SpotPrice",
+    "Region",
+    "AvailabilityZone",
+    "Arch",
     "Hide",
-)  # fmt: skip
+)
 _YES = frozenset({"true", "yes", "1", "y", "x"})
 _NO = frozenset({"", "false", "no", "0", "n"})
 MOST_BAD_LINES = 20
-"""Bad lines of a file that are told one by one: a file in the wrong form has thousands."""
+"""The most bad lines of a file that are reported singly; a file in a wrong form has thousands."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line of an override file that was not used, and why. Line 0: the whole file."""
+    """A line of an override file that was not used, and why. Line 0 is the whole file."""
 
     line: int
     message: str
@@ -45,14 +56,14 @@ class BadLine:
 
 @dataclass(slots=True)
 class Applied:
-    """What one override file did.
+    """The effect of one override file.
 
     Attributes
     ----------
     file
         Its name with its folder's.
     added, changed, hidden
-        Rows of a type and place.
+        Numbers of rows, each of one type and place.
     bad
         Lines that were not used, the first `MOST_BAD_LINES`; `bad_lines` is how many there are.
     """
@@ -71,18 +82,18 @@ class Applied:
             self.bad.append(BadLine(line, message))
 
     def to_json(self) -> dict[str, Any]:
-        """For the head of the store."""
+        """Return the object as JSON for the store's head."""
         return asdict(self)
 
     @staticmethod
     def of_json(stored: Mapping[str, Any]) -> Applied:
-        """Back from the head of the store."""
+        """Make the object from the JSON of the store's head."""
         return Applied(**{**stored, "bad": [BadLine(**line) for line in stored["bad"]]})
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One line, its figures read."""
+    """One line with its figures parsed."""
 
     instance_type: str
     region: str
@@ -108,9 +119,9 @@ class _Line:
 
 
 def apply(reading: Reading, files: Iterable[Path], cloud: str) -> list[Applied]:
-    """Lay the files over what was read, in place and in order.
+    """Apply the override files to what was read, in place and in order.
 
-    Never raises: a bad line or file is told in the result.
+    It never raises: the result names bad lines and files.
     """
     return [_apply(reading, path, cloud) for path in files]
 
@@ -155,7 +166,7 @@ def _apply(reading: Reading, path: Path, cloud: str) -> Applied:
 
 
 class _Rows:
-    """The rows of a cloud while lines are laid over them, found by type."""
+    """The rows of a cloud, found by type, while lines are applied to them."""
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries = list(entries)
@@ -167,7 +178,7 @@ class _Rows:
             self._by_type[entry.instance_type.lower()].append(i)
 
     def find(self, line: _Line) -> list[int]:
-        """The places of the rows that a line fits."""
+        """Return the positions of the rows that a line matches."""
         among = (
             self._by_type.get(line.instance_type.lower(), [])
             if line.instance_type
@@ -176,7 +187,7 @@ class _Rows:
         return [i for i in among if i not in self.gone and line.fits(self.entries[i])]
 
     def like(self, line: _Line) -> Entry | None:
-        """A row of the same machine elsewhere."""
+        """Return a row of the same machine in another place."""
         same = (self.entries[i] for i in self._by_type.get(line.instance_type.lower(), ()))
         wanted = (line.accelerator.lower(), line.count)
         return next(
@@ -189,7 +200,7 @@ class _Rows:
         )
 
     def add(self, entry: Entry) -> None:
-        """A new row."""
+        """Add a new row."""
         self._by_type[entry.instance_type.lower()].append(len(self.entries))
         self.entries.append(entry)
         self.added += 1
@@ -246,9 +257,19 @@ def _read(values: Mapping[str, str], refuse: Callable[[str], None]) -> _Line | N
         refuse(f"Hide is {values['Hide']!r}: write yes, or leave it empty")
         return None
     line = _Line(
-        values["InstanceType"], values["Region"], values["AvailabilityZone"], values["AcceleratorName"], figures["AcceleratorCount"] or None,
-        prices["Price"], prices["SpotPrice"], figures["vCPUs"], figures["MemoryGiB"], values["Arch"], values["GpuInfo"], hide in _YES,
-    )  # fmt: skip
+        values["InstanceType"],
+        values["Region"],
+        values["AvailabilityZone"],
+        values["AcceleratorName"],
+        figures["AcceleratorCount"] or None,
+        prices["Price"],
+        prices["SpotPrice"],
+        figures["vCPUs"],
+        figures["MemoryGiB"],
+        values["Arch"],
+        values["GpuInfo"],
+        hide in _YES,
+    )
     trouble = _pointless(line)
     if trouble:
         refuse(trouble)
@@ -311,8 +332,9 @@ def _changed(entry: Entry, line: _Line, source: str, as_of: str, reading: Readin
 def _added(
     line: _Line, like: Entry | None, cloud: str, source: str, as_of: str, reading: Reading
 ) -> Entry:
-    """A new row; what the line does not say of the machine is taken from the same type elsewhere,
-    if there is one.
+    """Make a new row from a line.
+
+    Figures that the line does not give are taken from the same type in another place, if any.
     """
     if like is None:
         devices = (line.count or 0.0) if line.accelerator else 0.0
@@ -322,8 +344,24 @@ def _added(
             else (None, "")
         )
         like = Entry(
-            cloud, "", "", line.instance_type, line.accelerator, devices, device, maker, None, None, "", None, None, source, as_of, source, as_of
-        )  # fmt: skip
+            cloud,
+            "",
+            "",
+            line.instance_type,
+            line.accelerator,
+            devices,
+            device,
+            maker,
+            None,
+            None,
+            "",
+            None,
+            None,
+            source,
+            as_of,
+            source,
+            as_of,
+        )
     fresh = like._replace(
         region=line.region,
         zone=line.zone,

@@ -1,4 +1,4 @@
-"""One line of a price file, both markets together, before it becomes rows of the store."""
+"""One line of a price file with both markets' prices, before it becomes rows of the store."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import NamedTuple
 from nbprov.model.money import Micros
 
 Key = tuple[str, str, str, str, float]
-"""What tells one entry of a cloud from another: region, zone, type, accelerator and how many."""
+"""The fields that identify an entry of a cloud."""
 
 
 class Entry(NamedTuple):
-    """A type in a place with its prices.
+    """An instance type in a place with its prices.
 
-    `instance_type` is empty for accelerators that are sold alone, to be attached to a host. A price
-    of None is not known."""
+    `instance_type` is empty for accelerators that are sold alone and attach to a host. A price of
+    None is not known.
+    """
 
     cloud: str
     region: str
@@ -39,18 +40,18 @@ class Entry(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What tells this entry from its cloud's others."""
+        """The fields that identify this entry within its cloud."""
         return (self.region, self.zone, self.instance_type, self.accelerator, self.devices)
 
 
 @dataclass(slots=True)
 class Reading:
-    """What was read of one cloud, and what was left out with the reason and how often.
+    """What was read of one cloud, and how many lines or prices were left out, by reason.
 
     Attributes
     ----------
     said
-        Prices that are the user's word, by entry and whether they are spot prices.
+        Prices that the user gave, by entry and whether they are spot prices.
     """
 
     entries: list[Entry] = field(default_factory=list)

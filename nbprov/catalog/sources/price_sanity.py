@@ -1,8 +1,8 @@
-"""Absurd prices are hidden and reported, never offered.
+"""Hide and report absurd prices, so that they are never offered.
 
-A wrong match in somebody's price list must not become the cheapest offer of a plan. The bounds are
-wide on purpose: a market place sells an old GPU for a twentieth of a big cloud's list price, and
-that is real."""
+A wrong match in a price list must not become the cheapest offer of a plan. The bounds are wide on
+purpose: a marketplace may really sell an old GPU for a twentieth of a large cloud's list price.
+"""
 
 from __future__ import annotations
 
@@ -22,34 +22,35 @@ ABSURD_SPOT = "spot price above on-demand"
 FLAT = "one price in many regions, far below the type's other prices"
 
 LOW, HIGH = 1 / 8, 20.0
-"""Beside the median over clouds of each cloud's cheapest device of a kind.
+"""Bounds relative to the median over clouds of each cloud's cheapest device of a kind.
 
-V100 go from 1/5 (market places) to 14 times (Azure's dearest region).
+Real prices of a V100 range from 1/5 (marketplaces) to 14 times (Azure's dearest region).
 """
 SPOT_LOW = 1 / 50
 TYPE_LOW = 0.4
-"""Beside the median over a cloud's regions.
+"""Lower bound relative to the median over a cloud's regions.
 
-List prices of one GPU type differ by up to 1.7 times down and 2.4 times up.
+List prices of one GPU type differ by up to 1.7 times downwards and 2.4 times upwards.
 """
 TYPE_REGIONS = 4
 FLAT_REGIONS, FLAT_PARTS = 4, 2
-"""One price in so many regions, on so many continents, is flat."""
+"""A price counts as flat if it is the same in this many regions on this many continents."""
 VCPU_LOW, VCPU_HIGH = MICROS_PER_USD // 1000, 2 * MICROS_PER_USD
 HOST_PER_VCPU = MICROS_PER_USD // 10
-"""What a vCPU beside an accelerator may cost.
+"""The most that a vCPU beside an accelerator may cost.
 
-A machine with one T4 and 64 vCPUs costs mostly vCPUs.
+Most of the price of a machine with one T4 and 64 vCPUs is that of its vCPUs.
 """
 SPOT_SLACK = 1.001
-"""AWS reports spot prices rounded to four digits, on-demand prices to five.
+"""How much a spot price may exceed the on-demand price.
 
-Equal ones may look 0.0001 higher.
+AWS rounds spot prices to four digits and on-demand prices to five, so equal prices may look 0.0001
+apart.
 """
 
 
 def hide_absurd(readings: Mapping[str, Reading]) -> None:
-    """Take absurd prices out, in place, and count them under what is wrong with them."""
+    """Remove absurd prices, in place, and count them by reason."""
     kinds = _device_prices(readings)
     for reading in readings.values():
         types = _type_medians(reading.entries)
@@ -79,13 +80,14 @@ def hide_absurd(readings: Mapping[str, Reading]) -> None:
 
 
 def hide_flat(reading: Reading, witness: Callable[[], Sequence[Entry]] = tuple) -> None:
-    """Take out, in place, a wrong price part that a matching of price list lines by text put into
-    many regions at once.
+    """Remove, in place, wrong flat prices of parts.
 
-    Such a part has one price in regions of several parts of the world and lies far below what the
-    same type costs elsewhere: in the list's other regions, or, where there are none, in an earlier
-    price list that prices its regions apart (`witness`, read only when needed). Flat alone is no
-    reason: some parts do cost the same everywhere."""
+    Matching the lines of a price list by their text may put one wrong part into many regions at
+    once. Such a part has one price in regions of several parts of the world and costs far less than
+    the same type elsewhere: in other regions of the list or, if there are none, in an earlier list
+    with different prices by region (`witness`, read only when needed). A flat price alone is no
+    reason, since some parts do cost the same everywhere.
+    """
     prices: dict[_Part, dict[str, int]] = defaultdict(dict)
     for entry in reading.entries:
         if entry.accelerator and entry.on_demand is not None:
@@ -136,14 +138,15 @@ def _without(entry: Entry, wrong: Mapping[_Part, int], reading: Reading) -> Entr
     if entry.on_demand is None or wrong.get(_part(entry)) != entry.on_demand:
         return entry
     reading.left_out[FLAT] += 1
-    # A part without its price keeps its line: the host that belongs to it must not look as if it
+    # A part without its price keeps its line, or the host that belongs to it would look as if it
     # were sold alone.
     return entry._replace(on_demand=None)
 
 
 def _device_prices(readings: Mapping[str, Reading]) -> dict[str, float]:
-    """The median over clouds of the cheapest on-demand device of each kind, in micros; only kinds
-    that two clouds sell.
+    """Return the median over clouds of the cheapest on-demand device of each kind, in micros.
+
+    Only kinds that at least two clouds sell are included.
     """
     cheapest: dict[str, dict[str, float]] = defaultdict(dict)
     for cloud, reading in readings.items():

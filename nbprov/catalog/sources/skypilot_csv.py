@@ -1,9 +1,10 @@
-"""Reader of the v8 CSV layout: `<cloud>/vms.csv`, one line a type and place, columns found by name.
+"""Reader of the v8 CSV layout: `<cloud>/vms.csv`, one line for each type and place.
 
-Files in this layout come from many hands. What is known of their figures is handled here: counts
-and prices written as text, a price of 0.00 for "unknown", device memory in GiB under a name that
-says MiB, device memory of the whole machine (Vast), spot sold as its own type, free-text regions
-with commas."""
+Columns are found by name. Files in this layout have many authors, and their known quirks are
+handled here: counts and prices written as text, a price of 0.00 for "unknown", device memory in GiB
+under a name that says MiB, device memory of the whole machine (Vast), spot sold as its own type,
+and free-text regions with commas.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ _SIZE = re.compile(r"""['"]SizeInMiB['"]\s*:\s*['"]?([\d.]+)""")
 _TOTAL = re.compile(r"""['"]TotalGpuMemoryInMiB['"]\s*:\s*['"]?([\d.]+)""")
 _MAKER = re.compile(r"""['"]Manufacturer['"]\s*:\s*['"]([^'"]+)['"]""")
 _GIB_NOT_MIB = 1024.0
-"""No accelerator has under 1 GiB: a smaller figure is GiB, whatever its name says."""
+"""Smaller figures are in GiB, whatever their name says: no accelerator has under 1 GiB."""
 _TPU_PLACEHOLDER = 700_000_000
 _UNKNOWN_MAKERS = {
     "tpu": "Google",
@@ -48,7 +49,7 @@ _UNKNOWN_MAKERS = {
 
 
 def read(path: Path, cloud: str) -> Reading:
-    """Read one file.
+    """Read one v8 file.
 
     Raises
     ------
@@ -78,7 +79,7 @@ def _lines(path: Path, reading: Reading) -> Iterator[tuple[str, ...]]:
                     hint="a file in the v8 layout names its columns in the first line",
                     code="catalog.columns",
                 )
-            # A column that is not there is read from one more, empty cell.
+            # A missing column is read from an extra, empty cell.
             cells = itemgetter(
                 *(header.index(name) if name in header else len(header) for name in wanted)
             )
@@ -102,7 +103,7 @@ def _lines(path: Path, reading: Reading) -> Iterator[tuple[str, ...]]:
 
 
 def _ends_whole(path: Path) -> bool:
-    """Whether the last line is a whole one: a download or a copy that broke off ends anywhere."""
+    """Tell whether the last line is complete: a download or copy that broke off ends anywhere."""
     with path.open("rb") as file:
         file.seek(-1, 2)
         return file.read(1) in b"\r\n"
@@ -153,7 +154,7 @@ def _entry(
 
 @lru_cache(maxsize=65536)
 def number(text: str) -> float | None:
-    """A positive figure, or None where the cell says nothing.
+    """Parse a positive figure; return None if the cell says nothing.
 
     Raises
     ------
@@ -170,7 +171,7 @@ def number(text: str) -> float | None:
 
 @lru_cache(maxsize=65536)
 def price(text: str) -> Micros | None:
-    """A price in micros; None where the cell is empty or zero, which stands for unknown.
+    """Parse a price in micros; return None if the cell is empty or zero, which means unknown.
 
     Raises
     ------
@@ -187,8 +188,9 @@ def price(text: str) -> Micros | None:
 
 @lru_cache(maxsize=4096)
 def device_of(info: str, accelerator: str, count: float, cloud: str) -> tuple[float | None, str]:
-    """Memory of one device in GiB (None where not said) and its maker, from the `GpuInfo` text (a
-    Python literal or JSON).
+    """Return the memory of one device in GiB and its maker, from the `GpuInfo` text.
+
+    The text is a Python literal or JSON. The memory is None if the text does not give it.
     """
     maker = _MAKER.search(info)
     size = _SIZE.search(info)

@@ -83,7 +83,7 @@ def read(folder: Path, cloud: str) -> Reading:
 
 
 def sources(folder: Path) -> list[tuple[str, str, str]]:
-    """The sources of a cloud's folder: (key, date, words).
+    """Return the sources of a cloud's folder as (key, date, words).
 
     Raises
     ------
@@ -101,8 +101,9 @@ def sources(folder: Path) -> list[tuple[str, str, str]]:
 def write(
     folder: Path, entries: Iterable[Entry], source_keys: Sequence[tuple[str, str, str]]
 ) -> None:
-    """Write entries of one cloud as its three files; the same entries give the same bytes whatever
-    their order.
+    """Write entries of one cloud as its three files.
+
+    The same entries give the same bytes, whatever their order.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""From price folders to the bytes of a store."""
+"""Build the bytes of a store from price folders."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from nbprov.model.places import Market
 from .columns import Columns, encode
 
 AT_ONCE = 1024
-"""Entries made into rows at once: enough to be fast, too few to be much memory."""
+"""Entries that become rows in one batch: enough to be fast, too few to need much memory."""
 REPEATED = "line that repeats another (the dearer price was kept)"
 
 
 @dataclass(slots=True)
 class CloudReading:
-    """One cloud's rows and how they came about.
+    """One cloud's rows and the files that they were read from.
 
     Attributes
     ----------
     choice
-        The files that were read; None where none could be.
+        The files that were read; None if none could be.
     errors
-        Why files that stand before these could not be read.
+        Why the files that come before these could not be read.
     """
 
     reading: Reading
@@ -52,9 +52,9 @@ class CloudReading:
 
 
 def read_all(files: Mapping[str, CloudFiles]) -> dict[str, CloudReading]:
-    """Read every cloud, join what is sold apart, lay the overrides over it, hide what is absurd.
+    """Read every cloud, join what is sold apart, apply overrides, and hide absurd prices.
 
-    Files that cannot be read take nothing down: the next choice of that cloud is read instead.
+    Files that cannot be read stop nothing: the next choice of that cloud is read instead.
     """
     found = {cloud: _read(cloud, sources) for cloud, sources in files.items()}
     for cloud, cloud_reading in found.items():
@@ -84,8 +84,9 @@ def _read(cloud: str, sources: CloudFiles) -> CloudReading:
 
 
 def _witness(made: CloudReading, sources: CloudFiles) -> Callable[[], Sequence[Entry]]:
-    """Reads what the shipped snapshot says of the same cloud, when asked; nothing where it is what
-    was read.
+    """Return a function that reads the shipped snapshot of the same cloud.
+
+    It returns nothing if the snapshot itself is what was read.
     """
 
     def rows() -> Sequence[Entry]:
@@ -99,7 +100,7 @@ def _witness(made: CloudReading, sources: CloudFiles) -> Callable[[], Sequence[E
 
 
 def build(files: Mapping[str, CloudFiles]) -> bytes:
-    """The store of these files.
+    """Build the store of these files.
 
     Raises
     ------
@@ -111,7 +112,7 @@ def build(files: Mapping[str, CloudFiles]) -> bytes:
     if errors and not any(made.reading.entries for made in found.values()):
         raise errors[0]
     data = encode_readings(found)
-    # Kept for the length of one build: afterwards they would hold some 40 MB that a kernel never
+    # Kept for one build only: afterwards they would hold some 40 MB that a kernel never
     # needs again.
     for remembered in (
         skypilot_csv.number,
@@ -128,9 +129,9 @@ def build(files: Mapping[str, CloudFiles]) -> bytes:
 
 
 def encode_readings(found: Mapping[str, CloudReading]) -> bytes:
-    """The store of what was read.
+    """Encode the store of what was read.
 
-    The readings are empty afterwards: both at once would be twice the memory.
+    The readings are empty afterwards, since holding both would need twice the memory.
     """
     columns = Columns()
     for made in found.values():
@@ -142,7 +143,10 @@ def encode_readings(found: Mapping[str, CloudReading]) -> bytes:
 
 
 def rows_of(entry: Entry) -> Iterable[tuple[Any, ...]]:
-    """The rows of an entry, one a market with a known price, in the order of `COLUMNS`."""
+    """Return the rows of an entry in the order of `COLUMNS`.
+
+    There is one row for each market with a known price.
+    """
     ground = ground_of(entry.cloud, entry.region)
     for is_spot in (False, True):
         hourly = entry.spot if is_spot else entry.on_demand
@@ -176,7 +180,7 @@ def rows_of(entry: Entry) -> Iterable[tuple[Any, ...]]:
 
 
 def row_of_offer(offer: Offer) -> tuple[Any, ...]:
-    """A live offer in the order of `COLUMNS`."""
+    """Return a live offer in the order of `COLUMNS`."""
     ground = ground_of(offer.cloud, offer.region)
     return (
         offer.cloud,
@@ -227,7 +231,7 @@ def _drop_repeats(reading: Reading) -> None:
 
 
 def _summary(columns: Columns, found: Mapping[str, CloudReading]) -> dict[str, Any]:
-    """The head's answers, which need no columns: places, accelerators, and each cloud's sources."""
+    """Return the parts of the head that need no columns: places, accelerators, clouds' sources."""
     totals = _Totals()
     for row in zip(*map(columns.of, _COUNTED), strict=True):
         totals.count(*row)
@@ -252,7 +256,7 @@ _COUNTED = (
     "source",
     "as_of",
 )
-"""The columns that the head is counted from, in the order of the parameters of `_Totals.count`."""
+"""The columns that the head is counted from, in the order of `_Totals.count`'s parameters."""
 
 
 class _Totals:
@@ -294,7 +298,7 @@ class _Totals:
                 self.sizes[accelerator][memory_gib] += 1
 
     def accelerator(self, name: str) -> dict[str, Any]:
-        """What the head says of an accelerator; of memory and maker the most frequent value."""
+        """Return the head's entry of an accelerator, with the most frequent memory and maker."""
         sizes, makers = self.sizes[name], self.makers[name]
         return {
             "counts": sorted(self.counts[name]),
@@ -304,7 +308,7 @@ class _Totals:
         }
 
     def cloud(self, name: str, made: CloudReading) -> dict[str, Any]:
-        """What the head says of a cloud."""
+        """Return the head's entry of a cloud."""
         sources = sorted(self.sources[name].items())
         return {
             "rows": sum(self.sources[name].values()),

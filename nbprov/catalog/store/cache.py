@@ -1,9 +1,10 @@
-"""The parsed prices as a file, so that a kernel does not parse them again.
+"""The parsed prices as a cache file, so that other kernels do not parse them again.
 
 The file's name is a hash of the inputs' content: another release, a refreshed folder or an edited
 line has another file, and two kernels that make the same one write the same bytes. A second small
-file remembers sizes and times of the inputs, so that the usual start need not hash them. Nothing
-depends on the cache: where it cannot be written or read, the store is made in memory."""
+file remembers the inputs' sizes and times, so that a usual start need not hash them. Nothing
+depends on the cache: if it cannot be written or read, the store is made in memory.
+"""
 
 from __future__ import annotations
 
@@ -26,27 +27,27 @@ Files = Mapping[str, CloudFiles]
 Stamp = list[list[str | int]]
 
 SETTLED_NS = 2_000_000_000
-"""A file changed this shortly before it was hashed may have been changed again within one tick of
-its time stamp (2 s on FAT).
+"""A file is settled if it changed at least this long before it was hashed.
+
+A later change could fall within one tick of its time stamp (2 s on FAT).
 """
 TRIES = 2
-"""How often files that are replaced while they are read are read again.
+"""How often files that are replaced during a read are read again.
 
-Each is whole by itself, but they may be of two refreshes.
+Each file is whole by itself, but the files may belong to two refreshes.
 """
 KEEP_SECONDS = 30 * 24 * 3600.0
-"""Caches older than this are removed when a new one is made; whoever still needs one makes it
-again.
-"""
+"""Older caches are removed when a new one is made; a kernel that needs one makes it again."""
 
 
 def load(files: Files, folder: Path) -> Store:
-    """The store of these files: from the cache in `folder`, else made and, if possible, put there."""
+    """Return the store of these files from the cache in `folder`, or make it.
+
+    A store that was made is written to the cache if the folder allows it.
+    """
     stamp = _stamp(files)
-    pointer = (
-        folder
-        / f"catalog-{FORMAT}-{_digest(sorted(str(p) for sources in files.values() for p in sources.paths))}.json"
-    )
+    paths = sorted(str(p) for sources in files.values() for p in sources.paths)
+    pointer = folder / f"catalog-{FORMAT}-{_digest(paths)}.json"
     known = _pointed(pointer, stamp)
     if known is not None:
         store = _open(_place(folder, known))
@@ -59,7 +60,7 @@ def load(files: Files, folder: Path) -> Store:
         if store is not None:
             break
         from .builder import (
-            # needed only where there is no cache: a kernel's first table does without the readers
+            # needed only without a cache: a kernel's first table does not import the readers
             build,
         )
 
@@ -70,8 +71,8 @@ def load(files: Files, folder: Path) -> Store:
     else:
         return Store.of(
             data
-            # right as far as anyone can say, but of which content is not known: the next question
-            # reads again
+            # Valid prices of unknown content, since the files keep changing: the next question
+            # reads them again.
         )
     store.content = content
     _write(
@@ -85,7 +86,7 @@ def _kept(data: bytes, folder: Path, content: str) -> Store:
     place = _place(folder, content)
     if _write(place, data):
         _prune(folder, place)
-        store = _open(place)  # mapped: the bytes that were made need not stay in memory
+        store = _open(place)  # mapped, so that the bytes need not stay in memory
         if store is not None:
             return store
     return Store.of(data)
@@ -100,7 +101,7 @@ def _digest(parts: Sequence[str]) -> str:
 
 
 def _stamp(files: Files) -> Stamp:
-    """Size and time of every file, in an order that says which is read first."""
+    """Return size and time of every file, in an order that tells which is read first."""
     stamp: Stamp = []
     for cloud, sources in files.items():
         for path in sources.paths:
@@ -113,22 +114,28 @@ def _stamp(files: Files) -> Stamp:
 
 
 def _content(files: Files) -> str:
-    """A hash of what the store is made of.
+    """Return a hash of everything that the store is made of.
 
-    A file that cannot be read is content too: the store then has its cloud from elsewhere.
+    A file that cannot be read counts as well, since its cloud then comes from other files.
     """
     sha = hashlib.sha256()
     for cloud, sources in files.items():
-        # The date of a v8 file is the date of its prices; labels and file names show in
+        # A v8 file's time stamp is the date of its prices; labels and file names show in
         # `Catalog.info`.
         sha.update(
-            f"{cloud}\0{sources.passed_over}\0{len(sources.overrides)}\0{[choice.label for choice in sources.choices]}\0".encode()
+            (
+                f"{cloud}\0{sources.passed_over}\0{len(sources.overrides)}\0"
+                f"{[choice.label for choice in sources.choices]}\0"
+            ).encode()
         )
         for path in sources.paths:
             try:
                 data = path.read_bytes()
                 sha.update(
-                    f"{path.parent.name}/{path.name}\0{len(data)}\0{int(path.stat().st_mtime) // 86400}\0".encode()
+                    (
+                        f"{path.parent.name}/{path.name}\0{len(data)}\0"
+                        f"{int(path.stat().st_mtime) // 86400}\0"
+                    ).encode()
                 )
                 sha.update(data)
             except OSError as error:
@@ -137,7 +144,7 @@ def _content(files: Files) -> str:
 
 
 def _pointed(pointer: Path, stamp: Stamp) -> str | None:
-    """The content that was last seen under this stamp; None where that cannot be relied on."""
+    """Return the content last seen with this stamp; None if that cannot be relied on."""
     try:
         noted = json.loads(pointer.read_bytes())
         if noted["stamp"] != stamp or any(
@@ -159,7 +166,7 @@ def _open(place: Path) -> Store | None:
 
 
 def _write(place: Path, data: bytes) -> bool:
-    """Put a file in place in one step; False where the folder does not allow it."""
+    """Put a file in place in one step; return False if the folder does not allow it."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=".catalog-", suffix=".tmp")

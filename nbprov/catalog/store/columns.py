@@ -1,9 +1,9 @@
-"""The column store: rows sorted by price, strings coded by dictionaries, indexes for the questions
-that are asked most.
+"""The column store: rows sorted by price, strings coded by dictionaries, and indexes.
 
-A store is one block of bytes with a JSON head, made once and kept as a file; opening it reads the
-head and maps the columns. The head alone answers what needs no numpy: names, places, counts sold,
-sources."""
+The indexes serve the most frequent questions. A store is one block of bytes with a JSON head, made
+once and kept as a file; opening it reads the head and maps the columns. The head alone answers
+questions that need no numpy: names, places, counts sold and sources.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 FORMAT: Final = 1
-"""Part of the cache's name: raise it when the bytes or the meaning of a column change."""
+"""Part of the cache's name. Raise it when the bytes or the meaning of a column change."""
 MAGIC: Final = b"nbprovC1"
 _HEAD: Final = struct.Struct("<8sQQI")
 _ALIGN: Final = 64
@@ -56,17 +56,17 @@ NUMBERS: Final[Mapping[str, str]] = {
     "is_default": "|b1",
     "asked_only": "|b1",
 }
-"""`hourly` in micro-dollars; figures that are not known are NaN.
+"""Columns of numbers: `hourly` is in micro-dollars; figures that are not known are NaN.
 
-`device_gb`: memory of a device as its maker names it. `is_default`: of a general-purpose family.
-`asked_only`: given only to a question that names vCPUs, memory or the type.
+`device_gb` is the memory of a device as its maker names it. `is_default` marks general-purpose
+families. `asked_only` marks rows that only match queries that name vCPUs, memory or the type.
 """
 
 COLUMNS: Final = STRINGS + tuple(NUMBERS)
 
 
 class Store:
-    """Columns over a buffer. Made by `encode` or read back by `Store.of`; never changed.
+    """Columns over a buffer, never changed. `encode` makes one and `Store.of` reads it back.
 
     Attributes
     ----------
@@ -74,9 +74,9 @@ class Store:
         The head: `rows`, `tables` (the strings of each coded column, sorted), `places`,
         `accelerators`, `clouds`, `layout`.
     content
-        Hash of the files it was made of, where it came through the cache.
+        Hash of the files that it was made of, if it came through the cache.
     meant
-        What words for places mean, by the codes of cloud and region: filled by questions.
+        The meaning of words for places, by the codes of cloud and region; questions fill it.
     """
 
     def __init__(self, meta: dict[str, Any], body: memoryview) -> None:
@@ -91,7 +91,7 @@ class Store:
 
     @staticmethod
     def of(buffer: bytes | memoryview) -> Store:
-        """Read a store back.
+        """Open a store from its bytes.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class Store:
         return Store(meta, view[start:])
 
     def array(self, name: str) -> Array:
-        """A column as it is stored (codes for strings), or an index, by name. Read-only."""
+        """Return a stored column (codes for strings) or an index by name, read-only."""
         found = self._arrays.get(name)
         if found is None:
             import numpy as np
@@ -126,19 +126,19 @@ class Store:
         return found
 
     def table(self, name: str) -> list[str]:
-        """The strings of a coded column, sorted; a code is a place in it."""
+        """Return the strings of a coded column, sorted; a code is a position in it."""
         table: list[str] = self.meta["tables"][name]
         return table
 
     def codes(self, name: str) -> dict[str, int]:
-        """The code of each string of a column, made once."""
+        """Return the code of each string of a column; the map is made once."""
         known = self._codes.get(name)
         if known is None:
             known = self._codes[name] = {text: code for code, text in enumerate(self.table(name))}
         return known
 
     def folded(self, name: str) -> dict[str, list[int]]:
-        """The codes of each string of a column written in lower case, made once."""
+        """Return the codes of each lower-case string of a column; the map is made once."""
         known = self._folded.get(name)
         if known is None:
             known = {}
@@ -148,15 +148,18 @@ class Store:
         return known
 
     def group(self, name: str, code: int) -> Array:
-        """The rows with this code, ascending: an index, for `accelerator` and `instance_type`."""
+        """Return the rows with this code, ascending, from the index of the column.
+
+        Only `accelerator` and `instance_type` have an index.
+        """
         starts = self.array(f"{name}.starts")
         return self.array(f"{name}.rows")[int(starts[code]) : int(starts[code + 1])]
 
 
 class Columns:
-    """Rows on their way into a store, as compact as they will be there.
+    """Rows on their way into a store, as compact as they are there.
 
-    A hundred thousand take a few MB.
+    A hundred thousand rows take a few MB.
     """
 
     def __init__(self) -> None:
@@ -169,7 +172,7 @@ class Columns:
         return len(self._values["hourly"])
 
     def add(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Rows in the order of `COLUMNS`; None stands for a figure that is not known."""
+        """Add rows in the order of `COLUMNS`; None stands for a figure that is not known."""
         for name, values in zip(COLUMNS, zip(*rows, strict=True), strict=False):
             codes = self._codes.get(name)
             if codes is not None:
@@ -180,7 +183,7 @@ class Columns:
                 self._values[name].extend(values)
 
     def of(self, name: str) -> Iterator[Any]:
-        """A column as it was added; NaN for a figure that is not known."""
+        """Return a column in the order of adding; NaN stands for a figure that is not known."""
         codes = self._codes.get(name)
         return (
             iter(self._values[name])
@@ -189,8 +192,9 @@ class Columns:
         )
 
     def finished(self) -> tuple[dict[str, list[str]], dict[str, Array]]:
-        """The strings of each coded column, sorted, and the columns as a store has them, in the
-        order of adding.
+        """Return the sorted strings of each coded column, and the columns as a store has them.
+
+        The rows are in the order of adding.
         """
         import numpy as np
 
@@ -263,7 +267,7 @@ def _aligned(size: int) -> int:
 
 
 def member_mask(codes: Array, wanted: Iterable[int], size: int) -> NDArray[np.bool_]:
-    """Which of `codes` are among `wanted`; `size` is the number of codes there are."""
+    """Return which of `codes` are among `wanted`; `size` is the number of codes there are."""
     import numpy as np
 
     chosen = tuple(wanted)

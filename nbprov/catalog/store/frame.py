@@ -1,23 +1,26 @@
-"""Rows as a pandas table.
+"""Convert rows to a pandas table.
 
-One line a row of the catalogue, in its order, numbered from 0. The columns:
+The table has one line for each catalogue row, in the same order, numbered from 0. Its columns are:
 
 =========================  ==============  ====================================================
-column                     dtype           what
+column                     dtype           meaning
 =========================  ==============  ====================================================
-`cloud`                    text            `aws`, `gcp`, … `region`, `zone`           text
-as the cloud names them; `zone` is empty where it has none `country`, `continent`     text
-ISO code; `na sa eu as me oc af`; empty where not known `instance_type`            text
-the machine `accelerator`              text            empty where it has none `accelerator_count`
-float64         fractions are sold `accelerator_memory_gib`   float64         of one device, NaN
-where not said `vcpus`, `memory_gib`      float64         NaN where not said `market`
-text            `on-demand` or `spot` `hourly`                   float64         US dollars an hour
-of the whole machine `quota_family`             text            what the cloud counts against one
-limit together with it `source`                   text            where the price comes from `as_of`
-datetime64      the date of the price, NaT where there is none
+`cloud`                    text            `aws`, `gcp`, …
+`region`, `zone`           text            the cloud's own names; `zone` is empty if it has none
+`country`, `continent`     text            ISO code; `na sa eu as me oc af`; empty if not known
+`instance_type`            text            the machine
+`accelerator`              text            empty if the machine has none
+`accelerator_count`        float64         fractions are sold
+`accelerator_memory_gib`   float64         memory of one device; NaN if not known
+`vcpus`, `memory_gib`      float64         NaN if not known
+`market`                   text            `on-demand` or `spot`
+`hourly`                   float64         US dollars an hour for the whole machine
+`quota_family`             text            the cloud's limit that the machine counts against
+`source`                   text            the source of the price
+`as_of`                    datetime64      the date of the price; NaT if there is none
 =========================  ==============  ====================================================
 
-Text is pandas' own kind of it: `str` from pandas 3, `object` before.
+Text has pandas' own type for it: `str` from pandas 3, `object` before.
 """
 
 from __future__ import annotations
@@ -56,7 +59,7 @@ COLUMNS = (
 
 
 def frame_of(column: Callable[[str], Array]) -> DataFrame:
-    """The table whose columns this function gives, as `Rows.column` does."""
+    """Return the table of the columns that this function gives, as `Rows.column` does."""
     import numpy as np
     import pandas as pd
 
@@ -64,7 +67,7 @@ def frame_of(column: Callable[[str], Array]) -> DataFrame:
     columns["market"] = np.array([market.value for market in columns["market"]], dtype=object)
     columns["hourly"] = columns["hourly"] / MICROS_PER_USD
     for name in FIGURES:
-        # As 64-bit figures, 32-bit ones would show digits that nobody wrote: 0.699999988 for 0.7.
+        # A plain conversion to 64 bits would show digits that nobody wrote: 0.699999988 for 0.7.
         columns[name] = np.round(columns[name].astype("f8"), 4)
     frame = pd.DataFrame(columns).infer_objects()
     frame["as_of"] = pd.to_datetime(frame["as_of"], format="%Y-%m-%d", errors="coerce")

@@ -1,6 +1,4 @@
-"""A few live offers beside the store, coded with the store's own dictionaries so that both answer
-one question.
-"""
+"""Live offers beside the store, coded with its dictionaries so that one query covers both."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 class LiveBlock:
     """Live offers, sorted as the store is.
 
-    Strings the store does not know get codes behind its own.
+    Strings that the store does not know get codes after its own.
 
     Attributes
     ----------
@@ -59,7 +57,7 @@ class LiveBlock:
                 self.arrays[name] = self._code(name, values, store)
 
     def places(self, store: Store) -> dict[str, set[str]]:
-        """Regions by cloud, the store's and these."""
+        """Return the regions of each cloud, of the store and of these offers."""
         both = {cloud: set(regions) for cloud, regions in store.meta["places"].items()}
         for cloud, regions in self.regions.items():
             both[cloud] = both.get(cloud, set()) | regions
@@ -78,7 +76,7 @@ class LiveBlock:
 
 
 def _sort_key(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The order of the store: price, cloud, region, zone, type, on-demand before spot."""
+    """Return the store's sort key: price, cloud, region, zone, type, on-demand before spot."""
     return (row[_AT["hourly"]], *row[: len(_PLACE)], row[_AT["is_spot"]])
 
 

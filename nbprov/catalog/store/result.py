@@ -1,4 +1,4 @@
-"""The answer to a question: row numbers in the order of price, with the columns by name."""
+"""Query results: row numbers in the order of price, with the columns by name."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class View:
-    """A store and, where there are any, live offers beside it.
+    """A store and the live offers beside it, if any, under one row numbering.
 
-    One numbering, the live offers behind the store's rows.
+    The live offers follow the store's rows.
     """
 
     def __init__(self, store: Store, live: LiveBlock | None) -> None:
@@ -35,7 +35,7 @@ class View:
         self._tables: dict[str, Array] = {}
 
     def select(self, query: Query) -> Rows:
-        """The rows that answer, by price, cloud, region, zone and type."""
+        """Return the rows that match, by price, cloud, region, zone and type."""
         question = Question(query, self.store, self.live)
         numbers = in_store(question, self.store)
         if self.live is not None:
@@ -68,7 +68,7 @@ class View:
         return (self.value(row, "hourly"), *place, self.value(row, "is_spot"))
 
     def table(self, name: str) -> Array:
-        """The strings of a coded column by code, as an array of objects."""
+        """Return the strings of a coded column by code, as an array of objects."""
         import numpy as np
 
         known = self._tables.get(name)
@@ -79,7 +79,7 @@ class View:
         return known
 
     def gather(self, name: str, numbers: Array) -> Array:
-        """A column as stored, for these rows."""
+        """Return a column as stored, for these rows."""
         import numpy as np
 
         stored = self.store.array(name)
@@ -95,14 +95,14 @@ class View:
         return result
 
     def value(self, row: int, name: str) -> Any:
-        """One cell as stored."""
+        """Return one cell as stored."""
         if row < self.store.rows:
             return self.store.array(name)[row].item()
         assert self.live is not None
         return self.live.arrays[name][row - self.store.rows].item()
 
     def text(self, row: int, name: str) -> str:
-        """One cell of a string column."""
+        """Return one cell of a string column."""
         code: int = self.value(row, name)
         own = self.store.table(name)
         if code < len(own):
@@ -111,7 +111,7 @@ class View:
         return self.live.added[name][code - len(own)]
 
     def offer(self, row: int) -> Offer:
-        """The row as an offer."""
+        """Return the row as an offer."""
         if not 0 <= row < self.rows:
             raise IndexError(f"there is no row {row}")
         text, value = self.text, self.value
@@ -135,7 +135,7 @@ class View:
 
 
 def _short(value: float) -> float | None:
-    """A 32-bit figure as it was written; None where it is not known."""
+    """Return a 32-bit figure as it was written; None if it is not known."""
     return None if value != value else float(f"{value:.7g}")
 
 
@@ -180,13 +180,14 @@ class Rows:
         return int(self.numbers[item])
 
     def column(self, name: str) -> Array:
-        """A column for these rows: figures as numbers (NaN: not known), text as an array of `str`.
+        """Return a column for these rows: figures as numbers (NaN: not known), text as `str`.
 
         Names are those of `Offer` (`cloud`, `region`, `zone`, `instance_type`, `accelerator`,
         `accelerator_count`, `accelerator_memory_gib`, `vcpus`, `memory_gib`, `hourly` in
         micro-dollars, `quota_family`, `arch`, `source`, `as_of`), `market`, and `is_spot`,
         `device_gb`, `is_us`, `is_default`, `asked_only`, `maker`, `family`, `country`, `continent`,
-        `memory_is_typical`."""
+        `memory_is_typical`.
+        """
         import numpy as np
 
         if name == "market":
@@ -199,18 +200,20 @@ class Rows:
         return stored if name in NUMBERS else np.asarray(self._view.table(name)[stored])
 
     def codes(self, name: str) -> Array:
-        """The codes of a text column, for grouping and comparing without making strings;
+        """Return the codes of a text column, to group and compare without making strings.
+
         `table(name)[code]` is the text.
         """
         return self._view.gather(name, self.numbers)
 
     def table(self, name: str) -> Array:
-        """The strings of a text column, by code."""
+        """Return the strings of a text column by code."""
         return self._view.table(name)
 
     def where(self, **fields: str) -> Array:
-        """A mask of the rows whose text columns have exactly these values; an empty value matches
-        all, as in a block.
+        """Return a mask of the rows whose text columns have exactly these values.
+
+        An empty value matches all rows, as in a block.
 
         Examples
         --------
@@ -240,17 +243,17 @@ class Rows:
         return code
 
     def take(self, selector: ArrayLike) -> Rows:
-        """The rows a mask or an array of positions picks, in that order."""
+        """Return the rows that a mask or an array of positions picks, in that order."""
         import numpy as np
 
         return Rows(self._view, self.numbers[np.asarray(selector)])
 
     def offers(self, limit: int | None = None) -> list[Offer]:
-        """These rows as offers, at most `limit`."""
+        """Return these rows as offers, at most `limit` of them."""
         return [self._view.offer(row) for row in self.numbers[:limit].tolist()]
 
     def to_frame(self) -> DataFrame:
-        """These rows as a pandas table, prices in US dollars an hour.
+        """Return these rows as a pandas table with prices in US dollars an hour.
 
         `nbprov.catalog.store.frame` describes the columns.
 

@@ -1,4 +1,4 @@
-"""How a question becomes row numbers."""
+"""Turn a query into row numbers."""
 
 from __future__ import annotations
 
@@ -24,16 +24,19 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 SIZE_SLACK = 1e-6
-"""Sizes are kept as 32-bit floats, so 0.7 may read as 0.69999999."""
+"""Tolerance for sizes, which are 32-bit floats: 0.7 may read as 0.69999999."""
 
 MOST_WORDS = 100
-"""Words for places whose meaning is remembered: more than a person writes, and a few KB each."""
+"""Number of words for places whose meaning is remembered.
+
+People write fewer, and each takes a few KB.
+"""
 
 _NAMED = ("cloud", "zone", "instance_type", "accelerator", "maker")
 
 
 class Question:
-    """A query with its names turned into codes, good for one store and its live block."""
+    """A query with its names turned into codes of one store and its live block."""
 
     def __init__(self, query: Query, store: Store, live: LiveBlock | None) -> None:
         self.query = query
@@ -101,9 +104,7 @@ class Question:
         )
 
     def _resolve_regions(self, wanted: Sequence[str], store: Store, live: LiveBlock | None) -> None:
-        """Regions by name; where a word stands for a country or a part of the world, pairs of cloud
-        and region.
-        """
+        """Resolve names to regions, and words for places to pairs of cloud and region."""
         import numpy as np
 
         if not any(place_word(text) for text in wanted):
@@ -124,7 +125,7 @@ class Question:
 
     @property
     def allows_unusual(self) -> bool:
-        """Whether machines that are given only to who asks for their size may be in the answer."""
+        """Whether rows may match that are offered only to queries that name their size."""
         query = self.query
         return (
             query.unusual
@@ -141,14 +142,15 @@ class Question:
 
 
 def combined(store: Store, live: LiveBlock | None, name: str) -> list[str]:
-    """The strings of a column by code, the live block's behind the store's."""
+    """Return the strings of a column by code; the live block's follow the store's."""
     table = store.table(name)
     return table + live.added[name] if live is not None and live.added[name] else table
 
 
 def _meant(store: Store, live: LiveBlock | None, text: str) -> Array:
-    """Where a region's name or a word for a place is, by the codes of cloud and region; worked out
-    once for a store and its live block.
+    """Return the places that a region's name or a word means, by the codes of cloud and region.
+
+    They are worked out once for a store and its live block.
     """
     import numpy as np
 
@@ -175,7 +177,7 @@ def _code(store: Store, live: LiveBlock | None, name: str, text: str) -> int:
 
 
 def in_store(question: Question, store: Store) -> Array:
-    """The store's rows that answer, ascending, which is by price."""
+    """Return the store's rows that match, ascending, which is the order of price."""
     import numpy as np
 
     if question.impossible:
@@ -203,7 +205,7 @@ def in_store(question: Question, store: Store) -> Array:
 
 
 def in_live(question: Question, live: LiveBlock) -> Array:
-    """The live block's rows that answer, ascending."""
+    """Return the live block's rows that match, ascending."""
     import numpy as np
 
     start = np.arange(live.rows, dtype="<i4")
@@ -213,7 +215,7 @@ def in_live(question: Question, live: LiveBlock) -> Array:
 
 
 def narrow(question: Question, column: Callable[[str], Array], rows: Array, indexed: str) -> Array:
-    """Leave out the rows that do not answer; the cheap and sharp conditions first."""
+    """Drop the rows that do not match, testing the cheap and selective conditions first."""
     import numpy as np
 
     query = question.query

@@ -1,6 +1,6 @@
-"""What the catalogue knows of accelerators, clouds and its own state.
+"""What the catalogue knows of accelerators, clouds and its own files.
 
-Answered from the store's head, without numpy.
+The store's head answers it without numpy.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from nbprov.catalog.sources.overrides import Applied
 from nbprov.model.offers import Offer
 
 Places = Mapping[str, Mapping[str, Sequence[str]]]
-"""Zones by region by cloud."""
+"""The zones of each region of each cloud."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorInfo:
-    """What is known of one kind of accelerator.
+    """One kind of accelerator: its memory, the counts that are sold, and the clouds that sell it.
 
     Attributes
     ----------
     memory_gib
-        Memory of one device, as most clouds report it; None where none does.
+        Memory of one device, as most clouds report it; None if none does.
     counts
-        How many a machine are sold, ascending.
+        How many are sold in one machine, ascending.
     clouds
-        Who sells it, sorted.
+        The clouds that sell it, sorted.
     """
 
     name: str
@@ -40,27 +40,27 @@ class AcceleratorInfo:
 
 @dataclass(frozen=True, slots=True)
 class CloudInfo:
-    """What the catalogue holds of one cloud.
+    """The catalogue's content of one cloud, and the files that it comes from.
 
     Attributes
     ----------
     rows, gpu_rows
-        One a type, place and market with a known price.
+        Number of rows; each is a type in a place and market with a known price.
     sources
         (source, date, rows) of every source.
     oldest, newest
         Dates of the oldest and newest price, `YYYY-MM-DD`; empty where there is none.
     left_out
-        What was not taken over, by reason: how many lines or prices.
+        How many lines or prices were left out, by reason.
     origin
-        Which files stand: `shipped`, `your copy`, `your last good copy` or `given folder`; empty
+        The files in use: `shipped`, `your copy`, `your last good copy` or `given folder`; empty
         for live offers alone.
     overrides
-        What each override file did, in the order in which they were laid over the rows.
+        The effect of each override file, in the order in which they were applied.
     error
-        Why files that should stand could not be read; empty where all is well.
+        Why the preferred files could not be read; empty if they could.
     passed_over
-        Why a copy of the user's does not stand; empty where it does, or there is none.
+        Why the user's copy is not used; empty if it is, or if there is none.
     """
 
     cloud: str
@@ -80,13 +80,14 @@ class CloudInfo:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something about the price files that a person should know; nothing is missing from the
-    catalogue without one.
+    """A fault in the price files that a person should know.
+
+    Whatever the catalogue leaves out has a problem that says so.
 
     Attributes
     ----------
     file, line
-        Where; line 0 where it concerns the whole file. The file is empty where `message` names it.
+        The place; line 0 is the whole file. The file is empty if `message` names it.
     """
 
     cloud: str
@@ -108,7 +109,7 @@ class Problem:
 
 
 def accelerators(head: Mapping[str, Any], extra: Sequence[Offer]) -> dict[str, AcceleratorInfo]:
-    """Every accelerator by name, those of live offers too."""
+    """Return every accelerator by name, including those of live offers."""
     infos = {
         name: AcceleratorInfo(
             name, about["maker"], about["memory"], tuple(about["counts"]), tuple(about["clouds"])
@@ -131,7 +132,7 @@ def accelerators(head: Mapping[str, Any], extra: Sequence[Offer]) -> dict[str, A
 
 
 def places(head: Mapping[str, Any], extra: Sequence[Offer]) -> Places:
-    """Every place, those of live offers too."""
+    """Return every place, including those of live offers."""
     stored: Places = head["places"]
     if not extra:
         return stored
@@ -147,7 +148,7 @@ def places(head: Mapping[str, Any], extra: Sequence[Offer]) -> Places:
 
 
 def cloud_info(head: Mapping[str, Any], extra: Sequence[Offer], cloud: str) -> CloudInfo:
-    """What is known of a cloud.
+    """Return what is known of a cloud.
 
     Raises
     ------
@@ -196,7 +197,7 @@ def cloud_info(head: Mapping[str, Any], extra: Sequence[Offer], cloud: str) -> C
 
 
 def problems(head: Mapping[str, Any]) -> tuple[Problem, ...]:
-    """Files that could not be read, lines of overrides that were not used."""
+    """Return the files that could not be read and the lines of overrides that were not used."""
     found = []
     for cloud, stored in head["clouds"].items():
         instead = (

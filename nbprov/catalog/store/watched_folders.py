@@ -1,4 +1,4 @@
-"""Price folders with the store made of them, and whether any file has changed since."""
+"""Price folders with the store made of them, and a check whether any file has changed since."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class WatchedFolders:
-    """Price folders, and the store made of them at the first question.
+    """Price folders, and the store that the first question makes of them.
 
     All views of one catalogue share it.
     """
@@ -43,7 +43,7 @@ class WatchedFolders:
     def has_changed(self) -> bool:
         """Whether a file or folder may have changed since the store was made.
 
-        Also true while the last change is too recent for time stamps to tell.
+        It is also true while the last change is too recent for time stamps to tell.
         """
         if self._store is None:
             return False
@@ -52,7 +52,7 @@ class WatchedFolders:
         return any(seen[0] > self._stamped_at - SETTLED_NS for seen in self._stamp)
 
     def reread(self) -> WatchedFolders:
-        """The same folders as they are now; this object itself where nothing in them changed."""
+        """Return the same folders as they are now, or this object if nothing in them changed."""
         fresh = WatchedFolders(self.layout, self.cache)
         if (
             self._store is not None
@@ -73,7 +73,7 @@ class WatchedFolders:
         from .cache import load
 
         found = find(self.layout)
-        # Taken before the files are read, so that a change in between is seen next time.
+        # Stamped before the files are read, so that a change in between is seen next time.
         self._watched, self._stamped_at = found.watched, time.time_ns()
         self._stamp = stamp(found.watched)
         if not found.files and self.layout.layers:

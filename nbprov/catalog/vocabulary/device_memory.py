@@ -1,4 +1,4 @@
-"""The size a device is sold under."""
+"""The memory size under which a device is sold."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ _SOLD = (
 )
 """Sizes in GB that makers print on accelerators."""
 _SAME = 0.006
-"""A device that reports its size in GiB under its name in GB keeps back up to this part for itself."""
+"""Up to this share of the memory is reserved by devices that report GiB under a name in GB."""
 _DECIMAL = 2**30 / 10**9
 _RESERVED = 0.015
-"""The same where the name is in decimal GB."""
+"""The reserved share of devices whose name is in decimal GB."""
 
 
 @cache
 def nominal_gb(reported_gib: float | None) -> float | None:
-    """The GB a device is sold under, from the GiB a cloud reports; the figure itself where it is
-    near no known size.
+    """Return the GB a device is sold under, from the GiB that a cloud reports.
+
+    A figure that is near no known size is returned as it is.
 
     Examples
     --------

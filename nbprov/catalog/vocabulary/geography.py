@@ -1,10 +1,11 @@
-"""Which country and which part of the world a region lies in, as far as its name tells, and the
-words people use for both.
+"""The country and part of the world of regions, and the words that people use for both.
 
-Parts of the world are `na` (North America with the Caribbean), `sa` (South America), `eu` (Europe,
-the continent: with the United Kingdom, Switzerland and Norway), `as` (Asia), `me` (the Middle East,
-which clouds count apart), `oc` (Oceania), `af` (Africa). Where a part of the world and a country
-have one code, the part is meant: `sa` is South America, Saudi Arabia is written out."""
+Regions are placed as far as their names tell. Parts of the world are `na` (North America with the
+Caribbean), `sa` (South America), `eu` (Europe, the continent: with the United Kingdom, Switzerland
+and Norway), `as` (Asia), `me` (the Middle East, which clouds count apart), `oc` (Oceania) and `af`
+(Africa). If a part of the world and a country have the same code, the part is meant: `sa` is South
+America, and Saudi Arabia is written out.
+"""
 
 from __future__ import annotations
 
@@ -67,12 +68,12 @@ COUNTRY_WORDS: Mapping[str, str] = {
         for name in line.split()[1:]
     },
 }
-"""Country by what people write, in lower case with blanks."""
+"""Countries by the words that people write, in lower case with blanks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Where a region lies; either is empty where its name does not tell."""
+    """The country and part of the world of a region; either is empty if the name does not tell."""
 
     country: str = ""
     part: str = ""
@@ -80,19 +81,19 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class PlaceWord:
-    """A word for a country (ISO code) or for a part of the world; one of them is empty."""
+    """A word for a country (ISO code) or a part of the world; the other one is empty."""
 
     country: str = ""
     part: str = ""
 
     def holds(self, ground: Ground) -> bool:
-        """Whether a place lies there."""
+        """Tell whether a place lies there."""
         return ground.country == self.country if self.country else ground.part == self.part
 
 
 @lru_cache(maxsize=4096)
 def place_word(text: str) -> PlaceWord | None:
-    """What a word means as a country or a part of the world; None where it means neither.
+    """Return the country or part of the world that a word means; None if it means neither.
 
     Examples
     --------
@@ -107,11 +108,11 @@ def place_word(text: str) -> PlaceWord | None:
 
 
 def regions_meant(places: Mapping[str, Iterable[str]], text: str) -> set[tuple[str, str]]:
-    """What a region's name, a pattern over names or a word means, as pairs of cloud and region.
+    """Return the (cloud, region) pairs that a region's name, a pattern or a word means.
 
-    In each cloud, a region of literally this name (or one that the pattern fits) is what is meant.
-    Only in a cloud without one, a word for a country or a part of the world stands for all regions
-    that lie there: `CA` is RunPod's region `CA`, and AWS's in Canada.
+    In each cloud, a region of exactly this name, or one that the pattern matches, is meant. Only in
+    a cloud without one, a word for a country or a part of the world stands for all regions that lie
+    there: `CA` is RunPod's region `CA`, and AWS's regions in Canada.
 
     Parameters
     ----------
@@ -120,10 +121,13 @@ def regions_meant(places: Mapping[str, Iterable[str]], text: str) -> set[tuple[s
 
     Examples
     --------
-    >>> places = {"aws": ["eu-west-1", "us-east-1"], "runpod": ["US", "CZ"], "nebius": ["eu-north1"]}
-    >>> sorted(regions_meant(places, "us")), sorted(regions_meant(places, "europe"))
-    ([('aws', 'us-east-1'), ('runpod', 'US')], [('aws', 'eu-west-1'), ('nebius', 'eu-north1'),
-    ('runpod', 'CZ')])"""
+    >>> places = {"aws": ["eu-west-1", "us-east-1"], "runpod": ["US", "CZ"]}
+    >>> places |= {"nebius": ["eu-north1"]}
+    >>> sorted(regions_meant(places, "us"))
+    [('aws', 'us-east-1'), ('runpod', 'US')]
+    >>> sorted(regions_meant(places, "europe"))
+    [('aws', 'eu-west-1'), ('nebius', 'eu-north1'), ('runpod', 'CZ')]
+    """
     fits = pattern(text)
     low = text.strip().lower()
     word = place_word(text)
@@ -206,12 +210,14 @@ _CODE = re.compile(r"^[A-Z]{2}$")
 
 @cache
 def ground_of(cloud: str, region: str) -> Ground:
-    """The country and part of the world of a cloud's region.
+    """Return the country and part of the world of a cloud's region.
 
     Examples
     --------
-    >>> ground_of("aws", "eu-central-1"), ground_of("vast", "Texas, US, NA"), ground_of("azure", "uksouth").country
-    (Ground(country='DE', part='eu'), Ground(country='US', part='na'), 'GB')
+    >>> ground_of("aws", "eu-central-1"), ground_of("vast", "Texas, US, NA")
+    (Ground(country='DE', part='eu'), Ground(country='US', part='na'))
+    >>> ground_of("azure", "uksouth").country
+    'GB'
     """
     country = _country(cloud, region)
     if country:
@@ -225,8 +231,8 @@ def _country(cloud: str, region: str) -> str:
     if cloud == "azure":
         if _AZURE_US.match(low):
             return "US"
-        # The longest fragment decides: `southeastasia` holds `eastasia`, `southafrica` must not be
-        # looked up by a shorter one.
+        # The longest fragment decides: `southeastasia` contains `eastasia`, and a shorter one must
+        # not decide about `southafrica`.
         return next(
             (_AZURE[part] for part in sorted(_AZURE, key=len, reverse=True) if part in low), ""
         )
@@ -237,14 +243,14 @@ def _country(cloud: str, region: str) -> str:
 
 
 def _spelled(region: str) -> str:
-    """A country that the name itself holds.
+    """Return a country that the name itself contains.
 
-    `Texas, US, NA`, `CANADA-1`, `se-stockholm-1`, `us-west-2`, `CZ`.
+    Examples are `Texas, US, NA`, `CANADA-1`, `se-stockholm-1`, `us-west-2` and `CZ`.
     """
     if "," in region:
         parts = [part.strip() for part in region.split(",")]
         codes = [part for part in parts if _CODE.match(part)]
-        # Free text ends in country and part of the world; with one code alone, that is the country.
+        # Free text ends in a country and a part of the world; a single code is the country.
         if codes and (len(codes) > 1 or codes[0] in PART_OF):
             code = codes[-2] if len(codes) > 1 else codes[0]
             return code if code in PART_OF else ""

@@ -1,6 +1,4 @@
-"""What a type's name tells: its family, the quota it counts against, whether its region is in the
-US.
-"""
+"""What a type's name tells: its family, its quota, and whether its region is in the US."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from functools import cache
 from .geography import ground_of
 
 DEFAULT_FAMILIES = "default"
-"""In `Query.families`: each cloud's own general-purpose families."""
+"""Value of `Query.families` that means each cloud's own general-purpose families."""
 
 GENERAL_PURPOSE: Mapping[str, frozenset[str]] = {
     "aws": frozenset({"m6i", "m6id", "m7i", "r6i", "r6id", "r7i", "c6i", "c6id", "c7i"}),
@@ -20,27 +18,27 @@ GENERAL_PURPOSE: Mapping[str, frozenset[str]] = {
         f"{series}-{kind}" for series in ("n2", "n4") for kind in ("standard", "highmem", "highcpu")
     ),
 }
-"""The families a request without accelerator and type is served from.
+"""The families that serve a request without accelerator and type.
 
-Clouds that are not named here have no such choice: all they sell is default.
+For clouds that are not named here, everything that they sell is default.
 """
 
 MEMORY_IS_TYPICAL = frozenset({"runpod", "primeintellect"})
-"""Clouds whose memory figure beside an accelerator is what such a machine usually has, neither a
-promise nor a limit.
-"""
+"""Clouds whose memory figure beside an accelerator is typical, not a promise or a limit."""
 
 _AZURE = re.compile(r"^Standard_([A-Z]+)\d+(?:-\d+)?([a-z]*)((?:_[A-Za-z0-9]+)*)$")
 
 
 @cache
 def family_of(cloud: str, instance_type: str) -> str:
-    """The family of a type: letters and suffix without the size.
+    """Return the family of a type: its letters and suffix without the size.
 
     Examples
     --------
-    >>> family_of("aws", "m6i.2xlarge"), family_of("azure", "Standard_D8s_v5"), family_of("gcp", "n2-highmem-4")
-    ('m6i', 'Ds_v5', 'n2-highmem')
+    >>> family_of("aws", "m6i.2xlarge"), family_of("azure", "Standard_D8s_v5")
+    ('m6i', 'Ds_v5')
+    >>> family_of("gcp", "n2-highmem-4")
+    'n2-highmem'
     """
     if cloud == "aws":
         return instance_type.partition(".")[0]
@@ -53,13 +51,12 @@ def family_of(cloud: str, instance_type: str) -> str:
 
 
 def is_default_family(cloud: str, instance_type: str, accelerator: str) -> bool:
-    """Whether a request that names neither accelerator nor type may be given this machine."""
+    """Tell whether a request that names neither accelerator nor type may get this machine."""
     families = GENERAL_PURPOSE.get(cloud)
     return families is None or (not accelerator and family_of(cloud, instance_type) in families)
 
 
-# On-demand and spot limits of EC2 are separate but grouped alike; the market is a field of its own
-# in a block.
+# EC2's on-demand and spot limits are separate but grouped alike; a block's market is its own field.
 _AWS_QUOTA = (
     (re.compile(r"^(inf)\d"), "Inf"),
     (re.compile(r"^(trn)\d"), "Trn"),
@@ -77,13 +74,16 @@ _AWS_QUOTA = (
 
 @cache
 def quota_family(cloud: str, instance_type: str, accelerator: str) -> str:
-    """What the cloud counts against one limit together with this type; empty where limits go by
-    type or are not known.
+    """Return the name of the limit that the cloud counts this type against.
+
+    The name is empty if limits go by type or are not known.
 
     Examples
     --------
-    >>> quota_family("aws", "g5.xlarge", "A10G"), quota_family("aws", "m6i.large", ""), quota_family("gcp", "a2-highgpu-1g", "A100")
-    ('G and VT', 'Standard', 'A100')
+    >>> quota_family("aws", "g5.xlarge", "A10G"), quota_family("aws", "m6i.large", "")
+    ('G and VT', 'Standard')
+    >>> quota_family("gcp", "a2-highgpu-1g", "A100")
+    'A100'
     """
     if cloud == "aws":
         return next((name for pattern, name in _AWS_QUOTA if pattern.match(instance_type)), "")
@@ -91,7 +91,7 @@ def quota_family(cloud: str, instance_type: str, accelerator: str) -> str:
 
 
 def is_us(cloud: str, region: str) -> bool:
-    """Whether a region lies in the United States, as far as its name tells.
+    """Tell whether a region lies in the United States, as far as its name tells.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Names as people write them, and the names they may have meant."""
+"""Match names as people write them to the names that they may have meant."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from functools import lru_cache
 from nbprov.catalog.errors import AmbiguousName, QueryError, UnknownName
 
 CLOSE = 0.5
-"""How alike a name must be to be worth proposing (`difflib`'s ratio)."""
+"""The least similarity (`difflib`'s ratio) of a name that is proposed."""
 LONGEST_PATTERN = 200
 
 
 def resolve(name: str, known: Sequence[str]) -> str:
-    """The name in `known` that is meant: the same but for case, or for blanks and dashes, else the
-    only one that holds it as a fragment.
+    """Return the name in `known` that is meant.
+
+    A name that differs only in case, or in blanks and dashes, comes first, then the only name that
+    contains what was written.
 
     Raises
     ------
@@ -26,8 +28,10 @@ def resolve(name: str, known: Sequence[str]) -> str:
 
     Examples
     --------
-    >>> resolve("a100", ["A100", "A100-80GB"]), resolve("a100 80gb", ["A100", "A100-80GB"]), resolve("MI300", ["A100", "MI300X"])
-    ('A100', 'A100-80GB', 'MI300X')
+    >>> resolve("a100", ["A100", "A100-80GB"]), resolve("a100 80gb", ["A100", "A100-80GB"])
+    ('A100', 'A100-80GB')
+    >>> resolve("MI300", ["A100", "MI300X"])
+    'MI300X'
     """
     low = name.strip().lower()
     if low:
@@ -47,9 +51,10 @@ def resolve(name: str, known: Sequence[str]) -> str:
 
 
 def matching(text: str, known: Sequence[str]) -> list[str]:
-    """The names that a pattern or a fragment fits, sorted: `/A100.*/` is a regular expression that
-    is looked for anywhere in the name, `*` and `?` stand for any text and any one letter; anything
-    else is an exact name if there is one, else a fragment.
+    """Return the names that a pattern or a fragment matches, sorted.
+
+    `/A100.*/` is a regular expression that is searched anywhere in the name; `*` and `?` stand for
+    any text and any one letter; any other text is an exact name if there is one, else a fragment.
 
     Raises
     ------
@@ -58,8 +63,10 @@ def matching(text: str, known: Sequence[str]) -> list[str]:
 
     Examples
     --------
-    >>> matching("/^A100/", ["A100", "A100-80GB", "RTXA100"]), matching("h1*", ["H100", "GH100"]), matching("80gb", ["A100", "A100-80GB"])
-    (['A100', 'A100-80GB'], ['H100'], ['A100-80GB'])
+    >>> matching("/^A100/", ["A100", "A100-80GB", "RTXA100"]), matching("h1*", ["H100", "GH100"])
+    (['A100', 'A100-80GB'], ['H100'])
+    >>> matching("80gb", ["A100", "A100-80GB"])
+    ['A100-80GB']
     """
     fits = pattern(text)
     if fits is not None:
@@ -70,8 +77,9 @@ def matching(text: str, known: Sequence[str]) -> list[str]:
 
 
 def pattern(text: str) -> Callable[[str], object] | None:
-    """What tells whether a name fits, for a text that is a pattern; None for one that is a plain
-    name. Case is ignored.
+    """Return a function that tests names against a pattern; None if the text is a plain name.
+
+    Case is ignored.
 
     Raises
     ------
@@ -103,9 +111,9 @@ def _compiled(expression: str) -> re.Pattern[str]:
 
 
 def close(name: str, known: Iterable[str], n: int = 5) -> list[str]:
-    """The names most like `name`, best first.
+    """Return the names most like `name`, best first.
 
-    Those that hold it or that it holds, then by likeness.
+    Names that contain it or that it contains come first, then others by similarity.
     """
     low = _plain(name)
     if not low:

@@ -1,6 +1,6 @@
-"""Price questions as people write them.
+"""Parse price questions as people write them.
 
-`A100:4+`, `80GB+:8`, `nvidia:24GB`, `/A100.*/`, `a100*`.
+Examples are `A100:4+`, `80GB+:8`, `nvidia:24GB`, `/A100.*/` and `a100*`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HINT = "write A100, A100:8, A100:4+, 80GB+, nvidia:24GB:2, A100* or /A100.*/"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was written, taken apart.
+    """The parts of a written question.
 
     Either `name` (which may be a pattern) or `device_gib` is given.
 
@@ -44,7 +44,7 @@ class Asked:
 
 
 def read(text: str) -> Asked:
-    """Take a demand on accelerators apart.
+    """Parse a written demand on accelerators.
 
     Raises
     ------
@@ -53,9 +53,12 @@ def read(text: str) -> Asked:
 
     Examples
     --------
-    >>> read("A100:4+"), read("80GB+:8").device_at_least
-    (Asked(name='A100', count=4.0, count_at_least=True, device_gib=None, device_at_least=False,
-    maker=''), True)"""
+    >>> asked = read("A100:4+")
+    >>> asked.name, asked.count, asked.count_at_least
+    ('A100', 4.0, True)
+    >>> read("80GB+:8").device_at_least
+    True
+    """
     said = text.strip()
     if said.startswith("/") and said.rfind("/") > 0:
         end = said.rfind("/") + 1
@@ -81,7 +84,7 @@ def read(text: str) -> Asked:
 
 
 def resolved(asked: Asked, known: Sequence[str], *, fuzzy: bool = False) -> tuple[str, ...]:
-    """The names that are meant; empty where the question is about memory.
+    """Return the names that are meant; empty if the question is about memory.
 
     Parameters
     ----------

@@ -1,7 +1,4 @@
-"""What a question may have meant.
-
-Names in it that the catalogue does not have, each with the nearest ones.
-"""
+"""Suggestions for names in a query that the catalogue does not have."""
 
 from __future__ import annotations
 
@@ -18,15 +15,15 @@ if TYPE_CHECKING:
     from nbprov.catalog.catalog import Catalog
 
 SHOWN = 5
-"""How many close names are told."""
+"""The most close names that a message lists."""
 
 
 def unknown_names(catalog: Catalog, query: Query) -> list[UnknownName]:
-    """The names in a question that fit nothing there is, in the order cloud, region, zone, instance
-    type, accelerator.
+    """Return the unknown names of a query: cloud, region, zone, instance type, accelerator.
 
-    Each is looked for within what the names before it leave: a region among those of the clouds
-    that were named."""
+    Each name is searched within what the names before it leave: a region among those of the clouds
+    that were named.
+    """
     places = catalog.places()
     found = [
         UnknownName(name, close(name, places, SHOWN), "cloud")
@@ -77,7 +74,7 @@ def unknown_names(catalog: Catalog, query: Query) -> list[UnknownName]:
 
 
 def require_known(catalog: Catalog, query: Query) -> None:
-    """Pass if every name in a question fits something.
+    """Raise an error if a name in a query is unknown.
 
     Raises
     ------

@@ -1,5 +1,7 @@
-"""The ledger: every intent, attempt, instance, price, guard, observation and event, durable before
-anything is bought.
+"""The ledger: the durable record of every run, launch, machine, price and event of a user.
+
+A launch is committed here before anything is bought. The package may import `nbprov.model`. Start
+reading at `ledger.py`, which opens the file and holds one table object for each subject.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blocks: what a failure taught about a place, until it expires or a success contradicts it."""
+"""Blocks: places that a failure ruled out, until the block expires or a success contradicts it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from .rows import dump
 
 LEAST_HELD: Seconds = 30.0
 HELD_SHARE = 1 / 6
-"""A block gives way to a cloud's word of stock once it has held for so long, and for so much of its
-time: a cloud that says there is stock, and refuses, is asked less and less often (after 30 s, 1, 2,
-4 and 5 minutes).
+"""A report of stock ends a block only after the block held this long, and this share of its time.
+
+A cloud that reports stock and then refuses is thus asked less and less often: after 30 s, 1, 2, 4
+and 5 minutes.
 """
 
 STOCK_CAUSES = (Cause.CAPACITY, Cause.SPOT)
-"""What a word of stock contradicts; it says nothing of quotas."""
+"""The causes that a report of stock contradicts; it says nothing of quotas."""
 
 
 class BlockTable:
@@ -33,19 +34,19 @@ class BlockTable:
         self._clock = file.clock
 
     def standing(self) -> list[Block]:
-        """Blocks that still hold."""
+        """Return the blocks that still hold."""
         rows = self._store.rows("SELECT data FROM blocks WHERE expires > ?", self._clock.now())
         return [from_plain(Block, json.loads(r["data"])) for r in rows]
 
     def repeats(self, block: Block) -> int:
-        """How often a pattern was blocked before without a success between."""
+        """Return how often a pattern was blocked without a success between."""
         row = self._store.row(
             "SELECT repeats FROM blocks WHERE pattern = ?", "|".join(block.pattern)
         )
         return 0 if row is None else int(row[0])
 
     def remember(self, block: Block) -> None:
-        """Store a block; a repeat of its pattern is counted."""
+        """Store a block, and count the repeats of its pattern."""
         with self._store.transaction() as db:
             db.execute(
                 "INSERT INTO blocks (pattern, data, repeats, since, expires) VALUES (?, ?, 1, ?,"
@@ -56,9 +57,9 @@ class BlockTable:
             )
 
     def clear(self, matching: Candidate | None = None) -> int:
-        """Forget blocks: all, or those that match a candidate which has just been accepted.
+        """Delete all blocks, or those that match a candidate which has just been accepted.
 
-        Returns how many.
+        Returns how many were deleted.
         """
         with self._store.transaction() as db:
             if matching is None:
@@ -76,7 +77,7 @@ class BlockTable:
         return (candidate.offer.cloud, candidate.offer.region, candidate.offer.quota_family)
 
     def free_quota(self, candidate: Candidate) -> None:
-        """End the quota blocks of a family: one of our own machines of it has ended."""
+        """End the quota blocks of a family, since one of our own machines of it has ended."""
         with self._store.transaction() as db:
             for row in db.execute("SELECT pattern, data FROM blocks").fetchall():
                 block = from_plain(Block, json.loads(row["data"]))
@@ -88,13 +89,14 @@ class BlockTable:
                     db.execute("DELETE FROM blocks WHERE pattern = ?", (row["pattern"],))
 
     def end_restocked(self, stocks: Sequence[Stock], count: int = 1) -> int:
-        """End the blocks for want of stock that a later word of their cloud contradicts; how often
-        each was met stays known.
+        """End the blocks for lack of stock that a later report of their cloud contradicts.
+
+        How often each block was met stays known.
 
         Parameters
         ----------
         count
-            How many machines at once the word was asked for: it says nothing of more.
+            The number of machines that the report was asked for; it says nothing of more.
 
         Returns
         -------
@@ -127,13 +129,13 @@ class BlockTable:
 
 def _contradicted(block: Block, stocks: Sequence[Stock], count: int) -> bool:
     if block.cause not in STOCK_CAUSES or not block.region or block.min_count > count:
-        return False  # one over a whole account is not about the stock of a place
+        return False  # a block of a whole account is not about the stock of a place
     held = max(LEAST_HELD, (block.expires - block.since) * HELD_SHARE)
     return any(stock.at - block.since >= held and _is_of(block, stock.pool) for stock in stocks)
 
 
 def _is_of(block: Block, pool: Pool) -> bool:
-    """Whether a word of a pool is one of what is blocked; an empty field of either means all."""
+    """Tell whether a pool is part of what is blocked; an empty field of either matches all."""
     pairs = (
         (block.cloud, pool.cloud),
         (block.region, pool.region),

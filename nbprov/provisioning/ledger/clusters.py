@@ -1,4 +1,4 @@
-"""Clusters: what provisions ended in, and their names."""
+"""Clusters: what successful runs produced, and their names."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ log = logging.getLogger("nbprov.ledger")
 
 
 class ClusterTable:
-    """What provisions ended in.
+    """The clusters of all runs.
 
-    The unique index on live names makes each change of names atomic.
+    A unique index on the names of live clusters makes each change of names atomic.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ClusterTable:
     def hand_over(
         self, cluster_id: str, name: str, run_id: str, token: str, candidate: Candidate
     ) -> None:
-        """Make the winner the run's one cluster.
+        """Make the winner the run's only cluster.
 
         Raises
         ------
@@ -76,28 +76,28 @@ class ClusterTable:
         desired: DesiredState | None = None,
         was: ClusterState | None = None,
     ) -> bool:
-        """Move a cluster on.
+        """Move a cluster to another state.
 
         `ended` closes its launch, its instances and their prices; `stopped` pauses the compute
         price.
 
-        What has ended is never revived, and what is ending can only end: kernels that work on one
-        cluster at the same time may come too late, and then change nothing.
+        A cluster that has ended is never revived, and one that is ending can only end. Kernels that
+        work on one cluster at the same time may come too late, and then change nothing.
 
         Parameters
         ----------
         reason
-            Why, for people alone; the stored one stays where this is empty.
+            The reason, for people only; if it is empty, the stored one stays.
         desired
             What is to become of it; by default what the new state itself stands for. One in whose
             place another was put stays that as it ends.
         was
-            The state the change starts from; where the cluster has left it, nothing is changed.
+            The state that the change starts from; if the cluster has left it, nothing is changed.
 
         Returns
         -------
         bool
-            Whether it was written.
+            Whether the change was written.
         """
         now = self._clock.now()
         with self._store.transaction() as db:
@@ -132,7 +132,7 @@ class ClusterTable:
         wanted = desired or DesiredState.of(state)
         was_replaced = row["desired_state"] == DesiredState.REPLACED
         if desired is None and wanted is DesiredState.ENDED and was_replaced:
-            wanted = DesiredState.REPLACED  # that is why it ends
+            wanted = DesiredState.REPLACED  # the reason for its end
         db.execute(
             "UPDATE clusters SET state = ?, desired_state = ?,"
             " reason = CASE WHEN ? <> '' THEN ? ELSE reason END, confirmed = ?,"
@@ -150,8 +150,9 @@ class ClusterTable:
         )
 
     def reprice(self, cluster_id: str, candidate: Candidate) -> None:
-        """Store the price at which a stopped cluster is started again; what it cost before stays as
-        it was.
+        """Store the price at which a stopped cluster starts again.
+
+        Its earlier costs stay unchanged.
         """
         with self._store.transaction() as db:
             db.execute(
@@ -160,8 +161,9 @@ class ClusterTable:
             )
 
     def resume_prices(self, cluster_id: str) -> None:
-        """Start the compute price of a started cluster again, at the price frozen at launch or at
-        its last start.
+        """Restart the compute price of a started cluster.
+
+        The price is the one fixed at launch or at the cluster's last start.
         """
         now = self._clock.now()
         with self._store.transaction() as db:
@@ -184,7 +186,7 @@ class ClusterTable:
             )
 
     def named(self, name: str) -> ClusterRow | None:
-        """The live cluster of this name, else the last one that had it."""
+        """Return the live cluster of this name, else the last one that had it."""
         row = self._store.row(
             "SELECT * FROM clusters WHERE name = ? ORDER BY (state = 'ended'), started DESC"
             " LIMIT 1",
@@ -193,17 +195,17 @@ class ClusterTable:
         return None if row is None else cluster_row(row)
 
     def by_id(self, cluster_id: str) -> ClusterRow | None:
-        """The cluster with this id, whatever it is called and whatever became of it."""
+        """Return the cluster with this id, whatever its name and state."""
         row = self._store.row("SELECT * FROM clusters WHERE cluster_id = ?", cluster_id)
         return None if row is None else cluster_row(row)
 
     def of_run(self, run_id: str) -> ClusterRow | None:
-        """The cluster a run ended in."""
+        """Return the cluster that a run produced."""
         row = self._store.row("SELECT * FROM clusters WHERE run_id = ?", run_id)
         return None if row is None else cluster_row(row)
 
     def latest(self, *, live_only: bool = False, limit: int = 100) -> list[ClusterRow]:
-        """Clusters, live ones first, then newest first."""
+        """Return clusters: live ones first, then the newest first."""
         # However many live ones there are, all are looked after.
         where, limit = ("WHERE state <> 'ended'", -1) if live_only else ("", limit)
         found = []
@@ -239,19 +241,20 @@ class ClusterTable:
             self._rename(db, _live(db, cluster_id), name)
 
     def take_place(self, cluster_id: str, old_id: str, aside: str, reason: str) -> None:
-        """Give one live cluster the name of another, which is to end and gets a name of its own, in
-        one change.
+        """Give one live cluster the name of another, in one change.
+
+        The other cluster is to end and gets another name.
 
         Parameters
         ----------
         cluster_id
-            Gets the name.
+            The cluster that gets the name.
         old_id
-            Has it now.
+            The cluster that has it now.
         aside
-            What the other one is called from then on.
+            The other cluster's new name.
         reason
-            Why, kept as the other one's reason.
+            The reason, stored with the other cluster.
 
         Raises
         ------
@@ -271,7 +274,7 @@ class ClusterTable:
             )
 
     def now_called(self, name: str) -> str:
-        """What a live cluster is called now that once had this name; empty where there is none."""
+        """Return the present name of a live cluster that once had this name; empty if none."""
         row = self._store.row(
             "SELECT clusters.name FROM events JOIN clusters ON clusters.run_id = events.run_id"
             " WHERE events.kind = ? AND json_extract(events.data, '$.old') = ? AND"
@@ -309,7 +312,7 @@ class ClusterTable:
 
 
 def _close_run(db: sqlite3.Connection, run_id: str, token: str, now: Instant) -> None:
-    """Mark the launch, the machines and the run of a cluster that has ended."""
+    """Close the launch, the machines and the run of a cluster that has ended."""
     for table in ("instances", "replacements"):
         db.execute(
             f"UPDATE {table} SET state = 'gone', ended = ? WHERE token = ? AND ended IS NULL",

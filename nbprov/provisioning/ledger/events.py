@@ -11,11 +11,11 @@ from .ledger_file import LedgerFile
 from .rows import storable
 
 EVENT_LIMIT = 500
-"""Characters of an event's text that are kept."""
+"""The most characters of an event's text that are stored."""
 
 
 class EventTable:
-    """What happened to a run and its machines."""
+    """The events of runs and their machines."""
 
     def __init__(self, file: LedgerFile) -> None:
         self._store = file.store
@@ -24,7 +24,7 @@ class EventTable:
     def add(self, run_id: str, kind: EventKind, text: str, token: str = "", **data: Any) -> None:
         """Add an event to the run's history.
 
-        `text` is for people, `data` is what programs read of it.
+        `text` is for people; programs read `data`.
         """
         with self._store.transaction() as db:
             db.execute(
@@ -41,7 +41,7 @@ class EventTable:
             )
 
     def of_run(self, run_id: str) -> list[Event]:
-        """The run's history, oldest first."""
+        """Return the run's history, oldest first."""
         rows = self._store.rows("SELECT * FROM events WHERE run_id = ? ORDER BY id", run_id)
         return [
             Event(r["at"], EventKind(r["kind"]), r["text"], json.loads(r["data"]), r["token"])
@@ -49,6 +49,6 @@ class EventTable:
         ]
 
     def has(self, run_id: str, kind: EventKind) -> bool:
-        """Whether anything of this kind ever happened to the run."""
+        """Tell whether an event of this kind ever happened to the run."""
         query = "SELECT 1 FROM events WHERE run_id = ? AND kind = ? LIMIT 1"
         return self._store.row(query, run_id, kind.value) is not None

@@ -1,4 +1,4 @@
-"""Guards: what each node's guard was told, and what it last reported."""
+"""Guards: the configuration of each node's guard, and the status that it last reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class GuardTable:
     def set(
         self, run_id: str, node: int, config: Mapping[str, Any], status: Mapping[str, Any]
     ) -> None:
-        """Store what a node's guard was told and what it last reported."""
+        """Store the configuration of a node's guard and its last status."""
         with self._store.transaction() as db:
             db.execute(
                 "INSERT OR REPLACE INTO guards (run_id, node, config, status, reported) VALUES"
@@ -36,7 +36,7 @@ class GuardTable:
             )
 
     def set_all(self, run_id: str, nodes: int, config: Mapping[str, Any]) -> None:
-        """Store what the guards of so many nodes, the head first, are told from now on."""
+        """Store the new configuration of the guards of this many nodes, the head first."""
         with self._store.transaction():
             for node in range(nodes):
                 self.set(run_id, node, config, {})
@@ -44,7 +44,7 @@ class GuardTable:
     def get(
         self, run_id: str, node: int = 0
     ) -> tuple[dict[str, Any], dict[str, Any], Instant] | None:
-        """Configuration, last status and its instant of a node's guard."""
+        """Return the configuration, last status and its instant of a node's guard."""
         row = self._store.row("SELECT * FROM guards WHERE run_id = ? AND node = ?", run_id, node)
         return (
             None

@@ -15,7 +15,7 @@ from .rows import dump
 
 
 class InstanceTable:
-    """The machines of launches as last listed."""
+    """The machines of launches as their clouds last listed them."""
 
     def __init__(self, file: LedgerFile, launches: LaunchTable, prices: PriceTable) -> None:
         self._store = file.store
@@ -24,13 +24,14 @@ class InstanceTable:
         self._prices = prices
 
     def seen(self, instances: Iterable[Instance]) -> bool:
-        """Store what a listing said of our machines; a change of state opens or closes prices, an
-        unchanged one is not written.
+        """Store what a listing said of our machines.
+
+        A change of state opens or closes prices; an unchanged state is not written.
 
         Returns
         -------
         bool
-            Whether anything was new: a state, or an address alone.
+            Whether anything was new, such as a state or an address.
         """
         listed = list(instances)
         known = {
@@ -72,7 +73,7 @@ class InstanceTable:
         return True
 
     def of_launch(self, token: str) -> list[Instance]:
-        """Machines of a launch as last listed, head first."""
+        """Return the machines of a launch as last listed, head first."""
         found = [
             from_plain(Instance, json.loads(r["data"]))
             for r in self._store.rows("SELECT data FROM instances WHERE token = ?", token)
@@ -80,9 +81,9 @@ class InstanceTable:
         return sorted(found, key=lambda i: (i.node, i.id))
 
     def members(self, token: str) -> list[Instance]:
-        """Machines that the cluster of a launch has now, as last listed, head first.
+        """Return the machines that a launch's cluster has now, as last listed, head first.
 
-        Those that were lost and replaced are none of them.
+        Machines that were lost and replaced are not among them.
         """
         ids = self._launches.ids_of(token)
         return [i for i in self.of_launch(token) if not ids or i.id in ids]

@@ -1,4 +1,4 @@
-"""Jobs: what was queued on machines and how far it came."""
+"""Jobs: what was queued on machines, and its progress."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ class JobTable:
         state: str,
         exit_code: int | None = None,
     ) -> None:
-        """Store a job and how far it came; told again without its command it keeps the one that is
-        known.
-        """
+        """Store a job and its progress; a job without its command keeps the stored one."""
         now = self._clock.now()
         with self._store.transaction() as db:
             db.execute(
@@ -52,7 +50,7 @@ class JobTable:
             )
 
     def of_run(self, run_id: str) -> list[dict[str, Any]]:
-        """The run's jobs as stored, oldest first."""
+        """Return the run's jobs as stored, oldest first."""
         return [
             dict(r)
             for r in self._store.rows(

@@ -1,6 +1,6 @@
-"""Model values to JSON and back, driven by their type hints.
+"""Convert model values to JSON and back by their type hints.
 
-Fields that do not compare (key material) are left out.
+Fields that do not take part in comparisons (key material) are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def to_plain(value: Any) -> Any:
-    """Turn a model value into what `json.dumps` takes."""
+    """Turn a model value into something that `json.dumps` accepts."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name)) for f in fields(value) if f.compare}
     if isinstance(value, Enum):
@@ -33,8 +33,8 @@ def to_plain(value: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def _hints(kind: type) -> dict[str, Any]:
-    # Of the fields that are stored alone: the others may name types that their module does not
-    # import when it runs.
+    # Only stored fields are resolved: others may name types that their module does not import at
+    # run time.
     stored = {f.name: f.type for f in fields(kind) if f.compare}
     return typing.get_type_hints(
         type(kind.__name__, (), {"__annotations__": stored, "__module__": kind.__module__})
@@ -42,8 +42,9 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def from_plain(kind: type[T], data: Any) -> T:
-    """Turn what `json.loads` gave back into a model value; fields that are missing take their
-    defaults, unknown ones are passed over.
+    """Turn what `json.loads` returned into a model value.
+
+    Missing fields take their defaults, and unknown fields are ignored.
     """
     return cast("T", _restore(kind, data))
 

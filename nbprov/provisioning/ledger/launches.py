@@ -1,4 +1,4 @@
-"""Launches and attempts: intents before creates, operations, and answers."""
+"""Launches and attempts: the intent before each create, the operation, and the answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .rows import LaunchRow, candidate_of, dump, launch_row, storable
 
 
 class LaunchTable:
-    """What was asked of a cloud and what it answered."""
+    """The requests to clouds and the clouds' answers."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class LaunchTable:
     def intend(self, row: LaunchRow) -> None:
         """Commit an intent: the launch, its price, its slot and its lease.
 
-        Only then may a create be sent.
+        A create may be sent only after that.
         """
         with self._store.transaction() as db:
             self._leases.hold(db, row.run_id)
@@ -63,8 +63,9 @@ class LaunchTable:
             self._begin_attempt(db, row.token)
 
     def intend_again(self, token: str, launch: Launch) -> None:
-        """Commit that a launch is sent once more (rate limit, passing fault), with the same token
-        and a new `answer_by`.
+        """Commit that a launch is sent once more, after a rate limit or a passing fault.
+
+        It keeps its token and gets a new `answer_by`.
         """
         with self._store.transaction() as db:
             self._leases.hold(db, self._run_of(db, token))
@@ -82,8 +83,9 @@ class LaunchTable:
             self._begin_attempt(db, token)
 
     def prolong(self, token: str, launch: Launch) -> None:
-        """Commit that a launch which made fewer machines than asked for is sent once more for the
-        rest, with a new `answer_by`.
+        """Commit that a launch which made too few machines is sent once more for the rest.
+
+        It gets a new `answer_by`.
         """
         with self._store.transaction() as db:
             self._leases.hold(db, self._run_of(db, token))
@@ -102,7 +104,7 @@ class LaunchTable:
             )
 
     def accepted(self, token: str, ids: Sequence[str]) -> None:
-        """Store the ids of what was made; from now on the price runs."""
+        """Store the ids of the machines that were made; the price runs from now on."""
         now = self._clock.now()
         with self._store.transaction() as db:
             run_id = self._run_of(db, token)
@@ -118,7 +120,7 @@ class LaunchTable:
             self._observations.add(db, "attempt", candidate, "accepted", now - row["created"])
 
     def failed(self, token: str, failure: Failure, state: AttemptState) -> None:
-        """Store why a launch failed and where that leaves it (refused, absent, unknown, ending)."""
+        """Store why a launch failed and its new state (refused, absent, unknown, ending)."""
         now = self._clock.now()
         with self._store.transaction() as db:
             self._leases.hold(db, self._run_of(db, token))
@@ -143,7 +145,7 @@ class LaunchTable:
             )
 
     def move(self, token: str, state: AttemptState) -> None:
-        """Move a launch on (booting, ssh, agent, ready, ending, gone, absent).
+        """Move a launch to another state (booting, ssh, agent, ready, ending, gone, absent).
 
         `gone` and `absent` end its price.
         """
@@ -159,7 +161,7 @@ class LaunchTable:
                 self._answer(db, token, "refused", None)
 
     def of_run(self, run_id: str) -> list[LaunchRow]:
-        """All launches of a run, oldest first."""
+        """Return all launches of a run, oldest first."""
         return [
             launch_row(r)
             for r in self._store.rows(
@@ -168,9 +170,9 @@ class LaunchTable:
         ]
 
     def live_tokens(self) -> set[str]:
-        """Tokens of launches that may be on the bill.
+        """Return the tokens of launches that may be on the bill.
 
-        A machine of any other launch is nobody's, whatever was once concluded of it.
+        A machine of any other launch has no owner, whatever was once concluded of it.
         """
         return {
             r[0]
@@ -180,12 +182,12 @@ class LaunchTable:
         }
 
     def ids_of(self, token: str) -> tuple[str, ...]:
-        """Ids of the machines that a launch made, as the cloud answered."""
+        """Return the ids of the machines that a launch made, as the cloud answered."""
         row = self._store.row("SELECT ids FROM launches WHERE token = ?", token)
         return () if row is None else tuple(json.loads(row["ids"]))
 
     def live_clouds(self) -> set[str]:
-        """Clouds with a launch that may be on the bill."""
+        """Return the clouds with a launch that may be on the bill."""
         return {
             r[0]
             for r in self._store.rows(
@@ -195,7 +197,7 @@ class LaunchTable:
         }
 
     def tokens(self) -> set[str]:
-        """Every token this ledger ever committed."""
+        """Return every token that this ledger ever committed."""
         return {r[0] for r in self._store.rows("SELECT token FROM launches")}
 
     def _begin_attempt(self, db: sqlite3.Connection, token: str) -> None:

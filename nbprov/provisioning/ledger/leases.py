@@ -1,5 +1,7 @@
-"""Leases: which kernel works on a run. They are renewed with every change, so that a kernel which
-lost one can write nothing more."""
+"""Leases: which kernel works on a run.
+
+Every change renews the lease, so that a kernel which lost it can write nothing more.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +15,23 @@ from .ledger_file import LedgerFile
 
 LEASE_SECONDS: Seconds = 12.0
 
-"""A kernel that has not renewed its lease for so long counts as dead.
+"""A kernel that has not renewed its lease for this long counts as dead.
 
-Longer than any pause of a healthy kernel, short enough to wait for.
+The time is longer than any pause of a healthy kernel, and short enough to wait for.
 """
 
 
 class LeaseLost(NbprovError):
-    """Another kernel has taken this run over, because this one did not renew its lease (a closed
-    laptop, a long pause).
+    """Another kernel has taken this run over, since this one did not renew its lease.
+
+    A closed laptop or a long pause are usual causes.
     """
 
     code = "ledger.lease-lost"
 
 
 class LeaseTable:
-    """Leases, by which one kernel at a time works on a run."""
+    """The leases by which one kernel at a time works on a run."""
 
     def __init__(self, file: LedgerFile) -> None:
         self._store = file.store
@@ -59,7 +62,7 @@ class LeaseTable:
         )
 
     def renew(self, run_ids: Iterable[str]) -> set[str]:
-        """Renew leases; returns the runs that this kernel no longer holds."""
+        """Renew leases; return the runs that this kernel no longer holds."""
         lost = set()
         with self._store.transaction() as db:
             for run_id in run_ids:
@@ -70,9 +73,9 @@ class LeaseTable:
         return lost
 
     def take(self, run_id: str) -> bool:
-        """Take a lapsed lease; False if another kernel holds it.
+        """Take a lapsed lease; return False if another kernel holds it.
 
-        One of several kernels that try at once wins.
+        If several kernels try at once, one wins.
         """
         now = self._clock.now()
         with self._store.transaction() as db:
@@ -93,7 +96,7 @@ class LeaseTable:
             )
 
     def release_all(self) -> None:
-        """Give up every lease of this process: an orderly shutdown need not be waited for."""
+        """Give up every lease of this process, so that nobody waits after an orderly shutdown."""
         with self._store.transaction() as db:
             db.execute(
                 "UPDATE runs SET lease_holder = NULL, lease_expires = NULL WHERE lease_holder = ?",

@@ -28,18 +28,18 @@ from .sqlite_store import Store
 class Ledger:
     """Every intent, attempt, machine, price and event of this user, shared by all kernels.
 
-    Each public method of a table is one durable change or one look-up. Any thread may call it.
+    Each public method of a table is one durable change or one query. Any thread may call it.
 
     Parameters
     ----------
     path
         The SQLite file.
     clock
-        What `now` is.
+        The source of the present time.
     holder
-        Who holds this process's leases; unique for each process.
+        The name under which this process holds leases, unique for each process.
     lease_seconds
-        How long a lease lasts that is not renewed.
+        How long a lease lasts if it is not renewed.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Ledger:
 
     @property
     def owner(self) -> str:
-        """This ledger's id, which every machine that it launched bears."""
+        """This ledger's id, which every machine that it launches carries."""
         return self.store.owner
 
     def together(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Make what is written inside one atomic change with one fsync."""
+        """Make all writes of a `with` block one atomic change with one fsync."""
         return self.store.transaction()
 
     def data_version(self) -> int:

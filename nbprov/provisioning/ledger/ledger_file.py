@@ -1,4 +1,4 @@
-"""The open ledger file, and on whose behalf it is written."""
+"""The open ledger file, with the clock and the lease holder that its tables use."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from .sqlite_store import Store
 
 @dataclass(frozen=True, slots=True)
 class LedgerFile:
-    """What every table of the ledger needs.
+    """The things that every table of the ledger needs.
 
     Attributes
     ----------
     store
         The open SQLite file.
     clock
-        What `now` is.
+        The source of the present time.
     holder
-        Who holds this process's leases; unique for each process.
+        The name under which this process holds leases, unique for each process.
     lease_seconds
-        How long a lease lasts that is not renewed.
+        How long a lease lasts if it is not renewed.
     """
 
     store: Store

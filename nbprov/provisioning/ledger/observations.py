@@ -1,4 +1,4 @@
-"""Observations: what clouds answered to attempts, and what they said of their stock."""
+"""Observations: clouds' answers to attempts, and their reports of stock."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from nbprov.model.stock import Level, Stock
 from .ledger_file import LedgerFile
 
 OBSERVATIONS_READ = 5_000
-"""More answers than this tell a plan nothing new, and would slow it down."""
+"""The most answers that a plan reads: more would slow it down and tell nothing new."""
 PROBES_KEPT_SECONDS: Seconds = 7 * 24 * 3600.0
-"""A week shows what days and nights look like; no estimate is made of older ones."""
+"""How long reports of stock are kept.
+
+A week shows the difference between days and nights; no estimate uses older reports.
+"""
 PROBES_KEPT = 50_000
-"""Of very many the latest are kept: some 5 MB, whatever a notebook that waits for days asks."""
+"""The most reports that are kept: some 5 MB, even if a notebook waits for stock for days."""
 
 
 class ObservationTable:
-    """The answers of clouds to attempts and to questions about stock."""
+    """Clouds' answers to attempts and to questions about stock."""
 
     def __init__(self, file: LedgerFile) -> None:
         self._store = file.store
@@ -56,8 +59,9 @@ class ObservationTable:
         )
 
     def accept_seconds(self, cloud: str, limit: int) -> list[Seconds]:
-        """How long the latest accepted creates of a cloud took from the request to the acceptance,
-        at most `limit` of them.
+        """Return how long a cloud's latest accepted creates took until they were accepted.
+
+        At most `limit` of them are returned.
         """
         query = (
             "SELECT seconds FROM observations WHERE kind = 'attempt' AND cloud = ? AND outcome ="
@@ -67,7 +71,10 @@ class ObservationTable:
         return [float(r[0]) for r in self._store.rows(query, cloud, limit)]
 
     def attempts(self, since: Instant) -> list[Observation]:
-        """What attempts from an instant on were answered, oldest first; of very many the latest."""
+        """Return the answers to attempts since an instant, oldest first.
+
+        If there are very many, only the latest are returned.
+        """
         query = (
             "SELECT * FROM (SELECT * FROM observations WHERE kind = 'attempt' AND at >= ?"
             " ORDER BY at DESC, id DESC LIMIT ?) ORDER BY at, id"
@@ -84,8 +91,9 @@ class ObservationTable:
         ]
 
     def record_probes(self, stocks: Sequence[Stock], account: str = "", count: int = 1) -> None:
-        """Store what a cloud said of its stock, for `count` machines at once; those that are too
-        old or too many are forgotten.
+        """Store a cloud's reports of its stock for `count` machines at once.
+
+        Reports that are too old or too many are deleted.
         """
         if not stocks:
             return
@@ -117,12 +125,12 @@ class ObservationTable:
             keep_from = max(
                 self._clock.now() - PROBES_KEPT_SECONDS, oldest["at"] if oldest is not None else 0.0
             )
-            # With that one go the others of its batch: a batch is kept whole or not at all.
+            # The others of its batch are deleted too: a batch is kept whole or not at all.
             beyond = "at <= ?" if oldest is not None and oldest["at"] == keep_from else "at < ?"
             db.execute(f"DELETE FROM observations WHERE kind = 'probe' AND {beyond}", (keep_from,))
 
     def probes(self, since: Instant) -> list[Stock]:
-        """What was last said of each pool from an instant on, oldest first."""
+        """Return the last report of each pool since an instant, oldest first."""
         query = (
             "SELECT max(at) AS at, cloud, region, zone, instance_type, market, outcome FROM"
             " observations WHERE kind = 'probe' AND at >= ?"

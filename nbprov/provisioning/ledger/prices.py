@@ -1,4 +1,4 @@
-"""What runs cost: a price segment for each time that a machine was on the bill."""
+"""Prices: a segment for each time that a machine was on the bill, and what runs cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .rows import candidate_of
 
 
 class PriceTable:
-    """Price segments: what each machine costs an hour, from when to when."""
+    """Price segments: what each machine costs an hour, and from when to when."""
 
     def __init__(self, file: LedgerFile) -> None:
         self._store = file.store
@@ -47,11 +47,12 @@ class PriceTable:
         )
 
     def listed(self, db: sqlite3.Connection, instance: Instance) -> None:
-        """Let the price of a machine run from when its cloud says it began, and that of one which
-        nobody told us of from then on.
+        """Start the price of a machine at the time that its cloud reports.
 
-        Only its first segment is moved, never to before its launch was written down: clouds name
-        the first start or the last one."""
+        The price of a machine that nobody had announced starts then too. Only the first segment is
+        moved, and never to before its launch was stored, since some clouds report the first start
+        and others the last one.
+        """
         launch = db.execute(
             "SELECT run_id, state, candidate, created FROM launches WHERE token = ?",
             (instance.token,),
@@ -75,7 +76,7 @@ class PriceTable:
             self.start(db, launch["run_id"], instance.token, (instance.id,), hourly, began)
 
     def cost(self, run_id: str, token: str | None = None) -> Micros:
-        """What a run (or one of its launches) has cost so far, failed attempts included."""
+        """Return the cost so far of a run or one of its launches, including failed attempts."""
         now = self._clock.now()
         rows = self._store.rows(
             "SELECT hourly, started, ended FROM price_segments WHERE run_id = ? AND (? IS NULL"
@@ -90,7 +91,7 @@ class PriceTable:
         )
 
     def by_launch(self, run_id: str) -> dict[str, Micros]:
-        """What each launch of a run has cost so far, failed attempts included, by token."""
+        """Return the cost of each launch of a run so far, by token, including failed attempts."""
         now, spent = self._clock.now(), dict[str, Micros]()
         for r in self._store.rows(
             "SELECT token, hourly, started, ended FROM price_segments WHERE run_id = ?", run_id
@@ -100,7 +101,7 @@ class PriceTable:
         return spent
 
     def costs_since(self, since: Instant) -> dict[str, Micros]:
-        """What each run has cost from an instant on; runs that cost nothing since are left out."""
+        """Return the cost of each run since an instant; runs without costs are left out."""
         now = self._clock.now()
         found: dict[str, Micros] = {}
         query = (
@@ -113,7 +114,7 @@ class PriceTable:
         return found
 
     def last(self, token: str) -> dict[str, Micros]:
-        """What an hour of each machine of a launch costs, or cost last, by its id."""
+        """Return the present or last hourly price of each machine of a launch, by its id."""
         return {
             r[0]: int(r[1])
             for r in self._store.rows(
@@ -122,7 +123,7 @@ class PriceTable:
         }
 
     def hourly_now(self, token: str) -> Micros:
-        """The price that runs now for a launch, an hour."""
+        """Return the present hourly price of a launch."""
         row = self._store.row(
             "SELECT coalesce(sum(hourly), 0) FROM price_segments WHERE token = ? AND ended IS NULL",
             token,

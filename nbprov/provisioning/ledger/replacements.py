@@ -1,4 +1,4 @@
-"""Machines of a cluster that were lost, and the creates that put others in their places."""
+"""Replacements: machines that a cluster lost, and the creates that replace them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from .rows import dump
 
 @dataclass(frozen=True, slots=True)
 class ReplacementRow:
-    """A row of `replacements`: one create of one machine in the place of a lost one.
+    """A row of `replacements`: one create of one machine that replaces a lost one.
 
     Attributes
     ----------
     number
         `Launch.part`: 1 is the first of its cluster.
     state
-        As of an attempt; `ready` once the machine is the cluster's.
+        The same states as those of an attempt; `ready` once the machine is in the cluster.
     spent
-        What the run had cost when it was asked for.
+        The cost of the run when the machine was asked for.
     deadline
-        The cloud does not begin the create after this.
+        The instant after which the cloud no longer begins the create.
     """
 
     token: str
@@ -54,12 +54,12 @@ class ReplacementRow:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes of this create by itself."""
+        """Whether this create can have no further effect on its own."""
         return self.state is AttemptState.READY or self.state.is_final
 
 
 class ReplacementTable:
-    """What was lost, what was asked for in its place, and what became of that."""
+    """The machines that were lost, and the creates that replace them."""
 
     def __init__(
         self,
@@ -77,12 +77,12 @@ class ReplacementTable:
         self._instances = instances
 
     def lose_machines(self, token: str, lost: Collection[Instance]) -> bool:
-        """Take machines that are gone out of their cluster; their price ends.
+        """Remove machines that are gone from their cluster, and end their prices.
 
         Parameters
         ----------
         lost
-            As they were last known.
+            The machines as they were last known.
 
         Returns
         -------
@@ -109,7 +109,7 @@ class ReplacementTable:
             return True
 
     def intend(self, row: ReplacementRow) -> bool:
-        """Commit that a machine is about to be asked for. Only then may the create be sent.
+        """Commit an intent to create a machine. The create may be sent only after that.
 
         Returns
         -------
@@ -145,9 +145,9 @@ class ReplacementTable:
             self._move(db, row, AttemptState.SENT, "operation = ?", dump(operation))
 
     def made(self, row: ReplacementRow, instance_id: str) -> bool:
-        """Store the id of what was made; from now on its price runs.
+        """Store the id of the machine that was made; its price runs from now on.
 
-        False, and nothing is written, where its cluster has ended.
+        Returns False and writes nothing if its cluster has ended.
         """
         now = self._clock.now()
         with self._store.transaction() as db:
@@ -155,7 +155,7 @@ class ReplacementTable:
                 return False  # a price that begins now would never end
             offer = row.launch.candidate.offer
             self._prices.start(db, row.run_id, row.token, (instance_id,), offer.hourly, now)
-            # A listing may have told of it first, when only the price of the launch was known.
+            # A listing may have shown it first, when only the price of the launch was known.
             db.execute(
                 "UPDATE price_segments SET hourly = ? WHERE token = ? AND instance_id = ?",
                 (offer.hourly, row.token, instance_id),
@@ -166,9 +166,9 @@ class ReplacementTable:
             return True
 
     def end(self, row: ReplacementRow, state: AttemptState, failure: Failure | None = None) -> None:
-        """Store that nothing comes of it.
+        """Store that the create brings no machine.
 
-        `ending`, or `refused`, `absent` or `gone`, which alone are over.
+        The state is `ending`, or one of the final states `refused`, `absent` and `gone`.
         """
         now = self._clock.now()
         with self._store.transaction() as db:
@@ -191,8 +191,9 @@ class ReplacementTable:
                 )
 
     def ready(self, row: ReplacementRow) -> bool:
-        """Make a machine that is up one of the cluster's; False, and nothing is written, where the
-        cluster does not run any more.
+        """Make a machine that is up a member of the cluster.
+
+        Returns False and writes nothing if the cluster no longer runs.
         """
         with self._store.transaction() as db:
             self._leases.hold(db, row.run_id)
@@ -208,7 +209,7 @@ class ReplacementTable:
             return True
 
     def of_launch(self, token: str) -> list[ReplacementRow]:
-        """Every create that was to replace a machine of a launch, oldest first."""
+        """Return every create that was to replace a machine of a launch, oldest first."""
         return [
             _row(r)
             for r in self._store.rows(
@@ -217,13 +218,14 @@ class ReplacementTable:
         ]
 
     def open_one(self, token: str) -> ReplacementRow | None:
-        """The one that may be on the bill, or may get there, and is not the cluster's."""
+        """Return the create that is or may get on the bill and is not yet part of the cluster."""
         row = self._store.row(f"SELECT * FROM replacements WHERE token = ? AND {_OPEN}", token)
         return None if row is None else _row(row)
 
     def late_nodes(self, token: str, began: Instant) -> dict[int, tuple[Seconds, Micros]]:
-        """Of each node that was replaced, how long after `began` that was, and what the run had
-        cost by then.
+        """Return when each node was replaced and what the run had cost by then.
+
+        Times are seconds after `began`.
         """
         return {
             r.node: (max(0.0, r.created - began), r.spent)
@@ -232,9 +234,9 @@ class ReplacementTable:
         }
 
     def last_loss(self, token: str) -> Instant:
-        """When the last of a launch's machines was lost; 0 where none was.
+        """Return when a launch last lost a machine; 0 if it lost none.
 
-        Those that did not come up in their places do not count.
+        Replacements that did not come up do not count.
         """
         row = self._store.row(
             "SELECT coalesce(max(ended), 0) FROM instances WHERE token = ?"

@@ -1,4 +1,4 @@
-"""The ledger's rows as values, and values as what a row holds."""
+"""The ledger's rows as values, and the conversion of values to columns."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class LaunchRow:
-    """A row of `launches`: a launch and how far it came."""
+    """A row of `launches`: a launch and its progress."""
 
     token: str
     run_id: str
@@ -67,9 +67,9 @@ class ClusterRow:
     Attributes
     ----------
     desired_state
-        What is to become of it.
+        The state that the cluster is to reach.
     reason
-        Why, for people alone.
+        The reason, for people only.
     """
 
     cluster_id: str
@@ -86,7 +86,7 @@ class ClusterRow:
 
     @property
     def pending(self) -> DesiredState | None:
-        """The end or the stop that was asked for and has not begun; None where there is none."""
+        """The end or stop that was asked for and has not begun; None if there is none."""
         if self.state in (ClusterState.ENDING, ClusterState.ENDED):
             return None
         is_up = self.state in (ClusterState.RUNNING, ClusterState.UNKNOWN)
@@ -96,29 +96,29 @@ class ClusterRow:
 
 
 def dump(value: Any) -> str:
-    """A model value as JSON.
+    """Return a model value as JSON.
 
-    Half of a surrogate pair, as raw messages may hold, stays what it is: the text is ASCII.
+    The text is ASCII, so that half a surrogate pair in a raw message is kept.
     """
     return json.dumps(to_plain(value), separators=(",", ":"))
 
 
 def storable(value: str) -> str:
-    """What SQLite can store of a text: half of a surrogate pair becomes a question mark."""
+    """Return text that SQLite can store: half a surrogate pair becomes a question mark."""
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
 @lru_cache(maxsize=512)
 def candidate_of(text: str) -> Candidate:
-    """A candidate as a row holds it.
+    """Return the candidate of a row.
 
-    Views read the same few again and again, and nobody changes one.
+    Candidates are cached, since views read the same few again and again and nobody changes one.
     """
     return from_plain(Candidate, json.loads(text))
 
 
 def run_row(row: sqlite3.Row) -> RunRow:
-    """A row of `runs` as a value."""
+    """Return a row of `runs` as a value."""
     return RunRow(
         run_id=row["run_id"],
         name=row["name"],
@@ -139,7 +139,7 @@ def run_row(row: sqlite3.Row) -> RunRow:
 
 
 def launch_row(row: sqlite3.Row) -> LaunchRow:
-    """A row of `launches` as a value."""
+    """Return a row of `launches` as a value."""
     return LaunchRow(
         token=row["token"],
         run_id=row["run_id"],
@@ -162,7 +162,7 @@ def launch_row(row: sqlite3.Row) -> LaunchRow:
 
 
 def cluster_row(row: sqlite3.Row) -> ClusterRow:
-    """A row of `clusters` as a value."""
+    """Return a row of `clusters` as a value."""
     return ClusterRow(
         cluster_id=row["cluster_id"],
         name=row["name"],

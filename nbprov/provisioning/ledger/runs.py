@@ -15,13 +15,13 @@ from .rows import RunRow, run_row, storable
 
 
 class NameTaken(NbprovError):
-    """A live cluster or launch has this name already."""
+    """A live cluster or launch already has this name."""
 
     code = "cluster.name-taken"
 
 
 class RunTable:
-    """Opens runs, moves them on, and finds those that a dead kernel left."""
+    """Open runs, change their states, and find those that a dead kernel left."""
 
     def __init__(self, file: LedgerFile, leases: LeaseTable) -> None:
         self._store = file.store
@@ -42,15 +42,15 @@ class RunTable:
         state: RunState,
         wait_deadline: Instant | None = None,
     ) -> None:
-        """Write a run down and take its lease, before anything else happens in its name.
+        """Store a run and take its lease, before anything else happens in its name.
 
         Parameters
         ----------
         consent
-            The most that was agreed to, for the whole cluster an hour: it holds for every kernel
-            that works on the run.
+            The highest hourly price of the whole cluster that was agreed to; it holds for every
+            kernel that works on the run.
         wait_deadline
-            Until when stock is waited for; None where it is not.
+            The instant until which the run waits for stock; None if it does not wait.
 
         Raises
         ------
@@ -94,8 +94,9 @@ class RunTable:
             )
 
     def move(self, run_id: str, state: RunState, message: str = "", error: str = "") -> None:
-        """Move a run on; a final state gives up the lease once nothing of it is pending
-        (`release`).
+        """Move a run to another state.
+
+        A final state gives up the lease once nothing of the run is pending (`release`).
         """
         with self._store.transaction() as db:
             self._leases.hold(db, run_id)
@@ -105,8 +106,9 @@ class RunTable:
             )
 
     def rewrite_spec(self, run_id: str, spec: str, folder: str) -> None:
-        """Replace the spec of a run whose cluster lives on under another one, and what its paths
-        are relative to.
+        """Replace the spec, and the folder that its paths are relative to, of a run.
+
+        It is used if the run's cluster continues under another spec.
         """
         with self._store.transaction() as db:
             db.execute(
@@ -115,7 +117,10 @@ class RunTable:
             )
 
     def request_cancel(self, run_id: str) -> None:
-        """Note that the person cancelled: whoever works on the run next ends what it made."""
+        """Store that a person cancelled the run.
+
+        Whichever kernel works on it next ends its machines.
+        """
         with self._store.transaction() as db:
             db.execute(
                 "UPDATE runs SET cancelled = 1, updated = ? WHERE run_id = ?",
@@ -123,7 +128,7 @@ class RunTable:
             )
 
     def cancelled(self, run_ids: Iterable[str]) -> set[str]:
-        """Those of the runs that somebody cancelled, perhaps in another kernel."""
+        """Return those of the runs that were cancelled, perhaps in another kernel."""
         ids = list(run_ids)
         marks = ", ".join("?" * len(ids))
         return (
@@ -138,20 +143,22 @@ class RunTable:
         )
 
     def get(self, run_id: str) -> RunRow | None:
-        """One run."""
+        """Return one run."""
         row = self._store.row("SELECT * FROM runs WHERE run_id = ?", run_id)
         return None if row is None else run_row(row)
 
     def latest(self, limit: int = 50) -> list[RunRow]:
-        """Runs, newest first."""
+        """Return runs, newest first."""
         return [
             run_row(r)
             for r in self._store.rows("SELECT * FROM runs ORDER BY created DESC LIMIT ?", limit)
         ]
 
     def unfinished(self) -> list[RunRow]:
-        """Runs that are being launched or cancelled or wait for stock, or that have a launch which
-        may be on the bill beside a handed-over cluster.
+        """Return the runs that still need work.
+
+        They are being launched or cancelled, wait for stock, or have a launch that may be on the
+        bill beside a handed-over cluster.
         """
         query = """
             SELECT * FROM runs WHERE state IN ('launching', 'waiting', 'cancelling')

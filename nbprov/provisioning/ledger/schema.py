@@ -2,7 +2,8 @@
 
 A migration that has been released is never edited; a change is a new one. Columns called `reason`,
 `text`, `message` and `error` hold sentences for people: no program reads them, and what programs
-need of them has columns of its own."""
+need of them has columns of its own.
+"""
 
 from __future__ import annotations
 

@@ -17,18 +17,19 @@ from .rows import storable
 
 REMOVED_KEPT: Seconds = 7 * 24 * 3600.0
 
-"""What was removed stays in the table so long, for whoever asks what became of it."""
+"""How long removed objects stay in the table, so that their fate can be looked up."""
 
 DOUBT_SECONDS: Seconds = 3600.0
 
-"""A create that was concluded to have made nothing may do so late (a queue behind the cloud's
-service, a laptop that slept): so long its cloud is looked at again, and a kernel that loads
-meanwhile does so too.
+"""How long a cloud is checked for late machines of a create that seemed to make nothing.
+
+A queue behind the cloud's service, or a laptop that slept, may delay a create. A kernel that loads
+meanwhile checks too.
 """
 
 
 class SideState(StrEnum):
-    """How far a side object is on its way out."""
+    """How far the removal of a side object has come."""
 
     THERE = "there"
     IN_USE = "in_use"
@@ -43,7 +44,7 @@ class SideRow:
     Attributes
     ----------
     since, seen
-        When it was first listed, and when last.
+        The instants when it was first and last listed.
     reason
         Why it could not be removed yet; empty where nobody tried or nothing stood in the way.
     """
@@ -56,7 +57,7 @@ class SideRow:
 
 
 class SideObjectTable:
-    """What the clouds list beside our machines."""
+    """The objects that clouds list beside our machines."""
 
     def __init__(self, file: LedgerFile, events: EventTable) -> None:
         self._store = file.store
@@ -64,9 +65,9 @@ class SideObjectTable:
         self._events = events
 
     def expect(self, cloud: str, token: str) -> None:
-        """Note, with an intent, that its launch may leave something.
+        """Store, with an intent, that its launch may leave something.
 
-        A kernel that is killed before any list shows it must not forget to look.
+        Even if the kernel is killed before a list shows the objects, they are then searched for.
         """
         now = self._clock.now()
         with self._store.transaction() as db:
@@ -76,7 +77,7 @@ class SideObjectTable:
             )
 
     def over(self, cloud: str) -> set[str]:
-        """Launches that are certainly over and whose side objects were not listed since."""
+        """Return launches that are certainly over and whose side objects were not listed since."""
         query = (
             "SELECT s.token FROM side_objects s JOIN launches l ON l.token = s.token"
             " WHERE s.cloud = ? AND s.kind = '' AND l.state IN ('refused', 'gone', 'absent')"
@@ -84,14 +85,15 @@ class SideObjectTable:
         return {r[0] for r in self._store.rows(query, cloud)} - self.doubted(cloud)
 
     def doubted(self, cloud: str) -> set[str]:
-        """Launches of which nothing was found after a lost answer, so short a while ago that
-        something may yet appear.
+        """Return recent launches of which nothing was found after a lost answer.
+
+        Something of them may still appear.
         """
         query = "SELECT token FROM launches WHERE cloud = ? AND state = 'absent' AND ended > ?"
         return {r[0] for r in self._store.rows(query, cloud, self._clock.now() - DOUBT_SECONDS)}
 
     def accounts(self, cloud: str) -> dict[str, str]:
-        """The account, by token, of each launch that may have side objects left."""
+        """Return the account of each launch that may have side objects left, by token."""
         query = (
             "SELECT DISTINCT l.token, l.account FROM launches l JOIN side_objects s ON s.token ="
             " l.token"
@@ -107,16 +109,17 @@ class SideObjectTable:
         *,
         unseen: Collection[str] = (),
     ) -> None:
-        """Store a whole listing of one cloud: what is new, what is there still, and what is there
-        no more and so removed.
+        """Store a whole listing of one cloud: new objects, present ones, and removed ones.
+
+        An object that is no longer listed counts as removed.
 
         Parameters
         ----------
         over
-            Launches that were over when it was asked for (`side_over`): all that they left is in
-            it.
+            Launches that were over when the listing was requested (`SideObjectTable.over`): it
+            has all that they left.
         unseen
-            Launches of which this listing tells nothing: it is of another account than theirs.
+            Launches of which this listing tells nothing, since it is of another account.
         """
         now, rows = self._clock.now(), {_key(o): o for o in listed}
         known = {
@@ -127,8 +130,8 @@ class SideObjectTable:
             return
         with self._store.transaction() as db:
             for thing in rows.values():
-                # What comes back after it counted as removed begins anew; what is being removed
-                # stays so.
+                # An object that comes back after it counted as removed starts anew; one that is
+                # being removed stays so.
                 db.execute(
                     "INSERT INTO side_objects (cloud, region, kind, id, token, shared, state,"
                     " seen, since) VALUES (?, ?, ?, ?, ?, ?, 'there', ?, ?)"
@@ -152,9 +155,9 @@ class SideObjectTable:
             )
 
     def tried(self, outcome: Mapping[SideObject, tuple[SideState, str]]) -> None:
-        """Store what an attempt to remove side objects came to.
+        """Store the results of an attempt to remove side objects.
 
-        The state of each, and why it is not gone.
+        Each has a state and the reason why it is not gone.
         """
         if outcome:
             with self._store.transaction() as db:
@@ -162,15 +165,18 @@ class SideObjectTable:
                     self._set(db, _key(thing), state, reason)
 
     def listed(self, cloud: str = "", *, all_of_them: bool = False) -> list[SideRow]:
-        """Side objects that were not removed yet (of one cloud), oldest first; with `all_of_them`
-        those that were, too.
+        """Return side objects that were not removed yet, oldest first, perhaps of one cloud only.
+
+        With `all_of_them`, removed ones are included.
         """
         where = "WHERE (? = '' OR cloud = ?)" + ("" if all_of_them else " AND state <> 'removed'")
         return self._rows(where, cloud, cloud)
 
     def clouds(self) -> set[str]:
-        """Clouds with a side object that serves one launch alone and was not removed yet, or with a
-        launch that may have left one.
+        """Return the clouds that may still have side objects.
+
+        They have an object that serves one launch only and was not removed yet, or a launch that
+        may have left one.
         """
         return {
             r[0]

@@ -1,5 +1,6 @@
-"""Opening the ledger: one SQLite file a user, shared by every kernel, safe against a crash at any
-instruction.
+"""The ledger's SQLite file: connection, transactions and migrations.
+
+One file for each user is shared by every kernel, and survives a crash at any instruction.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from .schema import MIGRATIONS
 log = logging.getLogger("nbprov.ledger")
 
 BUSY_SECONDS: Seconds = 3.0
-"""How long a transaction waits for another kernel's: each holds the file for some milliseconds.
+"""How long a transaction waits for other kernels, each of which needs a few milliseconds.
 
-Much shorter than a lease, since a run waits too.
+It is much shorter than a lease, since a run waits too.
 """
 
 NETWORK_FILE_SYSTEMS = (
@@ -43,16 +44,14 @@ NETWORK_FILE_SYSTEMS = (
     "beegfs",
     "gpfs",
 )
-"""Where WAL's shared memory does not work (sqlite.org/wal.html).
+"""File systems on which WAL's shared memory does not work (sqlite.org/wal.html).
 
-The journal is deleted after each commit instead.
+There, the journal is deleted after each commit instead.
 """
 
 
 def file_system(path: Path) -> str:
-    """The type of the file system that holds a path, as the kernel names it; empty where that
-    cannot be told.
-    """
+    """Return the type of the file system that holds a path; empty if it is not known."""
     try:
         mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -69,7 +68,7 @@ def file_system(path: Path) -> str:
 
 
 class Store:
-    """The connection, its transactions and its migrations. Tables are the business of `Ledger`.
+    """The connection, its transactions and its migrations. `Ledger` owns the tables.
 
     Parameters
     ----------
@@ -121,7 +120,7 @@ class Store:
         self._connection.execute("PRAGMA foreign_keys = ON")
 
     def _retry_busy(self, statement: str) -> None:
-        # Switching to WAL needs the file for itself and does not honour the busy timeout.
+        # A switch to WAL needs exclusive access and does not honour the busy timeout.
         end = time.monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -158,9 +157,9 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """One atomic, durable change.
+        """Make one atomic, durable change.
 
-        Nested uses join the outer one, so that an attempt costs few fsyncs.
+        Nested uses join the outer one, so that an attempt needs few fsyncs.
 
         Raises
         ------
@@ -217,7 +216,7 @@ class Store:
             log.warning("the ledger %s could not be rolled back: %s", self.path, error)
 
     def rows(self, query: str, *args: object) -> list[sqlite3.Row]:
-        """All rows of a query.
+        """Return all rows of a query.
 
         Raises
         ------
@@ -234,7 +233,7 @@ class Store:
             ) from error
 
     def row(self, query: str, *args: object) -> sqlite3.Row | None:
-        """The first row of a query.
+        """Return the first row of a query.
 
         Raises
         ------
@@ -252,7 +251,7 @@ class Store:
             ) from error
 
     def close(self) -> None:
-        """Close the file; what was committed stays."""
+        """Close the file; committed changes stay."""
         with self._lock:
             self._connection.close()
 

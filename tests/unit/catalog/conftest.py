@@ -11,8 +11,18 @@ from nbprov.catalog import Catalog
 from nbprov.catalog.catalog import shipped_folder
 
 V8_HEADER = (
-    "InstanceType", "AcceleratorName", "AcceleratorCount", "vCPUs", "MemoryGiB", "GpuInfo", "Price", "SpotPrice", "Region", "AvailabilityZone", "Arch",
-)  # fmt: skip
+    "InstanceType",
+    "AcceleratorName",
+    "AcceleratorCount",
+    "vCPUs",
+    "MemoryGiB",
+    "GpuInfo",
+    "Price",
+    "SpotPrice",
+    "Region",
+    "AvailabilityZone",
+    "Arch",
+)
 
 WriteV8 = Callable[..., Path]
 

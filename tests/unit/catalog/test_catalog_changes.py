@@ -57,7 +57,7 @@ def price(catalog: Catalog) -> list[int]:
 
 
 def settle(*folders: Path) -> None:
-    """Make everything look as if it had been there for long, so that time stamps can be relied on."""
+    """Date all files far back, so that their time stamps can be relied on."""
     for folder in folders:
         for path in [*folder.rglob("*"), folder]:
             os.utime(path, (LONG_AGO, LONG_AGO))

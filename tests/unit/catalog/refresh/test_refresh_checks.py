@@ -19,8 +19,24 @@ def _entry(
     kind: str = "H100",
 ) -> Entry:
     return Entry(
-        cloud, region, "", f"gpu-{kind}-{count}", kind, float(count), 80.0, "NVIDIA", 8.0, 64.0, "", price, spot, "s", "2026-11-20", "s", "2026-11-20"
-    )  # fmt: skip
+        cloud,
+        region,
+        "",
+        f"gpu-{kind}-{count}",
+        kind,
+        float(count),
+        80.0,
+        "NVIDIA",
+        8.0,
+        64.0,
+        "",
+        price,
+        spot,
+        "s",
+        "2026-11-20",
+        "s",
+        "2026-11-20",
+    )
 
 
 OTHERS = yardstick(

@@ -53,11 +53,20 @@ def test_the_environment_ends_automatic_refresh(tmp_path: Path, value: str) -> N
 @pytest.mark.parametrize(
     "text",
     [
-        "[refresh", '[refresh]\ngcp = "soon"', '[refresh]\ngcp = "0h"', '[refresh]\ngcp = 7', 'automatic = "yes"', '[source]\naws = "friend"',
-        '[mirror]\nprimary = "http://m/"', '[mirror]\nprimary = "file:///{cloud}"', '[mirror]\nthird = "x"', "refresh = 3", "policy = 1",
+        "[refresh",
+        '[refresh]\ngcp = "soon"',
+        '[refresh]\ngcp = "0h"',
+        "[refresh]\ngcp = 7",
+        'automatic = "yes"',
+        '[source]\naws = "friend"',
+        '[mirror]\nprimary = "http://m/"',
+        '[mirror]\nprimary = "file:///{cloud}"',
+        '[mirror]\nthird = "x"',
+        "refresh = 3",
+        "policy = 1",
         "[endpoints]\naws = 3",
     ],
-)  # fmt: skip
+)
 def test_what_is_not_understood_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "catalog.toml").write_text(text)
     with pytest.raises(CatalogError, match=r"catalog\.toml"):

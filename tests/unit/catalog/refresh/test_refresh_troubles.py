@@ -187,7 +187,8 @@ REFRESH = """
 import sys
 from pathlib import Path
 from nbprov.catalog.refresh import Upkeep
-print(Upkeep(Path(sys.argv[1]), shipped=Path(sys.argv[2])).refresh(["lambda"])["lambda"].outcome.value)
+upkeep = Upkeep(Path(sys.argv[1]), shipped=Path(sys.argv[2]))
+print(upkeep.refresh(["lambda"])["lambda"].outcome.value)
 """
 
 

@@ -1,4 +1,4 @@
-"""GCP: accelerators that are sold apart become whole machines, whichever way the file lists them."""
+"""GCP accelerators that are sold apart become whole machines, however the file lists them."""
 
 from __future__ import annotations
 

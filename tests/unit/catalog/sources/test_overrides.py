@@ -69,8 +69,11 @@ def on_demand(catalog: Catalog) -> dict[tuple[str, str, str], int]:
 def test_a_price_is_changed_everywhere_or_in_a_place(override: Callable[[str], Catalog]) -> None:
     catalog = override("InstanceType,Region,AvailabilityZone,Price\na,,,2\nA,R1,r1-b,3\n")
     assert on_demand(catalog) == {
-        ("a", "r1", "r1-a"): usd(2), ("a", "r1", "r1-b"): usd(3), ("a", "r2", "r2-a"): usd(2), ("g", "r1", ""): usd("0.8"),
-    }  # fmt: skip
+        ("a", "r1", "r1-a"): usd(2),
+        ("a", "r1", "r1-b"): usd(3),
+        ("a", "r2", "r2-a"): usd(2),
+        ("g", "r1", ""): usd("0.8"),
+    }
     (applied,) = catalog.info("nebius").overrides
     assert (applied.file, applied.changed, applied.added, applied.hidden, applied.bad) == (
         "overrides/nebius.csv",
@@ -154,22 +157,24 @@ def test_the_users_word_is_not_held_to_be_absurd(override: Callable[[str], Catal
 def test_bad_lines_are_told_with_their_line_and_the_rest_holds(
     override: Callable[[str], Catalog],
 ) -> None:
-    text = "\n".join([
-        "InstanceType,Region,Price,SpotPrice,Hide,vCPUs",
-        "# a remark",
-        "a,r1,cheap,,,",
-        "",
-        "a,r1,-1,,,",
-        "a,r1,1,,perhaps,",
-        "a,r1,,,,",
-        "new,,4,,,",
-        "new,r1,,,,9",
-        ",,4,,,",
-        ",r1,4,,,",
-        "ghost,r1,,,yes,",
-        "a,r1,1,,,,one,too,many",
-        "a,r2,7",
-    ])  # fmt: skip
+    text = "\n".join(
+        [
+            "InstanceType,Region,Price,SpotPrice,Hide,vCPUs",
+            "# a remark",
+            "a,r1,cheap,,,",
+            "",
+            "a,r1,-1,,,",
+            "a,r1,1,,perhaps,",
+            "a,r1,,,,",
+            "new,,4,,,",
+            "new,r1,,,,9",
+            ",,4,,,",
+            ",r1,4,,,",
+            "ghost,r1,,,yes,",
+            "a,r1,1,,,,one,too,many",
+            "a,r2,7",
+        ]
+    )
     catalog = override(text + "\n")
     problems = catalog.problems()
     assert [(p.line, p.code) for p in problems] == [

@@ -22,8 +22,14 @@ Open = Callable[..., Catalog]
 
 def gpu(region: str, price: str, spot: str = "", name: str = "h") -> dict[str, object]:
     return {
-        "InstanceType": name, "AcceleratorName": "H100", "AcceleratorCount": 8, "vCPUs": 208, "Price": price, "SpotPrice": spot, "Region": region,
-    }  # fmt: skip
+        "InstanceType": name,
+        "AcceleratorName": "H100",
+        "AcceleratorCount": 8,
+        "vCPUs": 208,
+        "Price": price,
+        "SpotPrice": spot,
+        "Region": region,
+    }
 
 
 @pytest.fixture

@@ -239,9 +239,15 @@ def test_gcp_tpu_placeholders(write_v8: WriteV8, open_catalog: Open) -> None:
 
 def test_vast(write_v8: WriteV8, open_catalog: Open) -> None:
     row = {
-        "InstanceType": "4x-RTX_4090-32-65536", "AcceleratorName": "RTX4090", "AcceleratorCount": "4", "vCPUs": "32", "MemoryGiB": "64",
-        "GpuInfo": gpus("RTX4090", 98256, 4, TotalGpuMemoryInMiB=98256), "Price": "1.60", "SpotPrice": "0.00",
-    }  # fmt: skip
+        "InstanceType": "4x-RTX_4090-32-65536",
+        "AcceleratorName": "RTX4090",
+        "AcceleratorCount": "4",
+        "vCPUs": "32",
+        "MemoryGiB": "64",
+        "GpuInfo": gpus("RTX4090", 98256, 4, TotalGpuMemoryInMiB=98256),
+        "Price": "1.60",
+        "SpotPrice": "0.00",
+    }
     rows = [
         {**row, "Region": region} for region in ("Texas, US, NA", ", US, NA", "Bács-Kiskun, HU, EU")
     ]
@@ -257,11 +263,19 @@ def test_vast(write_v8: WriteV8, open_catalog: Open) -> None:
 def test_runpod(write_v8: WriteV8, open_catalog: Open) -> None:
     rows = [
         {
-            "InstanceType": "1x_L4_SECURE", "AcceleratorName": "L4", "AcceleratorCount": "1.0", "vCPUs": "4.0", "MemoryGiB": "24.0",
-            "GpuInfo": gpus("L4", 24, TotalGpuMemoryInMiB=24), "Price": "0.43", "SpotPrice": "0.43", "Region": region, "AvailabilityZone": zone,
+            "InstanceType": "1x_L4_SECURE",
+            "AcceleratorName": "L4",
+            "AcceleratorCount": "1.0",
+            "vCPUs": "4.0",
+            "MemoryGiB": "24.0",
+            "GpuInfo": gpus("L4", 24, TotalGpuMemoryInMiB=24),
+            "Price": "0.43",
+            "SpotPrice": "0.43",
+            "Region": region,
+            "AvailabilityZone": zone,
         }
         for region, zone in (("CA", "CA-MTL-1"), ("US", "US-TX-1"))
-    ]  # fmt: skip
+    ]
     catalog = open_catalog(write_v8("runpod", rows))
     assert {offer.accelerator_memory_gib for offer in catalog.offers(Query())} == {24.0}
     assert {offer.hourly for offer in catalog.offers(Query())} == {usd("0.43")}
@@ -323,8 +337,10 @@ def test_cudo_lambda_and_nebius(write_v8: WriteV8, open_catalog: Open) -> None:
     )
     catalog = open_catalog(folder)
     assert {(o.cloud, o.gpus, o.accelerator_memory_gib) for o in catalog.offers(Query())} == {
-        ("cudo", "A40:8", 48.0), ("lambda", "A100:8", 40.0), ("nebius", "–", None),
-    }  # fmt: skip
+        ("cudo", "A40:8", 48.0),
+        ("lambda", "A100:8", 40.0),
+        ("nebius", "–", None),
+    }
 
 
 def test_hyperstack_null_maker_and_one_type_of_two_sizes(
@@ -400,6 +416,10 @@ def test_primeintellect_json_column_order_doubled_memory_and_spot_type(
         {**row, "InstanceType": "dc__2xA100_80GB__32__240__SPOT", "Price": 1.1},
     ]
     catalog = open_catalog(write_v8("primeintellect", rows, header=header))
-    assert {(o.instance_type[-6:], o.market.value, o.hourly, o.accelerator_memory_gib) for o in catalog.offers(Query())} == {
-        ("__SPOT", "spot", usd("1.1"), 80.0), ("2__240", "on-demand", usd("2.6"), 80.0),
-    }  # fmt: skip
+    assert {
+        (o.instance_type[-6:], o.market.value, o.hourly, o.accelerator_memory_gib)
+        for o in catalog.offers(Query())
+    } == {
+        ("__SPOT", "spot", usd("1.1"), 80.0),
+        ("2__240", "on-demand", usd("2.6"), 80.0),
+    }

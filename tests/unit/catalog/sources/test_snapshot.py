@@ -1,4 +1,4 @@
-"""The project's own form: written the same way each time, read back the same, refused when damaged."""
+"""The project's own form is written and read back the same way; damaged files are refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from nbprov.model.places import Market
 
 WriteV8 = Callable[..., Path]
 
-EXCERPT = "InstanceType,Region,AvailabilityZoneId,Price,SpotPrice\ng5.xlarge,us-west-2,usw2-az1,1.006,0.4\n"
+EXCERPT = (
+    "InstanceType,Region,AvailabilityZoneId,Price,SpotPrice\n"
+    "g5.xlarge,us-west-2,usw2-az1,1.006,0.4\n"
+)
 
 
 @pytest.fixture

@@ -111,11 +111,24 @@ def test_azure_families(name: str, family: str) -> None:
 @pytest.mark.parametrize(
     ("cloud", "region", "expected"),
     [
-        ("aws", "us-west-2", True), ("aws", "ap-southeast-2", False), ("azure", "eastus2", True), ("azure", "northcentralus", True),
-        ("azure", "australiaeast", False), ("azure", "austriaeast", False), ("gcp", "us-central1", True), ("gcp", "australia-southeast1", False), ("runpod", "US", True),
-        ("runpod", "AU", False), ("hyperstack", "US-1", True), ("vast", ", US, NA", True), ("vast", "Australia, AU, OC", False), ("do", "nyc2", True),
-        ("do", "tor1", False), ("cudo", "us-newyork-1", True), ("lambda", "us-midwest-1", True),
+        ("aws", "us-west-2", True),
+        ("aws", "ap-southeast-2", False),
+        ("azure", "eastus2", True),
+        ("azure", "northcentralus", True),
+        ("azure", "australiaeast", False),
+        ("azure", "austriaeast", False),
+        ("gcp", "us-central1", True),
+        ("gcp", "australia-southeast1", False),
+        ("runpod", "US", True),
+        ("runpod", "AU", False),
+        ("hyperstack", "US-1", True),
+        ("vast", ", US, NA", True),
+        ("vast", "Australia, AU, OC", False),
+        ("do", "nyc2", True),
+        ("do", "tor1", False),
+        ("cudo", "us-newyork-1", True),
+        ("lambda", "us-midwest-1", True),
     ],
-)  # fmt: skip
+)
 def test_us(cloud: str, region: str, expected: bool) -> None:
     assert is_us(cloud, region) is expected

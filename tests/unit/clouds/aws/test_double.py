@@ -93,8 +93,8 @@ def dance() -> None:
     with AwsDouble() as other, contextlib.suppress(requests.ConnectionError):
         signed = {
             "Authorization": (
-                "AWS4-HMAC-SHA256 "
-                f"Credential={other.env['AWS_ACCESS_KEY_ID']}/20261122/us-east-1/ec2/aws4_request, x"
+                f"AWS4-HMAC-SHA256 Credential={other.env['AWS_ACCESS_KEY_ID']}"
+                "/20261122/us-east-1/ec2/aws4_request, x"
             )
         }
         requests.post(other.url, data={"Action": "Dance"}, headers=signed, timeout=60)

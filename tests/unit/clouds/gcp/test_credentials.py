@@ -178,7 +178,10 @@ STALL = """
 import gc, sys, threading, time
 from nbprov.clouds.gcp.account.sdk import compute_library
 full, gaps, done = [], [], threading.Event()
-gc.callbacks.append(lambda phase, info: full.append(info["generation"]) if phase == "start" else None)
+def collected(phase, info):
+    if phase == "start":
+        full.append(info["generation"])
+gc.callbacks.append(collected)
 def tick():
     last = time.perf_counter()
     while not done.is_set():

@@ -249,7 +249,8 @@ def until(look):
         time.sleep(0.01)
 
 def count():
-    return subprocess.run(["pgrep", "-u", str(os.getuid()), "-fc", "^sleep 4244$"], capture_output=True, text=True).stdout.strip()
+    command = ["pgrep", "-u", str(os.getuid()), "-fc", "^sleep 4244$"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 (folder / "market.toml").write_text(
     '[[regions]]\\nname="r"\\nzones=["z"]\\n[[types]]\\nname="t"\\nhourly=1\\nvcpus=1\\nmemory_gib=1\\n')
@@ -259,13 +260,16 @@ cloud = LocalCloud(folder)
 try:
     told = cloud.check()
     offer = next(o for o in cloud.offers())
-    launch = Launch("a" * 32, "me", "run", "dev", Candidate(offer, Request(), 0), 1, 10, public_key=key.with_suffix(".pub").read_text())
+    public = key.with_suffix(".pub").read_text()
+    candidate = Candidate(offer, Request(), 0)
+    launch = Launch("a" * 32, "me", "run", "dev", candidate, 1, 10, public_key=public)
     cloud.submit(launch)
     until(lambda: [i for i in cloud.list("me") if i.state == "running"])
     (machine,) = cloud.list("me")
     login = [d for d in told.details if "user of machines" in d][0].split()[-1]
-    ssh = ["ssh", "-F", "none", "-i", str(key), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
-    ssh += ["-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "-p", str(machine.port), f"{login}@{machine.host}"]
+    ssh = ["ssh", "-F", "none", "-i", str(key), "-o", "StrictHostKeyChecking=no"]
+    ssh += ["-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-o", "BatchMode=yes"]
+    ssh += ["-p", str(machine.port), f"{login}@{machine.host}"]
     def greets():
         try:
             with socket.create_connection((machine.host, machine.port), 2) as link:
@@ -276,7 +280,8 @@ try:
     # A machine counts as running before its sshd answers.
     until(greets)
     # The ssh client wants an account for whoever runs it; the cloud does not.
-    said = subprocess.run(WRAP + ssh + ["id -u; pwd; (setsid nohup sleep 4244 >/dev/null 2>&1 &)"], capture_output=True, text=True)
+    program = "id -u; pwd; (setsid nohup sleep 4244 >/dev/null 2>&1 &)"
+    said = subprocess.run(WRAP + ssh + [program], capture_output=True, text=True)
     until(lambda: count() == "1")
     cloud.terminate([machine.id])
     until(lambda: all(i.state == "gone" for i in cloud.list("me")))
