@@ -7,10 +7,9 @@ import concurrent.futures
 import contextlib
 import logging
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from nbprov.clouds import registry
 from nbprov.clouds.base import Capabilities, Cloud
@@ -31,9 +30,9 @@ from nbprov.runtime.worker_pool import Workers
 
 from .async_cloud import AsyncCloud
 from .attach import open_cluster
+from .engine_hooks import EngineHooks
 from .ledger import LEASE_SECONDS, ClusterRow, Ledger, RunRow
 from .live_cluster import LiveCluster
-from .replacement.replace_node import Bringing
 from .run import events
 from .run.attempt import Deadlines
 from .run.attempt_actions import AGENT_SECONDS
@@ -48,7 +47,6 @@ from .run.run_log import RunLog
 from .run.stock_wait import LEAST_PAUSE, Patience
 from .run.stock_wakeup import Restocks
 from .spec_storage import readable_text
-from .supervision.desired_state import Leaving
 from .supervision.guard_config import check_budget
 from .supervision.lifecycle import Lifecycle
 from .supervision.other_kernels import Elsewhere
@@ -89,17 +87,11 @@ class Engine:
         Folder of the ledger, keys and logs.
     clouds
         Looks an adapter up by name; the registry unless a test brings its own.
+    hooks
+        What the layers above do for launches and clusters. Its fields are attributes of the engine.
 
     Attributes
     ----------
-    replan
-        Plans a spec again with blocks, called in a worker thread; set by who can plan. Without it the places of the first plan are gone through again.
-    take_outputs
-        Brings a cluster's outputs here, within so many seconds, and says whether all came; set by who can. It is cut off when they are over.
-    leaving
-        Brings logs and outputs here before a cluster that is to go does; set by who can.
-    bringing
-        Brings files, Python, setup and engine to a machine that replaces a lost one; set by who can.
     least_pause
         Between two passes of a run that waits for stock.
     """
@@ -112,7 +104,9 @@ class Engine:
         clock: Clock | None = None,
         lease_seconds: Seconds = LEASE_SECONDS,
         wrap_ledger: Callable[[Ledger], Ledger] = lambda ledger: ledger,
+        hooks: EngineHooks | None = None,
     ) -> None:
+        hooks = hooks or EngineHooks()
         self.home = home or paths.home()
         self.clock = clock or SystemClock()
         self.thread = EngineThread()
@@ -125,10 +119,10 @@ class Engine:
         self.lifecycle = Lifecycle(self)
         self.tidying = Tidying(self)
         self._restocks = Restocks(self)
-        self.replan: Callable[[Spec, Sequence[Block]], Plan] | None = None
-        self.take_outputs: Callable[[ClusterRow, Seconds], Coroutine[Any, Any, bool]] | None = None
-        self.leaving: Leaving | None = None
-        self.bringing: Bringing | None = None
+        self.replan = hooks.replan
+        self.take_outputs = hooks.take_outputs
+        self.leaving = hooks.teardown
+        self.bringing = hooks.node_setup
         self._planners = Workers("plan", 1)
         self.least_pause = LEAST_PAUSE
         self._find_cloud = clouds
