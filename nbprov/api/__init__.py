@@ -6,32 +6,33 @@ import atexit
 import os
 import threading
 
-from .cluster import Cluster, Done
+from .cluster import Cluster
 from .errors import CloudTrouble, DoesNotFit, LaunchUnderWay, NotSettled, OtherCluster
 from .launch_terms import Terms
-from .launching.cluster_reuse import SettingUp
+from .operation import Operation
 from .price_query import Prices
 from .price_refresh import Catalogue
-from .reports import Cost, Tried
+from .reports import AttemptRecord, Cost
 from .run import Run
+from .services.setups import ClusterSetup
 from .session import Session
 
 __all__ = [
+    "AttemptRecord",
     "Catalogue",
     "CloudTrouble",
     "Cluster",
+    "ClusterSetup",
     "Cost",
     "DoesNotFit",
-    "Done",
     "LaunchUnderWay",
     "NotSettled",
+    "Operation",
     "OtherCluster",
     "Prices",
     "Run",
     "Session",
-    "SettingUp",
     "Terms",
-    "Tried",
     "close",
     "current",
     "session",

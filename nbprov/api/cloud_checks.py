@@ -41,7 +41,7 @@ class _Known:
         return self.took > CHEAP and now - self.at < ASKED_AGAIN
 
 
-class Checks:
+class CloudChecks:
     """What the clouds' checks said. Its coroutines run on one loop; `known` may be called from any thread."""
 
     def __init__(self, ask: Ask, clock: Clock) -> None:

@@ -12,13 +12,13 @@ from nbprov.model.money import Micros
 from nbprov.model.offers import Block
 from nbprov.model.stock import Stock
 
+from .context import Context
 from .reports import is_simulated
+from .services import Services
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger import Ledger
     from nbprov.provisioning.ledger.rows import RunRow
-
-    from .session import Session
 
 STOCK_AGE: Seconds = 1800.0
 """What clouds said of their stock within that is still worth a look."""
@@ -61,22 +61,21 @@ class Overview:
     tunnels: tuple[str, ...]
 
 
-def overview(session: Session) -> Overview:
+def overview(context: Context, services: Services) -> Overview:
     """Read it all from the ledger. Any thread; asks no cloud."""
-    from nbprov.machines.tunnels.tunnels import in_words
     from nbprov.provisioning.engine import UNDER_WAY
 
-    ledger, now = session.engine.ledger, session.engine.clock.now()
-    clusters = tuple(session.clusters())
+    ledger, now = context.engine.ledger, context.engine.clock.now()
+    clusters = tuple(services.views.views())
     return Overview(
         now,
         clusters,
         _spent(ledger, clusters, midnight(now)),
         _spent(ledger, clusters, 0.0),
         tuple(run for run in ledger.unfinished_runs() if run.state in UNDER_WAY),
-        tuple(session.blocks()),
+        tuple(ledger.blocks()),
         tuple(reversed(ledger.probes(now - STOCK_AGE))),
-        tuple(in_words(session.tunnelling.views())),
+        tuple(services.tunnels.all_words()),
     )
 
 

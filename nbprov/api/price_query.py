@@ -146,7 +146,7 @@ def narrowed(query: Query, conditions: dict[str, Any]) -> Query:
     return replace(query, **made)
 
 
-def asked(catalog: Catalog, text: str, query: Query, *, fuzzy: bool) -> Query:
+def with_accelerator(catalog: Catalog, text: str, query: Query, *, fuzzy: bool) -> Query:
     """The question with what its text says of accelerators; what the text leaves open stays as it is.
 
     Raises

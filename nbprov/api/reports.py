@@ -34,7 +34,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class AttemptRecord:
     """One attempt of a run.
 
     Attributes
@@ -70,13 +70,15 @@ def costs(ledger: Ledger) -> list[Cost]:
     return found
 
 
-def attempts(ledger: Ledger, name: str = "") -> list[Tried]:
+def attempts(ledger: Ledger, name: str = "") -> list[AttemptRecord]:
     """The attempts of the latest run (of this name), in the order in which they were begun."""
     run = next((r for r in ledger.runs() if not name or r.name == name), None)
     if run is None:
         return []
     return [
-        Tried(x.number, x.state, x.candidate, x.failure.sentence() if x.failure else "", x.token)
+        AttemptRecord(
+            x.number, x.state, x.candidate, x.failure.sentence() if x.failure else "", x.token
+        )
         for x in ledger.launches(run.run_id)
     ]
 

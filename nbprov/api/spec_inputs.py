@@ -21,7 +21,7 @@ Ask = Callable[[str, bool], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SpecInputs:
     """The environment of `setup` and `run`. Kept in memory alone.
 
     Attributes
@@ -39,8 +39,15 @@ class Given:
     python: PythonSource | None = None
 
     def everything(self) -> Environment:
-        """Envs and secrets; these stay `Secret` until they are written to a verified ssh connection."""
+        """Envs and secrets.
+
+        Secrets stay `Secret` until they are written to a verified ssh connection.
+        """
         return {**self.envs, **self.secrets}
+
+    def plain(self) -> dict[str, str]:
+        """The values that may be shown."""
+        return dict(self.envs)
 
 
 def nobody(name: str, hidden: bool) -> str | None:
@@ -53,7 +60,9 @@ def names_given(given: Mapping[str, str]) -> frozenset[str]:
     return frozenset({*given, *os.environ})
 
 
-def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody, folder: str = "") -> Given:
+def collect(
+    spec: Spec, given: Mapping[str, str], ask: Ask = nobody, folder: str = ""
+) -> SpecInputs:
     """Find a value for every env and secret of a spec: the caller's, the spec's, the kernel's environment, a prompt.
 
     The files that `python` names are read now, relative to `folder`; those that `workdir` and `file_mounts` name must be there.
@@ -101,7 +110,7 @@ def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody, folder: str
             hint=f"--env {missing[0]}=…, or set it in the kernel's environment",
             code="env.missing",
         )
-    return Given(envs, secrets, python)
+    return SpecInputs(envs, secrets, python)
 
 
 def found_again(spec: Spec) -> tuple[Environment, tuple[str, ...]]:

@@ -56,7 +56,7 @@ def test_it_goes_on_when_stock_returns_and_blocks_are_cleared(home, kernel: Kern
     assert kernel.run("%%on dev --bash\ncat answer").text.strip() == "42"
     assert machines(home) == 1
     assert "pass 2" in kernel.value(
-        "[text for _, kind, text in dev._session.engine.ledger.events(dev.run_id) if kind == 'pass'][0]"
+        "[text for _, kind, text in dev._context.engine.ledger.events(dev.run_id) if kind == 'pass'][0]"
     )
 
 

@@ -6,15 +6,16 @@ import logging
 from typing import TYPE_CHECKING
 
 from nbprov.api.cluster import Cluster
+from nbprov.api.context import Context
 from nbprov.api.errors import readably
+from nbprov.api.services import Services
+from nbprov.api.steps import Steps, result
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.money import format_usd
-from nbprov.runtime.waiting import wait_for
 
 if TYPE_CHECKING:
-    from nbprov.api.run import Run
-    from nbprov.api.session import Session
+    from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow
 
 log = logging.getLogger("nbprov.api")
@@ -46,32 +47,22 @@ def note_of(old: ClusterRow) -> str:
     )
 
 
-def replace_with(session: Session, result: Run | Cluster, old: ClusterRow) -> Run | Cluster:
-    """What `provision` gives where a cluster is to be replaced: a run that ends in that, or the new cluster in its place already."""
-    from nbprov.api.run import Run
-
-    if isinstance(result, Run):
-        if not result.replaces:
-            result.replaces = old.cluster_id
-            result.driver.notes = (*result.driver.notes, note_of(old))
-        return result
-    # An earlier kernel made it, and did not come to put it in its place.
-    if result.setting_up is not None:
-        result.setting_up.wait()
-    wait_for(
-        session.engine.thread.call(
-            readably(put_in_place(session, result.cluster_id, old.cluster_id))
-        )
-    )
-    result.remarks = (
-        *result.remarks,
+def take_place(
+    context: Context, services: Services, cluster: Cluster, old: ClusterRow
+) -> Steps[None]:
+    """Put a new cluster that an earlier kernel made in the place of the old one."""
+    if cluster.setting_up is not None:
+        yield from cluster.setting_up.until_done()
+    placed = put_in_place(context, services, cluster.cluster_id, old.cluster_id)
+    yield from result(context.engine.thread.call(readably(placed)))
+    cluster.remarks = (
+        *cluster.remarks,
         f"it was made before, and has taken the place of {old.name}, which is being ended",
     )
-    result.view()  # its name is the other one's now
-    return result
+    cluster.view()  # the handle learns its new name
 
 
-async def put_in_place(session: Session, new_id: str, old_id: str) -> None:
+async def put_in_place(context: Context, services: Services, new_id: str, old_id: str) -> None:
     """Give a cluster the name of another, and begin to end that one. On the engine thread.
 
     Raises
@@ -79,18 +70,18 @@ async def put_in_place(session: Session, new_id: str, old_id: str) -> None:
     NotReplaced
         If that cannot be; both go on.
     """
-    engine = session.engine
+    engine, renamed = context.engine, services.names.renamed
     new, old = engine.ledger.cluster_by_id(new_id), engine.ledger.cluster_by_id(old_id)
     if new is None or old is None:
         return
     try:
         # While both have their names: what keeps the old one's outputs from coming keeps its machine too.
-        await session.before_the_end(old)
+        await services.hooks.before_the_end(old)
         old = engine.ledger.cluster_by_id(old_id) or old
         if old.state in _OVER:
-            await _settled(session, old)
+            await _settled(engine, old)
             await engine.lifecycle.rename(new, old.name)
-            session.renamed(new.run_id, new.name, old.name)
+            renamed(new.run_id, new.name, old.name)
             return
         aside = await engine.lifecycle.take_place(new, old)
     except NbprovError as error:
@@ -98,14 +89,14 @@ async def put_in_place(session: Session, new_id: str, old_id: str) -> None:
             f"{new.name} is ready, and has not taken the place of {old.name}: {error.message}",
             hint=f"run the cell again with --replace, or end one of them: %nbprov down {new.name}",
         ) from error
-    session.renamed(old.run_id, old.name, aside.name)
-    session.renamed(new.run_id, new.name, old.name)
+    renamed(old.run_id, old.name, aside.name)
+    renamed(new.run_id, new.name, old.name)
     # It goes on by itself, and is taken up by whoever looks should this kernel end.
     engine.thread.call(
-        session.with_tunnels(old.cluster_id, engine.lifecycle.down(aside, aside.reason))
+        services.tunnels.settled_after(old.cluster_id, engine.lifecycle.down(aside, aside.reason))
     )
 
 
-async def _settled(session: Session, old: ClusterRow) -> None:
+async def _settled(engine: Engine, old: ClusterRow) -> None:
     if old.state is ClusterState.ENDING:
-        await readably(session.engine.lifecycle.down(old, old.reason))
+        await readably(engine.lifecycle.down(old, old.reason))

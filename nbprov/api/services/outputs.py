@@ -1,24 +1,24 @@
-"""Outputs of a session's clusters: taken before an end, at its guards' word, or when asked for."""
+"""Pulls of clusters' outputs: before an end, before a guard acts, or on request."""
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
-from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nbprov.api.errors import readable
+from nbprov.api.context import Context
+from nbprov.api.errors import readable, readably
+from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds, iso
 from nbprov.model.clusters import ClusterState
-from nbprov.model.errors import NbprovError
+from nbprov.model.errors import Interrupted, NbprovError, UsageError
 from nbprov.model.failures import CloudError
 from nbprov.model.spec import Spec
-from nbprov.provisioning.supervision.desired_state import ASKED, ASKED_BARE, TO_STOP, intent_of
 
 if TYPE_CHECKING:
-    from nbprov.api.session import Session
     from nbprov.machines.files.outputs import Taking
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
@@ -39,7 +39,7 @@ FRESH_SECONDS: Seconds = STOP_SECONDS + 300.0
 """What was pulled so long before a stop was pulled for it; what was pulled earlier may be half of what is there."""
 OUTPUTS = "outputs"
 """The event of a pull."""
-_UP = (ClusterState.RUNNING, ClusterState.UNKNOWN)
+UP = (ClusterState.RUNNING, ClusterState.UNKNOWN)
 
 
 class NotReached(NbprovError):
@@ -48,19 +48,81 @@ class NotReached(NbprovError):
     code = "outputs.not-reached"
 
 
-class UsedAgain(NbprovError):
-    """A cluster that was to be ended or stopped, and that somebody wants otherwise meanwhile."""
+class OutputService:
+    """Pulls the outputs of clusters, one pull a cluster at a time.
 
-    code = "cluster.used-again"
+    Whoever wants a second pull of a cluster joins the first. Coroutines run on the engine thread.
+    """
 
-
-class Takings:
-    """The pulls of a session, one a cluster at a time: whoever wants a second one joins the first. Coroutines run on the engine's thread."""
-
-    def __init__(self, session: Session, engine: Engine) -> None:
-        self._session, self._engine = session, engine
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._tasks: dict[str, asyncio.Task[Taking]] = {}
         self._views: dict[str, Taking] = {}
+
+    @property
+    def _engine(self) -> Engine:
+        return self._context.engine
+
+    # ------------------------------------------------------------ on request
+
+    def outputs(self, row: ClusterRow) -> Steps[Taking]:
+        """Pull the spec's `outputs` to this computer now; the machine goes on. Blocks.
+
+        Only what is missing here or was changed there is moved. A file that was changed here is
+        left alone, and the machine's comes beside it.
+
+        Returns
+        -------
+        Taking
+            What came: `files`, `bytes`, and `lines` that say it.
+
+        Raises
+        ------
+        OutputsNotPulled
+            If some could not be pulled.
+        NotReached
+            If the machines do not answer.
+        UsageError
+            If the spec names no outputs.
+        Interrupted
+            On Ctrl-C; the pull goes on in the background.
+        """
+        try:
+            return (yield from result(self.begin_pull(row)))
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"the pull of the outputs of {row.name} goes on in the background;"
+                " %clusters shows how far it is"
+            ) from None
+
+    def begin_pull(self, row: ClusterRow) -> concurrent.futures.Future[Taking]:
+        """Begin a pull of outputs, or join the one that goes on.
+
+        Raises
+        ------
+        UsageError
+            If the spec names no outputs.
+        """
+        if not self.wanted(row.run_id):
+            raise UsageError(
+                f"the spec of {row.name} names no outputs",
+                hint="add outputs: [results] to the cell, and run it again",
+            )
+
+        async def pulled() -> Taking:
+            from nbprov.machines.files.outputs import OutputsNotPulled
+
+            taking = await self.take(row)
+            if not taking.is_whole:
+                raise OutputsNotPulled(
+                    f"not all outputs of {row.name} could be pulled: {taking.left_words()}",
+                    hint="the machine goes on; fix the problem and pull again to resume",
+                )
+            return taking
+
+        return self._engine.thread.call(readably(pulled()))
+
+    # ------------------------------------------------------------ state
 
     def view(self, cluster_id: str) -> Taking | None:
         """The pull of a cluster that goes on, or the last one. Any thread."""
@@ -70,8 +132,8 @@ class Takings:
         """Whether a run's spec names outputs, or cannot be read here and its machines wait for some. Any thread."""
         from nbprov.provisioning.supervision.guard_config import hold_known
 
-        return bool(self._session.spec_of(run_id).outputs) or (
-            not self._session.can_read_spec(run_id)
+        return bool(self._context.spec_of(run_id).outputs) or (
+            not self._context.can_read_spec(run_id)
             and hold_known(self._engine.ledger, run_id) > 0.0
         )
 
@@ -122,7 +184,7 @@ class Takings:
         run = engine.ledger.run(row.run_id)
         spec, folder = self._spec(row), Path(run.folder if run is not None and run.folder else ".")
         try:
-            if not self._session.can_read_spec(row.run_id):
+            if not self._context.can_read_spec(row.run_id):
                 raise NbprovError(
                     "its spec is of another release, so which outputs it has is not known here",
                     code="outputs.unknown",
@@ -136,17 +198,17 @@ class Takings:
                     f"{row.name} fell silent under the pull of its outputs{taking.silent_words()}; {taking.words()} came"
                 )
         except asyncio.CancelledError:
-            self._note(row, f"the pull was broken off; {taking.words()} came")
+            self.note(row, f"the pull was broken off; {taking.words()} came")
             raise
         except NotReached as error:
-            self._note(row, f"not pulled: {error.message}")
+            self.note(row, f"not pulled: {error.message}")
             raise
         except Exception as error:
-            self._note(row, f"not pulled: {type(error).__name__}: {error}")
+            self.note(row, f"not pulled: {type(error).__name__}: {error}")
             raise
         finally:
             taking.is_over = True
-        self._note(
+        self.note(
             row,
             f"pulled, {taking.words()}"
             if taking.is_whole
@@ -161,7 +223,7 @@ class Takings:
                 return await self._reached_once(row)
             except NotReached:
                 now = self._engine.ledger.cluster_by_id(row.cluster_id)
-                if now is None or now.state not in _UP or await self._can_be_asked(row):
+                if now is None or now.state not in UP or await self._can_be_asked(row):
                     raise
 
     async def _can_be_asked(self, row: ClusterRow) -> bool:
@@ -196,7 +258,7 @@ class Takings:
                         return live
                     except (CloudError, NbprovError, TimeoutError, OSError) as error:
                         last = error
-                        if now.state not in _UP:
+                        if now.state not in UP:
                             break  # somebody else stopped or ended it
                     await asyncio.sleep(REACH_PAUSE)
         except TimeoutError as error:
@@ -213,21 +275,26 @@ class Takings:
     def _spec(self, row: ClusterRow) -> Spec:
         from nbprov.spec import fill_paths
 
-        spec = self._session.spec_of(row.run_id)
-        run = self._session.runs.get(row.name)
-        given = run.plain_values() if run is not None and run.run_id == row.run_id else {}
+        spec = self._context.spec_of(row.run_id)
+        inputs = self._context.inputs.get(row.run_id)
+        given = inputs.plain() if inputs is not None else {}
         values = {
             **{name: value for name, value in spec.envs.items() if value is not None},
             **given,
         }
         return fill_paths(replace(spec, file_mounts=()), values)
 
-    def _note(self, row: ClusterRow, text: str) -> None:
+    def note(self, row: ClusterRow, text: str) -> None:
         try:
             self._engine.ledger.note(row.run_id, OUTPUTS, text, row.token)
         except Exception:  # the files are here, or are not: that is what counts
             log.exception("%s: %s", row.name, text)
         self._engine.changed()
+
+    def was_dropped(self, cluster_id: str) -> bool:
+        """Whether the last pull of a cluster was broken off. On the engine's thread."""
+        task = self._tasks.get(cluster_id)
+        return task is not None and task.cancelled()
 
     def drop(self, cluster_id: str) -> None:
         """Break a pull off. On the engine's thread."""
@@ -249,72 +316,6 @@ class Takings:
         finally:
             if is_ours:
                 self.drop(row.cluster_id)
-
-    # ------------------------------------------------------------ before an end
-
-    async def then_down(
-        self, row: ClusterRow, end: Coroutine[Any, Any, None], *, outputs: bool, asked: bool = False
-    ) -> None:
-        """End a cluster after its outputs were taken; with `outputs` false at once.
-
-        Parameters
-        ----------
-        asked
-            That it is to be ended stands in the ledger: whoever takes that back meanwhile keeps it.
-
-        Raises
-        ------
-        OutputsNotPulled
-            If some could not be brought though the machine answers: it is kept, under its guards.
-        UsedAgain
-            If somebody uses it again meanwhile.
-        """
-        from nbprov.machines.files.outputs import OutputsNotPulled
-
-        try:
-            if not outputs:
-                self.drop(row.cluster_id)
-            else:
-                await self.before_down(row)
-            self._still_wanted(row, asked, ASKED, ASKED_BARE)
-            await end
-        except OutputsNotPulled:
-            self._engine.lifecycle.take_back(row)
-            raise
-        finally:
-            end.close()
-
-    def _still_wanted(self, row: ClusterRow, asked: bool, *intents: str) -> None:
-        now = self._engine.ledger.cluster_by_id(row.cluster_id)
-        if (
-            not asked
-            or now is None
-            or now.state not in _UP
-            or self._engine.lifecycle.is_asked(row, *intents)
-        ):
-            return
-        if intent_of(now.reason):
-            raise UsedAgain(
-                f"{row.name} is {now.reason}", hint="%clusters shows what becomes of it"
-            )
-        raise UsedAgain(
-            f"{row.name} is used again meanwhile, and goes on",
-            hint=f"%nbprov down {row.name} ends it",
-        )
-
-    async def before_down(self, row: ClusterRow) -> None:
-        """Take the outputs of a cluster that is about to be ended, if it runs and has any. Raises as `then_down`."""
-        from nbprov.machines.files.outputs import OutputsNotPulled
-
-        if not self.wanted(row.run_id):
-            return
-        if row.state in _UP:
-            await self._before_down(row)
-        elif self.are_left(row):
-            raise OutputsNotPulled(
-                f"{row.name} is kept, stopped: its outputs are on its disk alone ({row.reason})",
-                hint=f"%nbprov start {row.name}, and down again; or end it without them: %nbprov down {row.name} --no-outputs",
-            )
 
     def are_left(self, row: ClusterRow) -> bool:
         """Whether a stopped cluster has outputs that nobody tried to bring since it ran. Any thread."""
@@ -342,61 +343,6 @@ class Takings:
             ):
                 stopped = at
         return False
-
-    async def _before_down(self, row: ClusterRow) -> None:
-        from nbprov.machines.files.outputs import OutputsNotPulled
-
-        task_words = "its end goes on without them"
-        try:
-            taking = await self.take(row)
-        except NotReached as error:
-            log.warning("%s; %s", error.message, task_words)
-            self._note(row, f"{error.message}; {task_words}"[:400])
-            return
-        except asyncio.CancelledError:
-            task = self._tasks.get(row.cluster_id)
-            if task is not None and task.cancelled() and not _is_cancelled():
-                return  # another word came, that it be ended at once
-            raise
-        except Exception as error:
-            if self._is_left(row):
-                return
-            raise _kept(
-                row,
-                f"{type(error).__name__}: {error}"
-                if not isinstance(error, NbprovError)
-                else error.message,
-            ) from error
-        if not taking.is_whole and not self._is_left(row):
-            raise OutputsNotPulled(
-                f"{row.name} is kept, under its guards: not all of its outputs could be pulled: {taking.left_words()}",
-                hint=_ways(row.name),
-            )
-
-    def _is_left(self, row: ClusterRow) -> bool:
-        """Whether it is being ended anyway, by its guards or another kernel: nothing is kept then, and its end is what is waited for."""
-        now = self._engine.ledger.cluster_by_id(row.cluster_id)
-        return now is None or now.state in (ClusterState.ENDING, ClusterState.ENDED)
-
-    async def before_stop(self, row: ClusterRow) -> None:
-        """Take the outputs of a cluster that is about to be stopped, as far as that goes in `STOP_SECONDS`: its disk is kept."""
-        if row.state in _UP and self.wanted(row.run_id):
-            try:
-                await self.for_guard(row, STOP_SECONDS)
-            except Exception:
-                log.exception("%s: its outputs; it is stopped, and its disk kept", row.name)
-
-    async def then_stop(
-        self, row: ClusterRow, end: Coroutine[Any, Any, None], *, asked: bool = False
-    ) -> None:
-        """Stop a cluster after its outputs were taken as far as that goes. Raises `UsedAgain` as `then_down`."""
-        try:
-            self._engine.lifecycle.check_stop(row)
-            await self.before_stop(row)
-            self._still_wanted(row, asked, TO_STOP)
-            await end
-        finally:
-            end.close()
 
     # ------------------------------------------------------------ a cell that is run again
 
@@ -436,11 +382,6 @@ class Takings:
         return f"outputs of {row.name} are now {', '.join(source for source, _ in pairs(spec))}"
 
 
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 def _idle_before(ledger: Ledger, row: ClusterRow) -> Seconds:
     """For how long a cluster did nothing before its guards stopped it; none where it may have been at work to the end."""
     from nbprov.provisioning.supervision.guard_config import STOP, guards_known
@@ -453,19 +394,3 @@ def _idle_before(ledger: Ledger, row: ClusterRow) -> Seconds:
     ):
         return 0.0
     return guards.autostop.idle
-
-
-def _ways(name: str) -> str:
-    return f"mend it and say %nbprov down {name} again, which goes on from here; or end it now without them: %nbprov down {name} --no-outputs"
-
-
-def _kept(row: ClusterRow, why: str) -> NbprovError:
-    from nbprov.machines.files.outputs import OutputsNotPulled
-
-    return OutputsNotPulled(
-        f"{row.name} is kept, under its guards: its outputs could not be pulled: {why}",
-        hint=_ways(row.name),
-    )
-
-
-__all__ = ["NotReached", "Takings", "UsedAgain"]

@@ -31,7 +31,10 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Show the dashboard; it follows what happens, in other notebooks too, until another one is shown."""
     buttons, here = Buttons(), session()
     panel = Dashboard(
-        view_of(overview(here)), on_stop=buttons.stop, on_start=buttons.start, on_down=buttons.down
+        view_of(overview(here.context, here.services)),
+        on_stop=buttons.stop,
+        on_start=buttons.start,
+        on_down=buttons.down,
     )
     buttons.panel = panel
     display = show(panel)
@@ -40,7 +43,11 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     while _followers:
         _followers.pop().stop()  # one is kept true: those of cells that were run before stay as they are
     follower = Follower(
-        display, lambda: view_of(overview(here)), _stage, lambda view: False, engine
+        display,
+        lambda: view_of(overview(here.context, here.services)),
+        _stage,
+        lambda view: False,
+        engine,
     )
     _followers.append(follower)
     engine.thread.soon(_again, engine, follower)

@@ -55,14 +55,12 @@ def start_arguments(parser: MagicParser) -> None:
 
 def start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Start clusters, and say what is there again and what is not."""
-    from nbprov.api.launching.cluster_start import runs_now
-
     names = named(arguments)
     here, seconds = session(), seconds_of(arguments.wait, "--wait")
     clusters = [
         here.cluster(name) for name in names
     ]  # all, before the first is on the bill: a wrong name is found here
-    running = [cluster for cluster in clusters if runs_now(cluster)]
+    running = [cluster for cluster in clusters if cluster.runs_now()]
     begun = [(cluster, cluster.start(wait=seconds)) for cluster in clusters]
     for _, done in begun:
         done.on_say = lambda text: print(text, flush=True)

@@ -78,7 +78,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     from nbprov.machines.jobs.logs import SHOWN_BYTES, SHOWN_LINES
 
     here = session()
-    row = here.row_of(arguments.name)
+    row = here.services.jobs.row_of(arguments.name)
     arguments.job = arguments.job or _usual_job(here, row)
     if arguments.save:
         if arguments.follow:
@@ -92,7 +92,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         )
         return
     lines = arguments.last or SHOWN_LINES
-    if arguments.follow and here.is_up(row):
+    if arguments.follow and here.services.jobs.is_up(row):
         _follow(arguments, lines)
         return
     told = here.log_of(row, arguments.job, lines=lines, node=arguments.node, size=SHOWN_BYTES)
@@ -102,7 +102,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
             f"… {count} earlier lines are not shown; all of it: %nbprov logs {arguments.name} {arguments.job} --save FILE"
         )
     print(told.text, end="" if told.text.endswith("\n") or not told.text else "\n")
-    if not here.is_up(row):
+    if not here.services.jobs.is_up(row):
         print(
             f"(kept here; {row.name} {'has ended' if row.ended is not None else f'is {row.state.value}'})"
         )
@@ -129,13 +129,15 @@ def _follow(arguments: argparse.Namespace, lines: int) -> None:
         from nbprov.machines.jobs.format import end_words
         from nbprov.machines.jobs.jobs import find_job
 
-        async for text in here.followed(live, arguments.job, node=arguments.node, lines=lines):
+        async for text in here.services.jobs.followed(
+            live, arguments.job, node=arguments.node, lines=lines
+        ):
             pieces.put(text)
             await asyncio.sleep(0)
         job = await find_job(live, arguments.job)
         return f"({end_words(job)})" if job.is_over else f"({job.id} goes on on other nodes)"
 
-    future = here.start_attached(arguments.name, pump)
+    future = here.services.remote.begin_attached(arguments.name, pump)
     try:
         while not future.done():
             showing.show(PAUSE)

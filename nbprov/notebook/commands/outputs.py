@@ -6,9 +6,10 @@ import argparse
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nbprov.api import Done, session
+from nbprov.api import Operation, session
 from nbprov.model.errors import Interrupted, NbprovError
 from nbprov.notebook.arguments import MagicParser
 from nbprov.notebook.panels.displays import Line, say
@@ -36,13 +37,11 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     Interrupted
         On Ctrl-C; the pull goes on.
     """
-    from nbprov.api.giving import begin_pull
-
     here, name = session(), arguments.name
     row = here.engine.cluster(name)
-    before = here.takings.view(row.cluster_id)
-    future = begin_pull(here, row)
-    showing = Showing(name, lambda: here.takings.view(row.cluster_id), before)
+    before = here.services.outputs.view(row.cluster_id)
+    future = here.services.outputs.begin_pull(row)
+    showing = Showing(name, lambda: here.services.outputs.view(row.cluster_id), before)
     try:
         while not future.done():
             showing.show()
@@ -95,13 +94,15 @@ class Showing:
         self.show(last=True)
 
 
-def followed(names: list[str], begin: Callable[[str], Done]) -> list[tuple[str, Done, Showing]]:
+def followed(
+    names: list[str], begin: Callable[[str], Operation]
+) -> list[tuple[str, Operation, Showing]]:
     """Begin something with each cluster, and what shows the pulls that come before it."""
     here, begun = session(), []
     for name in names:
         row = here.engine.ledger.cluster(name)
         key = row.cluster_id if row is not None else ""
-        before = here.takings.view(key)
+        before = here.services.outputs.view(key)
         try:
             done = begin(name)
         except NbprovError as error:
@@ -110,13 +111,14 @@ def followed(names: list[str], begin: Callable[[str], Done]) -> list[tuple[str, 
             # The others are on the bill all the same: one wrong name keeps none of them from being asked.
             failed: Future[None] = Future()
             failed.set_exception(error)
-            done = Done(failed, name)
-        begun.append((name, done, Showing(name, lambda key=key: here.takings.view(key), before)))  # type: ignore[misc]
+            done = Operation(failed, name)
+        view = partial(here.services.outputs.view, key)
+        begun.append((name, done, Showing(name, view, before)))
     return begun
 
 
-def wait_showing(done: Done, showings: list[Showing]) -> None:
-    """Wait for an end, and show the pulls meanwhile. Raises as `Done.wait`."""
+def wait_showing(done: Operation, showings: list[Showing]) -> None:
+    """Wait for an end, and show the pulls meanwhile. Raises as `Operation.wait`."""
     try:
         while not done.done:
             for showing in showings:

@@ -92,12 +92,11 @@ def _begin(arguments: argparse.Namespace) -> None:
     }
     if arguments.max_price is not None:
         conditions["max_hourly"] = usd(arguments.max_price)
-    prices = here.prices(name, fuzzy=True, **conditions)
-    watch = StockWatch(
-        here,
-        prices,
+    watch = here.watch_stock(
+        name,
         nodes=arguments.nodes,
         seconds=seconds_of(arguments.seconds, "--for") or WATCH_SECONDS,
+        **conditions,
     )
     _watches[name] = watch
     cap = (

@@ -80,7 +80,7 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
     if isinstance(result, Cluster):
         _show_existing(result, wait=arguments.wait)
         return
-    here.stock.order_behind(result)
+    here.stock_order.order_behind(result)
     try:
         _launch(shell, result, arguments)
     except Interrupted:
@@ -110,7 +110,7 @@ def _launch_with_buttons(run: Run, arguments: argparse.Namespace) -> None:
     # Shown at once: what clouds say of their stock fills in, and orders the places, when it comes.
     display = _show_run(run)
     if arguments.yes:
-        session().stock.order(run, LAUNCH_GRACE)
+        session().stock_order.order(run, LAUNCH_GRACE)
         _agree(run)
     if arguments.wait:
         if not run.launched:
@@ -121,7 +121,7 @@ def _launch_with_buttons(run: Run, arguments: argparse.Namespace) -> None:
 def _launch_and_wait(shell: Any, run: Run, arguments: argparse.Namespace) -> None:
     """Where there are no buttons. The kernel may end with this cell, so it is seen through."""
     is_asked = can_ask(shell) and not arguments.yes
-    session().stock.order(run, STOCK_SECONDS if is_asked else LAUNCH_GRACE)
+    session().stock_order.order(run, STOCK_SECONDS if is_asked else LAUNCH_GRACE)
     if can_ask(shell):
         display = _show_run(run)
         if arguments.yes:
@@ -236,7 +236,7 @@ def show_plan(
     terms = here.terms(here.plan(spec, assume=assume), race=race, agreed=agreed)
     is_live = frontend.current() is frontend.Host.WIDGETS
     display = show(_plan_table(terms, title)) if is_live else None
-    if not assume and here.stock.ask(terms.plan).stock:
+    if not assume and here.ask_stock(terms.plan).stock:
         terms = here.terms(here.planned(spec), race=race, agreed=agreed)
         if display is not None:
             display.update(_plan_table_data(terms))

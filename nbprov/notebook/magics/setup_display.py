@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from nbprov.api import SettingUp, session
+from nbprov.api import ClusterSetup, session
 from nbprov.model.errors import NbprovError
 from nbprov.notebook.panels import frontend
 from nbprov.notebook.panels.displays import Line
@@ -14,7 +14,7 @@ LINES = 10
 """Of the log, below the line that says what goes on."""
 
 
-def follow_setting_up(name: str, setting_up: SettingUp, *, wait: bool) -> None:
+def follow_setting_up(name: str, setting_up: ClusterSetup, *, wait: bool) -> None:
     """Show what goes on: a line that is renewed where it can be, else every line of the log as it comes."""
     head = f"{name}: {setting_up.why}; setting it up now …"
     publisher = session().engine.publisher

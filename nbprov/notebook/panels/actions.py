@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbprov.api import Cluster, Done, session
+from nbprov.api import Cluster, Operation, session
 from nbprov.model.clusters import ClusterState, RunView
 from nbprov.model.errors import NbprovError
 
@@ -36,7 +36,7 @@ class Buttons:
         self._follow(session().down(name, cluster_id=self._id_of(name)))
 
     def _shown(self, name: str) -> Cluster:
-        return Cluster(session(), name, cluster_id=self._id_of(name))
+        return session().cluster(name, cluster_id=self._id_of(name))
 
     def _id_of(self, name: str) -> str:
         """Which cluster the panel shows under this name: another one may have taken the name since."""
@@ -49,7 +49,7 @@ class Buttons:
         rows.sort(key=lambda row: row.state is ClusterState.ENDED)
         return rows[0].cluster_id if rows else ""
 
-    def _follow(self, begun: Done) -> None:
+    def _follow(self, begun: Operation) -> None:
         begun.when_failed(self._tell)
 
     def _tell(self, error: BaseException) -> None:

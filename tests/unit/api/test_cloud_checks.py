@@ -14,7 +14,7 @@ from shelf_world import LONG, Shelf, only
 
 import nbprov
 from nbprov import api
-from nbprov.api.cloud_checks import ASKED_AGAIN, CHEAP, PATIENCE, USABLE_FOR, Checks
+from nbprov.api.cloud_checks import ASKED_AGAIN, CHEAP, PATIENCE, USABLE_FOR, CloudChecks
 from nbprov.clouds import registry
 from nbprov.clouds.base import CHECK_SECONDS
 from nbprov.model.failures import Cause, Failure
@@ -32,7 +32,7 @@ class World:
         self.usable: dict[str, bool] = {}
         self.takes: dict[str, float] = {}
         self.gates: dict[str, asyncio.Event] = {}
-        self.checks = Checks(self.ask, self)
+        self.checks = CloudChecks(self.ask, self)
 
     def now(self) -> float:
         return self.time
@@ -70,7 +70,7 @@ def test_an_adapter_that_breaks_its_word_is_one_cloud_that_cannot_be_used() -> N
                 raise ImportError("no module called odd_sdk")
             return await world.ask(name)
 
-        checks = Checks(ask, world)
+        checks = CloudChecks(ask, world)
         odd, aws = await checks.anew(["odd", "aws"])
         assert (odd.enabled, aws.enabled) == (False, True)
         assert odd.problem is not None

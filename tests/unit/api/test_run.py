@@ -12,6 +12,7 @@ import pytest
 import nbprov
 from nbprov import api
 from nbprov.api.errors import CloudTrouble
+from nbprov.api.steps import Steps
 from nbprov.clouds import registry
 from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.rpc import Unreachable
@@ -105,9 +106,12 @@ def test_a_sweep_goes_on_over_clouds_that_fail_and_reports_them(
         "a simulated cloud is not begun for a look, and the others have no credentials here and were never launched on"
     )
     (session.engine.home / "local").mkdir()
-    monkeypatch.setattr(
-        session, "check", lambda names, fresh: [CheckResult(name, enabled=True) for name in names]
-    )
+
+    def check(names: list[str], fresh: bool) -> Steps[list[CheckResult]]:
+        return [CheckResult(name, enabled=True) for name in names]
+        yield
+
+    monkeypatch.setattr(session.services.clouds, "check", check)
     lines = session.sweep()
     assert sorted(asked) == list(registry.names())
     assert [line.partition(":")[0] for line in lines] == asked

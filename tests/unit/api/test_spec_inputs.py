@@ -11,8 +11,8 @@ import pytest
 
 import nbprov
 from nbprov import api
-from nbprov.api.cluster import Done
 from nbprov.api.errors import CloudTrouble, readable, readably
+from nbprov.api.operation import Operation
 from nbprov.api.spec_inputs import collect
 from nbprov.model.errors import Interrupted, NotFound, UsageError
 from nbprov.model.failures import Cause, CloudError, Failure
@@ -115,7 +115,7 @@ def test_other_errors_stay_themselves() -> None:
 
 def test_done_tells_of_its_end_and_of_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     future: concurrent.futures.Future[None] = concurrent.futures.Future()
-    done = Done(future, "ending dev")
+    done = Operation(future, "ending dev")
     failed: list[BaseException] = []
     done.when_failed(failed.append)
     assert repr(done) == "<ending dev: under way>"
@@ -135,7 +135,7 @@ def test_done_tells_of_its_end_and_of_an_interrupt(monkeypatch: pytest.MonkeyPat
         asyncio.run(_await(done))
 
 
-async def _await(done: Done) -> None:
+async def _await(done: Operation) -> None:
     await done
 
 

@@ -95,7 +95,7 @@ def test_clusters_of_the_first_release_are_listed_used_started_and_ended(nbprov_
             "rest": ClusterState.STOPPED,
         }
         assert views["dev"].guards.words() == views["rest"].guards.words() != ""
-        spec = session.spec_of(views["dev"].run_id)
+        spec = session.context.spec_of(views["dev"].run_id)
         assert (spec.setup, spec.run, spec.envs, spec.guards.budget) == (
             "echo set up",
             "echo $MODEL",

@@ -16,7 +16,7 @@ from shelf_world import LONG, Shelf, only
 
 import nbprov
 from nbprov import api
-from nbprov.api.services.stock import _reorder
+from nbprov.api.launching.stock_order import reorder
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.clusters import RunState
@@ -106,7 +106,7 @@ def test_the_place_that_has_stock_is_asked_first_and_once(
     session: api.Session, shelf: Shelf
 ) -> None:
     run = made_run(session)
-    session.stock.order(run)
+    session.stock_order.order(run)
     assert run.plan.chosen is not None
     assert run.plan.chosen.offer.zone == LAST
     assert run.plan.chosen.stock is not None
@@ -151,7 +151,7 @@ def test_what_a_person_waits_for_is_there_after_the_deadline_all_the_same(
     made = session.plan(L40S, wait=0.3)
     assert 0.3 <= time.monotonic() - begun < STOCK_SECONDS
     assert made.candidates
-    answers = session.stock.ask(made, 0.1)
+    answers = session.ask_stock(made, 0.1)
     assert answers.late == ("runpod",)
 
 
@@ -186,7 +186,7 @@ def test_a_place_that_comes_first_brings_what_should_be_known_of_it(
     shelf.capabilities = replace(shelf.capabilities, poweroff_ends_bill=False)
     for _ in range(2):
         wait_for(
-            session.engine.thread.call(_reorder(run.driver, session.planned(run.driver.spec))), LONG
+            session.engine.thread.call(reorder(run.driver, session.planned(run.driver.spec))), LONG
         )
     assert run.driver.notes.count(said) == 1
 
@@ -199,11 +199,11 @@ def test_an_answer_between_the_plan_and_its_run_is_not_lost(
     before = run.plan
     del session.runs["dev"]  # as if it were not there yet
     shelf.telling.set()
-    session.stock.ask(before, LONG)
-    session.stock._workers.submit(lambda: None).result(LONG)
+    session.ask_stock(before, LONG)
+    session.services.stock._workers.submit(lambda: None).result(LONG)
     assert run.plan is before
     session.runs["dev"] = run
-    session.stock.order_behind(run)
+    session.stock_order.order_behind(run)
     until(session, run, lambda: run.plan is not before)
     assert run.plan.chosen is not None
     assert run.plan.chosen.offer.zone == LAST
@@ -250,9 +250,9 @@ def test_stock_that_cannot_be_told_changes_nothing(session: api.Session, shelf: 
     shelf.level = broken
     run = made_run(session)
     before = run.plan
-    session.stock.order(run)
+    session.stock_order.order(run)
     assert run.plan is before
-    assert session.stock.ask(before).failed == {"runpod": "passing fault at the cloud: HTTP 502"}
+    assert session.ask_stock(before).failed == {"runpod": "passing fault at the cloud: HTTP 502"}
     assert run.state is RunState.PLANNED
     run.cancel()
 
@@ -262,7 +262,7 @@ def test_with_none_anywhere_it_is_tried_all_the_same_and_ends_with_a_clear_word(
 ) -> None:
     shelf.there, shelf.level = (lambda pool: False), (lambda pool: Level.NONE)
     run = made_run(session)
-    session.stock.order(run)
+    session.stock_order.order(run)
     assert run.plan.candidates, "stock never empties a plan"
     assert any("out of stock by their cloud's own word" in note for note in run.plan.notes)
     run.launch()
@@ -308,14 +308,14 @@ def test_a_wait_goes_on_being_asked_for_after_a_fault(
 ) -> None:
     monkeypatch.setattr("nbprov.api.services.stock.ASKED_AGAIN", 0.1)
     session.plan(L40S, wait=LONG)
-    desk, asked = session.stock, threading.Event()
+    desk, asked = session.services.stock, threading.Event()
 
     def broken(plan: object) -> list[Offer]:
         asked.set()
         raise KeyError("a slip")
 
     waits: Any = SimpleNamespace(state=RunState.WAITING, plan=None, spec=None, name="dev")
-    monkeypatch.setattr(desk, "_offers_of", broken)
+    monkeypatch.setattr(desk, "offers_of", broken)
     with monkeypatch.context() as patch:
         patch.setitem(session.engine.drivers, "r", waits)
         for _ in range(2):
@@ -330,7 +330,7 @@ def test_each_answer_is_an_observation_in_the_ledger(session: api.Session, shelf
     async def later() -> None:
         """Ends once the desk's worker was told."""
 
-    session.stock._workers.submit(lambda: None).result(LONG)
+    session.services.stock._workers.submit(lambda: None).result(LONG)
     wait_for(session.engine.thread.call(later()))
     kept = {stock.pool: stock.level for stock in session.engine.ledger.probes(0.0)}
     assert kept == {
@@ -378,7 +378,7 @@ def test_a_cloud_that_tells_no_stock_is_named(session: api.Session, shelf: Shelf
 
     shelf.level = broken
     prices = session.prices("L40S:1", live=True, cloud="runpod")
-    assert "runpod: no word of its stock: asked too often: slow down" in prices.remarks
+    assert "runpod: no answer about its stock: asked too often: slow down" in prices.remarks
     frame = prices.to_frame()
     assert frame.stock.isna().all()
     assert all(math.isnan(age) for age in frame.stock_age_s)

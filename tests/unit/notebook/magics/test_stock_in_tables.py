@@ -142,13 +142,13 @@ def test_yes_waits_a_moment_and_launches_where_there_is_stock(
 ) -> None:
     shelf.there = lambda pool: pool.region == "NO"
     waited: list[float] = []
-    order = type(api.session().stock).order
+    order = type(api.session().stock_order).order
 
     def ordering(desk: Any, run: Any, seconds: float = STOCK_SECONDS) -> None:
         waited.append(seconds)
         order(desk, run, seconds)
 
-    monkeypatch.setattr(type(api.session().stock), "order", ordering)
+    monkeypatch.setattr(type(api.session().stock_order), "order", ordering)
     monkeypatch.setattr(provision, "_wait", lambda run, display: shelf.accepted.wait(LONG))
     shell.run_cell(
         "%%provision dev --yes\nresources: {accelerators: L40S:1, any_of: [{infra: runpod/CZ}, {infra: runpod/NO}]}"

@@ -1,4 +1,4 @@
-"""Launches that this session did not begin: taken up here after their kernel died, or in the hands of another kernel."""
+"""Launches that this session did not begin: adopted from a dead kernel, or another kernel's."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nbprov.api.errors import LaunchUnderWay, NotSettled, readably
+from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import Interrupted, NbprovError
-from nbprov.runtime.waiting import wait_for
 
 if TYPE_CHECKING:
     from nbprov.model.spec import Spec
@@ -178,7 +178,7 @@ def same_wish(stored: Spec, spec: Spec) -> bool:
         return False
 
 
-def waiting_driver(engine: Engine, name: str, say: Say) -> RunDriver | None:
+def waiting_driver(engine: Engine, name: str, say: Say) -> Steps[RunDriver | None]:
     """The launch of this name that waits for stock, or tries again after such a wait, and that no handle of this session follows yet.
 
     One whose kernel is gone is taken up first.
@@ -193,7 +193,7 @@ def waiting_driver(engine: Engine, name: str, say: Say) -> RunDriver | None:
     if row is not None and row.wait_deadline > engine.clock.now() and not row.cancelled:
         say(f"{name}: another kernel waited for stock for it; looking whether it still does …")
         try:
-            driver = wait_for(engine.thread.call(taken_up(engine, row)))
+            driver = yield from result(engine.thread.call(taken_up(engine, row)))
         except KeyboardInterrupt:
             raise Interrupted(
                 f"{name}: its wait goes on; %nbprov down {name} ends it, %clusters shows it"
@@ -207,7 +207,7 @@ def waiting_driver(engine: Engine, name: str, say: Say) -> RunDriver | None:
     return driver
 
 
-def see_adopted(engine: Engine, name: str, say: Say) -> NbprovError | None:
+def until_settled(engine: Engine, name: str, say: Say) -> Steps[NbprovError | None]:
     """Block until no launch of this name that the session did not begin is under way; how it ended where not in a cluster.
 
     An interrupt leaves the launch alone.
@@ -226,7 +226,7 @@ def see_adopted(engine: Engine, name: str, say: Say) -> NbprovError | None:
             say(
                 f"{name}: a launch of another kernel is under way; looking whether it is still there …"
             )
-            driver = wait_for(engine.thread.call(taken_up(engine, row)))
+            driver = yield from result(engine.thread.call(taken_up(engine, row)))
         if driver is None:
             return None
         is_cancelled = driver.state is RunState.CANCELLING
@@ -236,9 +236,9 @@ def see_adopted(engine: Engine, name: str, say: Say) -> NbprovError | None:
             else f"{name} is being taken up; waiting for it …"
         )
         try:
-            wait_for(driver.ready)
+            yield from result(driver.ready)
         except NbprovError as error:
-            wait_for(driver.finished)
+            yield from result(driver.finished)
             return error
     except KeyboardInterrupt:
         raise Interrupted(

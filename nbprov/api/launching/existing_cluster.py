@@ -1,0 +1,147 @@
+"""What bears the name of a provision already: a launch under way, or a cluster to use again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nbprov.api.cluster import Cluster
+from nbprov.api.context import Context
+from nbprov.api.errors import DoesNotFit, readably
+from nbprov.api.operation import Operation
+from nbprov.api.run import Run
+from nbprov.api.services import Services
+from nbprov.api.services.adopted_launches import (
+    Say,
+    other_spec,
+    same_wish,
+    until_settled,
+    waiting_driver,
+)
+from nbprov.api.spec_inputs import SpecInputs
+from nbprov.api.steps import Steps, result
+from nbprov.model.clusters import ClusterState, RunState
+from nbprov.model.spec import Spec
+
+from .cluster_reuse import use_again
+
+if TYPE_CHECKING:
+    from nbprov.provisioning.ledger import ClusterRow
+
+_OVER = (ClusterState.ENDED, ClusterState.ENDING)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a cell asks for.
+
+    Attributes
+    ----------
+    inputs
+        Collects the values that the spec leaves to its caller.
+    folder
+        What relative paths are relative to.
+    say
+        Called with a line that says what is waited for.
+    agreed
+        Whether Launch agrees to all that the spec's caps allow.
+    """
+
+    spec: Spec
+    name: str
+    inputs: Callable[[], SpecInputs]
+    folder: str
+    say: Say
+    agreed: bool
+
+
+def existing(
+    context: Context, services: Services, runs: dict[str, Run], wish: Wish
+) -> Steps[Run | Cluster | None]:
+    """A launch under way, or a cluster that fits; None where there is neither.
+
+    A stopped cluster is started.
+
+    Raises
+    ------
+    LaunchUnderWay
+        If a launch of that name is under way from another spec, or in another notebook.
+    DoesNotFit
+        If a cluster of that name is there and differs.
+    """
+    from nbprov.planning import fits
+
+    name, spec = wish.name, wish.spec
+    run = _under_way(runs.get(name), spec) or (yield from _joined(context, services, runs, wish))
+    if run is not None:
+        return run
+    failed = yield from until_settled(context.engine, name, wish.say)
+    if failed is not None:
+        wish.say(failed.message)
+    row = yield from _observed(context, name, wish.say)
+    if row is None:
+        return None
+    differences = fits(spec, services.views.view(row))
+    if differences:
+        raise DoesNotFit(
+            f"{name} is {row.state.value} and differs: {'; '.join(differences)}",
+            hint=f"use another name; put a new one in its place: %%provision {name} --replace;"
+            f" or end it first: %nbprov down {name}",
+        )
+    run = runs.get(name)
+    if run is not None and run.run_id == row.run_id and not run.done:
+        return run  # its setup goes on
+    was_stopped = row.state is ClusterState.STOPPED
+    if was_stopped:
+        stopped = Cluster(context, services, row.cluster_id)
+        yield from stopped.start(spec=spec, agreed=wish.agreed).until_done()
+        row = context.engine.cluster(name)
+    cluster = yield from use_again(context, services, row, spec, wish.inputs, wish.folder)
+    cluster.was_started = was_stopped
+    return cluster
+
+
+def _under_way(run: Run | None, spec: Spec) -> Run | None:
+    """This session's launch of that name, if one is under way from the same spec."""
+    from nbprov.spec import to_yaml
+
+    if run is None or not run.is_under_way:
+        return None
+    if run.state not in (RunState.LAUNCHING, RunState.WAITING):
+        return None
+    if to_yaml(run.spec) != to_yaml(spec):
+        raise other_spec(run.name)
+    return run
+
+
+def _joined(
+    context: Context, services: Services, runs: dict[str, Run], wish: Wish
+) -> Steps[Run | None]:
+    """A wait for stock that an earlier kernel began and this one has adopted, as a run."""
+    driver = yield from waiting_driver(context.engine, wish.name, wish.say)
+    if driver is None:
+        return None
+    if not same_wish(driver.spec, wish.spec):
+        raise other_spec(wish.name)
+    driver.spec = wish.spec  # with the values that only the cell has
+    run = Run(context, services, driver, wish.inputs(), wish.folder, launched=True)
+    run.follow()
+    runs[wish.name] = run
+    return run
+
+
+def _observed(context: Context, name: str, say: Say) -> Steps[ClusterRow | None]:
+    """The live cluster of this name, by its cloud's list of now. Waits for one that is ending."""
+    engine = context.engine
+    row = engine.ledger.cluster(name)
+    if row is not None and row.state not in _OVER:
+        observed = engine.lifecycle.observe(engine.cloud(row.candidate.offer.cloud))
+        yield from result(engine.thread.call(readably(observed)))
+        row = engine.ledger.cluster(name)
+    if row is not None and row.state is ClusterState.ENDING:
+        say(f"{name} is being ended; waiting until that is confirmed …")
+        ended = engine.thread.call(readably(engine.lifecycle.down(row, row.reason)))
+        yield from Operation(ended, f"ending {name}").until_done()
+        row = engine.ledger.cluster(name)
+    return None if row is None or row.state in _OVER else row

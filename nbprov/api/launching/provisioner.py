@@ -1,0 +1,192 @@
+"""The way from a spec to a run that waits for Launch, or to a cluster that is there already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from nbprov.api.cluster import Cluster
+from nbprov.api.context import Context
+from nbprov.api.errors import DoesNotFit
+from nbprov.api.planner import Planner
+from nbprov.api.run import Run
+from nbprov.api.services import Services
+from nbprov.api.services.adopted_launches import Say, quietly
+from nbprov.api.services.cluster_names import check_name
+from nbprov.api.spec_inputs import Ask, SpecInputs, collect, names_given, nobody
+from nbprov.api.steps import Steps
+from nbprov.model.clock import Seconds
+from nbprov.model.clusters import ClusterState
+from nbprov.model.errors import UsageError
+from nbprov.model.offers import Plan
+from nbprov.model.spec import Expose, Spec
+
+from .cluster_replacement import next_name, note_of, take_place
+from .existing_cluster import Wish, existing
+from .stock_order import StockOrder
+
+DEFAULT_NAME = "cluster"
+
+
+def name_of(spec: Spec, name: str = "") -> str:
+    """The name of a spec's cluster: the given one, the spec's own, or a default.
+
+    Raises
+    ------
+    UsageError
+        If a cluster cannot have the given name.
+    """
+    check_name(name)
+    return name or spec.name or DEFAULT_NAME
+
+
+class Provisioner:
+    """Makes runs, and finds clusters that fit.
+
+    Parameters
+    ----------
+    runs
+        The runs of the session by name; new ones are added.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        services: Services,
+        planner: Planner,
+        order: StockOrder,
+        runs: dict[str, Run],
+    ) -> None:
+        self._context, self._services, self._planner = context, services, planner
+        self._order, self._runs = order, runs
+
+    def provision(
+        self,
+        spec: Spec | str,
+        name: str = "",
+        *,
+        race: int | None = None,
+        hedge: Seconds = 20.0,
+        agreed: bool = False,
+        env: Mapping[str, str] | None = None,
+        ignore: Sequence[str] = (),
+        variables: Mapping[str, object] | None = None,
+        folder: str = "",
+        ask: Ask = nobody,
+        say: Say = quietly,
+        replace: bool = False,
+    ) -> Steps[Run | Cluster]:
+        """Plan a spec and return a run that waits for `launch()`; nothing is created yet.
+
+        A running cluster of that name that fits the spec is returned instead, with the spec's
+        guards; a stopped one is started. Where a launch of that name is being adopted from a dead
+        kernel, or a cluster of it is being ended, that is waited for.
+
+        Parameters
+        ----------
+        race
+            How many attempts may be under way at once, the next begun `hedge` seconds after the
+            one before; the first that is ready is kept. By default the spec's own `race` decides.
+        agreed
+            Launch agrees to all that the spec's caps allow; what `confirm_above` would pass over
+            is tried too.
+        env
+            Values for envs and secrets that the spec leaves open.
+        ignore
+            Fields whose errors are turned into warnings.
+        variables
+            Values of `$name` where the spec is text: `globals()`, or any map of names to values.
+        folder
+            What relative paths are relative to; the current folder by default.
+        ask
+            Asks for values that are found nowhere.
+        say
+            Called with a line that says what is waited for.
+        replace
+            Replace a cluster of that name that does not fit. The new one is made beside it, called
+            `NAME-next`; once it is set up it gets the name and the old one is ended. Nothing on
+            the old one's disk comes along.
+
+        Raises
+        ------
+        SpecError, PlanError, UsageError
+            If the spec cannot be used as it stands.
+        LaunchUnderWay
+            If a launch of that name is under way from another spec, or in another notebook.
+        DoesNotFit
+            If a cluster of that name runs and differs; the message names the difference.
+        """
+        if isinstance(spec, str):
+            given = names_given(env or {})
+            spec = self._planner.parse(spec, ignore=ignore, variables=variables, given=given)
+        if race is not None and race < 1:
+            raise UsageError(
+                f"a race needs at least 1 attempt at a time, not {race}",
+                hint="--race 1 tries one place after the other",
+            )
+        folder = folder or os.getcwd()
+        inputs = partial(collect, spec, env or {}, ask, folder)
+        wish = Wish(spec, name_of(spec, name), inputs, folder, say, agreed)
+        made = partial(self._new_run, race=race, hedge=hedge)
+        try:
+            return (yield from self._existing_or(made, wish))
+        except DoesNotFit:
+            if not replace:
+                raise
+        old = self._context.engine.cluster(wish.name)
+        beside = Wish(spec, next_name(wish.name), inputs, folder, say, agreed)
+        found = yield from self._existing_or(made, beside)
+        if isinstance(found, Cluster):
+            yield from take_place(self._context, self._services, found, old)
+        elif not found.replaces:
+            found.replaces = old.cluster_id
+            found.driver.notes = (*found.driver.notes, note_of(old))
+        return found
+
+    def _existing_or(self, make: Callable[[Wish], Steps[Run]], wish: Wish) -> Steps[Run | Cluster]:
+        found = yield from existing(self._context, self._services, self._runs, wish)
+        if found is None:
+            return (yield from make(wish))
+        if isinstance(found, Cluster):
+            yield from self._open_ports(found, wish.spec.expose)
+        return found
+
+    def _new_run(self, wish: Wish, *, race: int | None, hedge: Seconds) -> Steps[Run]:
+        given: SpecInputs = wish.inputs()
+        plan = yield from self._plan_to_launch(wish.spec)
+        driver = self._context.engine.prepare_run(
+            wish.name, wish.spec, plan, race=race, hedge=hedge, agreed=wish.agreed
+        )
+        run = Run(self._context, self._services, driver, given, wish.folder)
+        earlier = self._runs.get(wish.name)
+        if earlier is not None:
+            earlier.supersede()
+        self._runs[wish.name] = run
+        self._order.order_behind(run)
+        return run
+
+    def _plan_to_launch(self, spec: Spec) -> Steps[Plan]:
+        """The plan of a spec; one that waits for stock may begin where all stock is blocked."""
+        from nbprov.provisioning.run.stock_wait import STOCK
+        from nbprov.provisioning.run.unavailable import BLOCKED
+
+        plan = yield from self._planner.plan(spec)
+        if (
+            plan.chosen is not None
+            or not spec.wait.seconds
+            or not any(dropped.rule.startswith(BLOCKED) for dropped in plan.dropped)
+        ):
+            return plan
+        blocks = [b for b in self._context.engine.ledger.blocks() if b.cause not in STOCK]
+        return (yield from self._planner.plan(spec, blocks=blocks))
+
+    def _open_ports(self, cluster: Cluster, expose: Expose) -> Steps[None]:
+        """Open the tunnels of the ports of a cluster that was found running."""
+        view = cluster.view()
+        if view.state is not ClusterState.RUNNING or not view.candidate.request.ports:
+            return
+        row = self._context.engine.cluster(cluster.name)
+        opened = yield from self._services.tunnels.ports_opened(row, expose)
+        public = self._services.tunnels.public_words(view, expose)
+        cluster.remarks = (*cluster.remarks, *public, *opened)
