@@ -17,11 +17,9 @@ Examples
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
-
-from nbprov.runtime.waiting import Waitable
-from nbprov.runtime.worker_pool import Workers
 
 from .cluster import Cluster
 from .launching.provisioner import Provisioner
@@ -29,21 +27,32 @@ from .planner import Planner
 from .services.clouds import CloudService
 from .services.prices import PriceService
 from .services.stock_watch import StockWatchService
+from .services.tunnels import TunnelService
 from .session import Session
-from .steps import Steps, run_async, steps_of
+from .steps import Steps, in_worker, public_signature, run_async, steps_of
 
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
-
-_workers = Workers("aio")
-"""Threads for verbs that wait for no engine, but read the ledger, compute or fetch."""
 
 
 def _session() -> Session:
     from . import session
 
     return session()
+
+
+def _opened(begin: Callable[[], Steps[T]]) -> Steps[T]:
+    """A verb whose session and cluster are found in its first step: that opens the engine."""
+    return (yield from begin())
+
+
+def _without_self(signature: inspect.Signature) -> inspect.Signature:
+    return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+def _named(cluster: str, /) -> None:
+    """The parameter that names a cluster."""
 
 
 def _verb(
@@ -53,15 +62,16 @@ def _verb(
 
     @functools.wraps(steps)
     async def twin(*args: P.args, **kwargs: P.kwargs) -> T:
-        return await run_async(steps(owner(_session()), *args, **kwargs))
+        return await run_async(_opened(lambda: steps(owner(_session()), *args, **kwargs)))
 
+    vars(twin)["__signature__"] = _without_self(public_signature(steps))
     return twin
 
 
 def _session_verb(
     method: Callable[Concatenate[Session, P], T],
 ) -> Callable[P, Coroutine[Any, Any, T]]:
-    return _verb(steps_of(method), lambda session: session)
+    return _verb(steps_of(method), _of)
 
 
 def _cluster_verb(
@@ -72,21 +82,31 @@ def _cluster_verb(
 
     @functools.wraps(method)
     async def twin(name: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await run_async(steps(_session().cluster(name), *args, **kwargs))
+        return await run_async(_opened(lambda: steps(_session().cluster(name), *args, **kwargs)))
 
+    named = inspect.signature(_named)
+    own = _without_self(inspect.signature(method))
+    vars(twin)["__signature__"] = own.replace(
+        parameters=[*named.parameters.values(), *own.parameters.values()]
+    )
     return twin
 
 
 def _in_worker(
-    method: Callable[Concatenate[Session, P], T],
+    verb: Callable[Concatenate[S, P], T], owner: Callable[[Session], S]
 ) -> Callable[P, Coroutine[Any, Any, T]]:
     """The coroutine of a verb that waits for no engine."""
 
-    @functools.wraps(method)
+    @functools.wraps(verb)
     async def twin(*args: P.args, **kwargs: P.kwargs) -> T:
-        return await Waitable(_workers.submit(lambda: method(_session(), *args, **kwargs)))
+        return await in_worker(lambda: verb(owner(_session()), *args, **kwargs))
 
+    vars(twin)["__signature__"] = _without_self(inspect.signature(verb))
     return twin
+
+
+def _of(session: Session) -> Session:
+    return session
 
 
 plan = _verb(Planner.plan, lambda session: session.planner)
@@ -97,28 +117,19 @@ watch_stock = _verb(StockWatchService.watch_stock, lambda session: session.servi
 provision = _verb(Provisioner.provision, lambda session: session.provisioner)
 jobs = _session_verb(Session.jobs)
 logs = _session_verb(Session.logs)
-rename = _cluster_verb(Cluster.rename)
+rename = _session_verb(Session.rename)
 sweep = _session_verb(Session.sweep)
 
-attempts = _in_worker(Session.attempts)
-blocks = _in_worker(Session.blocks)
-clear_blocks = _in_worker(Session.clear_blocks)
-cluster = _in_worker(Session.cluster)
-clusters = _in_worker(Session.clusters)
-costs = _in_worker(Session.costs)
-history = _in_worker(Session.history)
-refresh_prices = _in_worker(Session.refresh_prices)
-
-
-async def parse(*args: Any, **kwargs: Any) -> Any:
-    """Read a spec; see `nbprov.parse`."""
-    return await Waitable(_workers.submit(lambda: _session().parse(*args, **kwargs)))
-
-
-async def tunnels() -> Any:
-    """The tunnels of this kernel; see `Session.tunnels`."""
-    return await Waitable(_workers.submit(lambda: _session().tunnels()))
-
+attempts = _in_worker(Session.attempts, _of)
+blocks = _in_worker(Session.blocks, _of)
+clear_blocks = _in_worker(Session.clear_blocks, _of)
+cluster = _in_worker(Session.cluster, _of)
+clusters = _in_worker(Session.clusters, _of)
+costs = _in_worker(Session.costs, _of)
+history = _in_worker(Session.history, _of)
+parse = _in_worker(Planner.parse, lambda session: session.planner)
+refresh_prices = _in_worker(Session.refresh_prices, _of)
+tunnels = _in_worker(TunnelService.tunnels, lambda session: session.services.tunnels)
 
 bash = _cluster_verb(Cluster.bash)
 cancel_job = _cluster_verb(Cluster.cancel_job)
@@ -135,4 +146,4 @@ wait_job = _cluster_verb(Cluster.wait_job)
 
 async def ssh_command(name: str, node: int = 0) -> str:
     """The ssh command that logs in to a machine of a cluster; see `Cluster.ssh_command`."""
-    return await Waitable(_workers.submit(lambda: _session().cluster(name).ssh_command(node)))
+    return await in_worker(lambda: _session().cluster(name).ssh_command(node))

@@ -387,12 +387,8 @@ class Run(Waitable[Cluster]):
     # ------------------------------------------------------------ methods of its cluster
 
     cell, bash = of_cluster(Cluster.cell), of_cluster(Cluster.bash)
-    submit, jobs, job = (
-        of_cluster(Cluster.submit),
-        of_cluster(Cluster.jobs),
-        of_cluster(Cluster.job),
-    )
-    logs, wait_job = of_cluster(Cluster.logs), of_cluster(Cluster.wait_job)
+    submit, wait_job = of_cluster(Cluster.submit), of_cluster(Cluster.wait_job)
+    jobs, job, logs = of_cluster(Cluster.jobs), of_cluster(Cluster.job), of_cluster(Cluster.logs)
     cancel_job, cancel_jobs = of_cluster(Cluster.cancel_job), of_cluster(Cluster.cancel_jobs)
     push, pull, sync = of_cluster(Cluster.push), of_cluster(Cluster.pull), of_cluster(Cluster.sync)
     outputs, tunnel = of_cluster(Cluster.outputs), of_cluster(Cluster.tunnel)

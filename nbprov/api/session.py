@@ -30,7 +30,7 @@ from .reports import AttemptRecord, Cost
 from .run import Run
 from .services import Services
 from .services.adopted_launches import Say, quietly
-from .steps import Steps, blocking
+from .steps import Steps, blocking, steps_of
 
 if TYPE_CHECKING:
     from nbprov.catalog.refresh import Refreshed
@@ -196,7 +196,8 @@ class Session:
         """
         return end(self.context, self.services, name, cluster_id=cluster_id, outputs=outputs)
 
-    def rename(self, name: str, new: str) -> Cluster:
+    @blocking
+    def rename(self, name: str, new: str) -> Steps[Cluster]:
         """Give a cluster another name; its handle.
 
         Its tunnels, its host in the ssh config file and its handles follow. What bears the old
@@ -211,7 +212,8 @@ class Session:
         ClusterBusy
             If it is being stopped, started or ended.
         """
-        return self.cluster(name).rename(new)
+        cluster = self.cluster(name)
+        return (yield from steps_of(Cluster.rename)(cluster, new))
 
     @blocking
     def jobs(self, name: str) -> Steps[list[Job]]:

@@ -1,8 +1,9 @@
 """Verbs that wait for the engine, written once for blocking callers and for `nbprov.aio`.
 
 A verb is a generator: it yields each future that it needs and is resumed with the future's result.
-`run_sync` drives it from a thread that may block, `run_async` from the user's event loop. In both
-cases the code between two futures runs in the caller's thread, so a verb may prompt and print.
+`run_sync` drives it in a thread that may block: the code between two futures runs there too, so
+that a verb may prompt and print. `run_async` drives it from the user's event loop: it awaits the
+futures there, and the code between them runs in a worker thread, so that the loop is never blocked.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from nbprov.model.clock import Seconds
 from nbprov.runtime.waiting import Waitable, wait_for
+from nbprov.runtime.worker_pool import Workers
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_workers = Workers("aio")
+"""Threads for code of verbs that are awaited. None of them waits for an engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +69,51 @@ def run_sync(steps: Steps[T]) -> T:
 
 async def run_async(steps: Steps[T]) -> T:
     """Drive a verb from any event loop; the verb sees a cancellation of the await."""
+    advance: Callable[[], Wait] = functools.partial(next, steps)
+    while True:
+        wait = await _advanced(steps, advance)
+        if isinstance(wait, _End):
+            value_at_end: T = wait.value
+            return value_at_end
+        try:
+            async with asyncio.timeout(wait.timeout):
+                value = await Waitable(wait.future)
+        except Exception as error:
+            advance = functools.partial(steps.throw, error)
+        except BaseException as error:
+            steps.throw(error)  # the verb cancels what it began, and ends
+            raise
+        else:
+            advance = functools.partial(steps.send, value)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    value: Any
+
+
+async def _advanced(steps: Steps[Any], advance: Callable[[], Wait]) -> Wait | _End:
+    """Run a verb's code up to its next wait, or to its end, in a worker thread."""
+
+    def run() -> Wait | _End:
+        try:
+            return advance()
+        except StopIteration as end:
+            return _End(end.value)
+
+    future = _workers.submit(run)
     try:
-        wait = next(steps)
-        while True:
-            try:
-                async with asyncio.timeout(wait.timeout):
-                    value = await Waitable(wait.future)
-            except BaseException as error:
-                wait = steps.throw(error)
-            else:
-                wait = steps.send(value)
-    except StopIteration as end:
-        value_at_end: T = end.value
-        return value_at_end
+        return await Waitable(future)
+    except BaseException:
+        if not future.done():
+            # The await was cancelled. A generator that runs cannot be closed before its next wait.
+            future.add_done_callback(lambda _: steps.close())
+        raise
+
+
+def in_worker(call: Callable[[], T]) -> Waitable[T]:
+    """Run a verb that waits for no engine in a worker thread; for event loops."""
+    return Waitable(_workers.submit(call))
 
 
 def blocking(steps: Callable[P, Steps[T]]) -> Callable[P, T]:

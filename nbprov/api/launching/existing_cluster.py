@@ -21,6 +21,7 @@ from nbprov.api.services.adopted_launches import (
 )
 from nbprov.api.spec_inputs import SpecInputs
 from nbprov.api.steps import Steps, result
+from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.spec import Spec
 
@@ -46,6 +47,8 @@ class Wish:
         Called with a line that says what is waited for.
     agreed
         Whether Launch agrees to all that the spec's caps allow.
+    race, hedge
+        How many attempts may be under way at once, and the seconds between their beginnings.
     """
 
     spec: Spec
@@ -54,6 +57,8 @@ class Wish:
     folder: str
     say: Say
     agreed: bool
+    race: int | None
+    hedge: Seconds
 
 
 def existing(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from nbprov.api.cluster import Cluster
@@ -80,17 +81,16 @@ class Provisioner:
         """Plan a spec and return a run that waits for `launch()`; nothing is created yet.
 
         A running cluster of that name that fits the spec is returned instead, with the spec's
-        guards; a stopped one is started. Where a launch of that name is being adopted from a dead
-        kernel, or a cluster of it is being ended, that is waited for.
+        guards; a stopped one is started first. A launch of that name that is adopted from a dead
+        kernel, and a cluster of it that is being ended, are waited for.
 
         Parameters
         ----------
-        race
+        race, hedge
             How many attempts may be under way at once, the next begun `hedge` seconds after the
             one before; the first that is ready is kept. By default the spec's own `race` decides.
         agreed
-            Launch agrees to all that the spec's caps allow; what `confirm_above` would pass over
-            is tried too.
+            Launch agrees to all that the spec's caps allow, also beyond `confirm_above`.
         env
             Values for envs and secrets that the spec leaves open.
         ignore
@@ -99,14 +99,11 @@ class Provisioner:
             Values of `$name` where the spec is text: `globals()`, or any map of names to values.
         folder
             What relative paths are relative to; the current folder by default.
-        ask
-            Asks for values that are found nowhere.
-        say
-            Called with a line that says what is waited for.
+        ask, say
+            Asks for a value that is found nowhere; called with a line that says what is awaited.
         replace
-            Replace a cluster of that name that does not fit. The new one is made beside it, called
-            `NAME-next`; once it is set up it gets the name and the old one is ended. Nothing on
-            the old one's disk comes along.
+            Replace a cluster of that name that does not fit: the new one, `NAME-next`, gets the
+            name once it is set up, and the old one is ended. Nothing on the old disk comes along.
 
         Raises
         ------
@@ -118,45 +115,46 @@ class Provisioner:
             If a cluster of that name runs and differs; the message names the difference.
         """
         if isinstance(spec, str):
-            given = names_given(env or {})
-            spec = self._planner.parse(spec, ignore=ignore, variables=variables, given=given)
-        if race is not None and race < 1:
-            raise UsageError(
-                f"a race needs at least 1 attempt at a time, not {race}",
-                hint="--race 1 tries one place after the other",
-            )
+            known = names_given(env or {})
+            spec = self._planner.parse(spec, ignore=ignore, variables=variables, given=known)
         folder = folder or os.getcwd()
         inputs = partial(collect, spec, env or {}, ask, folder)
-        wish = Wish(spec, name_of(spec, name), inputs, folder, say, agreed)
-        made = partial(self._new_run, race=race, hedge=hedge)
+        wish = Wish(spec, name_of(spec, name), inputs, folder, say, agreed, race, hedge)
+        return (yield from self._provision(wish, may_replace=replace))
+
+    def _provision(self, wish: Wish, *, may_replace: bool) -> Steps[Run | Cluster]:
+        if wish.race is not None and wish.race < 1:
+            raise UsageError(
+                f"a race needs at least 1 attempt at a time, not {wish.race}",
+                hint="--race 1 tries one place after the other",
+            )
         try:
-            return (yield from self._existing_or(made, wish))
+            return (yield from self._existing_or_new(wish))
         except DoesNotFit:
-            if not replace:
+            if not may_replace:
                 raise
         old = self._context.engine.cluster(wish.name)
-        beside = Wish(spec, next_name(wish.name), inputs, folder, say, agreed)
-        found = yield from self._existing_or(made, beside)
-        if isinstance(found, Cluster):
-            yield from take_place(self._context, self._services, found, old)
-        elif not found.replaces:
-            found.replaces = old.cluster_id
-            found.driver.notes = (*found.driver.notes, note_of(old))
-        return found
+        made = yield from self._existing_or_new(replace(wish, name=next_name(wish.name)))
+        if isinstance(made, Cluster):
+            yield from take_place(self._context, self._services, made, old)
+        elif not made.replaces:
+            made.replaces = old.cluster_id
+            made.driver.notes = (*made.driver.notes, note_of(old))
+        return made
 
-    def _existing_or(self, make: Callable[[Wish], Steps[Run]], wish: Wish) -> Steps[Run | Cluster]:
+    def _existing_or_new(self, wish: Wish) -> Steps[Run | Cluster]:
         found = yield from existing(self._context, self._services, self._runs, wish)
         if found is None:
-            return (yield from make(wish))
+            return (yield from self._new_run(wish))
         if isinstance(found, Cluster):
             yield from self._open_ports(found, wish.spec.expose)
         return found
 
-    def _new_run(self, wish: Wish, *, race: int | None, hedge: Seconds) -> Steps[Run]:
+    def _new_run(self, wish: Wish) -> Steps[Run]:
         given: SpecInputs = wish.inputs()
         plan = yield from self._plan_to_launch(wish.spec)
         driver = self._context.engine.prepare_run(
-            wish.name, wish.spec, plan, race=race, hedge=hedge, agreed=wish.agreed
+            wish.name, wish.spec, plan, race=wish.race, hedge=wish.hedge, agreed=wish.agreed
         )
         run = Run(self._context, self._services, driver, given, wish.folder)
         earlier = self._runs.get(wish.name)

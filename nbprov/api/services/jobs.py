@@ -95,29 +95,25 @@ class JobService:
         after: Sequence[str] | str = (),
         cwd: str | None = None,
     ) -> Steps[JobHandle]:
-        """Queue a shell script as a job of the machine, independent of this notebook.
+        """Queue a shell script as a job of the machine, and return at once with its id.
 
-        Returns at once with the job's id. Jobs begin in the order of submission, each once the
-        GPUs it asks for are free.
+        Jobs begin in the order of submission, each once the GPUs it asks for are free.
 
         Parameters
         ----------
         gpus
-            How many GPUs it needs on each node. By default all of them, so that jobs run one after
-            the other (on a machine without GPUs, too); 0 for none and no waiting; below 1 a share
-            of one.
+            How many it needs on each node. By default all, so that jobs run one after the other
+            (also without GPUs); 0 for none and no waiting; below 1 a share of one.
         name
             What it is called: `train` becomes `train-1`, `train-2`, ….
         nodes
-            How many nodes run a part of it, the head first; `"all"` for each of them. Ranks and
-            addresses are in its environment, as in `run:`.
+            How many nodes run it, the head first. Ranks and addresses are in its environment.
         env
             Its variables; values may be `nbprov.model.spec.Secret`.
         after
             Jobs (id or name) that must succeed first; otherwise it is skipped.
         cwd
-            Its folder there, absolute or below the home; by default that of the spec's `workdir`,
-            else the home.
+            Its folder there; by default the spec's `workdir`, else the home.
 
         Raises
         ------
@@ -128,7 +124,6 @@ class JobService:
         """
         from nbprov.machines.jobs.submit import JobRequest, submit_job
 
-        engine = self._engine
         env = dict(env or {})
         if cwd is None and self._context.spec_of(row.run_id).workdir:
             cwd = WORKDIR
@@ -136,16 +131,17 @@ class JobService:
         wanted = JobRequest(script, name, gpus, None if nodes == "all" else nodes, env, cwd, names)
         wanted.check()
         self._context.add_secrets(env)
-        known = [job["job_id"] for job in engine.ledger.jobs(row.run_id)]
+        known = [job["job_id"] for job in self._engine.ledger.jobs(row.run_id)]
 
         async def queued(live: LiveCluster) -> Job:
             job = await submit_job(live, wanted, known)
-            engine.ledger.set_job(live.run_id, job.id, job.name, "", job.state)
+            self._engine.ledger.set_job(live.run_id, job.id, job.name, "", job.state)
             self._archive.keeper.soon()
             return job
 
         job = yield from self._remote.call(row.name, queued)
-        return JobHandle(self, row, job, engine.thread.call(readably(self._end_of(row, job))))
+        ended = self._engine.thread.call(readably(self._end_of(row, job)))
+        return JobHandle(self, row, job, ended)
 
     def jobs(self, row: ClusterRow, /) -> Steps[list[Job]]:
         """Its jobs, oldest first: setup, run and those submitted.
