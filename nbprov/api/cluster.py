@@ -13,7 +13,7 @@ from nbprov.model.errors import NotFound
 from nbprov.runtime.waiting import wait_for
 
 from .context import Context
-from .errors import OtherCluster, readably
+from .errors import OtherCluster, with_readable_errors
 from .launching.cluster_start import ClusterStart, restored_lines, runs_now
 from .operation import Operation
 from .services import Services
@@ -23,7 +23,7 @@ from .services.jobs import JobService
 from .services.outputs import OutputService
 from .services.setups import ClusterSetup
 from .services.tunnels import TunnelService
-from .spec_inputs import Ask, nobody
+from .spec_inputs import Ask, ask_nobody
 from .steps import Steps, blocking, public_signature
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class Cluster:
 
     # ------------------------------------------------------------ set-up and guards
 
-    def set_up(self, *, ask: Ask = nobody) -> ClusterSetup:
+    def set_up(self, *, ask: Ask = ask_nobody) -> ClusterSetup:
         """Set it up again: files, Python and setup; run only where it was never started.
 
         Returns at once; `wait()` blocks until it is set up.
@@ -282,7 +282,9 @@ class Cluster:
             If it is not being ended, or its cloud lists machines of it.
         """
         engine = self._context.engine
-        return wait_for(engine.thread.call(readably(engine.lifecycle.forget(self._row()))))
+        return wait_for(
+            engine.thread.call(with_readable_errors(engine.lifecycle.forget(self._row())))
+        )
 
     def stop(self) -> Operation:
         """Stop it and keep its disks, where its cloud can. Returns at once.

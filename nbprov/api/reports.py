@@ -1,4 +1,4 @@
-"""What the ledger tells of the past: costs and attempts."""
+"""Reports from the ledger: costs and attempts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Cost:
     Attributes
     ----------
     simulated
-        Nobody pays it.
+        Whether nobody pays it.
     """
 
     name: str
@@ -84,5 +84,5 @@ def attempts(ledger: Ledger, name: str = "") -> list[AttemptRecord]:
 
 
 def is_simulated(offer: Offer) -> bool:
-    """Whether nobody pays this price. A cloud that simulates says so in the source of its prices."""
+    """Whether nobody pays this price: a cloud that simulates says so in its prices' source."""
     return "simulated" in offer.source.lower()

@@ -18,7 +18,7 @@ from nbprov.runtime.waiting import Waitable, wait_for
 from .cluster import Cluster
 from .cluster_proxy import of_cluster
 from .context import Context
-from .errors import readable
+from .errors import readable_error
 from .launching.cluster_replacement import put_in_place
 from .launching.launch_end import end
 from .operation import Operation
@@ -183,7 +183,7 @@ class Run(Waitable[Cluster]):
             )
             raise
         except Exception as error:
-            self._fail(readable(error))
+            self._fail(readable_error(error))
             return
         self._progress.work = ""
         self._future.set_result(cluster)

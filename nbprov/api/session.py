@@ -25,11 +25,11 @@ from .launching.provisioner import Provisioner, name_of
 from .launching.stock_order import StockOrder
 from .operation import Operation
 from .planner import Planner
-from .price_refresh import Catalogue
+from .price_refresh import PriceFiles
 from .reports import AttemptRecord, Cost
 from .run import Run
 from .services import Services
-from .services.adopted_launches import Say, quietly
+from .services.adopted_launches import Say, say_nothing
 from .steps import Steps, blocking, steps_of
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Session:
         planner = self.planner = Planner(
             self.context, services.clouds, services.prices, services.stock
         )
-        self.catalogue = Catalogue()
+        self.catalogue = PriceFiles()
         self.stock_order = StockOrder(self.context, planner, services.stock, self.runs)
         self.provisioner = Provisioner(self.context, services, planner, self.stock_order, self.runs)
 
@@ -239,7 +239,7 @@ class Session:
         name: str,
         work: Callable[[LiveCluster], Coroutine[Any, Any, T]],
         *,
-        say: Say = quietly,
+        say: Say = say_nothing,
     ) -> Steps[concurrent.futures.Future[T]]:
         """Begin a coroutine with the live cluster; see `RemoteService.begin`."""
         return self.services.remote.begin(name, work, say=say)
@@ -251,7 +251,7 @@ class Session:
         work: Callable[[LiveCluster], Coroutine[Any, Any, T]],
         timeout: Seconds | None = None,
         *,
-        say: Say = quietly,
+        say: Say = say_nothing,
     ) -> Steps[T]:
         """Run a coroutine with the live cluster; see `RemoteService.call`."""
         return self.services.remote.call(name, work, timeout, say=say)
@@ -263,7 +263,7 @@ class Session:
     ) -> Refreshed:
         """Fetch prices of these clouds, or of all but those whose policy is never.
 
-        See `Catalogue.refresh`.
+        See `PriceFiles.refresh`.
         """
         return self.catalogue.refresh(clouds, source=source, force=force)
 

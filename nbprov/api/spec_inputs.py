@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from nbprov.remote.agent.messages import Environment
 
 Ask = Callable[[str, bool], str | None]
-"""Asks the person for a value: name, whether to hide it. None where nobody can be asked."""
+"""Asks a person for a value, by its name and whether to hide it; None where nobody can be asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpecInputs:
-    """The environment of `setup` and `run`. Kept in memory alone.
+    """The environment of `setup` and `run`. It is kept only in memory.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class SpecInputs:
     secrets
         Never shown.
     python
-        What the environment is made from; None where the spec asks for none.
+        What the Python environment is made from; None where the spec asks for none.
     """
 
     envs: Mapping[str, str]
@@ -50,29 +50,31 @@ class SpecInputs:
         return dict(self.envs)
 
 
-def nobody(name: str, hidden: bool) -> str | None:
-    """Nobody can be asked."""
+def ask_nobody(name: str, hidden: bool) -> str | None:
+    """Ask nobody."""
     return None
 
 
 def names_given(given: Mapping[str, str]) -> frozenset[str]:
-    """The names for which there are values without asking: the caller's and those of the kernel's environment."""
+    """The names that have a value without asking: the caller's and the kernel environment's."""
     return frozenset({*given, *os.environ})
 
 
 def collect(
-    spec: Spec, given: Mapping[str, str], ask: Ask = nobody, folder: str = ""
+    spec: Spec, given: Mapping[str, str], ask: Ask = ask_nobody, folder: str = ""
 ) -> SpecInputs:
-    """Find a value for every env and secret of a spec: the caller's, the spec's, the kernel's environment, a prompt.
+    """Find a value for every env and secret of a spec.
 
-    The files that `python` names are read now, relative to `folder`; those that `workdir` and `file_mounts` name must be there.
+    The caller's value comes first, then the spec's, the kernel environment's, and a prompt. The
+    files that `python` names are read now, relative to `folder`; those that `workdir` and
+    `file_mounts` name must be there.
 
     Raises
     ------
     PythonFiles, SyncError
         If one of these cannot be used.
     UsageError
-        Naming every value that is missing and how to give it, or a given name that the spec does not have.
+        If values are missing, with their names, or a given name is not in the spec.
     """
     unknown = sorted(set(given) - set(spec.envs) - set(spec.secrets))
     if unknown:
@@ -114,9 +116,10 @@ def collect(
 
 
 def found_again(spec: Spec) -> tuple[Environment, tuple[str, ...]]:
-    """The values of a spec that an earlier kernel launched: its own, else those of this kernel's environment; and the names that have none.
+    """The values of a spec that an earlier kernel launched, and the names that have none.
 
-    Of its secrets the ledger has the names alone.
+    They are the spec's own, else those of this kernel's environment: the ledger has only the names
+    of secrets.
 
     Examples
     --------

@@ -83,7 +83,7 @@ def test_a_killed_kernel_leaves_its_wait_to_the_next(home, kernel: Kernel) -> No
     kernel.restart()
     kernel.run("%load_ext nbprov")
     told = kernel.run(CELL.format(flags="")).text
-    assert "dev: another kernel waited for stock for it; looking whether it still does …" in told
+    assert "dev: another kernel waited for its stock; checking whether that kernel is alive …" in told
     assert "dev waits for stock already; this panel follows it" in told
     assert "waits for stock until" in str(waits(kernel)["waiting"])
     market(home)

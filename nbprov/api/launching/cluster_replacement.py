@@ -1,4 +1,7 @@
-"""A new cluster in the place of one that does not fit: made beside it first, and only when it is set up is the old one ended."""
+"""The replacement of a cluster by one that fits.
+
+The new cluster is made beside the old one, which is ended once the new one is set up.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nbprov.api.cluster import Cluster
 from nbprov.api.context import Context
-from nbprov.api.errors import readably
+from nbprov.api.errors import with_readable_errors
 from nbprov.api.services import Services
 from nbprov.api.steps import Steps, result
 from nbprov.model.clusters import ClusterState
@@ -24,26 +27,27 @@ _OVER = (ClusterState.ENDING, ClusterState.ENDED)
 
 
 class NotReplaced(NbprovError):
-    """The new cluster is ready, and could not be put in the place of the old one; both run."""
+    """The new cluster is ready, but could not get the name of the old one; both run."""
 
     code = "cluster.not-replaced"
 
 
 def next_name(name: str) -> str:
-    """What the new cluster is called until it takes the name of the old one."""
+    """The name of the new cluster until it gets that of the old one."""
     return f"{name}-next"
 
 
 def note_of(old: ClusterRow) -> str:
-    """What a person should know before Launch."""
+    """What a person should know of a replacement before Launch."""
     price = (
         f"{format_usd(old.candidate.hourly)}/h, " if old.state is not ClusterState.STOPPED else ""
     )
     node = f"{old.candidate.count} x " if old.candidate.count > 1 else ""
     return (
-        f"takes the place of {old.name} ({node}{old.candidate.offer.instance_type}, {price}{old.state.value}): that is ended once this one is"
-        f" set up, and both are billed until then. Nothing on its disk comes along: bring it first (%nbprov sync {old.name} FOLDER --pull)."
-        f" If this one comes to nothing, {old.name} stays as it is"
+        f"replaces {old.name} ({node}{old.candidate.offer.instance_type}, {price}"
+        f"{old.state.value}): that is ended once this one is set up, and both are billed until"
+        f" then. Nothing on its disk comes along: pull it first (%nbprov sync {old.name} FOLDER"
+        f" --pull). If this launch fails, {old.name} stays as it is"
     )
 
 
@@ -54,7 +58,7 @@ def take_place(
     if cluster.setting_up is not None:
         yield from cluster.setting_up.until_done()
     placed = put_in_place(context, services, cluster.cluster_id, old.cluster_id)
-    yield from result(context.engine.thread.call(readably(placed)))
+    yield from result(context.engine.thread.call(with_readable_errors(placed)))
     cluster.remarks = (
         *cluster.remarks,
         f"it was made before, and has taken the place of {old.name}, which is being ended",
@@ -63,19 +67,19 @@ def take_place(
 
 
 async def put_in_place(context: Context, services: Services, new_id: str, old_id: str) -> None:
-    """Give a cluster the name of another, and begin to end that one. On the engine thread.
+    """Give a cluster the name of another one, and begin to end that. On the engine thread.
 
     Raises
     ------
     NotReplaced
-        If that cannot be; both go on.
+        If that is not possible; both go on.
     """
     engine, renamed = context.engine, services.names.renamed
     new, old = engine.ledger.cluster_by_id(new_id), engine.ledger.cluster_by_id(old_id)
     if new is None or old is None:
         return
     try:
-        # While both have their names: what keeps the old one's outputs from coming keeps its machine too.
+        # While both have their names: a pull that fails keeps the old cluster as it is.
         await services.hooks.before_the_end(old)
         old = engine.ledger.cluster_by_id(old_id) or old
         if old.state in _OVER:
@@ -91,7 +95,7 @@ async def put_in_place(context: Context, services: Services, new_id: str, old_id
         ) from error
     renamed(old.run_id, old.name, aside.name)
     renamed(new.run_id, new.name, old.name)
-    # It goes on by itself, and is taken up by whoever looks should this kernel end.
+    # Nobody waits for it. Should this kernel end, the next one that looks goes on.
     engine.thread.call(
         services.tunnels.settled_after(old.cluster_id, engine.lifecycle.down(aside, aside.reason))
     )
@@ -99,4 +103,4 @@ async def put_in_place(context: Context, services: Services, new_id: str, old_id
 
 async def _settled(engine: Engine, old: ClusterRow) -> None:
     if old.state is ClusterState.ENDING:
-        await readably(engine.lifecycle.down(old, old.reason))
+        await with_readable_errors(engine.lifecycle.down(old, old.reason))

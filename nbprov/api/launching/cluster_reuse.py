@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nbprov.api.cluster import Cluster
 from nbprov.api.context import Context
-from nbprov.api.errors import readably
+from nbprov.api.errors import with_readable_errors
 from nbprov.api.services import Services
 from nbprov.api.services.setups import SET_UP_FAILED, ClusterSetup, is_set_up, is_wanted
 from nbprov.api.services.views import guards_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def python_differs(ledger: Ledger, run_id: str, source: PythonSource | None) -> bool:
-    """Whether another Python environment is asked for than the cluster has."""
+    """Whether a spec asks for another Python environment than the cluster has."""
     made = [job for job in ledger.jobs(run_id) if job["kind"] == "python"]
     return source is not None and (
         not made or not source.is_wish_of(str(made[-1]["command"])) or made[-1]["exit_code"] != 0
@@ -35,9 +35,14 @@ def python_differs(ledger: Ledger, run_id: str, source: PythonSource | None) -> 
 
 
 async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guards) -> str:
-    """Give a running cluster the guards that a spec asks for, on every node; what changed in a line, or nothing.
+    """Give a running cluster the guards that a spec asks for, on every node.
 
-    A spec that says nothing of guards changes none.
+    A spec that names no guards changes none.
+
+    Returns
+    -------
+    str
+        What changed, in a line; empty for nothing.
 
     Raises
     ------
@@ -85,12 +90,51 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
         and before.max_lifetime != after.max_lifetime
         and before.max_lifetime is not None
     ):
-        said += f"; the cloud's own timer still ends it {short_duration(before.max_lifetime)} after its launch"
+        lifetime = short_duration(before.max_lifetime)
+        said += f"; the cloud's own timer still ends it {lifetime} after its launch"
     return said
 
 
 def _rules(guards: Guards) -> tuple[object, ...]:
     return guards.autostop, guards.max_lifetime, guards.budget, guards.warn, guards.at_limit
+
+
+async def change_outputs(
+    engine: Engine, row: ClusterRow, stored: Spec, spec: Spec, folder: str
+) -> str:
+    """Give a running cluster the outputs of a cell's spec; what changed, in a line."""
+    from nbprov.machines.agents import agent_of
+    from nbprov.provisioning.supervision.guard_config import hold_known, hold_of, of_node
+    from nbprov.remote.agent.messages import GuardConfig
+    from nbprov.spec import to_yaml
+
+    def pairs(of: Spec) -> list[tuple[str, str]]:
+        return [(mount.source, mount.target) for mount in of.outputs]
+
+    if not spec.outputs or pairs(spec) == pairs(stored):
+        return ""
+    ledger = engine.ledger
+    known = ledger.guard(row.run_id)
+    if (
+        known is not None
+        and "poweroff" in known[0]
+        and hold_known(ledger, row.run_id) != hold_of(spec)
+    ):
+        config = {**known[0], "outputs": {"hold_seconds": hold_of(spec)}}
+        live = await engine.attach(row.name)
+        told = GuardConfig.from_json(config)
+        await asyncio.gather(
+            *(
+                agent_of(node).set_guards(
+                    of_node(told, ledger, row.run_id, row.token, node.instance.node)
+                )
+                for node in live.present
+            )
+        )
+        for node in live.nodes:
+            ledger.set_guard(row.run_id, node.instance.node, config, {})
+    ledger.rewrite_spec(row.run_id, to_yaml(replace(stored, outputs=spec.outputs)), folder)
+    return f"outputs of {row.name} are now {', '.join(source for source, _ in pairs(spec))}"
 
 
 def use_again(
@@ -113,9 +157,9 @@ def use_again(
     engine.lifecycle.take_back(row)
     context.requested[row.run_id] = spec, folder
     guards = change_guards(engine, row, stored, spec.guards)
-    remarks.append((yield from result(engine.thread.call(readably(guards)))))
-    outputs = services.outputs.change(row, stored, spec, folder)
-    remarks.append((yield from result(engine.thread.call(readably(outputs)))))
+    remarks.append((yield from result(engine.thread.call(with_readable_errors(guards)))))
+    outputs = change_outputs(engine, row, stored, spec, folder)
+    remarks.append((yield from result(engine.thread.call(with_readable_errors(outputs)))))
     under_way = services.setups.of_run(row.run_id)
     if under_way is not None and not under_way.done:
         cluster.setting_up = under_way
@@ -143,7 +187,7 @@ def _begin_setup(
     given: Callable[[], SpecInputs],
     folder: str,
 ) -> ClusterSetup | None:
-    """Begin what a cell wants done on a running cluster and is not; None for nothing."""
+    """Begin the set-up that a cell asks for and that is not done; None for nothing."""
     ledger, setups = context.engine.ledger, services.setups
     if is_wanted(spec) and not is_set_up(ledger, row.run_id, stored if is_wanted(stored) else spec):
         failed = any(kind == SET_UP_FAILED for _, kind, _ in ledger.events(row.run_id))
@@ -160,6 +204,9 @@ def _begin_setup(
 
 
 def _was_done(ledger: Ledger, run_id: str, spec: Spec, stored: Spec) -> bool:
-    """Whether the setup and run of a cell are those that were done last: a corrected setup is not the one that was launched."""
+    """Whether the setup and run of a cell are those that were done last.
+
+    A setup that was corrected since is not the one that was launched.
+    """
     done = {job["kind"]: job["command"] for job in ledger.jobs(run_id)}
     return (spec.setup, spec.run) == (done.get("setup", stored.setup), done.get("run", stored.run))

@@ -1,4 +1,4 @@
-"""Starting a stopped cluster: what a cloud without room for it means, waiting for room, and what is there again afterwards."""
+"""The start of a stopped cluster: waiting for room at its place, and what is there afterwards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nbprov.api.context import Context
-from nbprov.api.errors import CloudTrouble, readably
+from nbprov.api.errors import CloudTrouble, with_readable_errors
 from nbprov.api.operation import Operation
 from nbprov.api.services import Services
 from nbprov.api.steps import Steps, result
@@ -25,23 +25,29 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE: Seconds = 30.0
 LAST_PAUSE: Seconds = 300.0
-"""Between two tries to start where its place has no room, doubling: stock comes and goes within minutes, and a cloud counts requests."""
+"""The pause between two tries while its place has no room, doubled each time: stock comes and goes
+within minutes, and a cloud counts requests."""
 
 NO_ROOM = (Cause.CAPACITY, Cause.QUOTA)
-"""What may pass by itself, and cannot be had elsewhere: the disk is where it is."""
+"""Causes that may pass by themselves. Another place does not help: the disk cannot move."""
 
 
 class NoRoom(CloudTrouble):
-    """A stopped cluster could not be started, since its zone has no room for it now. It stays stopped, its disk is kept."""
+    """A stopped cluster could not be started: its zone has no room for it now.
+
+    It stays stopped, and its disk is kept.
+    """
 
     def __init__(self, row: ClusterRow, failure: Failure) -> None:
         super().__init__(failure)
         place = row.candidate.offer.place
         NbprovError.__init__(
             self,
-            f"{row.name} stays stopped: its disk is in {place}, and there is no room for it now: {failure.sentence()}",
-            hint=f"%nbprov start {row.name} --wait 30m tries until there is; it starts nowhere else, since a disk cannot move: "
-            f"%nbprov down {row.name} and its %%provision cell make a new machine elsewhere, without what is on the disk",
+            f"{row.name} stays stopped: its disk is in {place}, and there is no room for it now:"
+            f" {failure.sentence()}",
+            hint=f"%nbprov start {row.name} --wait 30m tries until there is; it starts nowhere"
+            f" else, since a disk cannot move: %nbprov down {row.name} and its %%provision cell"
+            " make a new machine elsewhere, without what is on the disk",
             code=self.code,
         )
 
@@ -56,7 +62,7 @@ async def start_cluster(
     say: Callable[[str], None],
     given_up: asyncio.Event,
 ) -> None:
-    """Start a cluster where its disk is, again and again for `wait` seconds while there is no room.
+    """Start a cluster where its disk is, and try again for `wait` seconds while there is no room.
 
     Raises
     ------
@@ -74,9 +80,9 @@ async def start_cluster(
                 raise
             left = end - clock.elapsed()
             if left > 0 and not given_up.is_set():
-                say(
-                    f"{row.name}: no room in {row.candidate.offer.place} now; tried again in {short_duration(min(pause, left))}"
-                )
+                again = short_duration(min(pause, left))
+                place = row.candidate.offer.place
+                say(f"{row.name}: no room in {place} now; tried again in {again}")
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(given_up.wait(), min(pause, left))
             if left <= 0 or given_up.is_set():
@@ -120,7 +126,9 @@ class ClusterStart(Operation):
             await services.engines.start_again(row.cluster_id)
 
         whole = services.tunnels.settled_after(row.cluster_id, started())
-        super().__init__(self._engine.thread.call(readably(whole)), f"starting {row.name}")
+        super().__init__(
+            self._engine.thread.call(with_readable_errors(whole)), f"starting {row.name}"
+        )
 
     def give_up(self) -> None:
         """Wait for room no more."""
@@ -145,7 +153,7 @@ def runs_now(engine: Engine, row: ClusterRow) -> Steps[bool]:
         return False
     observed = engine.lifecycle.observe(engine.cloud(row.candidate.offer.cloud))
     try:
-        yield from result(engine.thread.call(readably(observed)))
+        yield from result(engine.thread.call(with_readable_errors(observed)))
     except NbprovError:
         return False  # nobody knows; whoever starts it is told why
     now = engine.ledger.cluster_by_id(row.cluster_id)

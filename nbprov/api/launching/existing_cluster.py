@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from nbprov.api.cluster import Cluster
 from nbprov.api.context import Context
-from nbprov.api.errors import DoesNotFit, readably
+from nbprov.api.errors import DoesNotFit, with_readable_errors
 from nbprov.api.operation import Operation
 from nbprov.api.run import Run
 from nbprov.api.services import Services
 from nbprov.api.services.adopted_launches import (
     Say,
-    other_spec,
-    same_wish,
+    is_same_spec,
+    other_spec_error,
     until_settled,
     waiting_driver,
 )
@@ -34,7 +34,7 @@ _OVER = (ClusterState.ENDED, ClusterState.ENDING)
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ProvisionRequest:
     """What a cell asks for.
 
     Attributes
@@ -62,7 +62,7 @@ class Wish:
 
 
 def existing(
-    context: Context, services: Services, runs: dict[str, Run], wish: Wish
+    context: Context, services: Services, runs: dict[str, Run], request: ProvisionRequest
 ) -> Steps[Run | Cluster | None]:
     """A launch under way, or a cluster that fits; None where there is neither.
 
@@ -77,14 +77,14 @@ def existing(
     """
     from nbprov.planning import fits
 
-    name, spec = wish.name, wish.spec
-    run = _under_way(runs.get(name), spec) or (yield from _joined(context, services, runs, wish))
+    name, spec = request.name, request.spec
+    run = _under_way(runs.get(name), spec) or (yield from _joined(context, services, runs, request))
     if run is not None:
         return run
-    failed = yield from until_settled(context.engine, name, wish.say)
+    failed = yield from until_settled(context.engine, name, request.say)
     if failed is not None:
-        wish.say(failed.message)
-    row = yield from _observed(context, name, wish.say)
+        request.say(failed.message)
+    row = yield from _observed(context, name, request.say)
     if row is None:
         return None
     differences = fits(spec, services.views.view(row))
@@ -100,9 +100,9 @@ def existing(
     was_stopped = row.state is ClusterState.STOPPED
     if was_stopped:
         stopped = Cluster(context, services, row.cluster_id)
-        yield from stopped.start(spec=spec, agreed=wish.agreed).until_done()
+        yield from stopped.start(spec=spec, agreed=request.agreed).until_done()
         row = context.engine.cluster(name)
-    cluster = yield from use_again(context, services, row, spec, wish.inputs, wish.folder)
+    cluster = yield from use_again(context, services, row, spec, request.inputs, request.folder)
     cluster.was_started = was_stopped
     return cluster
 
@@ -116,23 +116,23 @@ def _under_way(run: Run | None, spec: Spec) -> Run | None:
     if run.state not in (RunState.LAUNCHING, RunState.WAITING):
         return None
     if to_yaml(run.spec) != to_yaml(spec):
-        raise other_spec(run.name)
+        raise other_spec_error(run.name)
     return run
 
 
 def _joined(
-    context: Context, services: Services, runs: dict[str, Run], wish: Wish
+    context: Context, services: Services, runs: dict[str, Run], request: ProvisionRequest
 ) -> Steps[Run | None]:
     """A wait for stock that an earlier kernel began and this one has adopted, as a run."""
-    driver = yield from waiting_driver(context.engine, wish.name, wish.say)
+    driver = yield from waiting_driver(context.engine, request.name, request.say)
     if driver is None:
         return None
-    if not same_wish(driver.spec, wish.spec):
-        raise other_spec(wish.name)
-    driver.spec = wish.spec  # with the values that only the cell has
-    run = Run(context, services, driver, wish.inputs(), wish.folder, launched=True)
+    if not is_same_spec(driver.spec, request.spec):
+        raise other_spec_error(request.name)
+    driver.spec = request.spec  # with the values that only the cell has
+    run = Run(context, services, driver, request.inputs(), request.folder, launched=True)
     run.follow()
-    runs[wish.name] = run
+    runs[request.name] = run
     return run
 
 
@@ -142,11 +142,11 @@ def _observed(context: Context, name: str, say: Say) -> Steps[ClusterRow | None]
     row = engine.ledger.cluster(name)
     if row is not None and row.state not in _OVER:
         observed = engine.lifecycle.observe(engine.cloud(row.candidate.offer.cloud))
-        yield from result(engine.thread.call(readably(observed)))
+        yield from result(engine.thread.call(with_readable_errors(observed)))
         row = engine.ledger.cluster(name)
     if row is not None and row.state is ClusterState.ENDING:
         say(f"{name} is being ended; waiting until that is confirmed …")
-        ended = engine.thread.call(readably(engine.lifecycle.down(row, row.reason)))
+        ended = engine.thread.call(with_readable_errors(engine.lifecycle.down(row, row.reason)))
         yield from Operation(ended, f"ending {name}").until_done()
         row = engine.ledger.cluster(name)
     return None if row is None or row.state in _OVER else row

@@ -6,7 +6,13 @@ from nbprov.api.cluster import Cluster
 from nbprov.api.context import Context
 from nbprov.api.operation import Operation
 from nbprov.api.services import Services
-from nbprov.api.services.adopted_launches import cancel, driver_of, foreign, gone, gone_elsewhere
+from nbprov.api.services.adopted_launches import (
+    cancel,
+    driver_of,
+    foreign_launch,
+    until_foreign_gone,
+    until_gone,
+)
 
 
 def end(
@@ -31,15 +37,15 @@ def end(
         driver = driver_of(engine, name)
     if driver is not None and cluster_id in ("", driver.run_id):
         cancel(engine, driver)
-        return Operation(engine.thread.call(gone(engine, driver)), f"ending {name}")
-    row = foreign(engine, name)
+        return Operation(engine.thread.call(until_gone(engine, driver)), f"ending {name}")
+    row = foreign_launch(engine, name)
     if row is not None and cluster_id in ("", row.run_id):
         engine.ledger.request_cancel(row.run_id)
         note = (
             f"{name} is being launched by another kernel, which is asked to end it;"
             " if that kernel is gone, the launch is adopted and ended here"
         )
-        ended = engine.thread.call(gone_elsewhere(engine, row))
+        ended = engine.thread.call(until_foreign_gone(engine, row))
         return Operation(ended, f"ending {name}", note)
     cluster_id = cluster_id or engine.cluster(name).cluster_id
     return Cluster(context, services, cluster_id, name).down(outputs=outputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from nbprov.api.context import Context
-from nbprov.api.errors import readable
+from nbprov.api.errors import readable_error
 from nbprov.api.services.clouds import CloudService
 from nbprov.api.steps import Steps, result
 from nbprov.clouds import registry
@@ -23,7 +23,7 @@ def sweep(context: Context, clouds: CloudService, *, end: bool) -> Steps[list[st
             await end_orphans(engine, name, report, least_age=0.0 if end else ORPHAN_SECONDS)
             await tidy(engine, name, report)
         except Exception as error:
-            told = readable(error)
+            told = readable_error(error)
             words = (
                 told.message if isinstance(told, NbprovError) else f"{type(told).__name__}: {told}"
             )

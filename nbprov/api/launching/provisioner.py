@@ -13,9 +13,9 @@ from nbprov.api.errors import DoesNotFit
 from nbprov.api.planner import Planner
 from nbprov.api.run import Run
 from nbprov.api.services import Services
-from nbprov.api.services.adopted_launches import Say, quietly
+from nbprov.api.services.adopted_launches import Say, say_nothing
 from nbprov.api.services.cluster_names import check_name
-from nbprov.api.spec_inputs import Ask, SpecInputs, collect, names_given, nobody
+from nbprov.api.spec_inputs import Ask, SpecInputs, ask_nobody, collect, names_given
 from nbprov.api.steps import Steps
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
@@ -24,7 +24,7 @@ from nbprov.model.offers import Plan
 from nbprov.model.spec import Expose, Spec
 
 from .cluster_replacement import next_name, note_of, take_place
-from .existing_cluster import Wish, existing
+from .existing_cluster import ProvisionRequest, existing
 from .stock_order import StockOrder
 
 DEFAULT_NAME = "cluster"
@@ -74,15 +74,14 @@ class Provisioner:
         ignore: Sequence[str] = (),
         variables: Mapping[str, object] | None = None,
         folder: str = "",
-        ask: Ask = nobody,
-        say: Say = quietly,
+        ask: Ask = ask_nobody,
+        say: Say = say_nothing,
         replace: bool = False,
     ) -> Steps[Run | Cluster]:
         """Plan a spec and return a run that waits for `launch()`; nothing is created yet.
 
-        A running cluster of that name that fits the spec is returned instead, with the spec's
-        guards; a stopped one is started first. A launch of that name that is adopted from a dead
-        kernel, and a cluster of it that is being ended, are waited for.
+        A cluster of that name that fits the spec is returned instead, with the spec's guards, and
+        started where it was stopped. A launch that is adopted and an end are waited for.
 
         Parameters
         ----------
@@ -119,22 +118,24 @@ class Provisioner:
             spec = self._planner.parse(spec, ignore=ignore, variables=variables, given=known)
         folder = folder or os.getcwd()
         inputs = partial(collect, spec, env or {}, ask, folder)
-        wish = Wish(spec, name_of(spec, name), inputs, folder, say, agreed, race, hedge)
-        return (yield from self._provision(wish, may_replace=replace))
+        request = ProvisionRequest(
+            spec, name_of(spec, name), inputs, folder, say, agreed, race, hedge
+        )
+        return (yield from self._provision(request, may_replace=replace))
 
-    def _provision(self, wish: Wish, *, may_replace: bool) -> Steps[Run | Cluster]:
-        if wish.race is not None and wish.race < 1:
+    def _provision(self, request: ProvisionRequest, *, may_replace: bool) -> Steps[Run | Cluster]:
+        if request.race is not None and request.race < 1:
             raise UsageError(
-                f"a race needs at least 1 attempt at a time, not {wish.race}",
+                f"a race needs at least 1 attempt at a time, not {request.race}",
                 hint="--race 1 tries one place after the other",
             )
         try:
-            return (yield from self._existing_or_new(wish))
+            return (yield from self._existing_or_new(request))
         except DoesNotFit:
             if not may_replace:
                 raise
-        old = self._context.engine.cluster(wish.name)
-        made = yield from self._existing_or_new(replace(wish, name=next_name(wish.name)))
+        old = self._context.engine.cluster(request.name)
+        made = yield from self._existing_or_new(replace(request, name=next_name(request.name)))
         if isinstance(made, Cluster):
             yield from take_place(self._context, self._services, made, old)
         elif not made.replaces:
@@ -142,25 +143,30 @@ class Provisioner:
             made.driver.notes = (*made.driver.notes, note_of(old))
         return made
 
-    def _existing_or_new(self, wish: Wish) -> Steps[Run | Cluster]:
-        found = yield from existing(self._context, self._services, self._runs, wish)
+    def _existing_or_new(self, request: ProvisionRequest) -> Steps[Run | Cluster]:
+        found = yield from existing(self._context, self._services, self._runs, request)
         if found is None:
-            return (yield from self._new_run(wish))
+            return (yield from self._new_run(request))
         if isinstance(found, Cluster):
-            yield from self._open_ports(found, wish.spec.expose)
+            yield from self._open_ports(found, request.spec.expose)
         return found
 
-    def _new_run(self, wish: Wish) -> Steps[Run]:
-        given: SpecInputs = wish.inputs()
-        plan = yield from self._plan_to_launch(wish.spec)
+    def _new_run(self, request: ProvisionRequest) -> Steps[Run]:
+        given: SpecInputs = request.inputs()
+        plan = yield from self._plan_to_launch(request.spec)
         driver = self._context.engine.prepare_run(
-            wish.name, wish.spec, plan, race=wish.race, hedge=wish.hedge, agreed=wish.agreed
+            request.name,
+            request.spec,
+            plan,
+            race=request.race,
+            hedge=request.hedge,
+            agreed=request.agreed,
         )
-        run = Run(self._context, self._services, driver, given, wish.folder)
-        earlier = self._runs.get(wish.name)
+        run = Run(self._context, self._services, driver, given, request.folder)
+        earlier = self._runs.get(request.name)
         if earlier is not None:
             earlier.supersede()
-        self._runs[wish.name] = run
+        self._runs[request.name] = run
         self._order.order_behind(run)
         return run
 

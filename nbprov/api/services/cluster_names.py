@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from nbprov.api.context import Context
-from nbprov.api.errors import readably
+from nbprov.api.errors import with_readable_errors
 from nbprov.api.steps import Steps, result
 from nbprov.model.errors import UsageError
 from nbprov.provisioning.ledger import ClusterRow
@@ -48,5 +48,7 @@ class NameService:
         engine = self._context.engine
         check_name(name or "?")
         if name != row.name:
-            yield from result(engine.thread.call(readably(engine.lifecycle.rename(row, name))))
+            yield from result(
+                engine.thread.call(with_readable_errors(engine.lifecycle.rename(row, name)))
+            )
             self.renamed(row.run_id, row.name, name)

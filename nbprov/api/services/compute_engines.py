@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api.context import Context
-from nbprov.api.errors import readable
+from nbprov.api.errors import readable_error
 from nbprov.api.spec_inputs import found_again
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
@@ -110,7 +110,7 @@ class ComputeEngineService:
             await self.start_known(await engine.attach(row.name), wanted)
         except Exception as error:
             log.warning("%s of %s: %s", wanted.kind, row.name, error)
-            words = str(getattr(readable(error), "message", None) or error)
+            words = str(getattr(readable_error(error), "message", None) or error)
             self._words[cluster_id] = (f"{wanted.kind} is not up again: {words.splitlines()[0]}",)
 
     async def find_running(self, live: LiveCluster) -> None:

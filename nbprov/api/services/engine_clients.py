@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api.context import Context
-from nbprov.api.errors import readably
+from nbprov.api.errors import with_readable_errors
 from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import Interrupted
@@ -155,7 +155,7 @@ class EngineClientService:
     def _tunnel(
         self, row: ClusterRow, running: Running, port: str
     ) -> Steps[tuple[Kept, Kept | None, Path]]:
-        """The tunnels to a port of the engine and to its dashboard, and the cluster's key folder."""
+        """The tunnels to a port of the engine and to its dashboard, and the key folder."""
         from nbprov.machines.engines.startup import services
 
         engine, tunnels = self._context.engine, self._tunnels.open_tunnels
@@ -167,7 +167,7 @@ class EngineClientService:
             )
             return kept, await self._engines.open_dashboard(live, running), live.keys.folder
 
-        future = engine.thread.call(readably(opened()))
+        future = engine.thread.call(with_readable_errors(opened()))
         try:
             return (yield from result(future))
         except KeyboardInterrupt:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from nbprov.api.context import Context
-from nbprov.api.errors import readable, readably
+from nbprov.api.errors import readable_error, with_readable_errors
 from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
@@ -140,7 +140,7 @@ class JobService:
             return job
 
         job = yield from self._remote.call(row.name, queued)
-        ended = self._engine.thread.call(readably(self._end_of(row, job)))
+        ended = self._engine.thread.call(with_readable_errors(self._end_of(row, job)))
         return JobHandle(self, row, job, ended)
 
     def jobs(self, row: ClusterRow, /) -> Steps[list[Job]]:
@@ -203,7 +203,7 @@ class JobService:
         """
         found = yield from self.job(row, job)
         if not found.is_over:
-            future = self._engine.thread.call(readably(self._end_of(row, found)))
+            future = self._engine.thread.call(with_readable_errors(self._end_of(row, found)))
             try:
                 found = yield from result(future, timeout)
             except KeyboardInterrupt:
@@ -260,7 +260,7 @@ class JobService:
             async with asyncio.timeout(ALL_SECONDS):
                 told = await list_jobs(await self._engine.attach(row.name))
         except Exception as error:
-            why = readable(error)
+            why = readable_error(error)
             words = (
                 why.message
                 if isinstance(why, NbprovError)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbprov.api.context import Context
-from nbprov.api.errors import readable, readably
+from nbprov.api.errors import readable_error, with_readable_errors
 from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds, iso
 from nbprov.model.clusters import ClusterState
@@ -27,18 +27,21 @@ if TYPE_CHECKING:
 log = logging.getLogger("nbprov.api")
 
 REACH_SECONDS: Seconds = 120.0
-"""How long a machine may be silent before its end goes on without its outputs: a line that was away comes back in less. A machine that is silent
-for longer cannot be vouched for: nobody knows whether its guards run, so keeping it could cost for ever, and its files cannot be had."""
+"""How long a machine may be silent before its end goes on without its outputs.
+
+A connection that was lost comes back in less. Nobody knows whether the guards of a machine that is
+silent for longer work, so to keep it could cost for ever, and its files cannot be had."""
 REACH_PAUSE: Seconds = 5.0
-"""Between two tries of that."""
+"""The pause between two tries to reach a machine."""
 CLOUD_SECONDS: Seconds = 45.0
-"""How long its cloud is asked before a machine counts as silent: twice a listing's own limit, since the watcher's may come first."""
+"""How long its cloud is asked before a machine counts as silent: twice the limit of a listing,
+since it may have to wait for one that goes on."""
 STOP_SECONDS: Seconds = 600.0
-"""How long a stop waits for outputs: the disk is kept, so nothing is lost by going on."""
+"""How long a stop waits for outputs. The disk is kept, so nothing is lost by going on."""
 FRESH_SECONDS: Seconds = STOP_SECONDS + 300.0
-"""What was pulled so long before a stop was pulled for it; what was pulled earlier may be half of what is there."""
+"""A pull so long before a stop was made for it; an earlier one may lack half of what is there."""
 OUTPUTS = "outputs"
-"""The event of a pull."""
+"""The kind of the ledger's events of pulls."""
 UP = (ClusterState.RUNNING, ClusterState.UNKNOWN)
 
 
@@ -120,7 +123,7 @@ class OutputService:
                 )
             return taking
 
-        return self._engine.thread.call(readably(pulled()))
+        return self._engine.thread.call(with_readable_errors(pulled()))
 
     # ------------------------------------------------------------ state
 
@@ -129,7 +132,10 @@ class OutputService:
         return self._views.get(cluster_id)
 
     def wanted(self, run_id: str) -> bool:
-        """Whether a run's spec names outputs, or cannot be read here and its machines wait for some. Any thread."""
+        """Whether a run's spec names outputs. Any thread.
+
+        Also where the spec cannot be read here, and its machines wait for a pull.
+        """
         from nbprov.provisioning.supervision.guard_config import hold_known
 
         return bool(self._context.spec_of(run_id).outputs) or (
@@ -138,7 +144,7 @@ class OutputService:
         )
 
     def words(self, row: ClusterRow) -> list[str]:
-        """What became of a cluster's outputs, in a line; nothing where there are none. Any thread."""
+        """What became of a cluster's outputs, in a line; none where there are none. Any thread."""
         if not self.wanted(row.run_id):
             return []
         from nbprov.provisioning.supervision.stopped_expiry import left_note
@@ -158,10 +164,10 @@ class OutputService:
         when = iso(told[-1][0]).replace("T", " ").replace("Z", " UTC") if told else ""
         return [f"outputs: {told[-1][1]}, {when}"] if told else ["outputs: not pulled yet"]
 
-    # ------------------------------------------------------------ taking
+    # ------------------------------------------------------------ pulls
 
     async def take(self, row: ClusterRow) -> Taking:
-        """Bring the outputs of a cluster here; what could not be brought is in `Taking.left`.
+        """Pull the outputs of a cluster; `Taking.left` has what could not be pulled.
 
         Raises
         ------
@@ -186,7 +192,7 @@ class OutputService:
         try:
             if not self._context.can_read_spec(row.run_id):
                 raise NbprovError(
-                    "its spec is of another release, so which outputs it has is not known here",
+                    "another release wrote its spec, so its outputs are not known here",
                     code="outputs.unknown",
                 )
             async with engine.lifecycle.leased(row):
@@ -195,7 +201,8 @@ class OutputService:
                 await pull_outputs(live, spec, folder, engine.home, taking, engine.changed, answers)
             if taking.silent and not taking.left:
                 raise NotReached(
-                    f"{row.name} fell silent under the pull of its outputs{taking.silent_words()}; {taking.words()} came"
+                    f"{row.name} fell silent under the pull of its outputs"
+                    f"{taking.silent_words()}; {taking.words()} came"
                 )
         except asyncio.CancelledError:
             self.note(row, f"the pull was broken off; {taking.words()} came")
@@ -217,7 +224,10 @@ class OutputService:
         return taking
 
     async def _reached(self, row: ClusterRow) -> LiveCluster:
-        """Its machines, once they answer. A line that is away has `REACH_SECONDS` to come back, counted while its cloud can be asked."""
+        """Its machines, once they answer.
+
+        A lost connection has `REACH_SECONDS` to come back, counted while its cloud answers.
+        """
         while True:
             try:
                 return await self._reached_once(row)
@@ -227,7 +237,10 @@ class OutputService:
                     raise
 
     async def _can_be_asked(self, row: ClusterRow) -> bool:
-        """Whether the cloud of a silent machine answers: else it may be this computer that is out of reach, and nothing could be ended either."""
+        """Whether the cloud of a silent machine answers.
+
+        Otherwise this computer may be offline, and could not end anything either.
+        """
         from nbprov.provisioning.supervision.outages import REFUSALS
 
         lifecycle = self._engine.lifecycle
@@ -236,9 +249,9 @@ class OutputService:
                 await lifecycle.observe(self._engine.cloud(row.candidate.offer.cloud))
         except (CloudError, TimeoutError, OSError) as error:
             log.info("%s: silent, and its cloud cannot be asked either: %s", row.name, error)
-            # An account that is refused is no matter of this computer's network, and does not pass by itself.
+            # A refused account has nothing to do with the network, and does not pass by itself.
             return isinstance(error, CloudError) and error.failure.cause in REFUSALS
-        except NbprovError as error:  # its adapter is not installed here, say: nothing to wait for
+        except NbprovError as error:  # such as a missing adapter: there is nothing to wait for
             log.info("%s: silent, and its cloud cannot be asked: %s", row.name, error)
         return True
 
@@ -263,8 +276,9 @@ class OutputService:
                     await asyncio.sleep(REACH_PAUSE)
         except TimeoutError as error:
             last = last or error
-        why = getattr(readable(last), "message", "") if last is not None else ""
-        told = f"{row.name} cannot be reached for its outputs: {why or f'no answer within {REACH_SECONDS:g} s'}"
+        why = getattr(readable_error(last), "message", "") if last is not None else ""
+        why = why or f"no answer within {REACH_SECONDS:g} s"
+        told = f"{row.name} cannot be reached for its outputs: {why}"
         hint = (
             f"start it: %nbprov start {row.name}"
             if row.state is ClusterState.STOPPED
@@ -285,25 +299,29 @@ class OutputService:
         return fill_paths(replace(spec, file_mounts=()), values)
 
     def note(self, row: ClusterRow, text: str) -> None:
+        """Write into the ledger what became of a pull. Never raises."""
         try:
             self._engine.ledger.note(row.run_id, OUTPUTS, text, row.token)
-        except Exception:  # the files are here, or are not: that is what counts
+        except Exception:  # what matters are the files
             log.exception("%s: %s", row.name, text)
         self._engine.changed()
 
     def was_dropped(self, cluster_id: str) -> bool:
-        """Whether the last pull of a cluster was broken off. On the engine's thread."""
+        """Whether the last pull of a cluster was cancelled. On the engine thread."""
         task = self._tasks.get(cluster_id)
         return task is not None and task.cancelled()
 
     def drop(self, cluster_id: str) -> None:
-        """Break a pull off. On the engine's thread."""
+        """Cancel a pull. On the engine thread."""
         task = self._tasks.get(cluster_id)
         if task is not None:
             task.cancel()
 
     async def for_guard(self, row: ClusterRow, seconds: Seconds) -> bool:
-        """Take the outputs of a cluster whose guard is due; whether all came in time. One that a person asked for goes on."""
+        """Pull the outputs of a cluster whose guard is due; whether all came in time.
+
+        A pull that a person asked for goes on after that.
+        """
         if not self.wanted(row.run_id):
             return True
         joined = self._tasks.get(row.cluster_id)
@@ -318,7 +336,7 @@ class OutputService:
                 self.drop(row.cluster_id)
 
     def are_left(self, row: ClusterRow) -> bool:
-        """Whether a stopped cluster has outputs that nobody tried to bring since it ran. Any thread."""
+        """Whether a stopped cluster has outputs that nobody tried to pull since. Any thread."""
         return (
             row.state is ClusterState.STOPPED
             and self.wanted(row.run_id)
@@ -326,7 +344,10 @@ class OutputService:
         )
 
     def _was_tried(self, row: ClusterRow) -> bool:
-        """Whether outputs were pulled, as far as they came, when nothing more came to them: at its stop, or after what it did last."""
+        """Whether outputs were pulled, as far as they came, after the last change to them.
+
+        That is at its stop, or after its last work.
+        """
         from nbprov.provisioning.supervision.stopped_expiry import is_start
 
         ledger, stopped = self._engine.ledger, None
@@ -344,46 +365,9 @@ class OutputService:
                 stopped = at
         return False
 
-    # ------------------------------------------------------------ a cell that is run again
-
-    async def change(self, row: ClusterRow, stored: Spec, spec: Spec, folder: str) -> str:
-        """Take over the outputs that a cell asks for of a cluster that runs; what changed in a line, or nothing."""
-        from nbprov.machines.agents import agent_of
-        from nbprov.provisioning.supervision.guard_config import hold_known, hold_of, of_node
-        from nbprov.remote.agent.messages import GuardConfig
-        from nbprov.spec import to_yaml
-
-        def pairs(of: Spec) -> list[tuple[str, str]]:
-            return [(mount.source, mount.target) for mount in of.outputs]
-
-        if not spec.outputs or pairs(spec) == pairs(stored):
-            return ""
-        ledger = self._engine.ledger
-        known = ledger.guard(row.run_id)
-        if (
-            known is not None
-            and "poweroff" in known[0]
-            and hold_known(ledger, row.run_id) != hold_of(spec)
-        ):
-            config = {**known[0], "outputs": {"hold_seconds": hold_of(spec)}}
-            live = await self._engine.attach(row.name)
-            told = GuardConfig.from_json(config)
-            await asyncio.gather(
-                *(
-                    agent_of(node).set_guards(
-                        of_node(told, ledger, row.run_id, row.token, node.instance.node)
-                    )
-                    for node in live.present
-                )
-            )
-            for node in live.nodes:
-                ledger.set_guard(row.run_id, node.instance.node, config, {})
-        ledger.rewrite_spec(row.run_id, to_yaml(replace(stored, outputs=spec.outputs)), folder)
-        return f"outputs of {row.name} are now {', '.join(source for source, _ in pairs(spec))}"
-
 
 def _idle_before(ledger: Ledger, row: ClusterRow) -> Seconds:
-    """For how long a cluster did nothing before its guards stopped it; none where it may have been at work to the end."""
+    """How long a cluster was idle before its guards stopped it; 0 where that is not known."""
     from nbprov.provisioning.supervision.guard_config import STOP, guards_known
 
     guards = guards_known(ledger, row.run_id)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api.context import Context
-from nbprov.api.errors import readably
+from nbprov.api.errors import with_readable_errors
 from nbprov.api.price_query import Prices, narrowed, with_accelerator
 from nbprov.api.steps import Steps, result
 from nbprov.clouds import registry
@@ -48,7 +48,9 @@ class PriceService:
         engine = self._context.engine
 
         async def all_offers() -> list[Sequence[Offer] | None]:
-            return await asyncio.gather(*(readably(engine.cloud(name).offers()) for name in clouds))
+            return await asyncio.gather(
+                *(with_readable_errors(engine.cloud(name).offers()) for name in clouds)
+            )
 
         live = yield from result(engine.thread.call(all_offers()))
         offers = [offer for some in live for offer in some or ()]

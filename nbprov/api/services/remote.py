@@ -7,13 +7,13 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nbprov.api.context import Context
-from nbprov.api.errors import readably
+from nbprov.api.errors import with_readable_errors
 from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import Interrupted, NbprovError
 
-from .adopted_launches import Say, quietly, until_settled
+from .adopted_launches import Say, say_nothing, until_settled
 from .compute_engines import ComputeEngineService
 from .setups import SetupService
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CLOSED = "agent.closed"
-_LINES = (CLOSED, "agent.lost", "agent.timeout", "agent.start-timeout")
+_CODES = (CLOSED, "agent.lost", "agent.timeout", "agent.start-timeout")
 _WORDS = {
     ClusterState.STOPPING: "is being stopped",
     ClusterState.STOPPED: "was stopped",
@@ -34,16 +34,20 @@ _WORDS = {
 
 
 class ClusterLeft(NbprovError):
-    """The cluster was stopped or ended while something was done on it."""
+    """The cluster was stopped or ended while work on it went on."""
 
     code = "cluster.left"
 
 
 def cut_off(engine: Engine, run_id: str, error: BaseException) -> BaseException:
-    """The error as a person should see it: what became of the cluster, where that is why its line is gone."""
+    """The error as a person should see it.
+
+    Where the cluster was stopped or ended meanwhile, the error says so and not that a connection
+    was lost.
+    """
     from nbprov.remote.errors import SshError
 
-    if not isinstance(error, SshError) and getattr(error, "code", "") not in _LINES:
+    if not isinstance(error, SshError) and getattr(error, "code", "") not in _CODES:
         return error
     row = engine.ledger.cluster_of_run(run_id)
     if row is None:
@@ -83,7 +87,7 @@ class RemoteService:
         name: str,
         work: Callable[[LiveCluster], Coroutine[Any, Any, T]],
         *,
-        say: Say = quietly,
+        say: Say = say_nothing,
     ) -> Steps[concurrent.futures.Future[T]]:
         """Begin a coroutine with the live cluster, its connections open.
 
@@ -122,7 +126,7 @@ class RemoteService:
             except NbprovError as error:
                 raise cut_off(engine, live.run_id, error) from error
 
-        return engine.thread.call(readably(attached()))
+        return engine.thread.call(with_readable_errors(attached()))
 
     def call(
         self,
@@ -130,7 +134,7 @@ class RemoteService:
         work: Callable[[LiveCluster], Coroutine[Any, Any, T]],
         timeout: Seconds | None = None,
         *,
-        say: Say = quietly,
+        say: Say = say_nothing,
     ) -> Steps[T]:
         """As `begin`, and wait for the result; whatever ends the wait early cancels the work.
 
@@ -164,7 +168,7 @@ class RemoteService:
         async def attached() -> T:
             return await work(await engine.attach(name))
 
-        return engine.thread.call(readably(attached()))
+        return engine.thread.call(with_readable_errors(attached()))
 
     def call_attached(
         self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]]

@@ -1,4 +1,4 @@
-"""The set-up of running clusters: files, Python, setup and run, done again or for the first time."""
+"""The set-up of clusters: files, Python, setup and run, also on clusters that run already."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api.context import Context
-from nbprov.api.errors import readable, readably
+from nbprov.api.errors import readable_error, with_readable_errors
 from nbprov.api.operation import Operation
 from nbprov.api.reports import is_simulated
 from nbprov.api.spec_inputs import Ask, SpecInputs, collect
@@ -103,7 +103,7 @@ class ClusterSetup(Operation):
         self._hear: Callable[[str, str], None] = lambda text, line: None
         self._telling = threading.Lock()
         work = service.bring_up_again(row, spec, given, folder, self._report, again=again)
-        super().__init__(service.begin(readably(work)), f"setting {row.name} up")
+        super().__init__(service.begin(with_readable_errors(work)), f"setting {row.name} up")
 
     def _report(self, text: str, line: str = "", /) -> None:
         self.message = text
@@ -276,7 +276,7 @@ class SetupService:
         it any more. A cluster that was set up once is kept in any case: somebody's work may be on
         it, and a slip in a later cell must not end that.
         """
-        engine, told = self._context.engine, readable(error)
+        engine, told = self._context.engine, readable_error(error)
         row = engine.ledger.cluster_of_run(run_id)
         said = told.message if isinstance(told, NbprovError) else f"{type(told).__name__}: {told}"
         engine.ledger.note(run_id, SET_UP_FAILED, said.partition("\n")[0])

@@ -1,4 +1,7 @@
-"""Watching the stock of what is on sale: clouds are asked again and again until one has it. Nothing is launched."""
+"""Watches of stock: clouds are asked again and again until one has what is wanted.
+
+Nothing is launched.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
 
 WATCH_SECONDS: Seconds = 6 * 3600.0
-"""How long a watch goes on where nothing else is said: a working day's half, and no question is asked for ever."""
+"""How long a watch goes on by default: half a working day, since nothing is asked for ever."""
 
 
 @dataclass(frozen=True, slots=True)
-class InStock:
+class StockedOffer:
     """An offer that its cloud says it has."""
 
     offer: Offer
@@ -38,15 +41,15 @@ class InStock:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """One look of a watch.
+class StockLook:
+    """One round of questions of a watch.
 
     Attributes
     ----------
     clouds
-        Who was asked.
+        The clouds that were asked.
     silent
-        Who did not tell, and why.
+        The clouds that did not answer, and why.
     """
 
     at: Instant
@@ -54,19 +57,21 @@ class Look:
     silent: tuple[str, ...] = ()
 
 
-class StockWatch(Waitable[tuple[InStock, ...]]):
-    """A watch that goes on in the background; `wait()` or `await` it. Its result are the offers in stock, cheapest first; empty at its end in time.
+class StockWatch(Waitable[tuple[StockedOffer, ...]]):
+    """A watch of stock in the background: `wait()` or `await` it.
+
+    Its result are the offers in stock, cheapest first; none where its time is over.
 
     Attributes
     ----------
     until
         When it gives up.
     looks
-        How often it has looked.
+        How often it has asked.
     last
-        The last look; None before the first has ended.
+        The last round; None before the first has ended.
     on_look
-        Called (on the engine's thread) after each look.
+        Called (on the engine thread) after each round.
     """
 
     def __init__(
@@ -83,11 +88,11 @@ class StockWatch(Waitable[tuple[InStock, ...]]):
         self.clouds = tuple(sorted({offer.cloud for offer in self._offers}))
         self.until = self._clock.now() + seconds
         self.looks = 0
-        self.last: Look | None = None
+        self.last: StockLook | None = None
         self.on_look: Callable[[], None] = lambda: None
         super().__init__(engine.thread.call(self._watch(seconds)))
 
-    async def _watch(self, seconds: Seconds) -> tuple[InStock, ...]:
+    async def _watch(self, seconds: Seconds) -> tuple[StockedOffer, ...]:
         end = self._clock.elapsed() + seconds
         while True:
             answers = await self._stock.look(self._offers, self._nodes)
@@ -97,9 +102,9 @@ class StockWatch(Waitable[tuple[InStock, ...]]):
                 *answers.late,
                 *(f"{cloud}: {why}" for cloud, why in (answers.failed or {}).items()),
             )
-            self.last = Look(self._clock.now(), self.clouds, silent)
+            self.last = StockLook(self._clock.now(), self.clouds, silent)
             found = [
-                InStock(offer, stock)
+                StockedOffer(offer, stock)
                 for offer in self._offers
                 if (stock := said.fresh(Pool.of(offer))) is not None
             ]
@@ -112,11 +117,16 @@ class StockWatch(Waitable[tuple[InStock, ...]]):
             )
 
     def cancel(self) -> None:
-        """Watch no more. A second time does nothing."""
+        """End the watch. A second call does nothing."""
         self._future.cancel()
 
-    def when_done(self, tell: Callable[[tuple[InStock, ...] | BaseException | None], None]) -> None:
-        """Call a function at the end, on the engine's thread: with what is in stock, with the error, or with None where it was given up."""
+    def when_done(
+        self, tell: Callable[[tuple[StockedOffer, ...] | BaseException | None], None]
+    ) -> None:
+        """Call a function at the end, on the engine thread.
+
+        It gets the offers in stock, the error, or None where the watch was cancelled.
+        """
 
         def ended(future: object) -> None:
             if self._future.cancelled():

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api.context import Context
-from nbprov.api.errors import readably
+from nbprov.api.errors import with_readable_errors
 from nbprov.api.operation import Operation
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
@@ -164,7 +164,9 @@ class TeardownService:
     def _begin(self, row: ClusterRow, work: Coroutine[Any, Any, None], doing: str) -> Operation:
         self._engines.forget_clients(row.cluster_id)
         work = self._tunnels.settled_after(row.cluster_id, self._archive.with_logs_kept(row, work))
-        return Operation(self._context.engine.thread.call(readably(work)), f"{doing} {row.name}")
+        return Operation(
+            self._context.engine.thread.call(with_readable_errors(work)), f"{doing} {row.name}"
+        )
 
     async def _down(self, row: ClusterRow, *, outputs: bool, asked: bool) -> None:
         """End a cluster after its outputs were pulled; without `outputs` at once.

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from nbprov.api.context import Context, EngineBound
-from nbprov.api.errors import readable, readably
+from nbprov.api.errors import readable_error, with_readable_errors
 from nbprov.api.steps import Steps, result, run_sync
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterView
@@ -169,7 +169,7 @@ class TunnelService:
             return await tunnels.open(await engine.attach(row.name), port, local, node)
 
         # It does not wait for the end of the setup, which may be worth a look.
-        future = engine.thread.call(readably(opened()))
+        future = engine.thread.call(with_readable_errors(opened()))
         try:
             kept, is_new = yield from result(future)
         except KeyboardInterrupt:
@@ -227,7 +227,7 @@ class TunnelService:
         try:
             remarks = yield from result(engine.thread.call(opened()), PORTS_SECONDS)
         except Exception as error:
-            why = getattr(readable(error), "message", None) or error
+            why = getattr(readable_error(error), "message", None) or error
             remarks = [f"its ports have no tunnels yet: {why}"]
         return (*self.words(row.cluster_id), *remarks)
 

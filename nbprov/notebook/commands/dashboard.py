@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from nbprov.api import session
-from nbprov.api.dashboard_data import Overview, Spent, overview
+from nbprov.api.dashboard_data import Overview, Spending, overview
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import RunState
 from nbprov.model.failures import RULES
@@ -89,7 +89,7 @@ def view_of(seen: Overview) -> DashboardView:
 
 
 def _figures(seen: Overview) -> list[Figure]:
-    def both(label: str, spent: Spent) -> list[Figure]:
+    def both(label: str, spent: Spending) -> list[Figure]:
         figures = [Figure(label, spent.paid, spent.paid_hourly)]
         if spent.simulated:
             figures.append(

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from nbprov.api import session
-from nbprov.api.services.stock_watch import WATCH_SECONDS, InStock, StockWatch
+from nbprov.api.services.stock_watch import WATCH_SECONDS, StockedOffer, StockWatch
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
 from nbprov.model.money import format_usd, usd
 from nbprov.model.places import Market
@@ -150,7 +150,7 @@ def _words(title: str, watch: StockWatch) -> str:
     )
 
 
-def _end_words(title: str, told: tuple[InStock, ...] | BaseException | None) -> str:
+def _end_words(title: str, told: tuple[StockedOffer, ...] | BaseException | None) -> str:
     if told is None:
         return f"{title}: watched no more"
     if isinstance(told, BaseException):

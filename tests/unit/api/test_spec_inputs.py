@@ -11,7 +11,7 @@ import pytest
 
 import nbprov
 from nbprov import api
-from nbprov.api.errors import CloudTrouble, readable, readably
+from nbprov.api.errors import CloudTrouble, readable_error, with_readable_errors
 from nbprov.api.operation import Operation
 from nbprov.api.spec_inputs import collect
 from nbprov.model.errors import Interrupted, NotFound, UsageError
@@ -93,7 +93,7 @@ def test_the_specs_own_name_comes_second() -> None:
 @pytest.mark.parametrize("cause", list(Cause))
 def test_a_clouds_failure_becomes_an_error_that_is_short_and_says_what_to_do(cause: Cause) -> None:
     error = CloudError(Failure(cause, "the cloud's words"))
-    told = readable(error)
+    told = readable_error(error)
     assert isinstance(told, CloudTrouble)
     assert told.code == f"cloud.{cause.value}"
     assert "the cloud's words" in told.message
@@ -104,13 +104,13 @@ def test_a_clouds_failure_becomes_an_error_that_is_short_and_says_what_to_do(cau
 
 def test_other_errors_stay_themselves() -> None:
     for error in (ValueError("x"), NotFound("y")):
-        assert readable(error) is error
+        assert readable_error(error) is error
 
     async def raises() -> None:
         raise CloudError(Failure(Cause.CAPACITY, "none left"))
 
     with pytest.raises(CloudTrouble, match="none left"):
-        asyncio.run(readably(raises()))
+        asyncio.run(with_readable_errors(raises()))
 
 
 def test_done_tells_of_its_end_and_of_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
