@@ -1,4 +1,4 @@
-"""Which clouds can be used: asked in parallel, remembered, and never waited for longer than a person would."""
+"""Checks of clouds: asked in parallel, remembered, and never waited for long."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ A100S = "resources: {accelerators: A100:8}"
 
 
 class World:
-    """Clouds that answer when and what the test says, by a clock whose hands it moves."""
+    """Clouds that answer when and what the test says, by a clock that the test moves."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -282,7 +282,8 @@ def test_a_cloud_without_credentials_costs_a_plan_next_to_nothing(
         session.check(["aws", "gcp"], fresh=False)
     each = (time.monotonic() - begun) / rounds
     assert shelves["aws"].checks > rounds, "looked at every time"
-    # A wait in another thread is in it: far below what a person or a plan's own milliseconds would show, also on a busy machine.
+    # It includes a wait for another thread. No person would notice this time, also on a busy
+    # machine.
     assert each < 0.05
 
 

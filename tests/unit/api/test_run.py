@@ -30,7 +30,7 @@ def session(nbprov_home: Path) -> Iterator[api.Session]:
         yield nbprov.session()
     finally:
         api.close()
-        with contextlib.suppress(Unreachable):  # most of these tests begin no cloud
+        with contextlib.suppress(Unreachable):  # most of these tests start no cloud
             Client(nbprov_home / "local").call(
                 "shutdown", {"end_machines": True}, timeout=60.0, start=False
             )
@@ -58,7 +58,7 @@ def test_nothing_in_an_interrupt_keeps_the_cancel_from_being_posted(
     assert run.interrupt().message.startswith("dev: cancelled")
 
     async def later() -> None:
-        """Ends once the engine's thread has done what it was told before."""
+        """Ends once the engine thread has done all work that it got before."""
 
     session.engine.thread.call(later()).result(60)
     assert cancelled == ["dev"]
@@ -103,7 +103,8 @@ def test_a_sweep_goes_on_over_clouds_that_fail_and_reports_them(
     monkeypatch.setattr("nbprov.provisioning.reconcile.end_orphans", end_orphans)
     session.sweep()
     assert asked == [], (
-        "a simulated cloud is not begun for a look, and the others have no credentials here and were never launched on"
+        "a simulated cloud is not started for a look; the others have no credentials here and"
+        " were never launched on"
     )
     (session.engine.home / "local").mkdir()
 

@@ -1,4 +1,4 @@
-"""The pieces of the API that need no cloud: given values, names, prices by name, readable errors, waiting."""
+"""Parts of the API that need no cloud: values of a spec, names, readable errors, waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Stock before the launch, through session, engine and ledger: who is asked, how long anybody waits, and what comes of the answer."""
+"""Stock before a launch, through session, engine and ledger.
+
+Which clouds are asked, how long a plan waits, and what an answer changes.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,7 @@ def until(session: api.Session, run: api.Run, holds: Callable[[], bool]) -> None
         stop()
 
 
-# ---------------------------------------------------------------- the hole that the reference names
+# ---------------------------------------------------------------- stock that is sold out
 
 
 def test_without_a_word_on_stock_the_written_order_takes_many_creates(
@@ -120,7 +123,10 @@ def test_the_place_that_has_stock_is_asked_first_and_once(
 
 
 def warm_up(session: api.Session, shelf: Shelf) -> None:
-    """Make a first plan, of other machines: what its imports and its look at prices take is not what is measured. Then nobody tells of stock."""
+    """Make a first plan, of other machines, and let no cloud answer after that.
+
+    The time of its imports and of reading the prices is not what the tests measure.
+    """
     session.plan("resources: {cloud: runpod, accelerators: H100:1}", wait=LONG)
     shelf.was_asked.clear()
     shelf.telling.clear()
@@ -134,7 +140,7 @@ def test_a_plan_is_there_at_once_and_the_next_one_knows(session: api.Session, sh
     assert not any(c.stock for c in first.candidates)
     assert shelf.was_asked.wait(LONG)
     shelf.telling.set()
-    made = session.plan(L40S, wait=LONG)  # joins the question that is under way
+    made = session.plan(L40S, wait=LONG)  # it joins the question that is under way
     assert made.chosen is not None
     assert made.chosen.offer.zone == LAST
     assert sorted(c.offer.key for c in made.candidates) == sorted(
@@ -274,7 +280,8 @@ def test_with_none_anywhere_it_is_tried_all_the_same_and_ends_with_a_clear_word(
 def test_a_run_that_waits_is_woken_by_stock_that_came(
     session: api.Session, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    often = 0.1  # instead of once a minute, and instead of the half minute that a refusal holds at least
+    # Instead of once a minute, and of the half minute for which a refusal holds at least.
+    often = 0.1
     for place in (
         "nbprov.api.services.stock.ASKED_AGAIN",
         "nbprov.market.stock_probe.ASKED_AGAIN",
@@ -328,7 +335,7 @@ def test_each_answer_is_an_observation_in_the_ledger(session: api.Session, shelf
     made = session.plan(L40S, wait=LONG)
 
     async def later() -> None:
-        """Ends once the desk's worker was told."""
+        """Ends once the worker thread of the stock service was told."""
 
     session.services.stock._workers.submit(lambda: None).result(LONG)
     wait_for(session.engine.thread.call(later()))
