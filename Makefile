@@ -26,9 +26,10 @@ CLOUD_RUNS ?= 30
 SEED ?= 1
 DURATION ?= 20m
 ONLY ?=
+BASE ?=
 BENCH_JSON ?= build/benchmarks.json
 
-.PHONY: help demo lab test chaos soak bench lint types fuzz verify-doubles clean setup-demo setup-lab setup-test
+.PHONY: help demo lab test check chaos soak bench lint types fuzz verify-doubles clean setup-demo setup-lab setup-test
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -43,6 +44,9 @@ lab: setup-lab ## open JupyterLab on the quickstart (LAB_FLAGS="--no-browser --p
 test: setup-test ## the whole suite, browser tests included (ONLY=unit,kernel chooses stages)
 	@$(PY) tests/tools/run_all.py $(if $(ONLY),--only $(ONLY))
 
+check: setup-test ## what has changed since main, within a minute: lint, types, layers, and the unit tests that show it (BASE=COMMIT)
+	@$(PY) tests/tools/check_changed.py $(if $(BASE),--base $(BASE))
+
 chaos: setup-test ## kill the engine at every state transition and around each cloud's create, and count what is left (RUNS=200 CLOUD_RUNS=30 SEED=1)
 	@$(PY) tests/chaos/run.py --runs $(RUNS) --seed $(SEED)
 	@$(PY) tests/chaos/clouds.py --runs $(CLOUD_RUNS) --seed $(SEED)
@@ -50,7 +54,7 @@ chaos: setup-test ## kill the engine at every state transition and around each c
 soak: setup-test ## use a cluster for long while its connections are cut every few seconds, and see what grows (DURATION=20m SEED=1)
 	@$(PY) tests/soak/soak.py --duration $(DURATION) --seed $(SEED)
 
-bench: setup-test ## measure what the README's performance table shows (BENCH_JSON=FILE)
+bench: setup-test ## measure what docs/benchmarks.md shows (BENCH_JSON=FILE)
 	@mkdir -p "$$(dirname "$(BENCH_JSON)")"
 	@$(PY) benchmarks/run.py --json "$(BENCH_JSON)"
 

@@ -35,14 +35,11 @@ class Reply:
     ----------
     shown_ms
         From the request to the first display message, in milliseconds; None where nothing was displayed.
-    idle_ms
-        From the request to the kernel's being idle again.
     text
         What it printed.
     """
 
     shown_ms: float | None = None
-    idle_ms: float = 0.0
     text: str = ""
     shown: list[Message] = field(default_factory=list)
 
@@ -80,7 +77,6 @@ class Kernel:
                     f"a measured cell failed: {content['ename']}: {content['evalue']}"
                 )
             elif kind == "status" and content["execution_state"] == "idle":
-                reply.idle_ms = passed
                 return reply
 
     def shown_after(self, code: str) -> float:

@@ -19,11 +19,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbprov.catalog.entry import Entry
-from nbprov.catalog.families import GENERAL_PURPOSE, family_of
-from nbprov.catalog.snapshot import FILE_NAMES, write
-
-from nbprov.catalog import v8
+from nbprov.catalog.sources import skypilot_csv
+from nbprov.catalog.sources.price_entry import Entry
+from nbprov.catalog.sources.snapshot import FILE_NAMES, write
+from nbprov.catalog.vocabulary.instance_families import GENERAL_PURPOSE, family_of
 
 HERE = Path(__file__).resolve().parent
 EXCERPT = "aws_v8_excerpt.csv"
@@ -119,7 +118,7 @@ def compile_cloud(cloud: str, prices: Path, excerpts: Path, out: Path) -> int:
         mark = aws_marker(excerpts)
     else:
         mark = gcp_mark if cloud == "gcp" else ONE_SOURCE[cloud].mark
-    reading = v8.read(prices / cloud / v8.FILE_NAME, cloud)
+    reading = skypilot_csv.read(prices / cloud / skypilot_csv.FILE_NAME, cloud)
     entries = [mark(entry) for entry in reading.entries if is_kept(entry)]
     write(out / cloud, entries, [(s.key, s.as_of, s.text) for s in SOURCES[cloud]])
     return len(entries)

@@ -166,7 +166,7 @@ class Context:
 
     def add_secrets(self, values: Environment) -> None:
         """Mask the secrets among these values from now on."""
-        from nbprov.machines.masking import masker
+        from nbprov.machines.output_masking import masker
 
         with self._lock:
             self._secrets |= {*masker(values).values}
@@ -177,7 +177,7 @@ class Context:
 
     def mask(self, text: str) -> str:
         """The text with the secrets of this session masked."""
-        from nbprov.machines.masking import Masker
+        from nbprov.on_machine.agent.masking import Masker
 
         return Masker(self._secrets)(text)
 

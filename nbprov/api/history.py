@@ -189,10 +189,10 @@ def _ended(run: RunRow, cluster: ClusterRow | None) -> Instant | None:
 
 def _reason(run: RunRow, cluster: ClusterRow | None, launches: Sequence[LaunchRow]) -> str:
     if cluster is not None:
-        return cluster.reason
-    said = next(
-        (line for line in (run.message or run.error).splitlines() if line.strip()), ""
-    ).removeprefix(f"{run.name}: ")
+        from nbprov.provisioning.supervision.desired_state import reason_words
+
+        return reason_words(cluster)
+    said = next((line for line in (run.message or run.error).splitlines() if line.strip()), "")
     failure = next(
         (launch.failure for launch in reversed(launches) if launch.failure is not None), None
     )

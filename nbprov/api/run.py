@@ -28,7 +28,7 @@ from .services.adopted_launches import cancel
 from .spec_inputs import SpecInputs
 from .steps import Steps, result, run_sync
 
-CANCEL, DETACH = "cancel", "detach"
+CANCEL = "cancel"
 
 
 class Run(Waitable[Cluster]):

@@ -4,94 +4,30 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.offers import Offer
-from nbprov.model.paths import HOME_VARIABLE, home
+from nbprov.model.paths import HOME_VARIABLE
 
-from .errors import CatalogError, UnknownName
+from .errors import UnknownName
 from .query import Query
-from .sources.locations import Layout, Stamp, stamp
+from .sources.locations import Layout
 from .store import summary as info
-from .store.cache import SETTLED_NS
 from .store.summary import AcceleratorInfo, CloudInfo, Problem
+from .store.watched_folders import WatchedFolders
 from .vocabulary import name_matching, query_syntax
 from .vocabulary.geography import regions_meant
-from .vocabulary.instance_families import MEMORY_IS_TYPICAL
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from .store.columns import Store
     from .store.result import Rows, View
 
 SHIPPED_IN_WHEEL = "_catalogs"
 SHIPPED_IN_CHECKOUT = "catalogs"
-
-
-class _Source:
-    """Folders as they were found, and the store made of them when first asked; shared by all views of one catalogue."""
-
-    def __init__(self, layout: Layout, cache: Path | None) -> None:
-        self.layout = layout
-        self.cache = cache
-        self._lock = threading.Lock()
-        self._store: Store | None = None
-        self._watched: tuple[str, ...] = ()
-        self._stamp: Stamp = ()
-        self._stamped_at = 0
-
-    @property
-    def store(self) -> Store:
-        if self._store is None:
-            with self._lock:
-                if self._store is None:
-                    self._store = self._load()
-        return self._store
-
-    def has_changed(self) -> bool:
-        """Whether a file or folder may have changed since the store was made. True too while that is too short ago for time stamps to tell."""
-        if self._store is None:
-            return False
-        if stamp(self._watched) != self._stamp:
-            return True
-        return any(seen[0] > self._stamped_at - SETTLED_NS for seen in self._stamp)
-
-    def again(self) -> _Source:
-        """The same folders, looked at now. This very source where what they hold is the same."""
-        fresh = _Source(self.layout, self.cache)
-        if (
-            self._store is not None
-            and fresh.store.content
-            and fresh.store.content == self._store.content
-        ):
-            self._watched, self._stamp, self._stamped_at = (
-                fresh._watched,
-                fresh._stamp,
-                fresh._stamped_at,
-            )
-            return self
-        return fresh
-
-    def _load(self) -> Store:
-        from .sources.locations import find
-        from .store.cache import load
-
-        found = find(self.layout)
-        # Taken before the files are read: a change in between is then seen next time.
-        self._watched, self._stamped_at = found.watched, time.time_ns()
-        self._stamp = stamp(found.watched)
-        if not found.files and self.layout.layers:
-            raise CatalogError(
-                f"no price files in {', '.join(str(layer.folder) for layer in self.layout.layers)}",
-                hint="a folder holds one folder a cloud, with vms.csv or with types.csv, prices.csv and sources.csv",
-                code="catalog.empty",
-            )
-        return load(found.files, self.cache if self.cache is not None else home() / "cache")
 
 
 class Catalog:
@@ -107,11 +43,10 @@ class Catalog:
     'A100:8'
     """
 
-    def __init__(self, source: _Source, extra: Sequence[Offer] = ()) -> None:
+    def __init__(self, source: WatchedFolders, extra: Sequence[Offer] = ()) -> None:
         self._source = source
         self._extra = tuple(extra)
         self._made: View | None = None
-        self._meta: dict[str, Any] | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -150,7 +85,7 @@ class Catalog:
                 layout = replace(layout, overrides=Path(overrides))
         else:
             layout = Layout.of([folders] if isinstance(folders, str | Path) else folders, overrides)
-        return cls(_Source(layout, Path(cache) if cache is not None else None), extra)
+        return cls(WatchedFolders(layout, Path(cache) if cache is not None else None), extra)
 
     def current(self) -> Catalog:
         """This catalogue if no file of it has changed, else a new one of the files as they are now, with the same live offers.
@@ -159,7 +94,7 @@ class Catalog:
         """
         if not self._source.has_changed():
             return self
-        source = self._source.again()
+        source = self._source.reread()
         return self if source is self._source else Catalog(source, self._extra)
 
     def with_offers(self, offers: Sequence[Offer]) -> Catalog:
@@ -213,16 +148,6 @@ class Catalog:
             With the close names.
         """
         return name_matching.resolve(name, self.accelerators())
-
-    def match_accelerators(self, text: str) -> list[str]:
-        """All names that a pattern (`/A100.*/`, `a100*`) or a fragment fits, sorted; empty where there is none.
-
-        Raises
-        ------
-        QueryError
-            If the regular expression is not one.
-        """
-        return name_matching.matching(text, self.accelerators())
 
     def query(self, text: str, *, fuzzy: bool = False, **fields: Any) -> Query:
         """A question from what people write: `A100`, `A100:4+`, `80GB+:8`, `nvidia:24GB`, `A100*`, `/A100.*/`, with further fields of `Query`.
@@ -304,41 +229,6 @@ class Catalog:
         """The zones of a region, sorted; empty where the cloud names none."""
         return sorted(self.places().get(cloud, {}).get(region, ()))
 
-    def clouds_of_region(self, region: str) -> list[str]:
-        """The clouds that have a region of this name, whatever the case."""
-        low = region.lower()
-        return sorted(
-            cloud
-            for cloud, regions in self.places().items()
-            if any(r.lower() == low for r in regions)
-        )
-
-    def close_regions(self, name: str, cloud: str = "", n: int = 5) -> list[str]:
-        """The regions most like this name, in one cloud or in all, best first."""
-        places = self.places()
-        return name_matching.close(
-            name,
-            sorted({r for c, regions in places.items() if cloud in ("", c) for r in regions}),
-            n,
-        )
-
-    def close_zones(self, name: str, cloud: str = "", n: int = 5) -> list[str]:
-        """The zones most like this name, in one cloud or in all, best first."""
-        places = self.places()
-        return name_matching.close(
-            name,
-            sorted(
-                {
-                    z
-                    for c, rs in places.items()
-                    if cloud in ("", c)
-                    for zs in rs.values()
-                    for z in zs
-                }
-            ),
-            n,
-        )
-
     def has_instance_type(self, name: str, cloud: str = "") -> bool:
         """Whether this type is sold, by one cloud or by any."""
         return len(self.select(Query(instance_type=name, cloud=cloud))) > 0
@@ -348,14 +238,6 @@ class Catalog:
         chosen = tuple(clouds)
         rows = self.select(Query(cloud=chosen, unusual=True))
         return set(rows.column("instance_type").tolist())
-
-    def close_instance_types(self, name: str, cloud: str = "", n: int = 5) -> list[str]:
-        """The types most like this name, in one cloud or in all, best first."""
-        return name_matching.close(name, sorted(self.instance_types([cloud] if cloud else ())), n)
-
-    def close_clouds(self, name: str, n: int = 3) -> list[str]:
-        """The clouds most like this name, best first."""
-        return name_matching.close(name, self.clouds(), n)
 
     def info(self, cloud: str) -> CloudInfo:
         """What the catalogue holds of a cloud, from which files, and what is wrong with them.
@@ -371,16 +253,9 @@ class Catalog:
         """What is wrong with price and override files, clouds by name. The catalogue does without what they name."""
         return info.problems(self._head())
 
-    @staticmethod
-    def memory_is_typical(offer: Offer) -> bool:
-        """Whether the memory figure is only what such machines usually have, so that a demand on it counts as met but is to be checked."""
-        return bool(offer.accelerator) and offer.cloud in MEMORY_IS_TYPICAL
-
     def to_frame(self, rows: Rows) -> DataFrame:
         """Rows as a pandas table, prices in dollars an hour."""
-        from .frame import to_frame
-
-        return to_frame(rows)
+        return rows.to_frame()
 
 
 def shipped_folder() -> Path:

@@ -29,7 +29,7 @@ class Query:
         Accelerators a machine, within 0.01; with `count_at_least`, so many or more.
     cpus, memory
         Demands on vCPUs and on GiB of memory. A row that does not say how much it has does not satisfy a demand; memory
-        beside an accelerator counts as met on clouds where the figure is only typical (`Catalog.memory_is_typical`).
+        beside an accelerator counts as met on clouds where the figure is only typical (`families.MEMORY_IS_TYPICAL`).
     cloud, region, zone, instance_type
         Case is ignored. A region may be a word for a country or a part of the world (`eu`, `de`, `germany`, `north america`): in a cloud
         that has a region of literally this name it is that region, elsewhere all that lie there. An AWS zone may be written as an

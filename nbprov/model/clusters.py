@@ -67,6 +67,36 @@ class ClusterState(StrEnum):
     UNKNOWN = "unknown"
 
 
+class DesiredState(StrEnum):
+    """What is to become of a cluster.
+
+    `KEPT` stands where an end or a stop was asked for and taken back, or could not be carried out
+    without a loss; such a cluster stays as it is, under its guards. `REPLACED` is a cluster whose
+    name another one has now: whichever kernel sees it ends it.
+    """
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    ENDED = "ended"
+    ENDED_WITHOUT_OUTPUTS = "ended_without_outputs"
+    REPLACED = "replaced"
+    KEPT = "kept"
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the cluster was asked to end."""
+        return self in (DesiredState.ENDED, DesiredState.ENDED_WITHOUT_OUTPUTS)
+
+    @classmethod
+    def of(cls, state: ClusterState) -> DesiredState:
+        """What is taken as wanted of a cluster in this state where nobody says otherwise."""
+        if state in (ClusterState.STOPPING, ClusterState.STOPPED):
+            return cls.STOPPED
+        if state in (ClusterState.ENDING, ClusterState.ENDED):
+            return cls.ENDED
+        return cls.RUNNING
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptView:
     """A row of the failover panel.

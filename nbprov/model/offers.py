@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from .clock import Instant, Seconds
 from .failures import Cause, Failure, Scope
@@ -75,8 +76,8 @@ class Candidate:
         Nodes; all or none.
     success
         Probability that an attempt is accepted, 0 to 1; None where nothing is known.
-    why
-        Why it stands where it stands, in a few words.
+    standing
+        Why it stands where it stands, in a few words; its chance aside.
     stock
         What its cloud said of its stock a moment before the plan was made; None where it said nothing. Not stored.
     """
@@ -87,8 +88,18 @@ class Candidate:
     count: int = 1
     account: str = ""
     success: float | None = None
-    why: str = ""
+    standing: str = ""
     stock: Stock | None = field(default=None, compare=False)
+
+    @property
+    def chance(self) -> str:
+        """Its probability of success in words; empty where nothing is known."""
+        return "" if self.success is None else f"{self.success:.0%} likely"
+
+    @property
+    def why(self) -> str:
+        """Why it stands where it stands, with its chance."""
+        return ", ".join(words for words in (self.standing, self.chance) if words)
 
     @property
     def hourly(self) -> Micros:
@@ -208,13 +219,65 @@ def block_for(
     )
 
 
+class RuleKind(StrEnum):
+    """Why a rule drops offers."""
+
+    PLACE = "place"
+    NEEDLESS_GPU = "needless-gpu"
+    PRICE = "price"
+    DISABLED = "disabled"
+    UNNAMED = "unnamed"
+    BLOCKED = "blocked"
+    MULTI_NODE = "multi-node"
+    SPOT = "spot"
+    DOCKER = "docker"
+    MACHINE_IMAGE = "machine-image"
+    IMAGE_REGION = "image-region"
+    DISK_TIER = "disk-tier"
+    PREMIUM_DISK = "premium-disk"
+    NETWORK_TIER = "network-tier"
+    FAST_NETWORK = "fast-network"
+    LOCAL_DISK = "local-disk"
+    ACCELERATOR_ARGS = "accelerator-args"
+    PORTS = "ports"
+
+
+@dataclass(frozen=True, slots=True)
+class DropRule:
+    """A rule that drops offers from a plan.
+
+    Attributes
+    ----------
+    words
+        What it says to a person.
+    subject
+        The cloud, or for `BLOCKED` the cause, that it is about; empty where it is about none.
+    detail
+        For a cloud that is not set up, why, in a few words.
+    """
+
+    kind: RuleKind
+    words: str
+    subject: str = ""
+    detail: str = ""
+
+    @property
+    def name(self) -> str:
+        """A short name: the kind, and the subject where there is one."""
+        return f"{self.kind}:{self.subject}" if self.subject else str(self.kind)
+
+
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """How many offers a rule took out of the plan, and the rule in words."""
+    """How many offers a rule took out of the plan."""
 
-    rule: str
-    words: str
+    rule: DropRule
     count: int
+
+    @property
+    def words(self) -> str:
+        """The rule in words."""
+        return self.rule.words
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +323,3 @@ class Plan:
     def chosen(self) -> Candidate | None:
         """The candidate tried first."""
         return self.candidates[0] if self.candidates else None
-
-    def open_candidates(self, blocks: Iterable[Block], now: Instant) -> Iterator[Candidate]:
-        """The candidates that no live block matches, in order."""
-        live = [b for b in blocks if b.is_live(now)]
-        return (c for c in self.candidates if not any(b.matches(c) for b in live))

@@ -15,16 +15,16 @@ import numpy as np
 
 from nbprov.market import Chances
 from nbprov.model.money import format_usd
-from nbprov.model.offers import Block
+from nbprov.model.offers import Block, DropRule, RuleKind
 from nbprov.model.spec import Compare, Expose, PlaceGlob, Policy, Quantity
 
 from .filters.blocks import Blocker
 from .filters.default_sizes import default_size
-from .filters.features import Needs, Rule, lacks, needs_of
+from .filters.features import Needs, lacks, needs_of
 from .filters.machines import machine_rules
 from .filters.place_masks import Placing
 from .lookup.catalog_columns import present
-from .lookup.enabled_clouds import EnabledCloud, why_disabled
+from .lookup.enabled_clouds import NO_ADAPTER, EnabledCloud, why_disabled
 from .lookup.name_resolution import Demand
 from .lookup.scratch_array import Marks, lent
 from .ordering import are_known, outlook, ranking
@@ -38,9 +38,9 @@ TOLERANCE = 1e-6
 
 TUNNELS = Expose()
 """No port is opened to the internet."""
-ELSEWHERE = Rule("place", "elsewhere than asked")
-NEEDLESS_GPU = Rule(
-    "needless-gpu",
+ELSEWHERE = DropRule(RuleKind.PLACE, "elsewhere than asked")
+NEEDLESS_GPU = DropRule(
+    RuleKind.NEEDLESS_GPU,
     "machines with accelerators that nobody asked for, where the cloud has some without",
 )
 
@@ -84,7 +84,7 @@ class Found:
     rows: Ints
     request_of: Ints
     stages: list[Stage]
-    dropped: dict[Rule, int] = field(default_factory=dict)
+    dropped: dict[DropRule, int] = field(default_factory=dict)
     blocked: Sequence[tuple[Block, int]] = ()
     blocked_requests: frozenset[int] = frozenset()
     idle: Sequence[tuple[Demand, PlaceGlob]] = ()
@@ -131,7 +131,7 @@ class Search:
         self._chances = chances
         self._placing = Placing(table)
         self._hardware: dict[tuple[object, ...], Ints] = {}
-        self._verdicts: dict[tuple[Needs, frozenset[str]], tuple[Ints, list[Rule]]] = {}
+        self._verdicts: dict[tuple[Needs, frozenset[str]], tuple[Ints, list[DropRule]]] = {}
         self._unusable: dict[str, int] = {}
         self._out: Ints = np.zeros(0, dtype=np.int64)
 
@@ -143,7 +143,7 @@ class Search:
     def _found(self, demands: Sequence[Demand], blocks: Sequence[Block], owner: Marks) -> Found:
         """`owner` takes the demand that each row goes to."""
         stages = [Stage.HARDWARE] * len(demands)
-        refused: list[tuple[Rule, Ints]] = []
+        refused: list[tuple[DropRule, Ints]] = []
         chunks: list[Ints] = []
         order = sorted(
             range(len(demands)),
@@ -225,7 +225,7 @@ class Search:
         return fits
 
     def _narrow(
-        self, rows: Ints, demand: Demand, refused: list[tuple[Rule, Ints]]
+        self, rows: Ints, demand: Demand, refused: list[tuple[DropRule, Ints]]
     ) -> tuple[Ints, Stage]:
         """Place, clouds and what they can do, cap: the rows left, and where they ended if none is."""
         if not len(rows):
@@ -259,19 +259,21 @@ class Search:
             if not within.all():
                 refused.append(
                     (
-                        Rule("price", f"dearer than the cap of {format_usd(cap)} an hour"),
+                        DropRule(
+                            RuleKind.PRICE, f"dearer than the cap of {format_usd(cap)} an hour"
+                        ),
                         rows[~within],
                     )
                 )
                 rows = rows[within]
         return rows, Stage.PLACED if len(rows) else Stage.PRICE
 
-    def _note_unusable(self, demand: Demand, taken: Sequence[tuple[Rule, Ints]]) -> None:
+    def _note_unusable(self, demand: Demand, taken: Sequence[tuple[DropRule, Ints]]) -> None:
         """Keep the cheapest row of each cloud that is not set up. Rows come in the order of price, so only the first of each is looked at."""
         table, cap = self._table, demand.request.max_hourly
         for rule, rows in taken:
-            kind, _, cloud = rule.name.partition(":")
-            if kind != "disabled" or (
+            cloud = rule.subject
+            if rule.kind is not RuleKind.DISABLED or (
                 cap is not None and int(table.of("hourly", rows[:1])[0]) > cap
             ):
                 continue
@@ -279,7 +281,7 @@ class Search:
             both = rows[:1] if known is None else np.array([known, int(rows[0])])
             self._unusable[cloud] = int(both[table.rank(both).argmin()])
 
-    def capable(self, rows: Ints, demand: Demand, refused: list[tuple[Rule, Ints]]) -> Ints:
+    def capable(self, rows: Ints, demand: Demand, refused: list[tuple[DropRule, Ints]]) -> Ints:
         """The rows whose machines can honour what only some machines of their cloud can; the others are added to `refused`."""
         all_kept = np.ones(len(rows), dtype=bool)
         for rule, kept in machine_rules(self._table, rows, demand.request):
@@ -299,7 +301,7 @@ class Search:
         said = present(verdict[self._table.of("cloud", rows)])
         return [rules[code - 1].words for code in said if code]
 
-    def _without_needless_gpus(self, rows: Ints, refused: list[tuple[Rule, Ints]]) -> Ints:
+    def _without_needless_gpus(self, rows: Ints, refused: list[tuple[DropRule, Ints]]) -> Ints:
         """Where a cloud has machines without accelerators that will do, those with some are left out, unless they cost less than all of these."""
         table = self._table
         gpus = table.of("accelerator_count", rows) > 0
@@ -326,21 +328,28 @@ class Search:
             rows[self._placing.allowed(rows, demand.rules)] if demand.rules and len(rows) else rows
         )
 
-    def _verdict(self, demand: Demand) -> tuple[Ints, list[Rule]]:
+    def _verdict(self, demand: Demand) -> tuple[Ints, list[DropRule]]:
         """By cloud code: 0 where offers may be taken for a demand, else the number of the rule against it, from 1."""
         needs, named = needs_of(demand.request, self._count, self._expose), demand.named
         known = self._verdicts.get((needs, named))
         if known is not None:
             return known
-        rules: list[Rule] = []
+        rules: list[DropRule] = []
         codes = []
         for name in self._table.names("cloud"):
             cloud = self._enabled.get(name)
-            rule: Rule | None = None
+            rule: DropRule | None = None
             if cloud is None:
-                rule = Rule(f"disabled:{name}", why_disabled(name, self._disabled))
+                rule = DropRule(
+                    RuleKind.DISABLED,
+                    why_disabled(name, self._disabled),
+                    name,
+                    self._disabled.get(name) or NO_ADAPTER,
+                )
             elif cloud.capabilities.named_only and name not in named and not self._demo:
-                rule = Rule(f"unnamed:{name}", f"{name} takes part only where a spec names it")
+                rule = DropRule(
+                    RuleKind.UNNAMED, f"{name} takes part only where a spec names it", name
+                )
             else:
                 rule = lacks(name, cloud.capabilities, needs)
             if rule is not None:
@@ -374,10 +383,12 @@ class Search:
         order = np.lexsort((table.rank(rows), indices, *reversed(wanted), tiers, seen.is_out))
         return rows[order]
 
-    def _dropped(self, refused: Sequence[tuple[Rule, Ints]], placed: Ints) -> dict[Rule, int]:
+    def _dropped(
+        self, refused: Sequence[tuple[DropRule, Ints]], placed: Ints
+    ) -> dict[DropRule, int]:
         if not refused:
             return {}
-        counts: dict[Rule, int] = {}
+        counts: dict[DropRule, int] = {}
         with lent(self._table.size) as seen:
             seen[placed] = 1
             for rule, rows in refused:
@@ -422,8 +433,8 @@ def _hardware_key(demand: Demand) -> tuple[object, ...]:
     )
 
 
-def _is_capability(rule: Rule) -> bool:
-    return not rule.name.startswith(("disabled:", "unnamed:"))
+def _is_capability(rule: DropRule) -> bool:
+    return rule.kind not in (RuleKind.DISABLED, RuleKind.UNNAMED)
 
 
 def _dense(values: Sequence[int]) -> Ints:

@@ -161,12 +161,12 @@ class CandidateList(Sequence[Candidate]):
             count=self._count,
             account=self._accounts.get(offer.cloud, ""),
             success=success,
-            why=self._why(rank, offer, request, success),
+            standing=self._standing(rank, offer, request, success),
             stock=self._chances.said.fresh(pool),
         )
 
-    def _why(self, rank: int, offer: Offer, request: Request, success: float | None) -> str:
-        """Its place in a few words: which choice it belongs to, how soon it would be ready, what it costs beside the first, its chance where known."""
+    def _standing(self, rank: int, offer: Offer, request: Request, success: float | None) -> str:
+        """Its place in a few words: which choice it belongs to, how soon it would be ready, what it costs beside the first."""
         choice = (
             f"{ordinal(self._tiers.index(request.tier))} choice" if len(self._tiers) > 1 else ""
         )
@@ -178,11 +178,8 @@ class CandidateList(Sequence[Candidate]):
             soon = (
                 f"ready in about {short_duration(self._chances.expected_seconds(Pool.of(offer)))}"
             )
-        chance = "" if success is None else f"{success:.0%} likely"
         return ", ".join(
-            words
-            for words in (choice, soon if rank else "", beside, "" if rank else soon, chance)
-            if words
+            words for words in (choice, soon if rank else "", beside, "" if rank else soon) if words
         )
 
     def _beside_the_first(self, offer: Offer, request: Request, success: float | None) -> str:

@@ -141,13 +141,9 @@ class Constraints:
     # ------------------------------------------------------------ one field after the other
 
     def _places(self) -> Iterator[Change]:
-        yield from self._without("zone", self._place_words("zone"), lambda r: bool(r.zone), zone="")
-        yield from self._without(
-            "region",
-            self._place_words("region"),
-            lambda r: bool(r.region and r.cloud),
-            region="",
-            zone="",
+        yield from self._without_place("zone", lambda r: bool(r.zone), zone="")
+        yield from self._without_place(
+            "region", lambda r: bool(r.region and r.cloud), region="", zone=""
         )
         yield from self._without(
             "places", "leaving out allow and deny", lambda r: bool(r.places), places=()
@@ -160,8 +156,11 @@ class Constraints:
             **anywhere,
         )
 
-    def _place_words(self, field: str) -> str:
-        """`infra: aws` where the places were written as `infra` in one block; else which part to leave out."""
+    def _place_words(self, field: str) -> tuple[bool, str]:
+        """Whether the change can be written as YAML, and its words.
+
+        `infra: aws` where the places were written as `infra` in one block; else which part to leave out.
+        """
         in_one_block = len({r.origin.path for r in self._requests}) == 1
         by_infra = in_one_block and not any(
             re.search(rf"\b{name}\s*:", self._spec.source) for name in OLD_PLACES
@@ -171,7 +170,7 @@ class Constraints:
             or not re.search(r"\binfra\s*:", self._spec.source)
             or any(r.places for r in self._requests)
         ):
-            return f"leaving out {field}"
+            return False, f"leaving out {field}"
         kept = [(r.cloud, r.region if field == "zone" else "") for r in self._requests]
         places = list(
             dict.fromkeys(
@@ -179,7 +178,7 @@ class Constraints:
             )
         )
         texts = [f'"{place}"' if place.startswith("*") else place for place in places]
-        return f"infra: {texts[0]}" if len(texts) == 1 else f"infra: [{', '.join(texts)}]"
+        return True, f"infra: {texts[0]}" if len(texts) == 1 else f"infra: [{', '.join(texts)}]"
 
     def _sizes(self) -> Iterator[Change]:
         for field, other in (("cpus", "memory"), ("memory", "cpus")):
@@ -357,10 +356,20 @@ class Constraints:
     ) -> Iterator[Change]:
         """The change of a plain field in every request that has it; nothing where none has."""
         if any(map(has, self._requests)):
-            requests = [replace(r, **changes) if has(r) else r for r in self._requests]
+            yield self._changed(field, words, self._replaced(has, changes), self._origin(has))
+
+    def _without_place(
+        self, field: str, has: Callable[[Request], bool], **changes: Any
+    ) -> Iterator[Change]:
+        """The same for a part of a place."""
+        if any(map(has, self._requests)):
+            is_yaml, words = self._place_words(field)
             yield self._changed(
-                field, words, requests, self._origin(has), is_yaml=words.startswith("infra:")
+                field, words, self._replaced(has, changes), self._origin(has), is_yaml=is_yaml
             )
+
+    def _replaced(self, has: Callable[[Request], bool], changes: dict[str, Any]) -> list[Request]:
+        return [replace(r, **changes) if has(r) else r for r in self._requests]
 
     def _changed(
         self,

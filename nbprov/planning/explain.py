@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from nbprov.model.clock import Instant, short_duration
 from nbprov.model.failures import RULES, Cause
 from nbprov.model.money import format_usd
-from nbprov.model.offers import Block, Dropped
+from nbprov.model.offers import Block, Dropped, DropRule, RuleKind
 from nbprov.model.places import Market
 from nbprov.model.spec import Compare, PlaceGlob, Quantity
 
 from .candidate_search import Found, Search, Stage
-from .filters.features import Rule
 from .filters.place_patterns import glob_words, rule_words
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class Explainer:
             return f"{what}{where}: the cheapest costs {format_usd(cheapest)} an hour, the cap is {format_usd(cap)}"
         reasons = self._search.reasons(rows, demand)
         if stage is Stage.MACHINE:
-            dropped: list[tuple[Rule, Ints]] = []
+            dropped: list[tuple[DropRule, Ints]] = []
             self._search.capable(self._search.allowed(rows, demand), demand, dropped)
             reasons = [*dict.fromkeys(rule.words for rule, _ in dropped), *reasons]
         return f"{what}{where}: {'; '.join(reasons)}"
@@ -167,11 +166,11 @@ def idle_lines(idle: Sequence[tuple[Demand, PlaceGlob]]) -> list[str]:
 
 
 def dropped_lines(
-    dropped: Mapping[Rule, int], blocked: Sequence[tuple[Block, int]], now: Instant
+    dropped: Mapping[DropRule, int], blocked: Sequence[tuple[Block, int]], now: Instant
 ) -> tuple[Dropped, ...]:
     """What was dropped by which rule; blocks of one cause together."""
     lines = [
-        Dropped(rule.name, rule.words, count)
+        Dropped(rule, count)
         for rule, count in sorted(dropped.items(), key=lambda item: item[0].name)
     ]
     by_cause: dict[Cause, list[tuple[Block, int]]] = {}
@@ -186,7 +185,9 @@ def dropped_lines(
         words = f"{RULES[cause].words}: {places}; open again in {short_duration(until)}" + (
             " at the earliest" if len(same) > 1 else ""
         )
-        lines.append(Dropped(f"blocked:{cause.value}", words, sum(count for _, count in same)))
+        lines.append(
+            Dropped(DropRule(RuleKind.BLOCKED, words, cause.value), sum(count for _, count in same))
+        )
     return tuple(lines)
 
 

@@ -298,7 +298,7 @@ def _notes(
         for c in unpriced
     ]
     if not len(found.rows):
-        return notes + without_adapter(spec, demands, enabled, disabled)
+        return notes + without_adapter(demands, enabled, disabled)
     clouds = set(table.distinct("cloud", found.rows))
     if any(d.plain and d.request.cpus is None and d.request.memory is None for d in demands):
         notes.append(

@@ -425,10 +425,6 @@ class Engine:
             except Exception:  # a display that fails must not stop what it shows
                 log.exception("a listener")
 
-    def blocks(self) -> list[Block]:
-        """Blocks that hold now."""
-        return self.ledger.blocks()
-
     def clear_blocks(self) -> int:
         """Forget all blocks; what waits for stock tries again at once. Returns how many there were."""
         count = self.ledger.clear_blocks()

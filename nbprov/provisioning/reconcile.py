@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import iso
-from nbprov.model.clusters import AttemptState, ClusterState, RunState
+from nbprov.model.clusters import AttemptState, ClusterState, DesiredState, RunState
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.failures import CloudError
 from nbprov.model.money import format_usd
@@ -21,7 +21,6 @@ from .orphans import LOOK_SECONDS, ORPHAN_SECONDS, end_orphans, tidy
 from .reconcile_report import Report
 from .run.attempt import Attempt
 from .run.events import Action
-from .supervision.desired_state import ASKED, TO_STOP, intent_of
 from .supervision.stopped_expiry import left_note
 
 if TYPE_CHECKING:
@@ -120,11 +119,10 @@ def _report_cluster(engine: Engine, run_id: str, report: Report) -> None:
 
 def _wanted_words(row: ClusterRow) -> str:
     """What is said of a cluster that its kernel was to end or stop; nothing of others."""
-    intent = intent_of(row.reason)
-    if not intent:
+    if row.pending is None:
         return ""
-    first = "its outputs are pulled first; " if intent == ASKED else ""
-    if intent == TO_STOP:
+    first = "its outputs are pulled first; " if row.pending is DesiredState.ENDED else ""
+    if row.pending is DesiredState.STOPPED:
         return f"was to be stopped when its kernel stopped: its logs and outputs are pulled, and it is stopped; %nbprov start {row.name} keeps it running"
     return f"was to be ended when its kernel stopped: {first}%nbprov down {row.name} --no-outputs ends it at once"
 

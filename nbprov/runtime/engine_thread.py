@@ -64,11 +64,6 @@ class EngineThread:
         finally:
             loop.close()
 
-    @property
-    def is_current(self) -> bool:
-        """Whether the caller runs on this thread."""
-        return threading.current_thread() is self._thread
-
     def call(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Run a coroutine on the thread; the result is a future that any thread may wait on."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)

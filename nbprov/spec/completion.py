@@ -78,7 +78,7 @@ def keys_at(text: str, line: int, column: int) -> KeyContext:
     for full in lines[:number]:
         scan.line(full.rstrip("\r"))
     current = lines[number].rstrip("\r")
-    return scan.cursor(current[: max(column, 1) - 1], current, lines[number + 1 :])
+    return scan.cursor(current[: max(column, 1) - 1], lines[number + 1 :])
 
 
 class _Scan:
@@ -113,7 +113,7 @@ class _Scan:
         elif value and not value.startswith("#"):
             self._flow(value)
 
-    def cursor(self, before: str, whole: str, below: list[str]) -> KeyContext:
+    def cursor(self, before: str, below: list[str]) -> KeyContext:
         """What stands round the end of `before`, the part of the cursor's line that is left of it."""
         if not self._in_flow():
             if self._inside_block_scalar(before if before.strip() else before + "x"):

@@ -189,7 +189,7 @@ class Bench:
         file.write_text(json.dumps(order), encoding="utf-8")
         with (home / "player.log").open("ab") as log:
             if in_kernel:
-                from kernels import play_in_kernel
+                from kernel_player import play_in_kernel
 
                 play_in_kernel(file, log, PLAY_SECONDS)
                 return

@@ -16,7 +16,7 @@ from stories import PASSES, POINTS, TRANSITIONS, story
 from trap import NAMED_BY_STATE, WRITES, TrappedCloud
 
 from nbprov.clouds.base import Cloud
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.reconcile import Report
@@ -87,7 +87,9 @@ def test_a_seed_plays_the_same_stories_and_each_point_comes_in_turn() -> None:
 def _cluster(
     token: str, name: str = "dev", state: ClusterState = ClusterState.RUNNING
 ) -> ClusterRow:
-    return ClusterRow(name, name, name, token, state, None, "", None, 0.0, None)  # type: ignore[arg-type]
+    return ClusterRow(
+        name, name, name, token, state, DesiredState.of(state), None, "", None, 0.0, None
+    )  # type: ignore[arg-type]
 
 
 def test_orphans_and_doubles_are_told_apart() -> None:

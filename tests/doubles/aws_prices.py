@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -263,19 +263,3 @@ def spot(
         "timestamp": when,
         "availabilityZone": zone,
     }
-
-
-def large_list(megabytes: int) -> Iterator[bytes]:
-    """A list as large as a real one, piece by piece: machines, and beside each the reservations and licences that make up its size."""
-    start = price_list([]).encode()
-    yield start
-    sent, number = len(start), 0
-    while sent < megabytes << 20:
-        name = f"m{number % 9}i.{number}xlarge"
-        rows = [
-            machine(name, "1.5", 8, "32 GiB"),
-            *(row for _ in range(20) for row in unwanted(name, 8, "32 GiB")),
-        ]
-        piece = price_list(rows, about=()).encode().split(b"\n", 1)[1]
-        yield piece
-        sent, number = sent + len(piece), number + 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from schema_library import Draft202012Validator
 
 ARRAY_OF_WORDS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
 OR_NULL = ["string", "null"]

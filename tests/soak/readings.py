@@ -36,7 +36,7 @@ def sample(kernel: int, home: Path, tasks: int) -> dict[str, float]:
     """
     process = psutil.Process(kernel)
     around = [p for p in processes_of(home) if p.pid != kernel]
-    agents = [p for p in around if _runs(p, "nbprov_agent.py", "serve")]
+    agents = [p for p in around if _runs(p, "nbprov-agent-", "serve")]
     daemons = [p for p in around if _runs(p, "nbprov.clouds.local")]
     return {
         "memory of the kernel": memory([process]),

@@ -1,15 +1,32 @@
-"""The prices that come with the project are parsed once a process: most homes of these tests begin empty, and each would parse them anew."""
+"""What unit tests share.
+
+Prices are parsed once a process, since most homes of these tests begin empty and each would parse
+the shipped prices anew; tests may be coroutines; ledgers can have their texts replaced.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from nbprov.catalog.catalog import shipped_folder
 from nbprov.catalog.store import builder as building
 from nbprov.catalog.store import cache
+from nbprov.provisioning.ledger import Ledger, sqlite_store
+from nbprov.provisioning.ledger.schema import MIGRATIONS
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from replaced_texts import are_random, triggers
+
+TEST_SECONDS = 180.0
+"""A coroutine test takes less than a tenth of this; it only ends one that hangs."""
+COME_SECONDS = 60.0
+"""How long something awaited may take on a machine busy with other tests."""
 KEPT = 4
 """So many stores are kept; each has some megabytes, and few contents of files are asked for again."""
 
@@ -39,3 +56,50 @@ def _shipped_prices_are_built_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(building, "build", once)
         yield
+
+
+@pytest.fixture(params=["as written", "replaced"])
+def texts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Runs a test with a ledger as it is, and with one in which every text for people becomes random words."""
+    if request.param == "as written":
+        yield
+        return
+    monkeypatch.setattr(sqlite_store, "MIGRATIONS", (*MIGRATIONS, triggers()))
+    close, seen = Ledger.close, list[bool]()
+
+    def look(ledger: Ledger) -> None:
+        seen.append(are_random(ledger))
+        close(ledger)
+
+    monkeypatch.setattr(Ledger, "close", look)
+    yield
+    assert all(seen), "a text was written as it is"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in a loop of its own."""
+    if not asyncio.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+
+    async def bounded() -> None:
+        async with asyncio.timeout(getattr(pyfuncitem.obj, "seconds", TEST_SECONDS)):
+            await pyfuncitem.obj(**arguments)
+
+    asyncio.run(bounded())
+    return True
+
+
+async def _until(condition: Callable[[], bool], what: str, seconds: float = COME_SECONDS) -> None:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while not condition():
+        assert loop.time() < end, f"not within {seconds} s: {what}"
+        await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def until() -> Callable[..., Awaitable[None]]:
+    """Wait for something outside this process, looking often; fails by name."""
+    return _until

@@ -223,10 +223,15 @@ def test_every_module_says_what_it_is(folder: str) -> None:
     assert silent == []
 
 
-def test_names_of_test_files_are_unique() -> None:
-    names = [
-        Path(name).name
-        for name in _sources()
-        if name.startswith("tests/") and Path(name).name.startswith("test_")
-    ]
-    assert sorted(names) == sorted(set(names))
+def test_names_of_shared_test_modules_are_unique() -> None:
+    """Two modules of one name would shadow each other: shared ones are found through `sys.path`."""
+    modules = [name for name in _sources() if name.startswith("tests/") and name.endswith(".py")]
+    imported = {
+        node.module if isinstance(node, ast.ImportFrom) else alias.name
+        for name in modules
+        for node in ast.walk(ast.parse(_sources()[name]))
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level)
+        for alias in node.names
+    }
+    shared = [Path(name).stem for name in modules if Path(name).stem in imported - {"conftest"}]
+    assert [name for name in shared if shared.count(name) > 1] == []

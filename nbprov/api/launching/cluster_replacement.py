@@ -5,7 +5,6 @@ The new cluster is made beside the old one, which is ended once the new one is s
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from nbprov.api.cluster import Cluster
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow
 
-log = logging.getLogger("nbprov.api")
 
 _OVER = (ClusterState.ENDING, ClusterState.ENDED)
 

@@ -12,13 +12,14 @@ from nbprov.api.cluster import Cluster
 from nbprov.api.context import Context
 from nbprov.api.errors import with_readable_errors
 from nbprov.api.services import Services
-from nbprov.api.services.setups import SET_UP_FAILED, ClusterSetup, is_set_up, is_wanted
+from nbprov.api.services.setups import ClusterSetup, is_set_up, is_wanted
 from nbprov.api.services.views import guards_of
 from nbprov.api.spec_inputs import SpecInputs
 from nbprov.api.steps import Steps, result
 from nbprov.machines.python.requirement_files import PythonSource, read_source
 from nbprov.model.clock import short_duration
 from nbprov.model.clusters import ClusterState
+from nbprov.model.events import EventKind
 from nbprov.model.spec import Guards, Spec
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def _begin_setup(
     """Begin the set-up that a cell asks for and that is not done; None for nothing."""
     ledger, setups = context.engine.ledger, services.setups
     if is_wanted(spec) and not is_set_up(ledger, row.run_id, stored if is_wanted(stored) else spec):
-        failed = any(kind == SET_UP_FAILED for _, kind, _ in ledger.events(row.run_id))
+        failed = ledger.has_event(row.run_id, EventKind.SETUP_FAILED)
         why = "setting it up failed before" if failed else ""
         return setups.set_up(row, spec, given(), folder, why)
     if not python_differs(ledger, row.run_id, read_source(spec.python, Path(folder), spec.workdir)):

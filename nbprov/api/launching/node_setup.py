@@ -14,6 +14,7 @@ from nbprov.model.errors import NbprovError
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster, Node
+    from nbprov.provisioning.replacement.policy import NotNow
     from nbprov.remote.agent.messages import Environment
 
 log = logging.getLogger("nbprov.api")
@@ -25,24 +26,30 @@ class NodeSetup:
     def __init__(self, context: Context, setups: SetupService) -> None:
         self._context, self._setups = context, setups
 
-    def why_not(self, row: ClusterRow) -> str:
-        """Why a new machine could not be set up now; empty where it could."""
+    def why_not(self, row: ClusterRow) -> NotNow | None:
+        """Why a new machine could not be set up now; None where it could."""
+        from nbprov.provisioning.replacement.policy import NotNow, Obstacle
+
         run_id = row.run_id
         run = next((r for r in self._context.runs.values() if r.run_id == run_id), None)
         setup = self._setups.of_run(run_id)
         if (run is not None and not run.done) or (setup is not None and not setup.done):
-            return "the cluster is being set up"
+            return NotNow(Obstacle.SETUP_RUNS, "the cluster is being set up")
         spec, _ = self._context.wished(run_id)
         if not is_set_up(self._context.engine.ledger, run_id, spec):
-            return f"the cluster was never set up to its end: %nbprov setup {row.name} does so"
+            return NotNow(
+                Obstacle.NEVER_SET_UP,
+                f"the cluster was never set up to its end: %nbprov setup {row.name} does so",
+            )
         try:
             self._values(run_id)
         except NbprovError as error:
-            return (
+            return NotNow(
+                Obstacle.VALUES_MISSING,
                 f"this kernel does not know what its setup needs ({error.message}):"
-                " run its cell again"
+                " run its cell again",
             )
-        return ""
+        return None
 
     async def bring(self, live: LiveCluster, node: Node) -> None:
         """Set a node up. Raises where a step fails."""

@@ -20,7 +20,7 @@ from nbprov.api.steps import Steps
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import UsageError
-from nbprov.model.offers import Plan
+from nbprov.model.offers import Plan, RuleKind
 from nbprov.model.spec import Expose, Spec
 
 from .cluster_replacement import next_name, note_of, take_place
@@ -173,13 +173,12 @@ class Provisioner:
     def _plan_to_launch(self, spec: Spec) -> Steps[Plan]:
         """The plan of a spec; one that waits for stock may begin where all stock is blocked."""
         from nbprov.provisioning.run.stock_wait import STOCK
-        from nbprov.provisioning.run.unavailable import BLOCKED
 
         plan = yield from self._planner.plan(spec)
         if (
             plan.chosen is not None
             or not spec.wait.seconds
-            or not any(dropped.rule.startswith(BLOCKED) for dropped in plan.dropped)
+            or not any(dropped.rule.kind is RuleKind.BLOCKED for dropped in plan.dropped)
         ):
             return plan
         blocks = [b for b in self._context.engine.ledger.blocks() if b.cause not in STOCK]

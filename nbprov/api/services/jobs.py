@@ -315,7 +315,7 @@ class JobService:
         """The end of a job's log and what comes after it, piece by piece; on the engine thread."""
         from nbprov.machines.jobs.jobs import find_job
         from nbprov.machines.jobs.logs import follow_log
-        from nbprov.machines.masking import masked
+        from nbprov.machines.output_masking import masked
 
         pieces = follow_log(live, await find_job(live, job), node=node, lines=lines)
         async for text in masked(pieces, self._context.secrets):

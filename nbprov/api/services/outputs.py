@@ -15,6 +15,7 @@ from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds, iso
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
+from nbprov.model.events import EventKind
 from nbprov.model.failures import CloudError
 from nbprov.model.spec import Spec
 
@@ -40,8 +41,6 @@ STOP_SECONDS: Seconds = 600.0
 """How long a stop waits for outputs. The disk is kept, so nothing is lost by going on."""
 FRESH_SECONDS: Seconds = STOP_SECONDS + 300.0
 """A pull so long before a stop was made for it; an earlier one may lack half of what is there."""
-OUTPUTS = "outputs"
-"""The kind of the ledger's events of pulls."""
 UP = (ClusterState.RUNNING, ClusterState.UNKNOWN)
 
 
@@ -157,12 +156,12 @@ class OutputService:
         if self.are_left(row):
             return [f"outputs: {left_note(self._engine.ledger, row)}"]
         told = [
-            (at, text)
-            for at, kind, text in self._engine.ledger.events(row.run_id)
-            if kind == OUTPUTS
+            event
+            for event in self._engine.ledger.events(row.run_id)
+            if event.kind is EventKind.OUTPUTS_PULL_ENDED
         ]
-        when = iso(told[-1][0]).replace("T", " ").replace("Z", " UTC") if told else ""
-        return [f"outputs: {told[-1][1]}, {when}"] if told else ["outputs: not pulled yet"]
+        when = iso(told[-1].at).replace("T", " ").replace("Z", " UTC") if told else ""
+        return [f"outputs: {told[-1].text}, {when}"] if told else ["outputs: not pulled yet"]
 
     # ------------------------------------------------------------ pulls
 
@@ -301,7 +300,7 @@ class OutputService:
     def note(self, row: ClusterRow, text: str) -> None:
         """Write into the ledger what became of a pull. Never raises."""
         try:
-            self._engine.ledger.note(row.run_id, OUTPUTS, text, row.token)
+            self._engine.ledger.note(row.run_id, EventKind.OUTPUTS_PULL_ENDED, text, row.token)
         except Exception:  # what matters are the files
             log.exception("%s: %s", row.name, text)
         self._engine.changed()
@@ -348,21 +347,19 @@ class OutputService:
 
         That is at its stop, or after its last work.
         """
-        from nbprov.provisioning.supervision.stopped_expiry import is_start
-
         ledger, stopped = self._engine.ledger, None
-        for at, kind, text in reversed(ledger.events(row.run_id)):
-            if kind == OUTPUTS:
-                return stopped is None or stopped - at <= FRESH_SECONDS + _idle_before(ledger, row)
-            if is_start(kind, text):
+        for event in reversed(ledger.events(row.run_id)):
+            if event.kind is EventKind.OUTPUTS_PULL_ENDED:
+                return stopped is None or stopped - event.at <= FRESH_SECONDS + _idle_before(
+                    ledger, row
+                )
+            if event.kind is EventKind.CLUSTER_STARTED:
                 return False
-            if (
-                kind == "cluster"
-                and text.startswith("stopped")
-                and "its start failed" not in text
-                and stopped is None
-            ):
-                stopped = at
+            if event.kind is EventKind.CLUSTER_START_FAILED:
+                # The stop before it ended a start that failed: nothing was at work in between.
+                stopped = None
+            elif event.kind is EventKind.CLUSTER_STOPPED and stopped is None:
+                stopped = event.at
         return False
 
 

@@ -17,12 +17,12 @@ from nbprov.api.operation import Operation
 from nbprov.api.reports import is_simulated
 from nbprov.api.spec_inputs import Ask, SpecInputs, collect
 from nbprov.machines.python.requirement_files import read_source
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError, UsageError
+from nbprov.model.events import EventKind
 from nbprov.model.money import format_usd
 from nbprov.model.python_env import DOWN
 from nbprov.model.spec import Spec
-from nbprov.provisioning.supervision.desired_state import ASKED_BARE
 
 from .compute_engines import ComputeEngineService
 from .job_archive import JobArchiveService
@@ -33,12 +33,6 @@ if TYPE_CHECKING:
     from nbprov.provisioning.live_cluster import LiveCluster
 
 log = logging.getLogger("nbprov.api")
-
-SET_UP = "set-up"
-"""The event of a run whose files, Python, setup and run are done, or handed to the machine."""
-
-SET_UP_FAILED = "set-up-failed"
-"""The event of a run whose cluster could not be set up; its detail says why, in a line."""
 
 REASON = "it could not be set up"
 
@@ -63,9 +57,12 @@ def is_set_up(ledger: Ledger, run_id: str, spec: Spec) -> bool:
     """Whether a cluster's set-up is complete. What failed is left to do."""
     if not is_wanted(spec):
         return True
-    events = [kind for _, kind, _ in ledger.events(run_id) if kind in (SET_UP, SET_UP_FAILED)]
-    if events:
-        return events[-1] == SET_UP
+    ends = (EventKind.SET_UP, EventKind.SETUP_FAILED)
+    last = next(
+        (event.kind for event in reversed(ledger.events(run_id)) if event.kind in ends), None
+    )
+    if last is not None:
+        return last is EventKind.SET_UP
     jobs = {job["kind"]: job["exit_code"] for job in ledger.jobs(run_id)}
     if jobs.get("setup"):
         return False
@@ -263,7 +260,9 @@ class SetupService:
             )
         except Exception as error:
             raise await self._after_failure(run_id, spec, error, report) from None
-        engine.ledger.note(run_id, SET_UP, "files are copied, setup is done, run is started")
+        engine.ledger.note(
+            run_id, EventKind.SET_UP, "files are copied, setup is done, run is started"
+        )
         if spec.engine is not None:
             await self._engines.start(live, spec.engine, given.everything, report)
 
@@ -279,13 +278,13 @@ class SetupService:
         engine, told = self._context.engine, readable_error(error)
         row = engine.ledger.cluster_of_run(run_id)
         said = told.message if isinstance(told, NbprovError) else f"{type(told).__name__}: {told}"
-        engine.ledger.note(run_id, SET_UP_FAILED, said.partition("\n")[0])
-        was_set_up = any(kind == SET_UP for _, kind, _ in engine.ledger.events(run_id))
+        engine.ledger.note(run_id, EventKind.SETUP_FAILED, said.partition("\n")[0])
+        was_set_up = engine.ledger.has_event(run_id, EventKind.SET_UP)
         if spec.on_setup_failure != DOWN or row is None or was_set_up:
             return told
         report("setting up failed: ending the machines, as on_setup_failure: down asks")
         # Written down first: should this kernel die in between, the next one goes on.
-        engine.lifecycle.ask(row, ASKED_BARE, REASON)
+        engine.lifecycle.ask(row, DesiredState.ENDED_WITHOUT_OUTPUTS, REASON)
         try:
             await self._archive.with_logs_kept(row, engine.lifecycle.down(row, REASON))
         except Exception as trouble:

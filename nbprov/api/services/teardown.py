@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from nbprov.api.context import Context
 from nbprov.api.errors import with_readable_errors
 from nbprov.api.operation import Operation
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError
-from nbprov.provisioning.supervision.desired_state import ASKED, ASKED_BARE, TO_STOP, intent_of
+from nbprov.provisioning.supervision.desired_state import reason_words
 
 from .compute_engines import ComputeEngineService
 from .job_archive import JobArchiveService
@@ -152,13 +152,16 @@ class TeardownService:
     def down(self, row: ClusterRow, *, outputs: bool) -> Operation:
         """End a cluster; see `Cluster.down`."""
         lifecycle = self._context.engine.lifecycle
-        asked = lifecycle.ask(row, ASKED if outputs else ASKED_BARE, "you ended it")
+        desired = DesiredState.ENDED if outputs else DesiredState.ENDED_WITHOUT_OUTPUTS
+        asked = lifecycle.ask(row, desired, "you ended it")
         return self._begin(row, self._down(row, outputs=outputs, asked=asked), "ending")
 
     def stop(self, row: ClusterRow) -> Operation:
         """Stop a cluster; see `Cluster.stop`."""
         lifecycle = self._context.engine.lifecycle
-        asked = lifecycle.can_stop(row) and lifecycle.ask(row, TO_STOP, "you stopped it")
+        asked = lifecycle.can_stop(row) and lifecycle.ask(
+            row, DesiredState.STOPPED, "you stopped it"
+        )
         return self._begin(row, self._stop(row, asked=asked), "stopping")
 
     def _begin(self, row: ClusterRow, work: Coroutine[Any, Any, None], doing: str) -> Operation:
@@ -191,7 +194,7 @@ class TeardownService:
                 await self._hooks.before_down(row)
             else:
                 self._outputs.drop(row.cluster_id)
-            self._still_wanted(row, asked, ASKED, ASKED_BARE)
+            self._still_wanted(row, asked, DesiredState.ENDED, DesiredState.ENDED_WITHOUT_OUTPUTS)
             await lifecycle.down(row)
         except OutputsNotPulled:
             lifecycle.take_back(row)
@@ -202,19 +205,19 @@ class TeardownService:
         lifecycle = self._context.engine.lifecycle
         lifecycle.check_stop(row)
         await self._hooks.before_stop(row)
-        self._still_wanted(row, asked, TO_STOP)
+        self._still_wanted(row, asked, DesiredState.STOPPED)
         await lifecycle.stop(row)
 
-    def _still_wanted(self, row: ClusterRow, asked: bool, *intents: str) -> None:
+    def _still_wanted(self, row: ClusterRow, asked: bool, *desired: DesiredState) -> None:
         engine = self._context.engine
         now = engine.ledger.cluster_by_id(row.cluster_id)
         if not asked or now is None or now.state not in UP:
             return
-        if engine.lifecycle.is_asked(row, *intents):
+        if engine.lifecycle.is_asked(row, *desired):
             return
-        if intent_of(now.reason):
+        if now.pending is not None:
             raise UsedAgain(
-                f"{row.name} is {now.reason}", hint="%clusters shows what becomes of it"
+                f"{row.name} is {reason_words(now)}", hint="%clusters shows what becomes of it"
             )
         raise UsedAgain(
             f"{row.name} is used again meanwhile, and goes on",

@@ -26,6 +26,7 @@ class ViewService:
 
     def view(self, row: ClusterRow) -> ClusterView:
         """A cluster with its machines, guards and cost."""
+        from nbprov.provisioning.supervision.desired_state import reason_words
         from nbprov.provisioning.supervision.guard_config import cluster_notes
 
         ledger = self._context.engine.ledger
@@ -44,7 +45,7 @@ class ViewService:
             cost=ledger.cost(row.run_id),
             hourly_now=ledger.hourly_now(row.token),
             confirmed=row.confirmed,
-            reason=row.reason,
+            reason=reason_words(row),
             simulated=is_simulated(row.candidate.offer),
         )
 

@@ -231,7 +231,6 @@ def _still_current(job: Job, known: State, fetched: Fetched) -> CloudRefresh:
         fetched=now,
         tried=now,
         error="",
-        error_code="",
         etag=fetched.etag,
         last_modified=fetched.last_modified,
     )
@@ -274,7 +273,7 @@ def _failed(
     job: Job, message: str, code: str, hint: str, outcome: Outcome = Outcome.FAILED
 ) -> CloudRefresh:
     try:
-        job.folder.remember(job.folder.state, error=message, error_code=code)
+        job.folder.remember(job.folder.state, error=message)
     except OSError:
         log.warning("the state of %s's prices cannot be kept", job.cloud)
     return CloudRefresh(job.cloud, outcome, message=message, hint=hint, code=code)

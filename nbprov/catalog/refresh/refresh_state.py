@@ -35,7 +35,7 @@ class State:
         What the service sent to be asked with next time.
     rows
         Prices in the files.
-    error, error_code
+    error
         What went wrong last time; empty after a success.
     notes
         What a person should know of the files in place.
@@ -53,7 +53,6 @@ class State:
     last_modified: str = ""
     rows: int = 0
     error: str = ""
-    error_code: str = ""
     notes: tuple[str, ...] = ()
     changes: Mapping[str, int] = field(default_factory=dict)
 
@@ -70,15 +69,14 @@ def read(path: Path) -> State:
 
 
 def of(told: Mapping[str, Any]) -> State:
-    """A state from JSON; what it does not name, or an older release named, is left out.
+    """A state from JSON; what it does not name has its default.
 
     Raises
     ------
     TypeError
-        If a value is of the wrong kind.
+        If it names anything else, or a value is of the wrong kind.
     """
-    known = {f.name: told[f.name] for f in fields(State) if f.name in told}
-    state = State(**{**known, "notes": tuple(known.get("notes", ()))})
+    state = State(**{**told, "notes": tuple(told.get("notes", ()))})
     for f in fields(State):
         kind = type(getattr(State(), f.name))
         value = getattr(state, f.name)

@@ -172,23 +172,9 @@ class Upkeep:
         wanted = self.clouds() if clouds is None else self.named(clouds)
         passed = [name for name in wanted if clouds is None and settings.policy(name).never]
         stop = threading.Event() if stop is None else stop
-        http, others = self._http(stop), self._others()
-        jobs = {
-            name: Job(
-                self.folder(name),
-                settings,
-                source,
-                force,
-                http,
-                stop,
-                partial(self.shipped, name),
-                others,
-                watch,
-                self._clock,
-            )
-            for name in wanted
-            if name not in passed
-        }
+        jobs = self._jobs(
+            [n for n in wanted if n not in passed], settings, source, force, stop, watch
+        )
         futures = {name: self._workers.submit(partial(refresh, job)) for name, job in jobs.items()}
         try:
             while not _all_done(futures.values()):
@@ -202,6 +188,32 @@ class Upkeep:
             message = f"its policy is never; %nbprov catalog refresh {name} does it"
             results[name] = CloudRefresh(name, Outcome.PASSED, message=message)
         return Refreshed(results[name] for name in wanted)
+
+    def _jobs(
+        self,
+        names: Sequence[str],
+        settings: Settings,
+        source: Source,
+        force: bool,
+        stop: threading.Event,
+        watch: Watch,
+    ) -> dict[str, Job]:
+        http, others = self._http(stop), self._others()
+        return {
+            name: Job(
+                self.folder(name),
+                settings,
+                source,
+                force,
+                http,
+                stop,
+                partial(self.shipped, name),
+                others,
+                watch,
+                self._clock,
+            )
+            for name in names
+        }
 
     def due(self) -> list[str]:
         """The clouds that are to be refreshed by themselves now."""

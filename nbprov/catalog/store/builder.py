@@ -220,67 +220,92 @@ def _drop_repeats(reading: Reading) -> None:
 
 
 def _summary(columns: Columns, found: Mapping[str, CloudReading]) -> dict[str, Any]:
-    """What the head answers without the columns: places, accelerators with the counts sold, sources with dates."""
-    places: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    sources: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    gpu_rows: Counter[str] = Counter()
-    counts: dict[str, Counter[float]] = defaultdict(Counter)
-    sizes: dict[str, Counter[float]] = defaultdict(Counter)
-    makers: dict[str, Counter[str]] = defaultdict(Counter)
-    sellers: dict[str, set[str]] = defaultdict(set)
-    wanted = (
-        "cloud",
-        "region",
-        "zone",
-        "accelerator",
-        "accelerator_count",
-        "accelerator_memory_gib",
-        "maker",
-        "source",
-        "as_of",
-    )
-    for cloud, region, zone, name, count, size, maker, source, as_of in zip(
-        *map(columns.of, wanted), strict=True
-    ):
-        zones = places[cloud][region]
-        if zone:
-            zones.add(zone)
-        sources[cloud][source, as_of] += 1
-        if name:
-            gpu_rows[cloud] += 1
-            counts[name][count] += 1
-            sellers[name].add(cloud)
-            if maker:
-                makers[name][maker] += 1
-            if size == size and count >= 1:  # NaN is not known
-                sizes[name][size] += 1
+    """The head's answers, which need no columns: places, accelerators, and each cloud's sources."""
+    totals = _Totals()
+    for row in zip(*map(columns.of, _COUNTED), strict=True):
+        totals.count(*row)
     return {
         "places": {
-            c: {r: sorted(z) for r, z in sorted(regions.items())}
-            for c, regions in sorted(places.items())
+            cloud: {region: sorted(zones) for region, zones in sorted(regions.items())}
+            for cloud, regions in sorted(totals.places.items())
         },
-        "accelerators": {
-            name: {
-                "counts": sorted(counts[name]),
-                "memory": sizes[name].most_common(1)[0][0] if sizes[name] else None,
-                "maker": makers[name].most_common(1)[0][0] if makers[name] else "",
-                "clouds": sorted(sellers[name]),
-            }
-            for name in sorted(counts)
-        },
-        "clouds": {
-            cloud: {
-                "rows": sum(sources[cloud].values()),
-                "gpu_rows": gpu_rows[cloud],
-                "sources": [
-                    [source, as_of, n] for (source, as_of), n in sorted(sources[cloud].items())
-                ],
-                "left_out": dict(sorted(made.reading.left_out.items())),
-                "origin": made.choice.label if made.choice is not None else "",
-                "errors": [[error.code, error.message] for error in made.errors],
-                "passed_over": made.passed_over,
-                "overrides": [applied.to_json() for applied in made.applied],
-            }
-            for cloud, made in sorted(found.items())
-        },
+        "accelerators": {name: totals.accelerator(name) for name in sorted(totals.counts)},
+        "clouds": {cloud: totals.cloud(cloud, made) for cloud, made in sorted(found.items())},
     }
+
+
+_COUNTED = (
+    "cloud",
+    "region",
+    "zone",
+    "accelerator",
+    "accelerator_count",
+    "accelerator_memory_gib",
+    "maker",
+    "source",
+    "as_of",
+)
+"""The columns that the head is counted from, in the order of the parameters of `_Totals.count`."""
+
+
+class _Totals:
+    """Places, sources and accelerators, counted row by row."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        self.sources: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+        self.gpu_rows: Counter[str] = Counter()
+        self.counts: dict[str, Counter[float]] = defaultdict(Counter)
+        self.sizes: dict[str, Counter[float]] = defaultdict(Counter)
+        self.makers: dict[str, Counter[str]] = defaultdict(Counter)
+        self.sellers: dict[str, set[str]] = defaultdict(set)
+
+    def count(
+        self,
+        cloud: str,
+        region: str,
+        zone: str,
+        accelerator: str,
+        count: float,
+        memory_gib: float,
+        maker: str,
+        source: str,
+        as_of: str,
+    ) -> None:
+        """Add one row."""
+        zones = self.places[cloud][region]
+        if zone:
+            zones.add(zone)
+        self.sources[cloud][source, as_of] += 1
+        if accelerator:
+            self.gpu_rows[cloud] += 1
+            self.counts[accelerator][count] += 1
+            self.sellers[accelerator].add(cloud)
+            if maker:
+                self.makers[accelerator][maker] += 1
+            if memory_gib == memory_gib and count >= 1:  # NaN stands for "not known"
+                self.sizes[accelerator][memory_gib] += 1
+
+    def accelerator(self, name: str) -> dict[str, Any]:
+        """What the head says of an accelerator; of memory and maker the most frequent value."""
+        sizes, makers = self.sizes[name], self.makers[name]
+        return {
+            "counts": sorted(self.counts[name]),
+            "memory": sizes.most_common(1)[0][0] if sizes else None,
+            "maker": makers.most_common(1)[0][0] if makers else "",
+            "clouds": sorted(self.sellers[name]),
+        }
+
+    def cloud(self, name: str, made: CloudReading) -> dict[str, Any]:
+        """What the head says of a cloud."""
+        sources = sorted(self.sources[name].items())
+        return {
+            "rows": sum(self.sources[name].values()),
+            "gpu_rows": self.gpu_rows[name],
+            "sources": [[source, as_of, rows] for (source, as_of), rows in sources],
+            "left_out": dict(sorted(made.reading.left_out.items())),
+            "origin": made.choice.label if made.choice is not None else "",
+            "errors": [[error.code, error.message] for error in made.errors],
+            "passed_over": made.passed_over,
+            "overrides": [applied.to_json() for applied in made.applied],
+        }

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-FORMAT: Final = 2
+FORMAT: Final = 1
 """Part of the cache's name: raise it when the bytes or the meaning of a column change."""
-MAGIC: Final = b"nbprovC2"
+MAGIC: Final = b"nbprovC1"
 _HEAD: Final = struct.Struct("<8sQQI")
 _ALIGN: Final = 64
 

@@ -242,7 +242,9 @@ class Rows:
         return [self._view.offer(row) for row in self.numbers[:limit].tolist()]
 
     def to_frame(self) -> DataFrame:
-        """These rows as a pandas table, prices in US dollars an hour; `nbprov.catalog.frame` says what the columns are.
+        """These rows as a pandas table, prices in US dollars an hour.
+
+        `nbprov.catalog.store.frame` describes the columns.
 
         Examples
         --------
@@ -250,6 +252,6 @@ class Rows:
         >>> frame = default_catalog().select(Query(accelerator="A100", count=8)).to_frame()
         >>> frame.groupby("cloud", observed=True).hourly.min()  # doctest: +SKIP
         """
-        from nbprov.catalog.frame import to_frame
+        from .frame import frame_of
 
-        return to_frame(self)
+        return frame_of(self.column)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from typing import Any
 
 from nbprov.catalog.errors import CatalogError
@@ -73,13 +72,6 @@ class CloudInfo:
     overrides: tuple[Applied, ...] = ()
     error: str = ""
     passed_over: str = ""
-
-    def age_days(self, today: str = "") -> int | None:
-        """Days since the newest price, on this date or today; None where there is none."""
-        if not self.newest:
-            return None
-        now = date.fromisoformat(today) if today else datetime.now(UTC).date()
-        return (now - date.fromisoformat(self.newest)).days
 
 
 @dataclass(frozen=True, slots=True)

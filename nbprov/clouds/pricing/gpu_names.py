@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-FORMS = ("SXM", "NVL", "PCIe")
 # What says who made it, for whom, or which chip is inside, but not which product it is.
 _NOISE = re.compile(
     r"\b(nvidia|amd|aws|intel|corporation|tesla|geforce|quadro|instinct|radeon|generation|tensor core|gpus?|blackwell|server edition|server"
@@ -120,8 +119,3 @@ def _tidied(text: str) -> str:
 def maker_of(name: str) -> str:
     """Who makes an accelerator of the catalogue; empty where its family is not known here."""
     return next((maker for pattern, maker in _MAKERS if pattern.match(name)), "")
-
-
-def device_gib(name: str) -> float | None:
-    """The data sheet's GiB of one device of this name, or None."""
-    return _DEVICE_GIB.get(name)

@@ -32,7 +32,6 @@ GB_A_VCPU = 10
 """What CPU pods may have of disk a vCPU (the smaller of the flavours' limits, as public clients of 2026 report them)."""
 MOST_PORTS = 60
 """Beyond this a range is a slip: RunPod maps every port one by one."""
-UNPLACED = ("PROVISIONING", "STARTING")
 STATES = {
     "PROVISIONING": InstanceState.PENDING,
     "STARTING": InstanceState.PENDING,

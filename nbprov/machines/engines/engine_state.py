@@ -14,7 +14,7 @@ FOLDER = "~/.nbprov/engine"
 """Of a machine: certificates, states, and the environment of our making."""
 
 UP_MARK = "nbprov-engine: "
-"""The keeper's word for that the process is up; the same text stands in `keeper.py`, which cannot be imported here."""
+"""The keeper's word for that the process is up; the same text stands in `on_machine/process_supervisor.py`, which cannot be imported here."""
 
 PORTS_MARK = "nbprov-engine-ports: "
 """The keeper's word for which ports it chose, said before anything listens on them."""

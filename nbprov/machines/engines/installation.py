@@ -8,10 +8,10 @@ import shlex
 from collections import deque
 from collections.abc import Callable, Sequence
 from importlib import metadata
-from importlib.resources import files
 
 from nbprov.machines.agents import agent_of
 from nbprov.model.clock import Seconds
+from nbprov.on_machine.loader import source
 from nbprov.provisioning.live_cluster import Node
 from nbprov.remote.agent.messages import Output
 
@@ -63,7 +63,7 @@ PATH = 'PATH="$HOME/.nbprov/python/bin:$PATH"; export PATH'
 OF_SPEC = '"$HOME/.nbprov/python/bin/python"'
 """Its interpreter."""
 BESIDE = '"$HOME/.nbprov/python/engine/bin/python"'
-"""Where the engine is that was installed beside it; see `beside.py`."""
+"""Where the engine is that was installed beside it; see `on_machine/overlay_venv.py`."""
 
 _LOOK = """
 import json, os, platform, sys
@@ -214,7 +214,7 @@ def install_script(program: str, wanted: Sequence[str]) -> str:
     root = '$([ "$(id -u)" = 0 ] || echo sudo -n)'
     repair = f"command -v apt-get >/dev/null && {root} apt-get update -q && {root} apt-get install -y -q python3-venv"
     pip = f"{place}/bin/python -m pip install --progress-bar off --disable-pip-version-check {shlex.join(wanted)}"
-    beside = files(__package__).joinpath("beside.py").read_text(encoding="utf-8")
+    beside = source("overlay_venv")
     argument = shlex.quote(json.dumps(list(wanted)))
     return (
         f"set -e\n{PATH}\nif [ -x {OF_SPEC} ]; then\nexec {OF_SPEC} - {argument} <<'NBPROV_END'\n{beside}NBPROV_END\nfi\n"

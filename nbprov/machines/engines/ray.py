@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import logging
-import os
 import platform
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module, resources
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from nbprov.model.spec import Engine
+from nbprov.on_machine.loader import source
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 
 from .engine_state import FOLDER, EngineFailed, EngineMissing, EngineVersions, Facts, Running
 from .installation import RAYS_DASHBOARD, versions_here
 from .process_specs import Role, bytes_of, gpus, option, private_address, vcpus
+from .ray_token import take_token
 from .secret_file import secret_file
 
 log = logging.getLogger("nbprov.machines")
@@ -46,7 +47,7 @@ program at once and needs no such handlers."""
 PING_SECONDS = 5.0
 """How long a connection may take to answer that is to be used again: a way there and back, on a machine that is busy with work."""
 LATE_FOLDER = f"{{home}}{FOLDER[1:]}/late"
-"""Of a machine: modules that Ray's processes find before the packages of their names, which are slow to import and not used (`late_grammar.py`)."""
+"""Of a machine: modules that Ray's processes find before the packages of their names, which are slow to import and not used (`on_machine/lazy_rfc3987.py`)."""
 SMALLEST_STORE = 80 * 2**20
 """Ray takes no smaller object store."""
 
@@ -100,7 +101,7 @@ def _role(
     ports: Mapping[str, int],
     up: str = "",
 ) -> Role:
-    grammar = resources.files(__package__).joinpath("late_grammar.py").read_text(encoding="utf-8")
+    grammar = source("lazy_rfc3987")
     return Role(
         name,
         node,
@@ -269,7 +270,7 @@ def connect(name: str, local: int, token: Path) -> Connection:
     ray: Any = import_module("ray")  # typed in part only
     if ray.util.client.ray.is_connected() or ray.is_initialized():
         ray.shutdown()
-    _take_token(token)
+    take_token(token, AUTH)
     try:
         context = ray.init(f"ray://127.0.0.1:{local}")
     except (ConnectionError, TimeoutError, RuntimeError) as error:
@@ -279,16 +280,3 @@ def connect(name: str, local: int, token: Path) -> Connection:
             hint=f"%nbprov logs {name} {HEAD} has its last words",
         ) from error
     return Connection(context, _worker())
-
-
-def _take_token(token: Path) -> None:
-    """Make this process's Ray show the token of a cluster."""
-    # Ray takes it from the environment alone, where another cluster's own would come first.
-    os.environ.pop("RAY_AUTH_TOKEN", None)
-    os.environ.update({**AUTH, "RAY_AUTH_TOKEN_PATH": str(token)})
-    # It has read the environment when it was imported, and keeps the token of the cluster before: without this the client only times out.
-    raylet: Any = import_module("ray._raylet")
-    if hasattr(raylet, "Config"):
-        raylet.Config.initialize("")
-    if hasattr(raylet, "AuthenticationTokenLoader"):
-        raylet.AuthenticationTokenLoader.instance().reset_cache()

@@ -10,7 +10,6 @@ import shlex
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from importlib.resources import files
 
 from nbprov.machines.agents import agent_of
 from nbprov.machines.node_variables import node_environment
@@ -18,6 +17,7 @@ from nbprov.machines.tunnels.tunnels import Service
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Engine
+from nbprov.on_machine.loader import source
 from nbprov.provisioning.live_cluster import LiveCluster, Node, all_of
 from nbprov.remote.agent.messages import Environment, TaskInfo
 
@@ -370,24 +370,16 @@ class _Starter:
                 "packages": dict(facts.packages),
             },
         }
-        keeper = files(__package__).joinpath("keeper.py").read_text(encoding="utf-8")
+        keeper = source("process_supervisor")
         script = f"{PATH}\nexec {shlex.quote(facts.program)} - <<'NBPROV_END'\n{keeper}NBPROV_END\n"
         variables = {
             **node_environment(self.live, role.node),
             **self.env,
             "NBPROV_KEEPER": json.dumps(config),
         }
-        task = await agent.run_job(
+        return await agent.run_job(
             script, name=role.name, env=variables, id=task_id, service=True, rest=role.rest
         )
-        if not task.service:
-            await agent.cancel_job(task.id)
-            raise EngineFailed(
-                f"the agent on node {number} is of an older release, and would keep the machine on the bill for the engine's sake",
-                hint="end its jobs and kernels, and run the cell again",
-                code="engine.old-agent",
-            )
-        return task
 
     async def _state(self, node: Node, task_id: str) -> str:
         """What the keeper wrote, or nothing while the process is not up."""

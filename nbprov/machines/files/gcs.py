@@ -33,7 +33,6 @@ ASK_SECONDS: tuple[Seconds, Seconds] = (5.0, 20.0)
 TRIES = 3
 EARLY: Seconds = 600.0
 """So long before its end a token is not handed out any more."""
-ARCHIVE_NOTE = "objects with Content-Encoding: gzip arrive as they are stored, packed"
 _HINT = (
     "log in with an account that may (gcloud auth application-default login) with the role Storage Object Viewer; the bucket needs uniform "
     "bucket-level access; or make it public"

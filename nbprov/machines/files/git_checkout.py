@@ -14,19 +14,19 @@ from typing import Any, TypeVar
 from nbprov.machines.setup.cluster_setup import WORKDIR
 from nbprov.model.clock import Seconds
 from nbprov.model.spec import Repository
+from nbprov.on_machine import git_commands
+from nbprov.on_machine.git_commands import Git
+from nbprov.on_machine.git_install import INSTALL_SECONDS
+from nbprov.on_machine.sync_protocol import Trouble
 from nbprov.provisioning.live_cluster import LiveCluster
-from nbprov.remote import git_side
 from nbprov.remote.download.download import Far, talk
 from nbprov.remote.errors import RemoteError
-from nbprov.remote.git_side import Git
-from nbprov.remote.git_there import INSTALL_SECONDS
 from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.sync.errors import MOST_WORDS, shown
-from nbprov.remote.sync_side import Trouble
 
 from .folder_sync import open_line, size_words
 
-PROGRAM = ("sync_side", "git_side", "git_there")
+PROGRAM = ("sync_protocol", "git_commands", "git_install", "git_checkout")
 """The modules that run on the machine, in the order of their imports."""
 PATIENCE: Seconds = INSTALL_SECONDS + 60.0
 """Without a word of the machine: installing git is the longest step that says nothing; git itself is ended there after two silent minutes."""
@@ -99,7 +99,7 @@ class Working:
         where = f"{self._live.name} node {number}" if len(self._live.nodes) > 1 else self._live.name
         try:
             async with (
-                asyncio.timeout(git_side.LONGEST_SECONDS),
+                asyncio.timeout(git_commands.LONGEST_SECONDS),
                 talk(connection, modules=PROGRAM) as far,
             ):
                 answer = await self._asked_and_sent(far, connection)
@@ -135,7 +135,7 @@ class Working:
 
         def tell(count: int) -> None:
             nonlocal told
-            if time.monotonic() - told >= git_side.TOLD_EVERY:
+            if time.monotonic() - told >= git_commands.TOLD_EVERY:
                 told = time.monotonic()
                 self._report(f"code: {size_words(min(count, size))} of {size_words(size)}")
 
@@ -239,7 +239,9 @@ class _Here:
         self._repository = repository
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._git = Git(
-            "", lambda text: report(f"code: {shown(text)}"), git_side.protocols_for(repository.url)
+            "",
+            lambda text: report(f"code: {shown(text)}"),
+            git_commands.protocols_for(repository.url),
         )
         self._lock = asyncio.Lock()
         self._wanted: dict[str, str] = {}
@@ -280,7 +282,7 @@ class _Here:
 
     def _resolved(self) -> dict[str, str]:
         self._open()
-        return git_side.resolve(self._git, self._repository.url, self._repository.ref)
+        return git_commands.resolve(self._git, self._repository.url, self._repository.ref)
 
     def _open(self) -> None:
         if self._folder is None:
@@ -292,7 +294,7 @@ class _Here:
 
     def _bundled(self) -> tuple[Path, list[str]]:
         folder = Path(self._git.folder)
-        commit = git_side.fetch(self._git, self._repository.url, self._wanted, shallow=True)
+        commit = git_commands.fetch(self._git, self._repository.url, self._wanted, shallow=True)
         self._wanted = {**self._wanted, "commit": commit}
         header = self._git.run("cat-file", "commit", commit).partition("\n\n")[0]
         roots = [commit] if "\nparent " in header else []
@@ -308,7 +310,7 @@ class _Here:
             "create",
             "--progress",
             str(path),
-            git_side.tracking(self._wanted),
+            git_commands.tracking(self._wanted),
         )
         path.chmod(0o600)
         return path, roots

@@ -16,13 +16,14 @@ from nbprov.machines.setup.cluster_setup import WORKDIR
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Mount, Spec
+from nbprov.on_machine.sync_files import Folder
+from nbprov.on_machine.sync_protocol import Skip
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.errors import RemoteError, SshError
 from nbprov.remote.pull.autoload_names import is_worked_in
 from nbprov.remote.pull.patterns import MAGIC
 from nbprov.remote.pull.pull import Pulled, Wish, pull
 from nbprov.remote.sync.errors import SyncError, shown
-from nbprov.remote.sync_side import Folder
 
 from .folder_sync import MEMORY_FOLDER, awake, open_line, size_words
 
@@ -37,15 +38,10 @@ MOST_CUTS = 20
 """So often a line may break under one output that comes; what is whole by then need not come again."""
 NAMED = 3
 HARMLESS = (
-    "neither a file",
-    "a link that",
-    "a link, which",
-    "a .git folder",
-    "an ignore file",
-    "ignored here",
-    "a name of our unfinished",
+    *(Skip.SPECIAL, Skip.LINK_NOWHERE, Skip.LINK_OUTSIDE, Skip.WINDOWS_LINK),
+    *(Skip.GIT_FOLDER, Skip.IGNORE_FILE, Skip.IGNORED, Skip.UNFINISHED),
 )
-"""How reasons begin for which something is left on the machine that nobody misses; the rest is a result that would be lost."""
+"""Why something is left on the machine that nobody misses; the rest is a result that would be lost."""
 
 
 class OutputsNotPulled(NbprovError):
@@ -351,7 +347,9 @@ def _note(taking: Taking, where: str, wish: Wish, done: Pulled) -> None:
     taking.bytes += done.bytes
     taking.same += done.same
     taking.sent = max(taking.sent, taking.bytes)
-    lost = [(name, why) for name, why in done.skipped if not why.startswith(HARMLESS)]
+    lost = [
+        (name, why) for name, why in done.skipped if not (isinstance(why, Skip) and why in HARMLESS)
+    ]
     if done.found and done.found == len(done.skipped):
         lost = list(done.skipped)  # it was wanted by its name, and nothing of it can come
     taking.left += [

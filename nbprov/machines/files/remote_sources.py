@@ -9,10 +9,10 @@ from typing import Protocol
 from urllib.parse import urldefrag, urlsplit
 
 from nbprov.model.sources import SourceKind, shown_source, source_kind
+from nbprov.on_machine.sync_protocol import why_not_name
 from nbprov.remote.download.download import Item, Link, Signer
 from nbprov.remote.download.errors import FetchError
 from nbprov.remote.sync.errors import shown
-from nbprov.remote.sync_side import why_not_name
 
 MOST_OBJECTS = 100_000
 """Of one source: more are minutes of listing and hours of small files, and are better packed into archives."""
@@ -32,8 +32,6 @@ class Found:
         `(name, why)` of objects that are not fetched.
     cloud, region
         Whose bucket it is and where, as the clouds here are called; empty where it is not known.
-    notes
-        What else a person should know.
     """
 
     source: str
@@ -43,7 +41,6 @@ class Found:
     skipped: tuple[tuple[str, str], ...] = ()
     cloud: str = ""
     region: str = ""
-    notes: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:

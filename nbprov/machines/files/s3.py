@@ -59,7 +59,7 @@ class _Objects:
         from botocore import UNSIGNED
         from botocore.config import Config
 
-        self.bucket, self.signed = bucket, signed
+        self.bucket = bucket
         self.client = session.client(
             "s3",
             region_name=region,

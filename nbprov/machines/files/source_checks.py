@@ -7,8 +7,8 @@ from pathlib import Path
 
 from nbprov.model.sources import SourceKind
 from nbprov.model.spec import Spec
+from nbprov.on_machine.sync_files import Folder
 from nbprov.remote.sync.errors import SyncError
-from nbprov.remote.sync_side import Folder
 
 
 def check_sources(spec: Spec, folder: Path) -> None:

@@ -145,7 +145,7 @@ def tail_of(text: str, lines: int | None, size: int = SHOWN_BYTES) -> Log:
     return Log(*tail.result())
 
 
-def node_of(live: LiveCluster, job: Job, node: int) -> Node:
+def node_of(live: LiveCluster, node: int) -> Node:
     """The node whose log of a job is wanted.
 
     Raises
@@ -166,7 +166,7 @@ async def read_log(
     NotFound
         If that node has no part of it.
     """
-    agent = agent_of(node_of(live, job, node))
+    agent = agent_of(node_of(live, node))
     known = await _last(agent, live.name, job.id)
     since = 0 if lines is None else max(0, known - lines)
     while True:
@@ -208,7 +208,7 @@ async def follow_log(
     live: LiveCluster, job: Job, *, node: int = 0, lines: int | None = None
 ) -> AsyncGenerator[str, None]:
     """The last lines of a job's output, then what comes, to its end. Leaving the loop does not touch the job."""
-    agent = agent_of(node_of(live, job, node))
+    agent = agent_of(node_of(live, node))
     known = await _last(agent, live.name, job.id)
     since = 0 if lines is None else max(0, known - lines)
     writer, tail = Writer(), Tail(lines, SHOWN_BYTES)

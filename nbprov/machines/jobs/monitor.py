@@ -49,7 +49,7 @@ TRIES = 3
 """How often the log of one node is asked for before a job counts as kept without it."""
 GANG_GRACE: Seconds = 20.0
 """How long the other nodes of a job go on after one of them was seen to have failed: twice as long as their agents give them, which know why. So
-this ends them only where agents do not hear of each other, or are of an older release."""
+this ends them only where agents do not hear of each other."""
 
 Hide = Callable[[str], str]
 

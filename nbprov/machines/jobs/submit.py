@@ -167,16 +167,10 @@ def _refused(live: LiveCluster, error: AgentError) -> NbprovError:
         "held": "try again in a minute",
         "queue-full": "cancel some: %nbprov jobs NAME cancel ID",
         "ending": "%clusters shows what becomes of it",
-        "unknown-op": "its agent is of an older release and in use; end its cells and jobs, then use it again with this one",
     }
     if code not in hints:
         return error
-    words = "the agent there has no queue" if code == "unknown-op" else error.message
-    return JobError(
-        f"{live.name}: {words}",
-        hint=hints[code],
-        code=f"job.{'old-agent' if code == 'unknown-op' else code}",
-    )
+    return JobError(f"{live.name}: {error.message}", hint=hints[code], code=f"job.{code}")
 
 
 async def submit_parts(

@@ -15,17 +15,17 @@ from nbprov.machines.remote_file import read_far
 from nbprov.machines.setup.setup_jobs import LAST_LINES, Steps
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
+from nbprov.on_machine.loader import loading
+from nbprov.on_machine.uv import STEP_SECONDS, TOO_LONG
 from nbprov.provisioning.live_cluster import Node
 from nbprov.remote.agent.messages import TaskInfo
-from nbprov.remote.programs import loading
-from nbprov.remote.uv_side import STEP_SECONDS, TOO_LONG
 
 from .requirement_files import PythonSource
 
 PYTHON = "python"
 """The name of the step, and of its jobs."""
 
-PROGRAM = ("uv_side", "python_side")
+PROGRAM = ("uv", "python_env")
 """The modules that run on the machine, in the order of their imports."""
 RECORD = '"$HOME"/.nbprov/python/nbprov.json'
 REQUEST = '"$HOME"/.nbprov/python/request.json'

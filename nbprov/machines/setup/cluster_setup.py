@@ -16,7 +16,6 @@ from nbprov.machines.python.requirement_files import PythonSource
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live_cluster import LiveCluster, Node
-from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Environment, TaskInfo
 from nbprov.spec import fill_paths
 
@@ -175,17 +174,4 @@ async def _start_run(steps: Steps, spec: Spec, after: Sequence[str]) -> None:
     request = JobRequest(
         spec.run, RUN, nodes=None, env=steps.env, cwd=WORKDIR if spec.workdir else None, after=first
     )
-    try:
-        await submit_parts(live, live.nodes, id, live.run_id, request)
-    except AgentError as error:
-        if error.code != "agent.unknown-op":
-            raise
-        for node in live.nodes:  # an agent of an older release that is in use: it has no queue
-            await steps.start(
-                node,
-                RUN,
-                spec.run,
-                cwd=request.cwd,
-                after=first,
-                reuse=lambda job: job.status != "skipped",
-            )
+    await submit_parts(live, live.nodes, id, live.run_id, request)

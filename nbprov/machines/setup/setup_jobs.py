@@ -11,10 +11,11 @@ from typing import Protocol
 
 from nbprov.machines import idle_inhibitor
 from nbprov.machines.agents import agent_of
-from nbprov.machines.masking import Masker, StreamMasker, masker
 from nbprov.machines.node_variables import node_environment
+from nbprov.machines.output_masking import masker
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
+from nbprov.on_machine.agent.masking import Masker, StreamMasker
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.agent.messages import Environment, TaskInfo

@@ -1,7 +1,7 @@
 """Values that a machine packed, built anew here: numbers, texts, containers, times, arrays and tables, and nothing that runs.
 
 `pickle.loads` does whatever its bytes say. Here only the part of the format that makes plain containers, numbers and texts is understood; all else is a
-tagged tuple that `packing_there.py` wrote and one of the functions below turns into a value.
+tagged tuple that `pack_values.py` wrote and one of the functions below turns into a value.
 """
 
 from __future__ import annotations

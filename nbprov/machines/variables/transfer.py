@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from nbprov.machines.agents import agent_of
@@ -23,10 +22,11 @@ from nbprov.machines.cells.notices import LOOK_SECONDS
 from nbprov.machines.cells.output import Budget, OnOutput
 from nbprov.machines.idle_inhibitor import others_awake
 from nbprov.machines.node_selection import chosen_nodes
-from nbprov.machines.packing_there import MARK
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
+from nbprov.on_machine.loader import loading
+from nbprov.on_machine.pack_values import MARK
 from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote.agent.client import AgentClient
 
@@ -45,6 +45,8 @@ TOUCH_SECONDS: Seconds = 300.0
 MOST_TURNS = 20
 """So often may a machine say that it has less than it was sent: its agent was started anew, or it lies."""
 
+PROGRAM = ("plain_forms", "pack_values")
+"""The modules that run in the kernel there."""
 LONGEST_ANSWER = 100_000
 """Characters of what a machine says of a copy."""
 
@@ -55,7 +57,11 @@ _RUN = """(lambda b: b.exec(
 """
 # By `builtins`, since the cell runs among the user's variables: `from os import *` brings another open, `from re import *` another compile.
 # In one piece, on a line of its own: a thread of the user's may have begun one, and may print meanwhile.
-_ANSWER = '\nprint("\\n%s\\n" % answered(space, request), end="")\n'
+_ANSWER = """
+print("\\n%s\\n" % module.answered(space, request), end="")
+for name in [name for name in sys.modules if name.startswith("nbprov_there.")]:
+    del sys.modules[name]
+"""
 
 
 Told = Mapping[str, Any]
@@ -283,9 +289,7 @@ async def _read(agent: AgentClient, box: str, begun: int, size: int, copying: Co
 
 @cache
 def _program() -> str:
-    return (
-        files("nbprov.machines").joinpath("packing_there.py").read_text(encoding="utf-8") + _ANSWER
-    )
+    return loading(PROGRAM) + _ANSWER
 
 
 async def _asked(

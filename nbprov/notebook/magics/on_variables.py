@@ -62,12 +62,12 @@ def packed(
     CannotTravel
         Naming the variable that is missing, cannot be pickled or makes it too much, and why.
     """
-    from nbprov.machines.packing_there import pack
+    from nbprov.on_machine.pack_values import pack
 
     file = io.BytesIO()
     answer = pack(namespace, names, MOST_BYTES, False, file, told)
     if "no" in answer:
-        raise not_sent(answer, "here", where, MOST_BYTES)
+        raise not_sent(answer, "here", MOST_BYTES)
     return file.getbuffer()
 
 
@@ -138,7 +138,7 @@ def fetch(
         now,
     )
     if "no" in told:
-        raise not_sent(told, name, "here", MOST_BYTES)
+        raise not_sent(told, name, MOST_BYTES)
     try:
         found = {
             one: _unpacked(one, part, name, progress, is_trusted=is_trusted)

@@ -15,7 +15,7 @@ from typing import Any
 from nbprov.api import Cluster, Run, Session, Terms, session
 from nbprov.api.reports import is_simulated
 from nbprov.api.services.stock import LAUNCH_GRACE
-from nbprov.api.spec_inputs import names_given
+from nbprov.api.spec_inputs import ask_nobody, names_given
 from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, RunState, RunView
@@ -304,13 +304,9 @@ def _store(shell: Any, result: Run | Cluster, name: str) -> None:
         print(f"the handle of {result.name} is the variable {variable}")
 
 
-def _nobody(name: str, hidden: bool) -> str | None:
-    return None
-
-
 def asking(shell: Any) -> Callable[[str, bool], str | None]:
     """How a person is asked for a value here."""
-    return _prompt if can_ask(shell) else _nobody
+    return _prompt if can_ask(shell) else ask_nobody
 
 
 def _prompt(name: str, hidden: bool) -> str | None:

@@ -88,13 +88,13 @@ def _said(told: Mapping[str, Any], field: str) -> str:
     return _words(told.get(field, "")) if isinstance(told.get(field), str) else ""
 
 
-def not_sent(told: Mapping[str, Any], here: str, there: str, most: int) -> CannotTravel:
+def not_sent(told: Mapping[str, Any], here: str, most: int) -> CannotTravel:
     """The error for a variable that could not be packed where it is.
 
     Parameters
     ----------
-    here, there
-        Where it is and where it was to go: the name of a cluster, or "here" for this kernel.
+    here
+        Where it is: the name of a cluster, or "here" for this kernel.
     """
     name, no = _said(told, "name") or "a variable", told.get("no")
     if no == "missing":
@@ -141,7 +141,7 @@ def _cannot(name: str, told: Mapping[str, Any], *, is_plain: bool) -> CannotTrav
     if not why:
         why = _said(told, "why")
         if is_plain:
-            holds, why = "", why.removeprefix("NotPlainHere: ") + ", which is no plain data"
+            holds, why = "", why + ", which is no plain data"
         hint = (
             "send what it is made of: arrays, tables, numbers, texts, containers of them; or "
             + _FILE
@@ -163,12 +163,6 @@ def not_carried(error: NbprovError, name: str, now: str) -> NbprovError:
     now
         How things stand: whether the cell ran, and where the variables are.
     """
-    if error.code == "agent.unknown-op":
-        words = f"the agent on {name} is of an earlier release, which carries no variables, and cannot be replaced while kernels or jobs are there"
-        hint = "write them to files and bring those with %nbprov sync; only then %nbprov stop and start, which ends its kernels and their variables"
-        return CannotTravel(
-            f"{words}; {now.partition(': ')[0]}", hint=hint, code="variable.old-agent"
-        )
     if error.code in ("agent.no-room", "agent.boxes-full"):
         return CannotTravel(
             f"{error.message}; {now}",
@@ -191,7 +185,7 @@ def _at(place: str) -> str:
 def not_understood(told: Mapping[str, Any], names: Sequence[str], where: str) -> CannotTravel:
     """The error for variables that were sent and could not be read on the machine."""
     if told.get("no") in ("interrupted", "unwritten"):
-        return not_sent(told, where, where, 0)
+        return not_sent(told, where, 0)
     if told.get("no") != "unread" or told.get("name") not in names:
         return CannotTravel(
             f"what was sent to {where} did not arrive whole",

@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
-from nbprov.model.money import format_usd
 from nbprov.model.spec import Level, Spec
 
 from . import LiveDisplay, Panel, frontend
@@ -164,8 +163,3 @@ def say_remarks(spec: Spec) -> None:
         print(f"{remark.level.value}: {remark.message}{line}")
     for variable in spec.variables:
         print(f"${variable.name} = {variable.shown}")
-
-
-def dollars(micros: int, simulated: bool) -> str:
-    """An amount, marked where nobody pays it."""
-    return f"{format_usd(micros)}{' simulated' if simulated else ''}"

@@ -44,11 +44,6 @@ class LiveDisplay(Generic[View]):
         self._lines: list[str] = []
         self._saved: View | None = None
 
-    @property
-    def is_shown(self) -> bool:
-        """Whether `show` was called."""
-        return self._is_shown
-
     def show(self) -> None:
         """Put the panel into the running cell's output. Call it from the cell's own thread, once.
 

@@ -13,6 +13,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.notebook.rendering.price_data import TableData
 
 from . import frontend
+from .comm_routing import free_route
 
 View = TypeVar("View")
 
@@ -102,7 +103,7 @@ class Panel(ABC, Generic[View]):
             if self._has_new_table(before, view):
                 self._version += 1
             if self._widget is not None:
-                _guard(self._widget)
+                free_route(self._widget)
                 self._widget.state = self.state()
 
     def close(self) -> None:
@@ -145,7 +146,7 @@ class Panel(ABC, Generic[View]):
     def _make_widget(self) -> Any:
         if self._widget is None:
             self._widget = self._widget_class()(state=self.state(), anchor=self._anchor)
-            _guard(self._widget)
+            free_route(self._widget)
             self._widget.on_msg(self._received)
         return self._widget
 
@@ -182,14 +183,8 @@ class Panel(ABC, Generic[View]):
     def _send(self, content: dict[str, Any], buffers: list[bytes] | None = None) -> None:
         with self._lock:
             if self._widget is not None:
-                _guard(self._widget)
+                free_route(self._widget)
                 self._widget.send(content, buffers=buffers)
-
-
-def _guard(widget: Any) -> None:
-    from .widget import free_route
-
-    free_route(widget)
 
 
 Callback = Callable[[], object]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import anywidget
 import traitlets
 
@@ -36,14 +34,3 @@ class ClustersTableWidget(PanelWidget):
 
     _esm = widget_assets.module(widget_assets.CLUSTERS_TABLE)
     _css = widget_assets.style()
-
-
-def free_route(widget: Any) -> None:
-    """Let the browser choose the subshell that handles its messages.
-
-    ipykernel 7.4 routes what comes in on a comm to the shell that last sent on it, whatever the browser asked for. A panel is
-    written from the engine's thread, so its buttons would wait for the running cell. Other releases have no such attribute.
-    """
-    comm = getattr(widget, "comm", None)
-    if comm is not None and hasattr(comm, "_reply_subshell_for"):
-        comm._reply_subshell_for = lambda data, default: default

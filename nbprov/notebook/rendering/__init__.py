@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .clusters import clusters_html, clusters_text
 from .price_data import Coded, TableData
-from .prices import offers_html, offers_text, plan_html, plan_text, table_html, table_text
+from .prices import plan_html, plan_text, table_html, table_text
 from .runs import attempt_line, run_html, run_lines, run_text
 
 __all__ = [
@@ -13,8 +13,6 @@ __all__ = [
     "attempt_line",
     "clusters_html",
     "clusters_text",
-    "offers_html",
-    "offers_text",
     "plan_html",
     "plan_text",
     "run_html",

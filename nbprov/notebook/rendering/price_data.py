@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from nbprov.model.clock import Instant
-from nbprov.model.errors import UsageError
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate, Offer, Plan, Unusable
 from nbprov.model.stock import Level, Pool, Stock
@@ -108,7 +107,7 @@ def _decoded(word: str) -> Stock | None:
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """A text column in dictionary form: `words[codes[i]]` is row i. Codes may be a numpy array."""
+    """A text column in dictionary form: `words[codes[i]]` is row i."""
 
     codes: Sequence[int]
     words: Sequence[str]
@@ -175,35 +174,6 @@ class TableData:
     total: int
     noun: str = "offer"
     tail: int = 0
-
-    @classmethod
-    def from_columns(
-        cls, columns: Mapping[str, Any], *, total: int | None = None, noun: str = "offer"
-    ) -> TableData:
-        """Make a table of lists, numpy arrays or `Coded` columns under the keys of `COLUMNS`.
-
-        Texts are unknown where empty, numbers where NaN, money is in micros. `rank` is made where it is not given.
-
-        Raises
-        ------
-        UsageError
-            An unknown key, or columns of unequal length.
-        """
-        unknown = [key for key in columns if key not in _BY_KEY]
-        if unknown:
-            raise UsageError(
-                f"the price table has no column {unknown[0]!r}",
-                hint=f"its columns are {', '.join(_BY_KEY)}",
-            )
-        lengths = {len(v.codes) if isinstance(v, Coded) else len(v) for v in columns.values()}
-        if len(lengths) > 1:
-            raise UsageError(
-                f"the columns have unequal lengths: {', '.join(str(n) for n in sorted(lengths))}"
-            )
-        rows = lengths.pop() if lengths else 0
-        given = {"rank": range(rows), **columns}
-        made = tuple(_column(spec, given[spec.key]) for spec in COLUMNS if spec.key in given)
-        return cls(made, rows, rows if total is None else total, noun)
 
     @classmethod
     def from_offers(
@@ -290,10 +260,10 @@ class TableData:
                 small = len(column.values.words) <= 0x10000
                 code, dtype = ("H", "u2") if small else ("I", "u4")
                 head["words"] = [str(w) for w in column.values.words]
-                buffers.append(_little_endian(column.values.codes, code, dtype))
+                buffers.append(_little_endian(column.values.codes, code))
             else:
                 code, dtype = _FORMATS[column.kind]
-                buffers.append(_little_endian(column.values, code, dtype))
+                buffers.append(_little_endian(column.values, code))
             heads.append({**head, "dtype": dtype})
         head = {
             "rows": self.rows,
@@ -308,9 +278,14 @@ class TableData:
 
 def _candidate_row(candidate: Candidate) -> Row:
     # The chance has a column of its own, so that a narrow terminal does not cut it off.
-    chance = "" if candidate.success is None else f"{candidate.success:.0%} likely"
-    why = candidate.why.removesuffix(chance).removesuffix(", ") if chance else candidate.why
-    return Row(candidate.rank, candidate.offer, candidate.count, why, candidate.stock, chance)
+    return Row(
+        candidate.rank,
+        candidate.offer,
+        candidate.count,
+        candidate.standing,
+        candidate.stock,
+        candidate.chance,
+    )
 
 
 def _unusable_row(unusable: Unusable, nodes: int) -> Row:
@@ -319,26 +294,14 @@ def _unusable_row(unusable: Unusable, nodes: int) -> Row:
 
 def _column(spec: PriceColumn, values: Any) -> ColumnData:
     if spec.kind in _CODED:
-        return ColumnData(
-            spec.key,
-            spec.label,
-            spec.kind,
-            values if isinstance(values, Coded) else Coded.of(values),
-        )
-    if not hasattr(values, "dtype"):
-        code = _FORMATS[spec.kind][0]
-        values = (
-            array(code, values)
-            if spec.kind is Kind.RANK
-            else array(code, (NAN if v is None else v for v in values))
-        )
-    return ColumnData(spec.key, spec.label, spec.kind, values)
+        return ColumnData(spec.key, spec.label, spec.kind, Coded.of(values))
+    code = _FORMATS[spec.kind][0]
+    numbers = values if spec.kind is Kind.RANK else (NAN if v is None else v for v in values)
+    return ColumnData(spec.key, spec.label, spec.kind, array(code, numbers))
 
 
-def _little_endian(values: Any, code: str, dtype: str) -> bytes:
-    """The values as bytes of one machine type; numpy arrays are converted by numpy, all else by the standard library."""
-    if hasattr(values, "astype"):
-        return bytes(values.astype(f"<{dtype}").tobytes())
+def _little_endian(values: Iterable[Any], code: str) -> bytes:
+    """The values as bytes of one machine type."""
     packed = (
         values if isinstance(values, array) and values.typecode == code else array(code, values)
     )

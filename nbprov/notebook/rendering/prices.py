@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from nbprov.api.reports import is_simulated
 from nbprov.model.clock import Instant
-from nbprov.model.offers import Offer, Plan
+from nbprov.model.offers import Plan
 from nbprov.model.spec import ConfirmAbove
-from nbprov.model.stock import Stock
 
 from .formatting import DASH, candidate_words, nodes_words, per_hour, utc_words
 from .price_data import Coded, TableData
@@ -214,34 +213,6 @@ def table_text(
 
 def _today(now: Instant) -> date:
     return datetime.fromtimestamp(now, UTC).date() if now else datetime.now(UTC).date()
-
-
-def offers_html(
-    offers: Sequence[Offer],
-    *,
-    total: int | None = None,
-    now: Instant = 0.0,
-    rows: int = STATIC_ROWS,
-    stock: Callable[[Offer], Stock | None] | None = None,
-) -> str:
-    """Offers as a static HTML table, in their order."""
-    return table_html(
-        TableData.from_offers(offers, stock=stock, limit=rows, total=total), now=now, rows=rows
-    )
-
-
-def offers_text(
-    offers: Sequence[Offer],
-    *,
-    total: int | None = None,
-    now: Instant = 0.0,
-    rows: int = STATIC_ROWS,
-    stock: Callable[[Offer], Stock | None] | None = None,
-) -> str:
-    """Offers as aligned text, in their order."""
-    return table_text(
-        TableData.from_offers(offers, stock=stock, limit=rows, total=total), now=now, rows=rows
-    )
 
 
 def plan_html(plan: Plan, *, rows: int = STATIC_ROWS, race: int = 1) -> str:

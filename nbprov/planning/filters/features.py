@@ -9,20 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nbprov.clouds.base import Capabilities
+from nbprov.model.offers import DropRule, RuleKind
 from nbprov.model.places import Market
 from nbprov.model.spec import Expose, Request
 
 BEST = "best"
 NO_TIER = frozenset({"", BEST})
 """`best` is the best the place has: it rules nothing out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule that drops offers: its name and its words."""
-
-    name: str
-    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,46 +58,55 @@ def needs_of(request: Request, nodes: int, expose: Expose) -> Needs:
     )
 
 
-def lacks(cloud: str, can: Capabilities, needs: Needs) -> Rule | None:
+def lacks(cloud: str, can: Capabilities, needs: Needs) -> DropRule | None:
     """The first demand that a cloud cannot honour; None where it can honour all."""
     return next(_lacks(cloud, can, needs), None)
 
 
-def refused_outright(cloud: str, can: Capabilities, needs: Needs) -> Rule | None:
+def refused_outright(cloud: str, can: Capabilities, needs: Needs) -> DropRule | None:
     """What a request that names this cloud must not ask of it: a disk tier, a machine image, open ports."""
-    outright = {f"disk-tier:{cloud}", f"machine-image:{cloud}", f"ports:{cloud}"}
-    return next((rule for rule in _lacks(cloud, can, needs) if rule.name in outright), None)
+    outright = (RuleKind.DISK_TIER, RuleKind.MACHINE_IMAGE, RuleKind.PORTS)
+    return next((rule for rule in _lacks(cloud, can, needs) if rule.kind in outright), None)
 
 
-def _lacks(cloud: str, can: Capabilities, needs: Needs) -> Iterator[Rule]:
+def _lacks(cloud: str, can: Capabilities, needs: Needs) -> Iterator[DropRule]:
     if needs.several_nodes and not can.multi_node:
-        yield Rule(f"multi-node:{cloud}", f"{cloud} cannot make a cluster of several nodes")
+        yield DropRule(
+            RuleKind.MULTI_NODE, f"{cloud} cannot make a cluster of several nodes", cloud
+        )
     if needs.market is Market.SPOT and not can.spot:
-        yield Rule(f"spot:{cloud}", f"{cloud} cannot be asked for spot machines")
+        yield DropRule(RuleKind.SPOT, f"{cloud} cannot be asked for spot machines", cloud)
     if needs.docker and not can.docker:
-        yield Rule(f"docker:{cloud}", f"{cloud} cannot start a container image")
+        yield DropRule(RuleKind.DOCKER, f"{cloud} cannot start a container image", cloud)
     if needs.machine_image and not can.images:
-        yield Rule(f"machine-image:{cloud}", f"{cloud} cannot start a machine image of one's own")
+        yield DropRule(
+            RuleKind.MACHINE_IMAGE, f"{cloud} cannot start a machine image of one's own", cloud
+        )
     if needs.disk_tier and needs.disk_tier not in can.disk_tiers:
         has = (
             f"has only {', '.join(sorted(can.disk_tiers))}"
             if can.disk_tiers
             else "has no choice of disks"
         )
-        yield Rule(
-            f"disk-tier:{cloud}", f"{cloud} {has}: disk_tier {needs.disk_tier} cannot be had there"
+        yield DropRule(
+            RuleKind.DISK_TIER,
+            f"{cloud} {has}: disk_tier {needs.disk_tier} cannot be had there",
+            cloud,
         )
     if needs.network_best and not can.network_best:
-        yield Rule(
-            f"network-tier:{cloud}",
+        yield DropRule(
+            RuleKind.NETWORK_TIER,
             f"{cloud} has no faster network: network_tier best cannot be had there",
+            cloud,
         )
     if needs.local_disk and not can.local_disk:
-        yield Rule(f"local-disk:{cloud}", f"{cloud} cannot promise a disk inside the machine")
+        yield DropRule(
+            RuleKind.LOCAL_DISK, f"{cloud} cannot promise a disk inside the machine", cloud
+        )
     if needs.accelerator_args and not can.accelerator_args:
-        yield Rule(f"accelerator-args:{cloud}", f"{cloud} takes no accelerator_args")
+        yield DropRule(RuleKind.ACCELERATOR_ARGS, f"{cloud} takes no accelerator_args", cloud)
     if needs.public_ports and not can.ports:
-        yield Rule(f"ports:{cloud}", f"{cloud} cannot open ports to the internet")
+        yield DropRule(RuleKind.PORTS, f"{cloud} cannot open ports to the internet", cloud)
 
 
 def _overlap(ports: tuple[tuple[int, int], ...], public: tuple[tuple[int, int], ...]) -> bool:

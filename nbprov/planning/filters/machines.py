@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nbprov.model.offers import DropRule, RuleKind
 from nbprov.model.spec import Request
 from nbprov.planning.lookup.catalog_columns import present
 
-from .features import BEST, Rule
+from .features import BEST
 from .local_disks import has_local_disk
 
 if TYPE_CHECKING:
@@ -40,12 +41,12 @@ def takes_premium_disk(azure_type: str) -> bool:
     return match is not None and "s" in match[1]
 
 
-def machine_rules(table: Table, rows: Ints, request: Request) -> Iterator[tuple[Rule, Bools]]:
+def machine_rules(table: Table, rows: Ints, request: Request) -> Iterator[tuple[DropRule, Bools]]:
     """The rules that drop some of these rows, with those they keep."""
     if request.disk_tier in PREMIUM_TIERS:
         words = f"azure: disk_tier {request.disk_tier} is a premium disk, which only machines of the s-series take"
         yield (
-            Rule("premium-disk:azure", words),
+            DropRule(RuleKind.PREMIUM_DISK, words, "azure"),
             _not(table, rows, "azure") | by_type(table, rows, takes_premium_disk),
         )
     if request.network_tier == BEST:
@@ -54,11 +55,11 @@ def machine_rules(table: Table, rows: Ints, request: Request) -> Iterator[tuple[
         words = (
             f"nebius: only machines with {FAST_NETWORK_COUNT} H100 or H200 have the faster network"
         )
-        yield Rule("fast-network:nebius", words), _not(table, rows, "nebius") | fast
+        yield DropRule(RuleKind.FAST_NETWORK, words, "nebius"), _not(table, rows, "nebius") | fast
     disk = request.local_disk
     if disk is not None:
         yield (
-            Rule("local-disk:type", f"the machine has no disk {disk} inside"),
+            DropRule(RuleKind.LOCAL_DISK, f"the machine has no disk {disk} inside"),
             by_type(table, rows, lambda kind: has_local_disk(kind, disk)),
         )
     regions = (
@@ -68,7 +69,7 @@ def machine_rules(table: Table, rows: Ints, request: Request) -> Iterator[tuple[
     )
     if regions and "" not in regions:
         yield (
-            Rule("image-region", "image_id has no image for the region"),
+            DropRule(RuleKind.IMAGE_REGION, "image_id has no image for the region"),
             _by_name(table, "region", rows, lambda r: r.casefold() in regions),
         )
 

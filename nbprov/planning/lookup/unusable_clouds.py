@@ -44,10 +44,7 @@ def unusable(
 
 
 def without_adapter(
-    spec: Spec,
-    demands: Iterable[Demand],
-    enabled: Mapping[str, EnabledCloud],
-    disabled: Mapping[str, str],
+    demands: Iterable[Demand], enabled: Mapping[str, EnabledCloud], disabled: Mapping[str, str]
 ) -> list[str]:
     """The way out, as a note, where every alternative names a cloud that has prices and no adapter."""
     clouds = [d.cloud for d in demands]

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NotFound
+from nbprov.model.events import EventKind
 
 from .clusters import Clusters
 from .history import History
 from .rows import ClusterRow, cluster_row, storable
 from .runs import NameTaken
-
-RENAMED = "renamed"
-"""The event of a cluster that got another name; its text is `OLD is called NEW now`."""
-
-_CALLED = " is called "
 
 
 class Names(Clusters, History):
@@ -41,7 +37,7 @@ class Names(Clusters, History):
             self._rename(db, _live(db, cluster_id), name)
 
     def take_place(self, cluster_id: str, old_id: str, aside: str, reason: str) -> None:
-        """Give one live cluster the name of another, which is set aside under a name of its own, in one change.
+        """Give one live cluster the name of another, which is to end and gets a name of its own, in one change.
 
         Parameters
         ----------
@@ -67,18 +63,18 @@ class Names(Clusters, History):
             self._rename(db, old, aside)
             self._rename(db, new, old["name"])
             db.execute(
-                "UPDATE clusters SET reason = ? WHERE cluster_id = ?", (storable(reason), old_id)
+                "UPDATE clusters SET desired_state = ?, reason = ? WHERE cluster_id = ?",
+                (DesiredState.REPLACED.value, storable(reason), old_id),
             )
 
     def now_called(self, name: str) -> str:
         """What a live cluster is called now that once had this name; empty where there is none."""
-        begins = name + _CALLED
         row = self.store.row(
             "SELECT clusters.name FROM events JOIN clusters ON clusters.run_id = events.run_id"
-            " WHERE events.kind = ? AND substr(events.text, 1, ?) = ? AND clusters.state <> 'ended' ORDER BY events.id DESC LIMIT 1",
-            RENAMED,
-            len(begins),
-            begins,
+            " WHERE events.kind = ? AND json_extract(events.data, '$.old') = ? AND clusters.state <> 'ended'"
+            " ORDER BY events.id DESC LIMIT 1",
+            EventKind.RENAMED.value,
+            name,
         )
         return "" if row is None else str(row[0])
 
@@ -93,7 +89,8 @@ class Names(Clusters, History):
             "UPDATE runs SET name = ?, updated = ? WHERE run_id = ?",
             (name, self.clock.now(), row["run_id"]),
         )
-        self.note(row["run_id"], RENAMED, f"{row['name']}{_CALLED}{name} now", row["token"])
+        text = f"{row['name']} is called {name} now"
+        self.note(row["run_id"], EventKind.RENAMED, text, row["token"], old=row["name"], new=name)
 
     @staticmethod
     def _refuse_taken(db: sqlite3.Connection, name: str) -> None:

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterable
 
 from nbprov.model.clock import Instant
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import LedgerError
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.money import Micros, cost_of
@@ -40,7 +40,9 @@ class Clusters(Launches):
             self._hold(db, run_id)
             try:
                 db.execute(
-                    "INSERT INTO clusters (cluster_id, name, run_id, token, state, candidate, confirmed, started) VALUES (?, ?, ?, ?, 'running', ?, ?, ?)",
+                    "INSERT INTO clusters"
+                    " (cluster_id, name, run_id, token, state, desired_state, candidate, confirmed, started)"
+                    " VALUES (?, ?, ?, ?, 'running', 'running', ?, ?, ?)",
                     (cluster_id, name, run_id, token, dump(candidate), now, now),
                 )
             except sqlite3.IntegrityError as error:
@@ -58,6 +60,7 @@ class Clusters(Launches):
         state: ClusterState,
         reason: str = "",
         *,
+        desired: DesiredState | None = None,
         was: ClusterState | None = None,
     ) -> bool:
         """Move a cluster on. `ended` closes its launch, its instances and their prices; `stopped` pauses the compute price.
@@ -67,6 +70,11 @@ class Clusters(Launches):
 
         Parameters
         ----------
+        reason
+            Why, for people alone; the stored one stays where this is empty.
+        desired
+            What is to become of it; by default what the new state itself stands for. One in whose
+            place another was put stays that as it ends.
         was
             The state the change starts from; where the cluster has left it, nothing is changed.
 
@@ -78,7 +86,8 @@ class Clusters(Launches):
         now = self.clock.now()
         with self.store.transaction() as db:
             row = db.execute(
-                "SELECT token, run_id, state FROM clusters WHERE cluster_id = ?", (cluster_id,)
+                "SELECT token, run_id, state, desired_state FROM clusters WHERE cluster_id = ?",
+                (cluster_id,),
             ).fetchone()
             if (
                 row is None
@@ -86,11 +95,26 @@ class Clusters(Launches):
                 or not _may_follow(ClusterState(row["state"]), state)
             ):
                 return False
-            ended = state is ClusterState.ENDED
+            ended, wanted = state is ClusterState.ENDED, desired or DesiredState.of(state)
+            if (
+                desired is None
+                and wanted is DesiredState.ENDED
+                and row["desired_state"] == DesiredState.REPLACED
+            ):
+                wanted = DesiredState.REPLACED  # that is why it ends
             db.execute(
-                "UPDATE clusters SET state = ?, reason = CASE WHEN ? <> '' THEN ? ELSE reason END, confirmed = ?,"
+                "UPDATE clusters SET state = ?, desired_state = ?, reason = CASE WHEN ? <> '' THEN ? ELSE reason END, confirmed = ?,"
                 " ended = CASE WHEN ? THEN ? END WHERE cluster_id = ?",
-                (state.value, storable(reason), storable(reason), now, ended, now, cluster_id),
+                (
+                    state.value,
+                    wanted.value,
+                    storable(reason),
+                    storable(reason),
+                    now,
+                    ended,
+                    now,
+                    cluster_id,
+                ),
             )
             if ended or state is ClusterState.STOPPED:
                 self._close_segments(db, row["token"], now)

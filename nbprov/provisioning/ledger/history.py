@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nbprov.model.clock import Instant
+from nbprov.model.events import Event, EventKind
 
 from .leases import Leases
 from .rows import storable
@@ -20,20 +21,33 @@ EVENT_LIMIT = 500
 class History(Leases):
     """Lines, guards and jobs of runs."""
 
-    def note(self, run_id: str, kind: str, text: str, token: str = "") -> None:
-        """Add a line to the run's history."""
+    def note(self, run_id: str, kind: EventKind, text: str, token: str = "", **data: Any) -> None:
+        """Add an event to the run's history: `text` is for people, `data` is what programs read of it."""
         with self.store.transaction() as db:
             db.execute(
-                "INSERT INTO events (at, run_id, token, kind, text) VALUES (?, ?, ?, ?, ?)",
-                (self.clock.now(), run_id, token, kind, storable(text[:EVENT_LIMIT])),
+                "INSERT INTO events (at, run_id, token, kind, data, text) VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    self.clock.now(),
+                    run_id,
+                    token,
+                    kind.value,
+                    json.dumps(data),
+                    storable(text[:EVENT_LIMIT]),
+                ),
             )
 
-    def events(self, run_id: str) -> list[tuple[Instant, str, str]]:
-        """The run's history: instant, kind, text."""
+    def events(self, run_id: str) -> list[Event]:
+        """The run's history, oldest first."""
+        rows = self.store.rows("SELECT * FROM events WHERE run_id = ? ORDER BY id", run_id)
         return [
-            (r["at"], r["kind"], r["text"])
-            for r in self.store.rows("SELECT * FROM events WHERE run_id = ? ORDER BY id", run_id)
+            Event(r["at"], EventKind(r["kind"]), r["text"], json.loads(r["data"]), r["token"])
+            for r in rows
         ]
+
+    def has_event(self, run_id: str, kind: EventKind) -> bool:
+        """Whether anything of this kind ever happened to the run."""
+        query = "SELECT 1 FROM events WHERE run_id = ? AND kind = ? LIMIT 1"
+        return self.store.row(query, run_id, kind.value) is not None
 
     def set_guard(
         self, run_id: str, node: int, config: Mapping[str, Any], status: Mapping[str, Any]

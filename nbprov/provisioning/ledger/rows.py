@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from nbprov.model.clock import Instant
-from nbprov.model.clusters import AttemptState, ClusterState, RunState
+from nbprov.model.clusters import AttemptState, ClusterState, DesiredState, RunState
 from nbprov.model.failures import Failure
 from nbprov.model.launches import Launch, Operation
 from nbprov.model.money import Micros
@@ -62,18 +62,37 @@ class LaunchRow:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRow:
-    """A row of `clusters`."""
+    """A row of `clusters`.
+
+    Attributes
+    ----------
+    desired_state
+        What is to become of it.
+    reason
+        Why, for people alone.
+    """
 
     cluster_id: str
     name: str
     run_id: str
     token: str
     state: ClusterState
+    desired_state: DesiredState
     candidate: Candidate
     reason: str
     confirmed: Instant | None
     started: Instant
     ended: Instant | None
+
+    @property
+    def pending(self) -> DesiredState | None:
+        """The end or the stop that was asked for and has not begun; None where there is none."""
+        if self.state in (ClusterState.ENDING, ClusterState.ENDED):
+            return None
+        is_up = self.state in (ClusterState.RUNNING, ClusterState.UNKNOWN)
+        if self.desired_state.is_end or (self.desired_state is DesiredState.STOPPED and is_up):
+            return self.desired_state
+        return None
 
 
 def dump(value: Any) -> str:
@@ -144,6 +163,7 @@ def cluster_row(row: sqlite3.Row) -> ClusterRow:
         run_id=row["run_id"],
         token=row["token"],
         state=ClusterState(row["state"]),
+        desired_state=DesiredState(row["desired_state"]),
         candidate=candidate_of(row["candidate"]),
         reason=row["reason"],
         confirmed=row["confirmed"],

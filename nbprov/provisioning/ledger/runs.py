@@ -12,9 +12,6 @@ from nbprov.model.money import Micros
 from .leases import Leases
 from .rows import RunRow, run_row, storable
 
-NO_ENVS = "{}"
-"""What the `envs` column holds: values given by the caller may be secrets, and nothing reads them back."""
-
 
 class NameTaken(NbprovError):
     """A live cluster or launch has this name already."""
@@ -67,14 +64,13 @@ class Runs(Leases):
                     hint=f"use another name, or end it: %nbprov down {name}",
                 )
             db.execute(
-                "INSERT INTO runs (run_id, name, state, spec, envs, folder, race, consent, wait_deadline, lease_holder, lease_expires, created, updated)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO runs (run_id, name, state, spec, folder, race, consent, wait_deadline, lease_holder, lease_expires, created, updated)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     run_id,
                     name,
                     state.value,
                     storable(spec),
-                    NO_ENVS,
                     folder,
                     race,
                     consent,

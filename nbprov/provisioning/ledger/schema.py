@@ -1,4 +1,8 @@
-"""The ledger's tables, as numbered migrations. A migration that has been released is never edited; a change is a new one."""
+"""The ledger's tables, as numbered migrations.
+
+A migration that has been released is never edited; a change is a new one. Columns called `reason`, `text`, `message` and `error` hold
+sentences for people: no program reads them, and what programs need of them has columns of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,6 @@ MIGRATIONS: tuple[str, ...] = (
         name TEXT NOT NULL,
         state TEXT NOT NULL,
         spec TEXT NOT NULL,              -- the cell's text, secrets blotted out
-        envs TEXT NOT NULL,              -- always '{}': values given by the caller may be secrets, and are not kept
         folder TEXT NOT NULL,            -- what relative paths of the spec are relative to
         race INTEGER NOT NULL,
         consent INTEGER NOT NULL,        -- micros an hour that Launch consented to
@@ -63,6 +66,7 @@ MIGRATIONS: tuple[str, ...] = (
         run_id TEXT NOT NULL REFERENCES runs (run_id),
         token TEXT NOT NULL REFERENCES launches (token),
         state TEXT NOT NULL,             -- ClusterState
+        desired_state TEXT NOT NULL,     -- DesiredState
         candidate TEXT NOT NULL,
         reason TEXT NOT NULL DEFAULT '',
         confirmed REAL,
@@ -87,6 +91,7 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE side_objects (
         cloud TEXT NOT NULL, region TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL,
         token TEXT NOT NULL, shared INTEGER NOT NULL, state TEXT NOT NULL, seen REAL NOT NULL,
+        since REAL NOT NULL, reason TEXT NOT NULL DEFAULT '',
         PRIMARY KEY (cloud, region, kind, id)
     ) WITHOUT ROWID;
 
@@ -126,9 +131,18 @@ MIGRATIONS: tuple[str, ...] = (
         seconds REAL
     );
     CREATE INDEX observations_by_offer ON observations (cloud, region, zone, instance_type, market, at);
+    CREATE INDEX observations_accepted ON observations (cloud, id) WHERE outcome = 'accepted' AND kind = 'attempt';
+    CREATE INDEX observations_attempts ON observations (at) WHERE kind = 'attempt';
+    CREATE INDEX observations_probes ON observations (at) WHERE kind = 'probe';
 
     CREATE TABLE events (
-        id INTEGER PRIMARY KEY, at REAL NOT NULL, run_id TEXT NOT NULL, token TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL
+        id INTEGER PRIMARY KEY,
+        at REAL NOT NULL,
+        run_id TEXT NOT NULL,
+        token TEXT NOT NULL,
+        kind TEXT NOT NULL,              -- EventKind
+        data TEXT NOT NULL,              -- what programs read beside the kind, JSON
+        text TEXT NOT NULL
     );
     CREATE INDEX events_by_run ON events (run_id, id);
 
@@ -137,20 +151,7 @@ MIGRATIONS: tuple[str, ...] = (
         exit_code INTEGER, started REAL NOT NULL, ended REAL,
         PRIMARY KEY (run_id, job_id)
     ) WITHOUT ROWID;
-    """,
-    # Runs may be `waiting` and launches in `health` from here on, which an older release would not understand.
-    """
-    CREATE INDEX observations_accepted ON observations (cloud, id) WHERE outcome = 'accepted' AND kind = 'attempt';
-    """,
-    # What launches leave beside their machines is looked after from here on, and probes of the stock are kept.
-    """
-    ALTER TABLE side_objects ADD COLUMN since REAL NOT NULL DEFAULT 0;
-    ALTER TABLE side_objects ADD COLUMN reason TEXT NOT NULL DEFAULT '';
-    CREATE INDEX observations_attempts ON observations (at) WHERE kind = 'attempt';
-    CREATE INDEX observations_probes ON observations (at) WHERE kind = 'probe';
-    """,
-    # Lost machines of a cluster with an engine are replaced from here on; an older release would take the new ones for strangers.
-    """
+
     CREATE TABLE replacements (
         token TEXT NOT NULL REFERENCES launches (token),
         number INTEGER NOT NULL,         -- Launch.part

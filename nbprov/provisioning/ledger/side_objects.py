@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nbprov.model.clock import Instant, Seconds
+from nbprov.model.events import EventKind
 from nbprov.model.launches import SideObject
 
-from .leases import Leases
+from .history import History
 from .rows import storable
 
 REMOVED_KEPT: Seconds = 7 * 24 * 3600.0
@@ -49,7 +50,7 @@ class SideRow:
     reason: str = ""
 
 
-class SideObjects(Leases):
+class SideObjects(History):
     """What the clouds list beside our machines."""
 
     def side_expected(self, cloud: str, token: str) -> None:
@@ -179,15 +180,8 @@ class SideObjects(Leases):
             "SELECT run_id FROM launches WHERE token = ?", (thing.token,)
         ).fetchone()
         if launch is not None:
-            db.execute(
-                "INSERT INTO events (at, run_id, token, kind, text) VALUES (?, ?, ?, 'side', ?)",
-                (
-                    self.clock.now(),
-                    launch["run_id"],
-                    thing.token,
-                    storable(f"{thing.kind} {thing.id} is removed"),
-                ),
-            )
+            text = f"{thing.kind} {thing.id} is removed"
+            self.note(launch["run_id"], EventKind.SIDE_OBJECT_REMOVED, text, thing.token)
 
 
 def _key(thing: SideObject) -> tuple[str, str, str, str]:

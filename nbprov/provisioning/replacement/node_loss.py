@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import AttemptState, ClusterState
 from nbprov.model.errors import NbprovError, NotFound
+from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import Accepted, Instance, InstanceState, Pending
 from nbprov.model.spec import Spec
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.gang_setup import tie
 from nbprov.provisioning.ledger import ClusterRow, LeaseLost, ReplacementRow
+from nbprov.provisioning.ledger.json_codec import to_plain
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.provisioning.run.attempt_actions import AGENT_SECONDS, WATCH_SECONDS
 from nbprov.provisioning.supervision.desired_state import is_leaving
-from nbprov.provisioning.supervision.guard_config import NODE
 from nbprov.provisioning.supervision.guard_enforcement import BILLED, Enforcing
 
 from .policy import NotNow
@@ -146,10 +147,11 @@ class Replacing(Enforcing):
                 or "it is not in its cloud's list any more"
             )
             ledger.note(
-                *(row.run_id, NODE),
+                *(row.run_id, EventKind.NODE_LOST),
                 f"node{'s' if len(lost) > 1 else ''} {names} {'were' if len(lost) > 1 else 'was'} lost ({why}):"
                 f" {there} of {row.candidate.count} machines work, and another is asked for",
                 row.token,
+                nodes=[i.node for i in lost],
             )
         for instance in lost:
             self._absences.found(row.cluster_id, instance.id)
@@ -195,15 +197,15 @@ class Replacing(Enforcing):
         rows = self._engine.ledger.replacements(row.token)
         due = due_at(rows)
         if due is None:
-            why = (
-                rows[-1].failure.sentence()
-                if rows and rows[-1].failure is not None
-                else "they did not come up"
-            )
+            failure = rows[-1].failure if rows else None
+            why = failure.sentence() if failure is not None else "they did not come up"
+            text = f"{MOST_BROKEN} machines in the place of a lost one did not come up ({why}); no more are asked for"
             if say(
                 self._engine.ledger,
                 row,
-                f"{MOST_BROKEN} machines in the place of a lost one did not come up ({why}); no more are asked for",
+                EventKind.NODE_REPLACEMENTS_EXHAUSTED,
+                text,
+                failure=to_plain(failure),
             ):
                 self._engine.changed()
         return due is not None and self._engine.clock.now() >= due
@@ -218,10 +220,14 @@ class Replacing(Enforcing):
             )
         except NotNow as why:
             self._replace_at[row.cluster_id] = self._engine.clock.elapsed() + NOT_NOW_PAUSE
+            text = f"no machine is asked for in the place of a lost one now: {why}"
             if say(
                 self._engine.ledger,
                 row,
-                f"no machine is asked for in the place of a lost one now: {why}",
+                EventKind.NODE_REPLACEMENT_DEFERRED,
+                text,
+                obstacle=why.obstacle.value,
+                **why.data,
             ):
                 self._engine.changed()
         except LeaseLost as error:
@@ -249,11 +255,8 @@ class Replacing(Enforcing):
         surplus = [i.id for i in machines if i.id not in ids and i.state not in GOING]
         if is_open or not ids or not surplus or not self._try_lease(row.run_id):
             return
-        if say(
-            ledger,
-            row,
-            f"{', '.join(surplus)} was made too late, is none of its machines, and is ended",
-        ):
+        text = f"{', '.join(surplus)} was made too late, is none of its machines, and is ended"
+        if say(ledger, row, EventKind.NODE_SURPLUS_ENDED, text, instances=surplus):
             self._engine.changed()
         self._begin(self._ask_to_end(cloud, surplus))
         self._release(row.run_id)

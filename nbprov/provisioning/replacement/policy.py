@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import AttemptState
@@ -33,8 +34,39 @@ STATUS_SECONDS: Seconds = 20.0
 """How long an agent may take to say whether it is about to end its machine: it answers from memory."""
 
 
+class Obstacle(StrEnum):
+    """What speaks against asking for a machine now."""
+
+    SETUP_RUNS = "setup_runs"
+    NEVER_SET_UP = "never_set_up"
+    VALUES_MISSING = "values_missing"
+    ACCOUNT_DIFFERS = "account_differs"
+    NOT_RUNNING = "not_running"
+    MACHINE_ENDING = "machine_ending"
+    MACHINE_LOST = "machine_lost"
+    HEAD_NOT_RUNNING = "head_not_running"
+    MACHINES_SILENT = "machines_silent"
+    GUARD_DUE = "guard_due"
+    UNUSED = "unused"
+    PRICE = "price"
+    BUDGET = "budget"
+    LIFETIME = "lifetime"
+
+
 class NotNow(Exception):
-    """Nothing is asked for now; its words say why."""
+    """Nothing is asked for now; its words tell a person why.
+
+    Parameters
+    ----------
+    obstacle
+        The same for programs.
+    data
+        What else of it may change; plain JSON values.
+    """
+
+    def __init__(self, obstacle: Obstacle, words: str, **data: Any) -> None:
+        super().__init__(words)
+        self.obstacle, self.data = obstacle, data
 
 
 class Asking:
@@ -47,10 +79,11 @@ class Asking:
     async def _intend(self) -> ReplacementRow:
         cluster, ledger, token = self._cluster, self._ledger, self._cluster.token
         if self._engine.bringing is not None and (why := self._engine.bringing.why_not(cluster)):
-            raise NotNow(why)
+            raise why
         if not await self._cloud.is_of(cluster.candidate.account):
             raise NotNow(
-                f"the credentials in use are not those of {cluster.candidate.account}, with which it was launched"
+                Obstacle.ACCOUNT_DIFFERS,
+                f"the credentials in use are not those of {cluster.candidate.account}, with which it was launched",
             )
         head = await self._look()
         await self._agents_stay()
@@ -74,7 +107,9 @@ class Asking:
             *(ledger.cost(cluster.run_id), launch.answer_by, now, None),
         )
         if not ledger.intend_replacement(row):
-            raise NotNow("the cluster does not run, or another kernel sees to it")
+            raise NotNow(
+                Obstacle.NOT_RUNNING, "the cluster does not run, or another kernel sees to it"
+            )
         if self._cloud.leaves_side_objects:
             self._engine.tidying.told(self._cloud.name, False)
         return row
@@ -84,10 +119,14 @@ class Asking:
         ours, ids = await self._listed(), set(self._ledger.ids_of(self._cluster.token))
         left = [i for i in ours if i.id not in ids and i.state is not InstanceState.GONE]
         if left:
-            raise NotNow(f"{', '.join(i.id for i in left)} is not gone yet")
+            raise NotNow(
+                Obstacle.MACHINE_ENDING,
+                f"{', '.join(i.id for i in left)} is not gone yet",
+                instances=[i.id for i in left],
+            )
         head = next((i for i in ours if i.id in ids and i.node == 0), None)
         if head is None or head.state is not InstanceState.RUNNING:
-            raise NotNow("its head is not listed as running")
+            raise NotNow(Obstacle.HEAD_NOT_RUNNING, "its head is not listed as running")
         return head
 
     async def _agents_stay(self) -> None:
@@ -104,9 +143,11 @@ class Asking:
             live = await self._engine.attach(self._cluster.name)
             told = await asyncio.gather(*(one(node.agent) for node in live.present))
         except (CloudError, NbprovError, TimeoutError, OSError) as error:
-            raise NotNow(f"its machines do not answer ({error})") from error
+            raise NotNow(
+                Obstacle.MACHINES_SILENT, f"its machines do not answer ({error})"
+            ) from error
         if any(status is None or status.ending is not None for status in told):
-            raise NotNow("a guard is about to end its machines")
+            raise NotNow(Obstacle.GUARD_DUE, "a guard is about to end its machines")
         self._check_used([status for status in told if status is not None])
 
     def _check_used(self, told: Sequence[AgentStatus]) -> None:
@@ -127,7 +168,8 @@ class Asking:
         worked = self._clock.now() - min((status.idle for status in told), default=0.0)
         if worked <= joined + JOIN_GRACE and ledger.last_loss(token) > joined:
             raise NotNow(
-                "nothing was at work since the last one was replaced; it is asked for once something is"
+                Obstacle.UNUSED,
+                "nothing was at work since the last one was replaced; it is asked for once something is",
             )
 
     async def _candidate(self, head: Instance) -> Candidate:
@@ -141,12 +183,12 @@ class Asking:
         if beyond := beyond_agreed(
             candidate, max(run.consent if run is not None else 0, mine.hourly)
         ):
-            raise NotNow(beyond)
+            raise NotNow(Obstacle.PRICE, beyond, hourly=candidate.hourly)
         if guards is not None:
             try:
                 check_budget(guards, candidate, spent=ledger.cost(cluster.run_id))
             except UsageError as error:
-                raise NotNow(error.message) from error
+                raise NotNow(Obstacle.BUDGET, error.message, hourly=candidate.hourly) from error
             began = next(
                 r for r in ledger.launches(cluster.run_id) if r.token == cluster.token
             ).created
@@ -156,7 +198,9 @@ class Asking:
                 else guards.max_lifetime - (self._clock.now() - began)
             )
             if left is not None and left < LEAST_BUDGET_SECONDS:
-                raise NotNow(f"its lifetime is over in {short_duration(max(0.0, left))}")
+                raise NotNow(
+                    Obstacle.LIFETIME, f"its lifetime is over in {short_duration(max(0.0, left))}"
+                )
         return replace(candidate, offer=replace(candidate.offer, zone=zone))
 
     async def _listed(self) -> list[Instance]:

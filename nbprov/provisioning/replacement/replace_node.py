@@ -7,11 +7,12 @@ import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import AttemptState, ClusterState
 from nbprov.model.errors import NbprovError
+from nbprov.model.events import NODE_EVENTS, EventKind
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import (
     Accepted,
@@ -27,18 +28,18 @@ from nbprov.model.offers import block_for
 from nbprov.provisioning.async_cloud import is_passing
 from nbprov.provisioning.gang_setup import tie
 from nbprov.provisioning.ledger import ClusterRow, LeaseLost, Ledger, ReplacementRow
+from nbprov.provisioning.ledger.json_codec import to_plain
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.provisioning.run.attempt_actions import AGENT_SECONDS, WATCH_SECONDS
 from nbprov.provisioning.run.health_check import check_health, health_seconds
 from nbprov.provisioning.ssh_ingress import Door
 from nbprov.provisioning.supervision.absence_tracker import Absences
 from nbprov.provisioning.supervision.desired_state import is_leaving
-from nbprov.provisioning.supervision.guard_config import NODE
 from nbprov.provisioning.supervision.guard_sync import count_price
 from nbprov.remote.agent.messages import GuardConfig
 from nbprov.remote.errors import RemoteError
 
-from .policy import Asking, NotNow
+from .policy import Asking, NotNow, Obstacle
 
 if TYPE_CHECKING:
     pass
@@ -73,8 +74,8 @@ SURE = frozenset(
 class Bringing(Protocol):
     """What a session does for a machine that replaces a lost one."""
 
-    def why_not(self, row: ClusterRow) -> str:
-        """Why nothing can be brought up now; empty where it can."""
+    def why_not(self, row: ClusterRow) -> NotNow | None:
+        """Why nothing can be brought up now; None where it can."""
 
     async def bring(self, live: LiveCluster, node: Node) -> None:
         """Bring files, Python, setup and engine to a node; the others are left alone. Raises where one fails."""
@@ -119,7 +120,9 @@ class Replacement(Asking):
         ids = self._ledger.ids_of(self._cluster.token)
         there = {i.id for i in await self._listed() if i.state is InstanceState.RUNNING}
         if not set(ids) <= there:
-            raise NotNow("another of its machines is lost as well") from error
+            raise NotNow(
+                Obstacle.MACHINE_LOST, "another of its machines is lost as well"
+            ) from error
 
     # ------------------------------------------------------------ deciding
 
@@ -220,7 +223,9 @@ class Replacement(Asking):
             live = await engine.attach(cluster.name)
         except (CloudError, NbprovError) as error:
             # The others are out of reach from here, which is no fault of the new one; without an agent it powers itself off after a while.
-            raise NotNow(f"the other machines do not answer ({error})") from error
+            raise NotNow(
+                Obstacle.MACHINES_SILENT, f"the other machines do not answer ({error})"
+            ) from error
         node = Node(instance)
         try:
             draft = await self._open(row, live, node)
@@ -232,11 +237,14 @@ class Replacement(Asking):
             with self._ledger.together():
                 if not self._ledger.replacement_ready(row):
                     raise Unwanted
+                text = f"node {row.node} is there again, as {instance.id}: {self._words()}"
                 self._ledger.note(
                     row.run_id,
-                    NODE,
-                    f"node {row.node} is there again, as {instance.id}: {self._words()}",
+                    EventKind.NODE_REPLACED,
+                    text,
                     row.token,
+                    node=row.node,
+                    instance=instance.id,
                 )
         except BaseException:
             await asyncio.shield(node.close())
@@ -323,8 +331,9 @@ class Replacement(Asking):
         """End what bears the token beside the cluster's machines and this one: a create of an earlier replacement that came late."""
         known = {*self._ledger.ids_of(row.token), row.instance_id}
         if surplus := [i.id for i in ours if i.id not in known and i.state not in GOING]:
+            text = f"{', '.join(surplus)} came too late and is ended"
             self._ledger.note(
-                row.run_id, NODE, f"{', '.join(surplus)} came too late and is ended", row.token
+                row.run_id, EventKind.NODE_SURPLUS_ENDED, text, row.token, instances=surplus
             )
             await self._cloud.terminate(surplus)
 
@@ -395,11 +404,9 @@ class Replacement(Asking):
             if state is AttemptState.GONE:
                 self._ledger.free_quota(candidate)
             if failure is None or failure.cause is not Cause.CANCELLED:
-                say(
-                    self._ledger,
-                    self._cluster,
-                    f"node {row.node} is not replaced yet: {words}; it is asked for again",
-                )
+                text = f"node {row.node} is not replaced yet: {words}; it is asked for again"
+                what = {"node": row.node, "failure": to_plain(failure)}
+                say(self._ledger, self._cluster, EventKind.NODE_NOT_REPLACED, text, **what)
         self._engine.tidying.soon(self._cloud.name)
         self._engine.changed()
 
@@ -446,15 +453,16 @@ class Replacement(Asking):
                 return ours
 
 
-def say(ledger: Ledger, row: ClusterRow, text: str) -> bool:
-    """Note what is to be known of a missing machine, unless it was the last that was said of it."""
+def say(ledger: Ledger, row: ClusterRow, kind: EventKind, text: str, **data: Any) -> bool:
+    """Note what is to be known of a missing machine, unless the last that was noted of it is of the same kind with the same data."""
     with ledger.together():
-        told = next(
-            (words for _, kind, words in reversed(ledger.events(row.run_id)) if kind == NODE), ""
+        last = next(
+            (event for event in reversed(ledger.events(row.run_id)) if event.kind in NODE_EVENTS),
+            None,
         )
-        if told == text:
+        if last is not None and (last.kind, last.data) == (kind, data):
             return False
-        ledger.note(row.run_id, NODE, text, row.token)
+        ledger.note(row.run_id, kind, text, row.token, **data)
     log.warning("%s: %s", row.name, text)
     return True
 

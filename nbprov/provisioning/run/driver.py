@@ -13,6 +13,7 @@ from typing import Any, TypeVar, assert_never
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.clusters import AttemptState, AttemptView, RunState, RunView
 from nbprov.model.errors import LedgerError, NbprovError
+from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.money import Micros
 from nbprov.model.offers import Block, Plan
@@ -320,14 +321,14 @@ class RunDriver:
         elif self.given_up is not None and state is RunState.CANCELLED and not self.is_cancelled:
             state, failure = RunState.FAILED, self.given_up
         self.state = state
-        ended: NbprovError | None = None
+        ended, said = None, self.message
         if state is not RunState.READY:
             ended = Unavailable.of(self.view(), failure)
-            self.message = ended.message
+            self.message, said = ended.message, ended.said
             self.error = "\n".join(ended.render()) if state is RunState.FAILED else ""
         if state is RunState.READY:
             await self._errands.recount()
-        await self.books.persist(lambda: self._write_finish(state))
+        await self.books.persist(lambda: self._write_finish(state, said))
         self.runlog.line(f"run {state.value}")
         if (
             state is not RunState.READY
@@ -340,13 +341,15 @@ class RunDriver:
         settle(self.finished, state)
         self._tell_change()
 
-    def _write_finish(self, state: RunState) -> None:
+    def _write_finish(self, state: RunState, said: str) -> None:
         with self.ledger.together():
             if (
                 state is not RunState.READY
             ):  # the hand-over wrote that already, and the cluster may have ended since
-                self.ledger.set_run(self.run_id, state, self.message, self.error)
-            self.ledger.note(self.run_id, "run", f"{state.value}: {self.message}")
+                self.ledger.set_run(self.run_id, state, said, self.error)
+            self.ledger.note(
+                self.run_id, EventKind.RUN_FINISHED, f"{state.value}: {said}", state=state.value
+            )
             self.ledger.release(self.run_id)
 
     def _settle_ready(self, ended: NbprovError | None) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from nbprov.clouds import registry
 from nbprov.clouds.base import Capabilities
 from nbprov.model.errors import NotFound
+from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause
 from nbprov.model.money import Micros
 from nbprov.model.offers import Plan
@@ -25,7 +26,6 @@ from .failover import Failover
 from .health_check import health_words
 from .launch_builder import public_ports
 from .race_rule import RaceRule, hedging_of
-from .run_journal import PASS
 from .stock_wait import STOCK, Patience
 from .webhook import wait_words
 
@@ -65,7 +65,9 @@ def resumed_failover(engine: Engine, row: RunRow, spec: Spec) -> Failover:
     ledger, patience = engine.ledger, Patience(row.wait_deadline, engine.least_pause)
     machine = new_failover(engine, spec, Plan(spec, ()), row.consent, patience)
     machine.may_start = False
-    patience.passes += sum(kind == PASS for _, kind, _ in ledger.events(row.run_id))
+    patience.passes += sum(
+        event.kind is EventKind.PASS_BEGUN for event in ledger.events(row.run_id)
+    )
     patience.causes |= {
         Cause.CAPACITY,
         *(x.failure.cause for x in ledger.launches(row.run_id) if x.failure is not None),

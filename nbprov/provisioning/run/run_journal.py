@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from nbprov.model.clock import Seconds, iso
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import LedgerError
+from nbprov.model.events import EventKind
 from nbprov.model.money import format_usd
 from nbprov.provisioning.ledger import LaunchRow
 
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("nbprov.provisioning")
 
 T = TypeVar("T")
-
-PASS = "pass"
-"""The event of a run that begins a further pass."""
 
 FIRST_PAUSE: Seconds = 0.2
 MOST_PAUSE: Seconds = 5.0
@@ -85,7 +83,12 @@ class Books:
                 )
             case events.BeginPass(number):
                 ledger.set_run(run_id, RunState.LAUNCHING, f"pass {number}")
-                ledger.note(run_id, PASS, f"pass {number}: trying the places again")
+                ledger.note(
+                    run_id,
+                    EventKind.PASS_BEGUN,
+                    f"pass {number}: trying the places again",
+                    number=number,
+                )
 
     def _write_attempt(self, attempt: Attempt, after: list[Callable[[], None]]) -> None:
         run, token, state = self._run, attempt.token, attempt.state
@@ -140,7 +143,9 @@ class Books:
         """Add a line to the run's history. What is returned shows it, once it is committed."""
         run = self._run
         text = f"attempt {attempt.number}  {attempt.candidate.offer.place}  {attempt.candidate.offer.instance_type}  {words}"
-        run.ledger.note(run.run_id, "attempt", text, attempt.token)
+        run.ledger.note(
+            run.run_id, EventKind.ATTEMPT_CHANGED, text, attempt.token, state=attempt.state.value
+        )
 
         def show() -> None:
             run.runlog.line(text)

@@ -97,10 +97,6 @@ class Patience:
             and not self._rests_since <= now < self.next_pass
         )
 
-    def is_over(self, now: Instant) -> bool:
-        """Whether the wait ends now without a machine."""
-        return self.next_pass is not None and now >= self.until
-
     def begin(self) -> None:
         """A further pass begins. That it was stock that was missing stays true until something else is learnt."""
         self.next_pass = None

@@ -8,10 +8,7 @@ from nbprov.model.clock import short_duration
 from nbprov.model.clusters import AttemptView, RunState, RunView
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import RULES, Cause, Failure
-
-BLOCKED = "blocked:"
-DISABLED = "disabled:"
-"""How the rule of what was dropped from a plan begins where a block did it."""
+from nbprov.model.offers import RuleKind
 
 SHOWN_ATTEMPTS = 8
 """Lines of history in the error itself; the panel and `%nbprov attempts` have all."""
@@ -24,6 +21,8 @@ class Unavailable(NbprovError):
     ----------
     attempts
         The failover history; empty only where nothing was ever tried.
+    said
+        The message without the run's name, for where that stands beside it.
     """
 
     code = "provision.unavailable"
@@ -37,22 +36,38 @@ class Unavailable(NbprovError):
         attempts: tuple[AttemptView, ...] = (),
     ) -> None:
         super().__init__(message, hint=hint, code=code)
-        self.attempts = attempts
+        self.attempts, self.said = attempts, message
+
+    @classmethod
+    def _about(
+        cls,
+        view: RunView,
+        said: str,
+        *,
+        hint: str = "",
+        code: str | None = None,
+        attempts: tuple[AttemptView, ...] = (),
+    ) -> Unavailable:
+        error = cls(f"{view.name}: {said}", hint=hint, code=code, attempts=attempts)
+        error.said = said
+        return error
 
     @classmethod
     def of(cls, view: RunView, stopped_by: Failure | None = None) -> Unavailable:
         """The error of a run that has ended without a cluster."""
         tried = tuple(a for a in view.attempts if a.failure is not None)
         if view.state is RunState.CANCELLED:
-            return cls(
-                f"{view.name}: cancelled; nothing is left on the bill",
+            return cls._about(
+                view,
+                "cancelled; nothing is left on the bill",
                 code="provision.cancelled",
                 attempts=tried,
             )
         if stopped_by is not None:
             rule = RULES[stopped_by.cause]
-            return cls(
-                f"{view.name}: {stopped_by.sentence()}",
+            return cls._about(
+                view,
+                stopped_by.sentence(),
                 hint=rule.advice,
                 code=f"provision.{stopped_by.cause.value}",
                 attempts=tried,
@@ -69,8 +84,9 @@ class Unavailable(NbprovError):
             else ""
         )
         advice = _advice(causes, waited=view.waiting is not None)
-        return cls(
-            f"{view.name}: no machine in {len(tried)} attempts{passes}: {summary}",
+        return cls._about(
+            view,
+            f"no machine in {len(tried)} attempts{passes}: {summary}",
             hint=advice,
             attempts=tried,
         )
@@ -78,10 +94,11 @@ class Unavailable(NbprovError):
     @classmethod
     def _untried(cls, view: RunView) -> Unavailable:
         """Nothing was asked of a cloud: all that fits is blocked, or nothing fits."""
-        blocked = [d.words for d in view.plan.dropped if d.rule.startswith(BLOCKED)]
+        blocked = [d.words for d in view.plan.dropped if d.rule.kind is RuleKind.BLOCKED]
         if blocked and not len(view.plan.candidates):
-            said = f"{view.name}: all that fits is blocked for now: {'; '.join(blocked)}"
-            return cls(
+            said = f"all that fits is blocked for now: {'; '.join(blocked)}"
+            return cls._about(
+                view,
                 said,
                 hint="%nbprov blocks shows each block, %nbprov blocks --clear forgets them",
                 code="provision.blocked",
@@ -91,32 +108,24 @@ class Unavailable(NbprovError):
                 f"{RULES[b.cause].words}: {b.words()}; open again in {short_duration(b.expires - view.now)}"
                 for b in view.blocks
             ]
-            said = "; ".join(
-                [f"{view.name}: every candidate is blocked for now", *lines[:SHOWN_ATTEMPTS]]
-            )
-            return cls(
+            said = "; ".join(["every candidate is blocked for now", *lines[:SHOWN_ATTEMPTS]])
+            return cls._about(
+                view,
                 said,
                 hint="%nbprov blocks shows each block and until when",
                 code="provision.blocked",
             )
-        closed = [
-            d.rule.removeprefix(DISABLED) for d in view.plan.dropped if d.rule.startswith(DISABLED)
-        ]
+        closed = [d.rule for d in view.plan.dropped if d.rule.kind is RuleKind.DISABLED]
         if closed:
-            said = f"{view.name}: sold by {', '.join(closed)}, and none of them is set up here"
-            why = sorted(
-                {
-                    d.words.partition(": ")[2]
-                    for d in view.plan.dropped
-                    if d.rule.startswith(DISABLED)
-                }
-            )
-            return cls(
+            said = f"sold by {', '.join(rule.subject for rule in closed)}, and none of them is set up here"
+            why = sorted({rule.detail for rule in closed})
+            return cls._about(
+                view,
                 said,
                 hint=f"{', '.join(why)}; infra: local tries it for $0",
                 code="provision.not-set-up",
             )
-        return cls(f"{view.name}: nothing on sale fits", hint="; ".join(view.plan.notes))
+        return cls._about(view, "nothing on sale fits", hint="; ".join(view.plan.notes))
 
     def render(self) -> list[str]:
         lines = [f"{self.message}  [{self.code}]"]

@@ -8,16 +8,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from nbprov.model.clock import Seconds
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError
+from nbprov.model.events import EventKind
 from nbprov.model.failures import CloudError
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.replacement.node_loss import Replacing
 
-from .desired_state import REPLACED, reason_then
-from .guard_config import BUDGET, budget_words, guards_known
+from .desired_state import wanted_then
+from .guard_config import guards_known, share_words, shares_spent
 from .guard_sync import TellingGuards
 from .outages import REFUSALS, SILENCE_AGAIN, UNASKED, Unasked, unasked_words
 from .stopped_expiry import SecondClock
@@ -37,6 +38,14 @@ CONFIRM_SECONDS: Seconds = 600.0
 
 
 GOING = (InstanceState.GONE, InstanceState.ENDING)
+
+_LISTED = {
+    ClusterState.RUNNING: EventKind.CLUSTER_LISTED_RUNNING,
+    ClusterState.STOPPED: EventKind.CLUSTER_STOPPED,
+    ClusterState.ENDED: EventKind.CLUSTER_ENDED,
+    ClusterState.UNKNOWN: EventKind.CLUSTER_LISTED_UNKNOWN,
+}
+"""The event of a cluster that a listing shows in another state."""
 
 
 class Watching(SecondClock, TellingGuards, Replacing):
@@ -134,14 +143,23 @@ class Watching(SecondClock, TellingGuards, Replacing):
         guards = guards_known(ledger, row.run_id)
         if guards is None:
             return
-        told = (
-            {text for _, kind, text in ledger.events(row.run_id) if kind == BUDGET}
-            if guards.warn
-            else set()
-        )
-        for text in budget_words(guards, ledger.cost(row.run_id)):
-            if text.partition(" (")[0] not in {t.partition(" (")[0] for t in told}:
-                ledger.note(row.run_id, BUDGET, text, row.token)
+        spent = ledger.cost(row.run_id)
+        told = {
+            (event.data["share"], event.data["budget"])
+            for event in (ledger.events(row.run_id) if guards.warn else ())
+            if event.kind is EventKind.BUDGET_SHARE_SPENT
+        }
+        for share, budget in shares_spent(guards, spent):
+            if (share, budget) not in told:
+                text = share_words(share, budget, spent)
+                ledger.note(
+                    row.run_id,
+                    EventKind.BUDGET_SHARE_SPENT,
+                    text,
+                    row.token,
+                    share=share,
+                    budget=budget,
+                )
                 self._engine.changed()
         self._keep_stopped(row, guards)
 
@@ -158,7 +176,7 @@ class Watching(SecondClock, TellingGuards, Replacing):
         for row in idle.values():
             if row.state not in (ClusterState.RUNNING, ClusterState.STOPPED, ClusterState.UNKNOWN):
                 continue
-            if row.reason.startswith(REPLACED) and self._try_lease(row.run_id):
+            if row.desired_state is DesiredState.REPLACED and self._try_lease(row.run_id):
                 self._begin(self.down(row, row.reason))
             else:
                 self._go_on(row)
@@ -175,9 +193,8 @@ class Watching(SecondClock, TellingGuards, Replacing):
             log.warning("%s runs without its guards: %s; tried again", row.name, error)
         else:
             self._unguarded.discard(row.cluster_id)
-            self._engine.ledger.note(
-                row.run_id, "cluster", "it runs again, and so do its guards", row.token
-            )
+            text = "it runs again, and so do its guards"
+            self._engine.ledger.note(row.run_id, EventKind.CLUSTER_STARTED, text, row.token)
         finally:
             self._busy[row.cluster_id] -= 1
 
@@ -263,23 +280,22 @@ class Watching(SecondClock, TellingGuards, Replacing):
             if state is ClusterState.ENDED
             else f"its cloud lists it as {state.value}"
         )
-        is_wanted = row.state is ClusterState.ENDING or row.reason.startswith(REPLACED)
-        return await self._set(
-            row,
-            state,
-            row.reason if is_wanted else reason_then(row, state, reason_of(machines) or unnamed),
-        )
+        return await self._set(row, state, *wanted_then(row, state, reason_of(machines) or unnamed))
 
-    async def _set(self, row: ClusterRow, state: ClusterState, reason: str) -> bool:
+    async def _set(
+        self, row: ClusterRow, state: ClusterState, desired: DesiredState, reason: str
+    ) -> bool:
         engine = self._engine
         with engine.ledger.together():
-            if not engine.ledger.set_cluster(row.cluster_id, state, reason, was=row.state):
+            if not engine.ledger.set_cluster(
+                row.cluster_id, state, reason, desired=desired, was=row.state
+            ):
                 return False
             if state is ClusterState.ENDED:
                 engine.ledger.free_quota(row.candidate)
             if state is ClusterState.RUNNING:
                 engine.ledger.resume_prices(row.cluster_id)
-            engine.ledger.note(row.run_id, "cluster", f"{state.value}: {reason}", row.token)
+            engine.ledger.note(row.run_id, _LISTED[state], f"{state.value}: {reason}", row.token)
         # A state that nobody knows is no reason to drop what works, nor is the end of the doubt.
         if not {state, row.state} <= {ClusterState.UNKNOWN, ClusterState.RUNNING}:
             await engine.forget(row.run_id)

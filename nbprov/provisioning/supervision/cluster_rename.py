@@ -5,7 +5,6 @@ from __future__ import annotations
 from nbprov.provisioning.ledger import ClusterRow
 
 from .cloud_watcher import Watching
-from .desired_state import REPLACED
 from .leases import ClusterBusy
 
 _TRIES = 99
@@ -57,7 +56,7 @@ class Naming(Watching):
                 new.cluster_id,
                 old.cluster_id,
                 aside,
-                f"{REPLACED}another cluster is called {old.name} now",
+                f"replaced: another cluster is called {old.name} now",
             )
         self._told(old.run_id, aside)
         self._told(new.run_id, old.name)

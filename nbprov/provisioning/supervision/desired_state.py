@@ -7,8 +7,9 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from nbprov.model.clock import Seconds
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError
+from nbprov.model.events import EventKind
 from nbprov.model.failures import CloudError
 from nbprov.provisioning.ledger import ClusterRow
 
@@ -19,22 +20,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nbprov.lifecycle")
 
-ASKED = "to be ended: "
-"""How the reason of a cluster begins that is to be ended once its logs and outputs are here: the next kernel goes on where this one is gone."""
-
-ASKED_BARE = "to be ended without its outputs: "
-"""The same where its outputs are not waited for, only the logs of its jobs."""
-
-TO_STOP = "to be stopped: "
-"""How the reason of a cluster begins that is to be stopped once its logs and outputs are here."""
-
-REPLACED = "replaced: "
-"""How the reason of a cluster begins in whose place another one was put: whoever sees it run still ends it."""
-
-_ENDS = (ASKED, ASKED_BARE)
-
-KEPT = "its end was asked for, and it is kept: "
-"""How the reason of a cluster begins that a later kernel was to end and whose outputs did not all come, though its machines answer."""
+_PENDING = {
+    DesiredState.ENDED: "to be ended",
+    DesiredState.ENDED_WITHOUT_OUTPUTS: "to be ended without its outputs",
+    DesiredState.STOPPED: "to be stopped",
+}
+"""What a person is told of a cluster whose end or stop has not begun."""
 
 OUTPUTS_SECONDS: Seconds = 3600.0
 """How long a kernel that goes on with an end, in front of which nobody waits, goes on pulling."""
@@ -56,43 +47,26 @@ class Leaving(Protocol):
         """Whether a stopped cluster has outputs that nobody tried to bring since it ran."""
 
 
-def intent_of(reason: str) -> str:
-    """How a reason begins that says what is to become of a cluster; empty where it says nothing of that.
-
-    Examples
-    --------
-    >>> intent_of("to be ended: you ended it"), intent_of("you ended it")
-    ('to be ended: ', '')
-    """
-    return next((intent for intent in (*_ENDS, TO_STOP) if reason.startswith(intent)), "")
-
-
 def is_leaving(row: ClusterRow) -> bool:
-    """Whether a cluster that runs is to be ended or stopped, or another one was put in its place: it needs no more machines."""
-    return bool(intent_of(row.reason)) or row.reason.startswith(REPLACED)
+    """Whether a cluster is to be ended or stopped, or another one was put in its place: it needs no more machines."""
+    return row.pending is not None or row.desired_state is DesiredState.REPLACED
 
 
-def without_intent(reason: str) -> str:
-    """The reason itself, once what was asked for is done.
+def reason_words(row: ClusterRow) -> str:
+    """A cluster's reason for people: behind what is to become of it, where that has not begun."""
+    return row.reason if row.pending is None else f"{_PENDING[row.pending]}: {row.reason}"
 
-    Examples
-    --------
-    >>> without_intent("to be stopped: you stopped it")
-    'you stopped it'
+
+def wanted_then(row: ClusterRow, state: ClusterState, told: str) -> tuple[DesiredState, str]:
+    """What is wanted of a cluster, and why, once a listing shows it in another state.
+
+    What somebody asked for is not forgotten over a listing; otherwise what the listing shows is taken as wanted.
     """
-    return reason.removeprefix(intent_of(reason))
-
-
-def reason_then(row: ClusterRow, state: ClusterState, told: str) -> str:
-    """What a change that a listing shows is put down to: what is to become of a cluster is not forgotten over it."""
-    intent = intent_of(row.reason)
-    if row.state is ClusterState.STOPPING and state is ClusterState.RUNNING:
-        return f"{TO_STOP}{row.reason}"  # whoever was to stop it did not; it costs as if nobody had wanted it
-    if (intent in _ENDS and state is ClusterState.ENDED) or (
-        intent == TO_STOP and state is ClusterState.STOPPED
-    ):
-        return without_intent(row.reason)
-    return row.reason if intent else told
+    # Whoever was to stop it did not; it costs as if nobody had wanted it.
+    is_unstopped = row.state is ClusterState.STOPPING and state is ClusterState.RUNNING
+    if row.state is ClusterState.ENDING or is_leaving(row) or is_unstopped:
+        return row.desired_state, row.reason
+    return DesiredState.of(state), told
 
 
 class Intents(Enforcing):
@@ -105,7 +79,7 @@ class Intents(Enforcing):
         self.wanted_again: set[str] = set()
         """Clusters that were used again in this kernel while it was about to end them, before it had written that down."""
 
-    def ask(self, row: ClusterRow, intent: str, reason: str) -> bool:
+    def ask(self, row: ClusterRow, desired: DesiredState, reason: str) -> bool:
         """Write down what is to become of a cluster that runs; whether that stands in the ledger now. Any thread; never raises.
 
         An end is not made a stop by a later word, nor is that of a cluster in whose place another one was put.
@@ -117,37 +91,39 @@ class Intents(Enforcing):
             now = ledger.cluster_by_id(row.cluster_id)
             if now is None or now.state not in BILLED:
                 return False
-            if intent == TO_STOP and (
-                intent_of(now.reason) in _ENDS or now.reason.startswith(REPLACED)
+            if desired is DesiredState.STOPPED and (
+                now.desired_state.is_end or now.desired_state is DesiredState.REPLACED
             ):
                 return False
             self.asked.add(row.cluster_id)
             self._try_lease(row.run_id)  # or another kernel would take it up at once
-            return ledger.set_cluster(row.cluster_id, now.state, f"{intent}{reason}", was=now.state)
+            return ledger.set_cluster(
+                row.cluster_id, now.state, reason, desired=desired, was=now.state
+            )
         except Exception:  # a disk that is full here must not keep a machine from its end
             log.exception("%s: what was asked for could not be written down", row.name)
             return False
 
-    def is_asked(self, row: ClusterRow, *intents: str) -> bool:
-        """Whether one of these intents still stands in the ledger. Any thread."""
+    def is_asked(self, row: ClusterRow, *desired: DesiredState) -> bool:
+        """Whether one of these ends or stops is still asked for in the ledger. Any thread."""
         now = self._engine.ledger.cluster_by_id(row.cluster_id)
-        return now is not None and intent_of(now.reason) in intents
+        return now is not None and now.pending in desired
 
     def take_back(self, row: ClusterRow) -> None:
         """A cluster that was to be ended or stopped is used again, or cannot be. Any thread."""
         ledger = self._engine.ledger
         self.wanted_again.add(row.cluster_id)
         now = ledger.cluster_by_id(row.cluster_id)
-        if now is not None and (intent := intent_of(now.reason)):
-            verb = "stopped" if intent == TO_STOP else "ended"
+        if now is not None and now.pending is not None:
+            reason = f"it was to be {'ended' if now.pending.is_end else 'stopped'}, and is kept"
             ledger.set_cluster(
-                row.cluster_id, now.state, f"it was to be {verb}, and is kept", was=now.state
+                row.cluster_id, now.state, reason, desired=DesiredState.KEPT, was=now.state
             )
 
     def _go_on(self, row: ClusterRow) -> None:
         """Take up what the ledger says is to become of a cluster, where no kernel sees to it."""
-        intent, settled = intent_of(row.reason), (*BILLED, ClusterState.STOPPED)
-        if not intent or row.cluster_id in self.asked or row.state not in settled:
+        settled = (*BILLED, ClusterState.STOPPED)
+        if row.pending is None or row.cluster_id in self.asked or row.state not in settled:
             return
         # A cloud that cannot be asked cannot end anything either, and a line that is away tells nothing then.
         if (
@@ -157,18 +133,17 @@ class Intents(Enforcing):
         ):
             return
         self.asked.add(row.cluster_id)
-        self._begin(self._go_on_with(row, intent))
+        self._begin(self._go_on_with(row, row.pending))
 
-    async def _go_on_with(self, row: ClusterRow, intent: str) -> None:
+    async def _go_on_with(self, row: ClusterRow, desired: DesiredState) -> None:
         try:
             async with self.leased(row):
-                await (
-                    self._go_on_stopping(row)
-                    if intent == TO_STOP
-                    else self._go_on_ending(row, outputs=intent == ASKED)
-                )
+                if desired is DesiredState.STOPPED:
+                    await self._go_on_stopping(row)
+                else:
+                    await self._go_on_ending(row, outputs=desired is DesiredState.ENDED)
         except Exception as error:
-            log.warning("%s: %s%s; tried again", row.name, intent, error)
+            log.warning("%s: %s: %s; tried again", row.name, _PENDING[desired], error)
             await asyncio.sleep(AGAIN_SECONDS)
         finally:
             self.asked.discard(row.cluster_id)
@@ -186,13 +161,16 @@ class Intents(Enforcing):
         except (CloudError, NbprovError) as error:
             why = error.message if isinstance(error, NbprovError) else str(error)
         now = ledger.cluster_by_id(row.cluster_id)
-        if now is None or intent_of(now.reason) not in _ENDS:
+        if now is None or now.pending is None or not now.pending.is_end:
             return  # somebody uses it again, or ends it
         if not why:
-            await self.down(now, without_intent(now.reason))
+            await self.down(now, now.reason)
             return
-        ledger.note(row.run_id, "cluster", f"{KEPT}{why}", row.token)
-        ledger.set_cluster(row.cluster_id, now.state, f"{KEPT}{why}", was=now.state)
+        kept = f"its end was asked for, and it is kept: {why}"
+        ledger.note(row.run_id, EventKind.CLUSTER_KEPT, kept, row.token)
+        ledger.set_cluster(
+            row.cluster_id, now.state, kept, desired=DesiredState.KEPT, was=now.state
+        )
         self._engine.changed()
 
     async def _go_on_stopping(self, row: ClusterRow) -> None:
@@ -202,10 +180,10 @@ class Intents(Enforcing):
         if leaving is not None:
             await leaving.before_a_stop(row)
         now = self._engine.ledger.cluster_by_id(row.cluster_id)
-        if now is None or intent_of(now.reason) != TO_STOP or now.state not in BILLED:
+        if now is None or now.pending is not DesiredState.STOPPED:
             return
         try:
-            await self.stop(now, without_intent(now.reason))
+            await self.stop(now, now.reason)
         except CannotStop as error:
             log.warning("%s", error)
             self.take_back(row)

@@ -10,6 +10,7 @@ from nbprov.clouds.base import Capabilities
 from nbprov.model.clock import Instant, Seconds, iso, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import UsageError
+from nbprov.model.events import BUDGET_EVENTS, NODE_EVENTS
 from nbprov.model.launches import OnShutdown
 from nbprov.model.money import MICROS_PER_USD, SECONDS_PER_HOUR, Micros, format_usd
 from nbprov.model.offers import Candidate
@@ -25,13 +26,6 @@ LEAST_BUDGET_SECONDS: Seconds = 600.0
 
 
 STOP, DOWN = "stop", "down"
-
-NODE = "node"
-"""The event of a machine that was lost, or replaced, or is not."""
-
-BUDGET = "budget"
-"""The event of a share of the budget that is spent."""
-
 
 NOTHING = ":"
 """What a machine does when a guard is due and its end would not end its bill: it says so, and a kernel ends it through the cloud."""
@@ -174,16 +168,16 @@ def guards_known(ledger: Ledger, run_id: str) -> Guards | None:
     return guards_from(known[0]) if known is not None and "poweroff" in known[0] else None
 
 
-def budget_words(guards: Guards, spent: Micros) -> list[str]:
-    """A line for each share of the budget that was to be warned of and is spent."""
+def shares_spent(guards: Guards, spent: Micros) -> list[tuple[float, Micros]]:
+    """The shares of the budget that were to be warned of and are spent, each with the budget."""
     if guards.budget is None:
         return []
-    total = format_usd(guards.budget)
-    return [
-        f"budget: {share:.0%} of {total} spent ({format_usd(spent)})"
-        for share in guards.warn
-        if spent >= share * guards.budget
-    ]
+    return [(share, guards.budget) for share in guards.warn if spent >= share * guards.budget]
+
+
+def share_words(share: float, budget: Micros, spent: Micros) -> str:
+    """What a person is told of a share of the budget that is spent."""
+    return f"budget: {share:.0%} of {format_usd(budget)} spent ({format_usd(spent)})"
 
 
 def stopped_until(guards: Guards, row: ClusterRow) -> Instant | None:
@@ -202,7 +196,7 @@ def stopped_until(guards: Guards, row: ClusterRow) -> Instant | None:
 def cluster_notes(ledger: Ledger, row: ClusterRow, guards: Guards) -> tuple[str, ...]:
     """What is to be said of a cluster now: shares of the budget that are spent, when a stopped one is ended, and who does not answer."""
     said = (
-        [text for _, kind, text in ledger.events(row.run_id) if kind == BUDGET]
+        [event.text for event in ledger.events(row.run_id) if event.kind in BUDGET_EVENTS]
         if guards.warn
         else []
     )
@@ -220,7 +214,8 @@ def missing_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
     if not 0 < there < count or row.state is ClusterState.ENDED:
         return ()
     latest = next(
-        (text for _, kind, text in reversed(ledger.events(row.run_id)) if kind == NODE), ""
+        (event.text for event in reversed(ledger.events(row.run_id)) if event.kind in NODE_EVENTS),
+        "",
     )
     return (f"{there} of {count} machines" + (f": {latest}" if latest else ""),)
 

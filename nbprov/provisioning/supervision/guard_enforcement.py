@@ -12,6 +12,7 @@ from nbprov.clouds.base import Capabilities
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound
+from nbprov.model.events import EventKind
 from nbprov.model.failures import CloudError
 from nbprov.model.money import SECONDS_PER_HOUR, format_usd
 from nbprov.provisioning.ledger import ClusterRow
@@ -45,9 +46,6 @@ LIFETIME_HOOK_SECONDS: Seconds = 300.0
 
 HOOK_GRACE: Seconds = 30.0
 """Beyond what a hook is allowed, before it is cut off by ending its machine."""
-
-GUARD = UNREACHED.kind
-"""The event of a guard that a kernel carries out, or cannot."""
 
 OTHER_RELEASE = "agent.other-release"
 """The code of an agent that is in use by another release of nbprov: it cannot be asked, and its cluster is anything but idle."""
@@ -260,10 +258,22 @@ class Enforcing(Holding, ABC):
         if self._busy[row.cluster_id] or not self._try_lease(row.run_id):
             return  # somebody is at work on it: looked at again in the next round
         if mode == STOP:
-            ledger.note(row.run_id, GUARD, f"stopped by this kernel: {reason}", row.token)
+            ledger.note(
+                row.run_id,
+                EventKind.GUARD_ENFORCED,
+                f"stopped by this kernel: {reason}",
+                row.token,
+                mode=mode,
+            )
             self._begin(self.stop(row, reason))
         elif ledger.set_cluster(row.cluster_id, ClusterState.ENDING, reason, was=row.state):
-            ledger.note(row.run_id, GUARD, f"ended by this kernel: {reason}", row.token)
+            ledger.note(
+                row.run_id,
+                EventKind.GUARD_ENFORCED,
+                f"ended by this kernel: {reason}",
+                row.token,
+                mode=mode,
+            )
             self._begin(self.down(row, reason))
         else:
             self._release(row.run_id)

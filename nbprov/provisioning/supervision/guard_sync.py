@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
+from nbprov.model.events import EventKind
 from nbprov.model.failures import CloudError
 from nbprov.model.money import Micros, format_usd
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.live_cluster import Node
 from nbprov.remote.agent.messages import GuardConfig
 
-from .guard_config import BUDGET, of_node
+from .guard_config import of_node
 from .guard_enforcement import Enforcing
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def count_price(ledger: Ledger, row: ClusterRow) -> bool:
     with ledger.together():
         ledger.set_guards(row.run_id, row.candidate.count, config)
         words = f"budget: its machines cost {format_usd(hourly)}/h together from now on, {format_usd(before)}/h before"
-        ledger.note(row.run_id, BUDGET, words, row.token)
+        ledger.note(row.run_id, EventKind.BUDGET_REPRICED, words, row.token, hourly=hourly)
     return True
 
 

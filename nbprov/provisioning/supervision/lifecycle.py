@@ -9,8 +9,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from nbprov.model.clock import Seconds
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError, NotFound
+from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.money import format_usd
@@ -21,7 +22,6 @@ from nbprov.provisioning.run.failover import MOST_HEEDED
 
 from .cloud_watcher import CONFIRM_SECONDS, GOING, MOST_WATCH, reason_of
 from .cluster_rename import Naming
-from .desired_state import REPLACED
 from .leases import ClusterBusy
 from .start_terms import start_terms
 
@@ -113,7 +113,13 @@ class Lifecycle(Naming):
         words = f"{ids} on {cloud.name}{of_account}: if it is there, it costs {format_usd(row.candidate.hourly)} an hour until you end it"
         with engine.ledger.together():
             engine.ledger.set_cluster(row.cluster_id, ClusterState.ENDED, FORGOTTEN)
-            engine.ledger.note(row.run_id, "cluster", f"{FORGOTTEN}; {words}", row.token)
+            engine.ledger.note(
+                row.run_id,
+                EventKind.CLUSTER_ENDED,
+                f"{FORGOTTEN}; {words}",
+                row.token,
+                is_confirmed=False,
+            )
             engine.ledger.free_quota(row.candidate)
         if (task := self._downs.get(row.cluster_id)) is not None:
             task.cancel()
@@ -169,7 +175,9 @@ class Lifecycle(Naming):
             await asyncio.sleep(pause)
         with engine.ledger.together():
             if engine.ledger.set_cluster(row.cluster_id, ClusterState.ENDED, reason):
-                engine.ledger.note(row.run_id, "cluster", f"ended: {reason}", row.token)
+                engine.ledger.note(
+                    row.run_id, EventKind.CLUSTER_ENDED, f"ended: {reason}", row.token
+                )
                 engine.ledger.free_quota(row.candidate)
         engine.tidying.soon(cloud.name)
         engine.changed()
@@ -231,7 +239,9 @@ class Lifecycle(Naming):
             if engine.ledger.set_cluster(
                 row.cluster_id, ClusterState.STOPPED, reason, was=ClusterState.STOPPING
             ):
-                engine.ledger.note(row.run_id, "cluster", f"stopped: {reason}", row.token)
+                engine.ledger.note(
+                    row.run_id, EventKind.CLUSTER_STOPPED, f"stopped: {reason}", row.token
+                )
         engine.changed()
 
     async def start(
@@ -294,7 +304,7 @@ class Lifecycle(Naming):
                     cloud, row, f"its start failed, and it was stopped again: {error}"
                 )
                 raise
-            engine.ledger.note(row.run_id, "cluster", "started", row.token)
+            engine.ledger.note(row.run_id, EventKind.CLUSTER_STARTED, "started", row.token)
         self._unguarded.discard(row.cluster_id)
         self.watch()
         engine.changed()
@@ -311,10 +321,16 @@ class Lifecycle(Naming):
         # Whatever went wrong, machines may run without a guard now. They count as stopped only once a list says so.
         end = self._engine.clock.elapsed() + CONFIRM_SECONDS
         pause = cloud.capabilities.poll_every
+        is_noted, ledger = False, self._engine.ledger
         while True:
             try:
-                current = self._engine.ledger.cluster_of_run(row.run_id)
+                current = ledger.cluster_of_run(row.run_id)
                 if current is not None and current.state not in (*_OVER, ClusterState.STOPPED):
+                    if (
+                        not is_noted
+                    ):  # whoever looks at the stop that follows must know that nobody used it
+                        ledger.note(row.run_id, EventKind.CLUSTER_START_FAILED, reason, row.token)
+                        is_noted = True
                     await self._halt(cloud, row, reason)
             except CannotStop as error:
                 log.info("%s", error)
@@ -410,7 +426,7 @@ class Lifecycle(Naming):
     def _check_place(self, row: ClusterRow, goal: InstanceState) -> None:
         """Raise where another cluster was put in the place of this one: its end is due, and another reason would hide that."""
         current = self._engine.ledger.cluster_by_id(row.cluster_id)
-        if current is not None and current.reason.startswith(REPLACED):
+        if current is not None and current.desired_state is DesiredState.REPLACED:
             self.watch()
             raise self._overtaken(current, goal)
 
@@ -418,7 +434,11 @@ class Lifecycle(Naming):
         current = self._engine.ledger.cluster_of_run(row.run_id)
         words = {ClusterState.ENDING: "being ended", ClusterState.ENDED: "ended"}
         became = "gone" if current is None else words.get(current.state, current.state.value)
-        if current is not None and current.reason.startswith(REPLACED):
+        if (
+            current is not None
+            and current.state not in _OVER
+            and current.desired_state is DesiredState.REPLACED
+        ):
             became = "to be ended"
         text = f"{row.name} is {became} meanwhile" + (
             f": {current.reason}" if current is not None and current.reason else ""

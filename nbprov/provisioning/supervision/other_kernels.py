@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from nbprov.model.clusters import ClusterState
@@ -11,7 +10,6 @@ from nbprov.model.clusters import ClusterState
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
 
-log = logging.getLogger("nbprov.engine")
 
 _LEFT = (ClusterState.STOPPING, ClusterState.STOPPED, ClusterState.ENDING, ClusterState.ENDED)
 
@@ -45,7 +43,7 @@ class Elsewhere:
             ):
                 self._forget(run_id)
         seen = [
-            (row.cluster_id, row.name, row.state, row.reason)
+            (row.cluster_id, row.name, row.state, row.desired_state, row.reason)
             for row in engine.ledger.clusters(live_only=True)
         ]
         if seen != self._known:

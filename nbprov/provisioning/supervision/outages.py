@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from nbprov.model.clock import Clock, Instant, Seconds, iso, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
+from nbprov.model.events import CLUSTER_EVENTS, Event, EventKind
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.money import format_usd
 from nbprov.model.spec import Autostop
@@ -56,11 +57,7 @@ REFUSALS = frozenset({Cause.CREDENTIALS, Cause.BALANCE, Cause.PERMISSION})
 MOST_WORDS = 160
 """Characters of somebody else's message that go into a note: the next step behind it must have room in the ledger's line."""
 
-SILENCE = "silence"
-"""The event of a cloud that cannot be asked of a cluster, or can be again."""
-
 _OFFLINE = "nothing to do if this computer is offline for a while: it is asked on and on; else look at its network"
-_CLUSTER = "cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,43 +67,58 @@ class Topic:
     Attributes
     ----------
     kind
-        Of its events.
+        The event of its notes.
+    over_kind
+        The event of its end; None where only the cluster's next change ends it.
     begins, over
-        What its notes begin with.
+        The words that its notes begin with, and those of its end.
     is_of_run
         Whether it is old news once the cluster was stopped or started.
     """
 
-    kind: str
+    kind: EventKind
+    over_kind: EventKind | None
     begins: str
-    over: str
+    over: str = ""
     is_of_run: bool = False
 
 
-UNREACHED = Topic("guard", "not reached since", "reached again", is_of_run=True)
-UNASKED = Topic(SILENCE, "its cloud cannot be asked", "its cloud can be asked again")
-FOREIGN = Topic(SILENCE, "its account may not be the one in use", "its account is in use again")
+UNREACHED = Topic(
+    EventKind.MACHINES_UNREACHABLE,
+    EventKind.MACHINES_REACHED,
+    "not reached since",
+    "reached again",
+    is_of_run=True,
+)
+UNASKED = Topic(
+    EventKind.CLOUD_UNREACHABLE,
+    EventKind.CLOUD_REACHED,
+    "its cloud cannot be asked",
+    "its cloud can be asked again",
+)
+FOREIGN = Topic(
+    EventKind.ACCOUNT_DIFFERS,
+    EventKind.ACCOUNT_MATCHES,
+    "its account may not be the one in use",
+    "its account is in use again",
+)
 
-Events = Sequence[tuple[Instant, str, str]]
 
-
-def standing(events: Events, topic: Topic) -> tuple[Instant, str] | None:
+def standing(events: Sequence[Event], topic: Topic) -> Event | None:
     """The note of a silence that nothing in a run's history ended yet.
 
     Examples
     --------
-    >>> said = (5.0, "silence", "its cloud cannot be asked: no network")
-    >>> standing([said], UNASKED)
-    (5.0, 'its cloud cannot be asked: no network')
-    >>> standing([said, (9.0, "silence", "its cloud can be asked again")], UNASKED) is None
+    >>> note = Event(5.0, EventKind.CLOUD_UNREACHABLE, "its cloud cannot be asked: no network")
+    >>> standing([note], UNASKED).text
+    'its cloud cannot be asked: no network'
+    >>> standing([note, Event(9.0, EventKind.CLOUD_REACHED)], UNASKED) is None
     True
     """
-    for at, kind, text in reversed(events):
-        if kind == topic.kind and text.startswith(topic.begins):
-            return at, text
-        if (kind == topic.kind and text.startswith(topic.over)) or (
-            topic.is_of_run and kind == _CLUSTER
-        ):
+    for event in reversed(events):
+        if event.kind is topic.kind:
+            return event
+        if event.kind is topic.over_kind or (topic.is_of_run and event.kind in CLUSTER_EVENTS):
             return None
     return None
 
@@ -119,7 +131,7 @@ def silence_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
     topics = (
         (UNASKED, FOREIGN) if row.state is ClusterState.STOPPED else (UNREACHED, UNASKED, FOREIGN)
     )
-    return tuple(found[1] for topic in topics if (found := standing(events, topic)) is not None)
+    return tuple(found.text for topic in topics if (found := standing(events, topic)) is not None)
 
 
 @dataclass(slots=True)
@@ -306,7 +318,7 @@ class Notes:
         try:
             with self._ledger.together():
                 found = standing(self._ledger.events(row.run_id), topic)
-                age = self._clock.now() - found[0] if found is not None else again
+                age = self._clock.now() - found.at if found is not None else again
                 if 0 <= age < again:
                     self._said[key] = now - age
                     return
@@ -320,6 +332,7 @@ class Notes:
 
     def over(self, row: ClusterRow, topic: Topic) -> None:
         """Note the end of a silence that stands in the ledger, whichever kernel told of it."""
+        assert topic.over_kind is not None, "only a silence that has an end can be over"
         self._said.pop((row.cluster_id, topic), None)
         try:
             if standing(self._ledger.events(row.run_id), topic) is None:
@@ -329,7 +342,7 @@ class Notes:
             ):  # looked at again inside the change: each kernel that sees the end would note it
                 if standing(self._ledger.events(row.run_id), topic) is None:
                     return
-                self._ledger.note(row.run_id, topic.kind, topic.over, row.token)
+                self._ledger.note(row.run_id, topic.over_kind, topic.over, row.token)
         except Exception as error:
             log.warning("%s: %s (%s)", row.name, topic.over, error)
             return
@@ -339,8 +352,7 @@ class Notes:
         """Whether any kernel noted the end of such a silence in the last `seconds`."""
         events = self._ledger.events(row.run_id)
         return any(
-            k == topic.kind and t.startswith(topic.over) and self._clock.now() - at <= seconds
-            for at, k, t in events
+            e.kind is topic.over_kind and self._clock.now() - e.at <= seconds for e in events
         )
 
     def keep(self, cluster_ids: Collection[str]) -> None:

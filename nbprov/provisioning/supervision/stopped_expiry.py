@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 
 from nbprov.model.clock import Instant, Seconds, iso, short_duration
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError
+from nbprov.model.events import EventKind
 from nbprov.model.failures import CloudError
 from nbprov.model.spec import Guards
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 
-from .desired_state import ASKED, Intents
+from .desired_state import Intents
 from .guard_config import guards_known, stopped_until
 from .outages import Topic, short
-
-log = logging.getLogger("nbprov.lifecycle")
 
 LEFT_AGAIN: Seconds = 24 * 3600.0
 """Outputs on a stopped disk are told of again so often: whoever looks once a day knows the date."""
 
 LEFT = Topic(
-    "outputs-left",
-    "its outputs are on its disk alone",
-    "its outputs are not on its disk alone any more",
-    is_of_run=True,
+    EventKind.OUTPUTS_ON_STOPPED_DISK, None, "its outputs are on its disk alone", is_of_run=True
 )
-
-NOT_BROUGHT = "not brought"
-"""How the event begins of outputs for whose sake a stopped cluster could not be started: that is tried once."""
 
 
 class SecondClock(Intents):
@@ -78,42 +70,30 @@ class SecondClock(Intents):
                 if (
                     now is not None
                     and row.cluster_id not in self.wanted_again
-                    and self.ask(now, ASKED, reason)
+                    and self.ask(now, DesiredState.ENDED, reason)
                 ):
                     await self._go_on_ending(now, outputs=True)
         except (CloudError, NbprovError) as error:
             told = error.message if isinstance(error, NbprovError) else error.failure.sentence()
-            ledger.note(
-                row.run_id,
-                LEFT.kind,
-                f"{NOT_BROUGHT}: it could not be started for its outputs: {short(told)}",
-                row.token,
-            )
+            text = f"not brought: it could not be started for its outputs: {short(told)}"
+            ledger.note(row.run_id, EventKind.OUTPUTS_START_FAILED, text, row.token)
             # Written anew, its while begins anew.
+            reason = f"not brought: its outputs; {short(told)}"
             ledger.set_cluster(
-                row.cluster_id,
-                ClusterState.STOPPED,
-                f"{NOT_BROUGHT}: its outputs; {short(told)}",
-                was=ClusterState.STOPPED,
+                row.cluster_id, ClusterState.STOPPED, reason, was=ClusterState.STOPPED
             )
             self._engine.changed()
         finally:
             self.asked.discard(row.cluster_id)
 
 
-def is_start(kind: str, text: str) -> bool:
-    """Whether an event says that a stopped cluster ran again."""
-    return kind == "cluster" and (text == "started" or text.startswith("it runs again"))
+_TRIES = (EventKind.OUTPUTS_START_FAILED, EventKind.CLUSTER_STARTED)
 
 
 def was_tried(ledger: Ledger, row: ClusterRow) -> bool:
     """Whether a cluster could not be started for its outputs, and did not run since."""
-    for _, kind, text in reversed(ledger.events(row.run_id)):
-        if kind == LEFT.kind and text.startswith(NOT_BROUGHT):
-            return True
-        if is_start(kind, text):
-            return False
-    return False
+    last = next((e.kind for e in reversed(ledger.events(row.run_id)) if e.kind in _TRIES), None)
+    return last is EventKind.OUTPUTS_START_FAILED
 
 
 def left_note(ledger: Ledger, row: ClusterRow) -> str:

@@ -1,1 +1,4 @@
-"""The agent: one file that is copied to a machine and runs there, and its client here."""
+"""The client of the agent: brings its archive to a machine, starts it, and talks to it.
+
+The agent itself is `nbprov/on_machine/agent/`. Start reading at `client.py`.
+"""

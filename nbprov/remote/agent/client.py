@@ -7,16 +7,17 @@ import binascii
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from nbprov.model.clock import Seconds
+from nbprov.on_machine.agent import PROTOCOL
 from nbprov.remote.errors import SshError
 from nbprov.remote.ssh.connection import Connection
 
+from .archive import agent_archive
 from .channel import AgentAbsent, Followed, Link, LinkLost
 from .framing import MOST_TASKS, AgentError, foul, understood
-from .install import command, install, launch, program
+from .install import command, install, launch
 from .messages import (
     AgentConfig,
     AgentStatus,
@@ -31,7 +32,6 @@ from .messages import (
     peer_states,
 )
 
-PROTOCOL = 1
 REQUEST_SECONDS: Seconds = 30.0
 """How long the agent may take to answer: it answers from memory, so this is a matter of the line."""
 RECONNECT_SECONDS: Seconds = 600.0
@@ -160,7 +160,7 @@ class AgentClient:
         SshError
             The connection broke, or the time ran out.
         RemoteError
-            The machine cannot run the agent, or an older agent is in use there that this release does not understand.
+            The machine cannot run the agent, or one of another release is in use there that this one does not understand.
         """
         client = cls(connection, config, reconnect)
         try:
@@ -184,7 +184,7 @@ class AgentClient:
 
     async def _renew(self, link: Link) -> None:
         """Replace an agent of another release that runs there, unless variables or jobs would be lost."""
-        if link.hello["hash"] == program().hash:
+        if link.hello["hash"] == agent_archive().hash:
             return
         try:
             await link.ask("shutdown", if_idle=True)
@@ -202,7 +202,7 @@ class AgentClient:
                 await launch(self.connection, self.config)
                 with suppress(LinkLost, AgentAbsent):
                     fresh = await Link.open(self.connection, command(self.config, "connect"))
-                    if fresh.hello["hash"] == program().hash:
+                    if fresh.hello["hash"] == agent_archive().hash:
                         self._link = fresh
                         return
                     await fresh.close()
@@ -365,7 +365,7 @@ class AgentClient:
             raise
         if answer.get("followed"):
             return answer, at
-        at.end()  # it was started by an earlier request whose answer was lost, or the agent is an older one
+        at.end()  # it was started by an earlier request whose answer was lost
         return answer, None
 
     async def _begin(
@@ -406,23 +406,12 @@ class AgentClient:
 
     async def set_guards(self, guards: GuardConfig) -> tuple[GuardState, ...]:
         """Replace the guards. Age and running time go on; the idle clock and the budget's count start anew only where their rule changed."""
-        try:
-            answer = await self._ask("guards", config=guards.to_json())
-        except AgentError as error:
-            if error.code != "agent.guards" or not guards.hold_seconds:
-                raise
-            # An agent of an earlier release, in use: it guards, and waits for no outputs.
-            answer = await self._ask("guards", config=replace(guards, hold_seconds=0.0).to_json())
+        answer = await self._ask("guards", config=guards.to_json())
         return understood(guard_states, answer.get("guards"))
 
     async def release(self) -> bool:
         """Say that the outputs are taken: a machine that waits for that ends at once. False where none waits."""
-        try:
-            return bool((await self._ask("taken")).get("released"))
-        except AgentError as error:
-            if error.code != "agent.unknown-op":
-                raise
-            return False
+        return bool((await self._ask("taken")).get("released"))
 
     def events(self, since: int = 0) -> Following:
         """What the agent itself noted: started, guards, warning, guard (one is due), hook, poweroff. Does not end by itself."""
@@ -443,7 +432,7 @@ class AgentClient:
         Raises
         ------
         AgentError
-            `agent.unknown-op` from an agent of an older release; `agent.gang` where the machine cannot listen at its address.
+            `agent.gang`, where the machine cannot listen at its address.
         """
         await self._ask(
             "gang",
@@ -666,7 +655,7 @@ class AgentClient:
         Raises
         ------
         AgentError
-            `agent.no-room`, `agent.boxes-full`; `agent.unknown-op` from an agent of an earlier release.
+            `agent.no-room`, `agent.boxes-full`.
         """
         text = binascii.b2a_base64(data, newline=False).decode("ascii")
         answer = await self._ask(
@@ -716,7 +705,7 @@ class AgentClient:
             async with asyncio.timeout(deadline):
                 found = (await link.ask(question, **about)).get("found")
         except (TimeoutError, LinkLost, AgentError):
-            return {}  # an older agent does not know the question
+            return {}
         return found if isinstance(found, dict) and found.get("status") == "ok" else {}
 
     async def interrupt(self, kernel: str = "main") -> bool:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from nbprov.on_machine.agent import framing
 from nbprov.remote.errors import RemoteError
 
 T = TypeVar("T")
-
-FRAME_LIMIT = 64 * 1024 * 1024
-"""Bytes of one frame, either way: a figure of a few MB passes with room, a runaway output does not fill the memory of both ends."""
 
 FOLLOW_LIMIT = 32 * 1024 * 1024
 """Bytes of followed output that wait for a slow reader; beyond that the agent is asked to hold the rest, which it keeps on its disk."""
@@ -63,14 +60,12 @@ def pack(frame: Mapping[str, Any]) -> bytes:
     AgentError
         If it is too large.
     """
-    body = json.dumps(frame, separators=(",", ":")).encode()
-    if len(body) > FRAME_LIMIT:
+    try:
+        return framing.pack(frame)
+    except framing.FrameError as error:
         raise AgentError(
-            f"{len(body) >> 20} MB in one message are too many",
-            hint="copy large data as files",
-            code="agent.too-large",
-        )
-    return struct.pack(">I", len(body)) + body
+            str(error), hint="copy large data as files", code="agent.too-large"
+        ) from None
 
 
 def size_of(head: bytes) -> int:
@@ -81,10 +76,10 @@ def size_of(head: bytes) -> int:
     AgentError
         If it is beyond what an agent sends.
     """
-    (size,) = struct.unpack(">I", head)
-    if size > FRAME_LIMIT:
-        raise foul(f"a message of {size >> 20} MB")
-    return int(size)
+    try:
+        return framing.size_of(head)
+    except framing.FrameError as error:
+        raise foul(str(error)) from None
 
 
 def unpack(body: bytes) -> dict[str, Any]:

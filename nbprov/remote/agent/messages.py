@@ -275,7 +275,7 @@ class TaskInfo:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> TaskInfo:
-        """Read the agent's answer, newer agents' further fields aside."""
+        """Read the agent's answer."""
         return cls(
             word(data["id"]),
             word(data["kind"]),

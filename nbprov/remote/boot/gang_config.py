@@ -13,12 +13,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files as package_files
 
 from nbprov.model.errors import NbprovError
 from nbprov.model.launches import Instance
+from nbprov.on_machine.gang_files import FOLDER
+from nbprov.on_machine.loader import source
 from nbprov.remote.errors import RemoteError
-from nbprov.remote.gang_side import FOLDER
 from nbprov.remote.ssh.connection import KEEPALIVE_MISSES, KEEPALIVE_SECONDS, Connection
 from nbprov.remote.ssh.keys import ClusterKeys, inner_pair
 
@@ -190,7 +190,7 @@ def secret(keys: ClusterKeys) -> bytes:
 
 
 def material(gang: Gang, keys: ClusterKeys) -> bytes:
-    """What `gang_side` reads on each machine. Holds the inner private key: only for a verified connection."""
+    """What `gang_files` reads on each machine. Holds the inner private key: only for a verified connection."""
     files = hosts([address for _, address in gang.there], gang.slots)
     told: dict[str, object] = {"files": files, "login": "", "mark": MARK, "config": CONFIG}
     if len(gang.instances) > 1:
@@ -238,7 +238,7 @@ def launcher_files(folder: str, nodes: int) -> Mapping[str, str]:
 
 @cache
 def _program() -> str:
-    return package_files("nbprov.remote").joinpath("gang_side.py").read_text(encoding="utf-8")
+    return source("gang_files")
 
 
 def _checked(address: str) -> str:

@@ -56,7 +56,6 @@ if [ -z "${NBPROV_HOST_KEY:-}" ]; then
     kill -HUP "$(cat /run/sshd.pid)"
   fi
 fi
-SSHD
 exit 0
 """
 
@@ -101,28 +100,6 @@ fi"""
 # Repeats: a poweroff that failed once (no sudo yet, a busy init) must not leave the machine on the bill.
 _GUARD = 'sleep SECONDS; while [ ! -e "$1" ]; do POWEROFF\nsleep 60; done'
 
-# An image's own PATH is set by its container and lost in ssh sessions, and its Python with it.
-_SSHD = r"""if [ "${NBPROV_SSHD:-}" = 1 ] && OTHER; then
-  paths="SetEnv=\"PATH=$PATH\" \"LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}\""
-  PATH=$PATH:/usr/sbin:/sbin
-  has() { command -v "$1" >/dev/null; }
-  if ! has sshd; then
-    if has apt-get; then export DEBIAN_FRONTEND=noninteractive
-      apt-get -q update; apt-get -qy --no-install-recommends install openssh-server
-    elif has dnf; then dnf -qy install openssh-server
-    elif has microdnf; then microdnf -y install openssh-server
-    elif has yum; then yum -qy install openssh-server
-    elif has apk; then apk add -q openssh-server
-    fi
-  fi
-  if ! grep -qsx sshd /proc/[0-9]*/comm; then
-    mkdir -p /run/sshd && chmod 755 /run/sshd
-    sshd=$(command -v sshd)
-    "$sshd" -t -o "$paths" || paths=PrintMotd=no
-    "$sshd" -o "$paths" -o PasswordAuthentication=no -o PermitRootLogin=prohibit-password
-  fi
-fi""".replace("OTHER", _OTHER)
-
 
 def boot_template(
     poweroff: str = "sudo -n poweroff",
@@ -162,38 +139,6 @@ def boot_template(
     >>> "useradd" in boot_template(login="ubuntu"), "useradd" in boot_template()
     (True, False)
     """
-    return _template(poweroff, mode, guard_seconds, login, "")
-
-
-def container_boot_template(
-    poweroff: str,
-    *,
-    mode: str = "terminate",
-    guard_seconds: Seconds = BOOT_GUARD_SECONDS,
-    login: str = "",
-) -> str:
-    """The same for a container without an init system: with `NBPROV_SSHD=1` in its environment it also starts sshd, installed if missing.
-
-    It ends when sshd serves; what keeps the container alive is its start command's business. Parameters and errors as in `boot_template`.
-
-    Examples
-    --------
-    >>> "NBPROV_SSHD" in container_boot_template("true"), "NBPROV_SSHD" in boot_template("true")
-    (True, False)
-    """
-    return _template(poweroff, mode, guard_seconds, login, _SSHD)
-
-
-def fills(keys: ClusterKeys) -> dict[str, str]:
-    """What fills the template's markers. Holds a private key: never stored, never logged."""
-    return {
-        "host_key": keys.host_private.rstrip("\n"),
-        "host_public": keys.host_public,
-        "authorized_key": keys.client_public,
-    }
-
-
-def _template(poweroff: str, mode: str, guard_seconds: Seconds, login: str, sshd: str) -> str:
     if mode not in ("terminate", "stop"):
         raise ValueError(f"mode is terminate or stop, not {mode!r}")
     if login and not _LOGIN.fullmatch(login):
@@ -210,15 +155,18 @@ def _template(poweroff: str, mode: str, guard_seconds: Seconds, login: str, sshd
     )
     who = {"": "", "root": f"{_WHO_ROOT}\n"}.get(login, f"{_WHO}\n")
     again = _AGAIN.replace("WHO\n", who, 1).replace("GUARD", shlex.quote(guard), 1)
-    # A container has no cloud-init: its start command runs the whole script at every start.
     account = _ACCOUNT if login not in ("", "root") else ""
-    parts = {
-        "ACCOUNT\n": account,
-        "KEEP\n": _KEEP if login and not sshd else "",
-        "SSHD\n": sshd,
-        "AGAIN\n": again,
-    }
+    parts = {"ACCOUNT\n": account, "KEEP\n": _KEEP if login else "", "AGAIN\n": again}
     text = _TEMPLATE
     for marker, part in parts.items():
         text = text.replace(marker, f"{part}\n" if part else "", 1)
     return text.replace("LOGIN", login)
+
+
+def fills(keys: ClusterKeys) -> dict[str, str]:
+    """What fills the template's markers. Holds a private key: never stored, never logged."""
+    return {
+        "host_key": keys.host_private.rstrip("\n"),
+        "host_public": keys.host_public,
+        "authorized_key": keys.client_public,
+    }

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nbprov.model.clock import Seconds
-from nbprov.remote.fetch_there import MARKER
-from nbprov.remote.programs import program, reading_command
+from nbprov.on_machine.download import MARKER
+from nbprov.on_machine.loader import program, reading_command
+from nbprov.on_machine.sync_protocol import CHUNK, MOST_FRAME, Frames, Trouble, message
 from nbprov.remote.ssh.tar_copy import remote_path
 from nbprov.remote.sync.errors import MOST_WORDS, shown
-from nbprov.remote.sync_side import CHUNK, MOST_FRAME, Frames, Trouble, message
 
 from .errors import FetchError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from nbprov.remote.ssh.connection import Connection
 
-PROGRAM = ("sync_side", "fetch_there")
+PROGRAM = ("sync_protocol", "sync_files", "download_http", "download_file", "download")
 """The modules that run on the machine, in the order of their imports."""
 ANSWER_SECONDS: Seconds = 60.0
 """For a word that costs the machine nothing."""
@@ -40,7 +40,6 @@ MOST_SIGNED = 3
 """Links made for one file: one may run out while others are fetched, and its signer's own log-in may end."""
 KEPT_FREE = 50_000_000
 """Bytes left on a disk that is filled: a full disk breaks more than a copy."""
-NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def only(pattern: str) -> list[list[Any]]:
 
     Examples
     --------
-    >>> from nbprov.remote.sync_side import Rules
+    >>> from nbprov.on_machine.sync_files import Rules
     >>> rules = Rules(only("a/*.pt"))
     >>> [rules.ignores(*name) for name in (("a", True), ("a/x.pt", False), ("a/x.pt/deep", False), ("b", True), ("a/.pt", False))]
     [False, False, False, True, True]

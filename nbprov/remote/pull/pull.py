@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbprov.on_machine.sync_files import KEEP_FROM, MOST_ENTRIES, Folder
+from nbprov.on_machine.sync_protocol import Trouble
 from nbprov.remote.sync.client import Moved, Progress, There, folder_there
 from nbprov.remote.sync.errors import SyncError, shown
 from nbprov.remote.sync.plan import Entry, Known, Listing, Stamp
 from nbprov.remote.sync.sync import FREE_BYTES, FRESH_NS, load, save
-from nbprov.remote.sync_side import KEEP_FROM, MOST_ENTRIES, Folder, Trouble
 
 from .autoload_names import why_apart
 from .patterns import literal, only, split_pattern

@@ -18,10 +18,10 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import CloudError
 from nbprov.remote.errors import RemoteError, SshCode, SshError
 
-from .asyncssh_patches import bound, send_together
+from .asyncssh_patches import bound
 from .keys import ClusterKeys
 from .port_forward import open_channel
-from .tar_copy import Copied, CopyPlan, plan_copy, send
+from .tar_copy import plan_copy, send
 from .warm_programs import Spares
 
 if TYPE_CHECKING:
@@ -88,20 +88,6 @@ class Completed:
         )
 
 
-class CommandStream:
-    """Lines of a running command, as they come: iterate once; `exit_code` is set when the iteration has ended.
-
-    Leaving the loop early closes the command's channel.
-    """
-
-    def __init__(self, lines: Callable[[CommandStream], AsyncIterator[tuple[str, str]]]) -> None:
-        self.exit_code: int | None = None
-        self._lines = lines
-
-    def __aiter__(self) -> AsyncIterator[tuple[str, str]]:
-        return self._lines(self)
-
-
 class Connection:
     """A connection made by `Connection.open`.
 
@@ -111,8 +97,6 @@ class Connection:
 
         connection = await Connection.open(host, port, keys, deadline=30)
         print((await connection.run("nvidia-smi -L")).stdout)
-        async for stream, line in connection.stream("make"):
-            print(stream, line)
     """
 
     def __init__(self, host: str, port: int, keys: ClusterKeys, user: str) -> None:
@@ -308,49 +292,13 @@ class Connection:
                 )
             return Completed(_exit_code(process.returncode), _text(stdout), _text(stderr))
 
-    def stream(self, command: str) -> CommandStream:
-        """Run a command and yield `(stream, line)` as it prints; `stream` is `stdout` or `stderr`, the line has no newline.
-
-        Raises `SshError` from the iteration if the connection breaks before the command ends.
-        """
-
-        async def lines(owner: CommandStream) -> AsyncIterator[tuple[str, str]]:
-            async with self.channel(command) as process:
-                process.stdin.write_eof()
-                queue: asyncio.Queue[tuple[str, str] | None] = asyncio.Queue(LINES_AHEAD)
-                readers = [
-                    asyncio.create_task(_read_lines("stdout", process.stdout, queue)),
-                    asyncio.create_task(_read_lines("stderr", process.stderr, queue)),
-                ]
-                try:
-                    open_streams = len(readers)
-                    while open_streams:
-                        item = await queue.get()
-                        if item is None:
-                            open_streams -= 1
-                        else:
-                            yield item
-                    await process.wait_closed()
-                finally:
-                    for reader in readers:
-                        reader.cancel()
-                if process.returncode is None:
-                    raise SshError(
-                        SshCode.LOST, f"the connection to {self.host} port {self.port} broke"
-                    )
-                owner.exit_code = _exit_code(process.returncode)
-
-        return CommandStream(lines)
-
     async def copy_in(
         self,
         source: Path,
         target: str,
         *,
-        plan: CopyPlan | None = None,
-        deadline: Seconds | None = None,
         progress: Callable[[int], None] | None = None,
-    ) -> Copied:
+    ) -> None:
         """Copy a local file or folder onto the machine; files that are there and not here stay.
 
         Parameters
@@ -358,10 +306,6 @@ class Connection:
         target
             Where it goes: absolute, or relative to the home (`~/x` or `x`). A folder's content goes into `target`, a
             file becomes `target`, or goes into it where it ends in `/`.
-        plan
-            What `plan_copy(source)` found, if it was shown to the person before.
-        deadline
-            Seconds allowed. By default one minute and another for every 10 MB, which a poor home uplink (1.5 Mbit/s) still keeps.
         progress
             Called with the number of bytes sent so far.
 
@@ -370,11 +314,12 @@ class Connection:
         CopyError
             If `target` has `..` in it, the source does not exist, or the machine cannot write there.
         """
-        plan = plan if plan is not None else await asyncio.to_thread(plan_copy, source)
-        allowed = deadline if deadline is not None else 60.0 + 60.0 * plan.bytes / 10_000_000
+        plan = await asyncio.to_thread(plan_copy, source)
+        # A minute, and another for every 10 MB, which a poor home uplink (1.5 Mbit/s) still keeps.
+        allowed = 60.0 + 60.0 * plan.bytes / 10_000_000
         try:
             async with asyncio.timeout(allowed):
-                return await send(self.channel, plan, target, progress)
+                await send(self.channel, plan, target, progress)
         except TimeoutError:
             raise SshError(
                 SshCode.TIMEOUT, f"copying {source} did not end within {allowed:g} s"
@@ -511,9 +456,6 @@ def _watcher(lost: asyncio.Event) -> asyncssh.SSHClient:
     import asyncssh
 
     class Watcher(asyncssh.SSHClient):
-        def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
-            send_together(conn)
-
         def connection_lost(self, exc: Exception | None) -> None:
             lost.set()
 
@@ -552,17 +494,8 @@ def _text(data: bytes | str | None) -> str:
     return data.decode("utf-8", "replace") if isinstance(data, bytes) else data or ""
 
 
-async def _read_lines(
-    name: str, reader: asyncssh.SSHReader[bytes], queue: asyncio.Queue[tuple[str, str] | None]
-) -> None:
-    while line := await reader.readline():
-        await queue.put((name, _text(line).removesuffix("\n").removesuffix("\r")))
-    await queue.put(None)
-
-
 __all__ = [
     "CloudError",
-    "CommandStream",
     "Completed",
     "Connection",
     "SshCode",

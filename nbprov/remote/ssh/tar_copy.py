@@ -10,7 +10,7 @@ import stat
 import tarfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -37,42 +37,16 @@ class CopyPlan:
         `(name on the machine, local path)`; folders too, so that empty ones arrive.
     bytes
         Of the files' contents.
-    skipped
-        `(path, why)` of what is not copied though no ignore file names it.
-    ignore_file
-        Which ignore file was followed; empty where there is none.
-    largest
-        The five largest files as `(name, bytes)`.
     """
 
     source: Path
     is_folder: bool
     entries: tuple[tuple[str, Path], ...]
-    files: int
     bytes: int
-    skipped: tuple[tuple[str, str], ...] = ()
-    ignore_file: str = ""
-    largest: tuple[tuple[str, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """What was copied."""
-
-    files: int
-    bytes: int
-    skipped: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(slots=True)
-class _Survey:
-    entries: list[tuple[str, Path]] = field(default_factory=list)
-    sizes: list[tuple[str, int]] = field(default_factory=list)
-    skipped: list[tuple[str, str]] = field(default_factory=list)
 
 
 def plan_copy(source: Path) -> CopyPlan:
-    """Survey a file or a folder: what would go, what would not and why.
+    """Survey a file or a folder: what would go.
 
     Symbolic links that stay inside the folder are copied as links; those that lead out of it are skipped, as nobody asked for
     what they point to.
@@ -86,25 +60,14 @@ def plan_copy(source: Path) -> CopyPlan:
     if not root.is_dir():
         if not root.is_file():
             raise CopyError(f"{source} is neither a file nor a folder")
-        size = root.stat().st_size
-        return CopyPlan(
-            source, False, ((source.name, root),), 1, size, largest=((source.name, size),)
-        )
-    rules, survey = IgnoreRules.of(root), _Survey()
-    for name, path in _walk(root, rules):
-        _survey_one(survey, root, name, path)
-    largest = tuple(sorted(survey.sizes, key=lambda row: -row[1])[:5])
-    total = sum(size for _, size in survey.sizes)
-    return CopyPlan(
-        source,
-        True,
-        tuple(survey.entries),
-        len(survey.sizes),
-        total,
-        tuple(survey.skipped),
-        rules.file,
-        largest,
-    )
+        return CopyPlan(source, False, ((source.name, root),), root.stat().st_size)
+    entries, total = [], 0
+    for name, path in _walk(root, IgnoreRules.of(root)):
+        size = _size(root, path)
+        if size is not None:
+            entries.append((name, path))
+            total += size
+    return CopyPlan(source, True, tuple(entries), total)
 
 
 def _walk(root: Path, rules: IgnoreRules) -> Iterator[tuple[str, Path]]:
@@ -125,29 +88,21 @@ def _walk(root: Path, rules: IgnoreRules) -> Iterator[tuple[str, Path]]:
         )
 
 
-def _survey_one(survey: _Survey, root: Path, name: str, path: Path) -> None:
+def _size(root: Path, path: Path) -> int | None:
+    """Bytes of a file, 0 for a folder and for a link inside `root`; None for what is not copied."""
     try:
         info = path.lstat()
-    except OSError as error:
-        survey.skipped.append((name, f"cannot be read: {error.strerror}"))
-        return
+    except OSError:
+        return None
     if stat.S_ISLNK(info.st_mode):
         destination = os.readlink(path)
         inside = not os.path.isabs(destination) and (
             path.parent / destination
         ).resolve().is_relative_to(root)
-        if not inside:
-            survey.skipped.append((name, "a link that leads out of the folder"))
-            return
-    elif stat.S_ISREG(info.st_mode):
-        if not os.access(path, os.R_OK):
-            survey.skipped.append((name, "may not be read"))
-            return
-        survey.sizes.append((name, info.st_size))
-    elif not stat.S_ISDIR(info.st_mode):
-        survey.skipped.append((name, "neither a file nor a folder"))
-        return
-    survey.entries.append((name, path))
+        return 0 if inside else None
+    if stat.S_ISREG(info.st_mode):
+        return info.st_size if os.access(path, os.R_OK) else None
+    return 0 if stat.S_ISDIR(info.st_mode) else None
 
 
 def remote_path(target: str) -> str:
@@ -175,7 +130,7 @@ def remote_path(target: str) -> str:
 
 async def send(
     channel: Channel, plan: CopyPlan, target: str, progress: Callable[[int], None] | None = None
-) -> Copied:
+) -> None:
     """Stream the files of a plan to `target` over one channel."""
     names = dict(plan.entries)
     if plan.is_folder or target.endswith("/"):
@@ -194,11 +149,11 @@ async def send(
         f"mkdir -p {place} 2>/dev/null || {{ sudo -n mkdir -p {place} && sudo -n chown $(id -u):$(id -g) {place}; }} || exit 73\n"
         f"exec tar -x -o -f - -C {place}"
     )
-    sent, skipped = 0, list(plan.skipped)
+    sent = 0
     async with channel(command) as process:
         complaint = asyncio.create_task(process.stderr.read())
         try:
-            async for chunk in _tar_chunks(names, skipped):
+            async for chunk in _tar_chunks(names):
                 process.stdin.write(chunk)
                 await process.stdin.drain()
                 sent += len(chunk)
@@ -215,12 +170,9 @@ async def send(
             f"{plan.source} could not be copied to {target}: {why}",
             hint="see that the place can be written and the disk has room",
         )
-    return Copied(plan.files - (len(skipped) - len(plan.skipped)), plan.bytes, tuple(skipped))
 
 
-async def _tar_chunks(
-    names: dict[str, Path], skipped: list[tuple[str, str]]
-) -> AsyncIterator[bytes]:
+async def _tar_chunks(names: dict[str, Path]) -> AsyncIterator[bytes]:
     queue: asyncio.Queue[bytes | BaseException | None] = asyncio.Queue(CHUNKS_AHEAD)
     loop = asyncio.get_running_loop()
     abandoned = False
@@ -242,7 +194,7 @@ async def _tar_chunks(
                 format=tarfile.PAX_FORMAT,
             ) as archive:
                 for name, path in names.items():
-                    _add(archive, name, path, skipped)
+                    _add(archive, name, path)
             ending: BaseException | None = None
         except BaseException as error:  # told to the consumer, which raises it
             ending = error
@@ -263,13 +215,12 @@ async def _tar_chunks(
             await asyncio.sleep(0.005)
 
 
-def _add(archive: tarfile.TarFile, name: str, path: Path, skipped: list[tuple[str, str]]) -> None:
+def _add(archive: tarfile.TarFile, name: str, path: Path) -> None:
     try:
         info = archive.gettarinfo(str(path), arcname=name)
         content = path.open("rb") if info.isreg() else None
-    except OSError as error:
-        skipped.append((name, f"cannot be read: {error.strerror}"))
-        return
+    except OSError:
+        return  # it was removed, or may not be read any more
     info.uid = info.gid = 0
     info.uname = info.gname = ""
     if info.islnk():

@@ -11,21 +11,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from nbprov.model.clock import Seconds
-from nbprov.remote.programs import loading, reading_command
+from nbprov.on_machine.loader import loading, reading_command
+from nbprov.on_machine.sync_files import MOST_ENTRIES, MOST_SKIPPED, Folder, Rules
+from nbprov.on_machine.sync_protocol import MARKER, Frames, Skip, Trouble, message
+from nbprov.on_machine.sync_receiver import Receiver
+from nbprov.on_machine.sync_sender import outgoing
+from nbprov.on_machine.sync_server import STAYS_SECONDS, gathered
 from nbprov.remote.ssh.tar_copy import remote_path
 from nbprov.remote.ssh.warm_programs import Spare
-from nbprov.remote.sync_receiver import Receiver
-from nbprov.remote.sync_side import (
-    MARKER,
-    MOST_ENTRIES,
-    MOST_SKIPPED,
-    Folder,
-    Frames,
-    Rules,
-    Trouble,
-    message,
-)
-from nbprov.remote.sync_there import STAYS_SECONDS, gathered
 
 from .errors import MOST_WORDS, SyncError, shown
 from .plan import Entry, Listing, Stamp, checked_entry, taken_here
@@ -35,7 +28,7 @@ if TYPE_CHECKING:
 
     from nbprov.remote.ssh.connection import Connection
 
-PROGRAM = ("sync_side", "sync_receiver", "sync_there")
+PROGRAM = ("sync_protocol", "sync_files", "sync_sender", "sync_receiver", "sync_server")
 """The modules that run on the machine, in the order of their imports."""
 STALL_SECONDS: Seconds = 60.0
 """Without a byte in either direction: TCP has given a lost packet up by then, and sshd's keepalives end a dead line after 45 s."""
@@ -313,7 +306,7 @@ class There:
             taken_here, entries, Rules(rules, folds), windows=windows, folds=folds
         )
         skipped = [
-            (str(name), str(why))
+            (str(name), Skip.__members__.get(str(why), str(why)))
             for name, why in map(_list, _list(frame.get("skipped"))[:MOST_SKIPPED])
         ] + refused
         more = max(0, len(skipped) - MOST_SKIPPED) + _count(frame.get("more_skipped"))
@@ -392,7 +385,7 @@ class There:
         def pieces() -> Iterator[bytes]:
             yield message(ask="receive")
             yield from (message(folder=e.name) for e in entries if e.kind == "d")
-            yield from folder.outgoing(rows)
+            yield from outgoing(folder, rows)
             yield from (message(link=e.name, to=e.link) for e in entries if e.kind == "l")
             yield from (message(mode=e.name, to=e.mode) for e in modes)
             yield message(stop=True)

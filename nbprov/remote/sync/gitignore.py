@@ -29,24 +29,20 @@ class IgnoreRules:
     """
 
     rules: tuple[_Rule, ...] = ()
-    file: str = ""
 
     @classmethod
     def of(cls, folder: Path) -> IgnoreRules:
         """The rules of a folder; none but `.git` where it has no ignore file."""
         for name in IGNORE_FILES:
             if (folder / name).is_file():
-                return cls.parse(
-                    (folder / name).read_text(encoding="utf-8", errors="replace"), name
-                )
+                return cls.parse((folder / name).read_text(encoding="utf-8", errors="replace"))
         return cls()
 
     @classmethod
-    def parse(cls, text: str, file: str = "") -> IgnoreRules:
+    def parse(cls, text: str) -> IgnoreRules:
         """Read the lines of an ignore file."""
         return cls(
-            tuple(rule for line in text.splitlines() if (rule := _parse_line(line)) is not None),
-            file,
+            tuple(rule for line in text.splitlines() if (rule := _parse_line(line)) is not None)
         )
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:

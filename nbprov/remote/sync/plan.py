@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from nbprov.remote.sync_side import Rules, Survey, Trouble, why_not_link, why_not_name
+from nbprov.on_machine.sync_files import Rules, Survey
+from nbprov.on_machine.sync_protocol import Skip, Trouble, why_not_link, why_not_name
 
 from .gitignore import IGNORE_FILES
 
@@ -120,10 +121,10 @@ def why_not_here(entry: Entry, *, windows: bool) -> str:
         return why
     parts = entry.name.split("/")
     if any(_is_git(part) for part in parts):
-        return "a .git folder: what a machine writes there could run here"
+        return Skip.GIT_FOLDER
     if windows and any(_no_windows_name(part) for part in parts):
-        return "a name that Windows cannot have"
-    return "a link, which Windows needs rights for" if windows and entry.kind == "l" else ""
+        return Skip.WINDOWS_NAME
+    return Skip.WINDOWS_LINK if windows and entry.kind == "l" else ""
 
 
 def _is_git(part: str) -> bool:
@@ -173,13 +174,13 @@ def taken_here(
     for entry in entries:
         why = why_not_here(entry, windows=windows)
         if not why and is_ignored(entry.name, is_folder=entry.kind == "d"):
-            why = "ignored here, and listed by the machine all the same"
+            why = Skip.IGNORED
         above = entry.name.rpartition("/")[0]
         if not why and above and (above not in taken or taken[above].kind != "d"):
-            why = "in a folder that is not listed, or does not come here"
+            why = Skip.FOLDER_MISSING
         key = _folded(entry.name) if folds else entry.name
         if not why and key in seen:
-            why = "its name is that of another one here"
+            why = Skip.SAME_NAME
         if why:
             refused.append((entry.name, why))
             continue
@@ -206,9 +207,7 @@ def apart(here: Listing, there: Listing) -> tuple[Listing, Listing]:
     }
     if not gone:
         return here, there
-    why = tuple(
-        (name, "differs from another name in the case of letters alone") for name in sorted(gone)
-    )
+    why = tuple((name, Skip.LETTER_CASE) for name in sorted(gone))
 
     def is_kept(name: str) -> bool:
         parts = name.split("/")
@@ -409,7 +408,7 @@ class _Deciding:
                 self.down.append(theirs)
         elif "d" in (mine.kind, theirs.kind):
             if mine.kind != theirs.kind:
-                self.skipped.append((name, "a folder on one side, and none on the other"))
+                self.skipped.append((name, Skip.FOLDER_OR_FILE))
         elif self._is_same(name, mine, theirs):
             self.same.append(name)
             self._mode(mine, theirs)
@@ -456,9 +455,7 @@ class _Deciding:
         self.delete_here = [n for n in self.delete_here if n not in barred]
         self.replaced = [n for n in self.replaced if n not in barred]
         self.newer = [n for n in self.newer if n not in barred]
-        self.skipped += [
-            (n, "an ignore file: it says what leaves this computer") for n in sorted(barred)
-        ]
+        self.skipped += [(n, Skip.IGNORE_FILE) for n in sorted(barred)]
 
     # ------------------------------------------------------------ what goes
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from nbprov.model.clock import Seconds
-from nbprov.remote.sync_side import PART
+from nbprov.on_machine.sync_protocol import PART
 
 LEAST_BYTES = 4_000_000
 """Of a file that rsync is asked for: below, its own login takes longer than sending the file."""

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds
+from nbprov.on_machine.sync_files import KEEP_FROM, MOST_ENTRIES, Folder, Rules
+from nbprov.on_machine.sync_protocol import Trouble
 from nbprov.remote.ssh.tar_copy import remote_path
-from nbprov.remote.sync_side import KEEP_FROM, MOST_ENTRIES, Folder, Rules, Trouble
 
 from .client import Moved, Progress, There, folder_there
 from .errors import SyncError, shown

@@ -33,7 +33,6 @@ class Use(StrEnum):
 
     READ = "read"
     NOTE = "not yet used"
-    WARNING = "not yet used, and the difference may cost money or data"
     ERROR = "cannot be honoured; an error unless ignored"
     DROPPED = "internal to SkyPilot; dropped"
 

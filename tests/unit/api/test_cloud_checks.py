@@ -205,7 +205,7 @@ def test_only_what_can_be_used_is_planned_for_and_the_others_say_why(
         "aws"
     ] == "the key …beef is not known to AWS"
     assert any(
-        d.rule == "disabled:aws" and "the key …beef is not known to AWS" in d.words
+        d.rule.name == "disabled:aws" and "the key …beef is not known to AWS" in d.words
         for d in made.dropped
     )
     only_aws = session.plan("resources: {accelerators: A100:8, infra: aws}")

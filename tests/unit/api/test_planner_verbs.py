@@ -17,7 +17,7 @@ from nbprov.market import Level, Pool, Stock
 from nbprov.model.errors import NbprovError, UsageError
 from nbprov.model.failures import Cause
 from nbprov.model.money import usd
-from nbprov.model.offers import Block
+from nbprov.model.offers import Block, RuleKind
 from nbprov.model.places import Market
 from nbprov.model.spec import Compare, Quantity
 from nbprov.planning import PlanError
@@ -221,7 +221,7 @@ def test_a_block_has_its_line_with_a_count(session: api.Session) -> None:
     now = session.engine.clock.now()
     block = Block("aws", region="us-east-1", cause=Cause.CAPACITY, since=now, expires=now + 600)
     made = session.plan(A100S, blocks=[block], assume=["aws"])
-    (line,) = [d for d in made.dropped if d.rule.startswith("blocked")]
+    (line,) = [d for d in made.dropped if d.rule.kind is RuleKind.BLOCKED]
     assert (
         line.count == len(session.plan(A100S, assume=["aws"]).candidates) - len(made.candidates) > 0
     )

@@ -1,4 +1,7 @@
-"""The benchmark runner: what it writes is what docs/benchmarks.md says, and the README's table follows from it. No time is judged here."""
+"""The benchmark runner writes the documented JSON, and the pages follow from it.
+
+No time is judged here.
+"""
 
 from __future__ import annotations
 
@@ -87,17 +90,28 @@ def test_a_figure_agrees_with_itself(report: dict[str, Any]) -> None:
         assert figure["ratio"] == pytest.approx(figure["value"] / figure["target"], abs=0.001)
 
 
+MARKS = "<!-- benchmarks:begin -->\nold\n<!-- benchmarks:end -->\n"
+
+
+def pages(folder: Path) -> tuple[Path, Path, tuple[str, ...]]:
+    """A page for the table and a README, with the arguments that name them."""
+    docs, readme = folder / "benchmarks.md", folder / "README.md"
+    for page in (docs, readme):
+        page.write_text(f"before\n{MARKS}after\n", encoding="utf-8")
+    figures = str(folder / "figures.json")
+    return docs, readme, ("--json", figures, "--docs", str(docs), "--readme", str(readme))
+
+
 def test_a_quick_run_is_not_shown(report: dict[str, Any], tmp_path: Path) -> None:
-    figures, readme = tmp_path / "figures.json", tmp_path / "README.md"
-    figures.write_text(json.dumps(report), encoding="utf-8")
-    readme.write_text("<!-- benchmarks:begin -->\n<!-- benchmarks:end -->\n", encoding="utf-8")
-    done = run("readme_table.py", "--json", str(figures), "--readme", str(readme))
+    docs, readme, arguments = pages(tmp_path)
+    (tmp_path / "figures.json").write_text(json.dumps(report), encoding="utf-8")
+    done = run("results_table.py", *arguments)
     assert done.returncode == 1
     assert "quick" in done.stderr
-    assert "|" not in readme.read_text(encoding="utf-8")
+    assert all("old" in page.read_text(encoding="utf-8") for page in (docs, readme))
 
 
-def test_the_table_is_written_and_checked(report: dict[str, Any], tmp_path: Path) -> None:
+def test_the_pages_are_written_and_checked(report: dict[str, Any], tmp_path: Path) -> None:
     measures = [path.stem.removeprefix("measure_") for path in BENCHMARKS.glob("measure_*.py")]
     plain = {**report["figures"][0], "target": None, "is_met": None, "ratio": None}
     others = [
@@ -106,20 +120,25 @@ def test_the_table_is_written_and_checked(report: dict[str, Any], tmp_path: Path
         if name != "plan"
     ]
     whole = {**report, "quick": False, "figures": [*report["figures"], *others]}
-    figures, readme = tmp_path / "figures.json", tmp_path / "README.md"
+    docs, readme, arguments = pages(tmp_path)
+    figures = tmp_path / "figures.json"
     figures.write_text(json.dumps(whole), encoding="utf-8")
-    readme.write_text(
-        "before\n<!-- benchmarks:begin -->\nold\n<!-- benchmarks:end -->\nafter\n", encoding="utf-8"
-    )
-    arguments = ("--json", str(figures), "--readme", str(readme))
-    assert run("readme_table.py", *arguments, "--check").returncode == 1
-    assert run("readme_table.py", *arguments).returncode == 0
-    text = readme.read_text(encoding="utf-8")
-    assert text.startswith("before\n")
-    assert text.endswith("after\n")
+    assert run("results_table.py", *arguments, "--check").returncode == 1
+    assert run("results_table.py", *arguments).returncode == 0
+    for page in (docs, readme):
+        text = page.read_text(encoding="utf-8")
+        assert text.startswith("before\n")
+        assert text.endswith("after\n")
+        assert "only in the JSON" not in text
+        assert "old" not in text
+    text = docs.read_text(encoding="utf-8")
     assert all(f"| {figure['name']} |" in text for figure in report["figures"])
-    assert "only in the JSON" not in text
-    assert "old" not in text
-    assert run("readme_table.py", *arguments, "--check").returncode == 0
+    assert "A plan over 38,000 prices takes " in readme.read_text(encoding="utf-8")
+    assert run("results_table.py", *arguments, "--check").returncode == 0
     figures.write_text(json.dumps({**whole, "figures": report["figures"]}), encoding="utf-8")
-    assert "lacks" in run("readme_table.py", *arguments, "--check").stderr
+    assert "lacks" in run("results_table.py", *arguments, "--check").stderr
+
+
+def test_the_pages_show_the_figures_of_the_last_run() -> None:
+    done = run("results_table.py", "--check")
+    assert done.returncode == 0, done.stderr

@@ -116,7 +116,7 @@ def test_asking_again_reads_no_file_once_their_times_tell(
     def never(self: object) -> None:
         raise AssertionError("the folders were looked at again")
 
-    monkeypatch.setattr(catalog_module._Source, "again", never)
+    monkeypatch.setattr(catalog_module.WatchedFolders, "reread", never)
     assert catalog.current() is catalog
 
 

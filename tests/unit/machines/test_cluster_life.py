@@ -17,7 +17,7 @@ from nbprov.api.launching.cluster_start import NoRoom
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.machines.agents import agent_of
 from nbprov.machines.cells.cells import python_cell
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.launches import InstanceState
 from nbprov.provisioning.async_cloud import AsyncCloud
@@ -373,7 +373,10 @@ def test_that_it_was_replaced_outlives_a_doubt(
     dev = world.up()
     engine = world.session.engine
     assert engine.ledger.set_cluster(
-        dev.cluster_id, ClusterState.RUNNING, "replaced: another cluster is called dev now"
+        dev.cluster_id,
+        ClusterState.RUNNING,
+        "another cluster is called dev now",
+        desired=DesiredState.REPLACED,
     )
     cloud = engine.cloud("local")
     listed = cloud.adapter.list(engine.ledger.owner)
@@ -386,7 +389,7 @@ def test_that_it_was_replaced_outlives_a_doubt(
         engine.thread.call(engine.lifecycle.observe(cloud)).result(WAIT_SECONDS)
         row = engine.ledger.cluster_by_id(dev.cluster_id)
         assert row is not None
-        assert row.reason.startswith("replaced: ")
+        assert row.desired_state is DesiredState.REPLACED
     until(lambda: alive(world) == [], "the end by the watcher")
 
 

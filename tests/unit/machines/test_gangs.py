@@ -243,7 +243,7 @@ def test_agents_that_cannot_hear_of_each_other_are_told_by_the_kernel(
     world: TunnelWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def deaf(*_: Any) -> None:
-        raise AgentError("this agent does not know 'gang'", code="agent.unknown-op")
+        raise AgentError("this machine cannot listen for the others", code="agent.gang")
 
     monkeypatch.setattr("nbprov.remote.agent.client.AgentClient.join_gang", deaf)
     monkeypatch.setattr(idle_inhibitor, "TOUCH_EVERY", 0.2)

@@ -13,8 +13,9 @@ from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 from nbprov import api
 from nbprov.api.services import outputs as taking
 from nbprov.machines.files.outputs import OutputsNotPulled
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import UsageError
+from nbprov.model.events import EventKind
 
 pytestmark = pytest.mark.machine
 
@@ -62,9 +63,9 @@ def state(world: TunnelWorld, cluster: api.Cluster) -> ClusterState:
 def said(cluster: api.Cluster, world: TunnelWorld) -> list[str]:
     """What the history says of its outputs."""
     return [
-        text
-        for _, kind, text in world.session.engine.ledger.events(cluster.cluster_id)
-        if kind == taking.OUTPUTS
+        e.text
+        for e in world.session.engine.ledger.events(cluster.cluster_id)
+        if e.kind is EventKind.OUTPUTS_PULL_ENDED
     ]
 
 
@@ -348,7 +349,12 @@ def test_a_kernel_that_ends_in_the_middle_leaves_the_end_to_the_next(
         ledger = other.engine.ledger
         row = ledger.cluster("dev")
         assert row is not None
-        assert (row.state, row.reason) == (ClusterState.RUNNING, "to be ended: you ended it")
+        assert (row.state, row.desired_state, row.reason) == (
+            ClusterState.RUNNING,
+            DesiredState.ENDED,
+            "you ended it",
+        )
+        assert other.cluster("dev").view().reason == "to be ended: you ended it"
         other.engine.thread.soon(other.engine.lifecycle.watch)
         ended = until(
             lambda: (
@@ -368,12 +374,14 @@ def test_what_is_used_again_is_not_ended(world: TunnelWorld, notebook: Path, up:
     ledger = world.session.engine.ledger
     # As a kernel leaves it that dies while it pulls; here nobody goes on with it yet.
     world.session.engine.lifecycle.asked.add(cluster.cluster_id)
-    assert ledger.set_cluster(cluster.cluster_id, ClusterState.RUNNING, "to be ended: you ended it")
+    assert ledger.set_cluster(
+        cluster.cluster_id, ClusterState.RUNNING, "you ended it", desired=DesiredState.ENDED
+    )
     again = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(notebook))
     assert isinstance(again, api.Cluster)
     row = ledger.cluster("dev")
     assert row is not None
-    assert not row.reason.startswith("to be ended")
+    assert row.pending is None
 
 
 def test_no_outputs_breaks_a_pull_off(

@@ -16,11 +16,13 @@ from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
 from nbprov.api.services import outputs as taking
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
+from nbprov.model.events import EventKind
 from nbprov.provisioning.supervision import cloud_watcher
 
 pytestmark = pytest.mark.machine
 
+LEFT = (EventKind.OUTPUTS_ON_STOPPED_DISK, EventKind.OUTPUTS_START_FAILED)
 SECOND = ", autostop: {idle_minutes: 60, down: false, down_after: 1h}"
 in_proc = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="finds a machine's processes in /proc"
@@ -105,7 +107,7 @@ def test_a_machine_that_falls_silent_under_the_pull_is_ended_and_so_is_one_whose
         row = engine.ledger.cluster("other")
         assert row is not None
         assert engine.ledger.set_cluster(
-            row.cluster_id, ClusterState.RUNNING, "to be ended: you ended it"
+            row.cluster_id, ClusterState.RUNNING, "you ended it", desired=DesiredState.ENDED
         )
         engine.thread.soon(engine.lifecycle.watch)
         until(lambda: state(world, other) is ClusterState.ENDED, "it is ended as by a first down")
@@ -153,9 +155,7 @@ def test_a_line_that_breaks_under_the_pull_loses_nothing_and_a_silence_while_thi
 
 def events(world: TunnelWorld, cluster: api.Cluster) -> list[str]:
     return [
-        text
-        for _, kind, text in world.session.engine.ledger.events(cluster.cluster_id)
-        if kind == "outputs-left"
+        e.text for e in world.session.engine.ledger.events(cluster.cluster_id) if e.kind in LEFT
     ]
 
 
@@ -187,7 +187,10 @@ def test_down_after_says_that_outputs_go_brings_them_and_ends(
     stopped_by_its_guard(world, dev)
     assert not events(world, dev)
     with ledger.together() as db:  # what was pulled a working day ago is not all that there is
-        db.execute("UPDATE events SET at = at - 28800 WHERE kind = 'outputs'")
+        db.execute(
+            "UPDATE events SET at = at - 28800 WHERE kind = ?",
+            (EventKind.OUTPUTS_PULL_ENDED.value,),
+        )
     world.session.engine.thread.soon(world.session.engine.lifecycle.watch)
     (told,) = until(lambda: events(world, dev), "it is said beforehand")
     assert told.startswith("its outputs are on its disk alone: at ")

@@ -15,7 +15,7 @@ from nbprov.model.clusters import (
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.money import usd
-from nbprov.model.offers import Candidate, Dropped, Offer, Plan, block_for
+from nbprov.model.offers import Candidate, Dropped, DropRule, Offer, Plan, RuleKind, block_for
 from nbprov.model.places import Market
 from nbprov.model.spec import Autostop, Guards, Request, Spec
 
@@ -92,8 +92,8 @@ def plan(count: int = 40, nodes: int = 1) -> Plan:
     ]
     spec = Spec(name="train", num_nodes=nodes)
     dropped = (
-        Dropped("enabled", "in clouds without credentials (lambda, oci)", 1204),
-        Dropped("cap", "dearer than $60.00/h", 12),
+        Dropped(DropRule(RuleKind.DISABLED, "in clouds without credentials (lambda, oci)"), 1204),
+        Dropped(DropRule(RuleKind.PRICE, "dearer than $60.00/h"), 12),
     )
     return Plan(
         spec,

@@ -59,8 +59,6 @@ PRICES: Mapping[str, tuple[Row, ...]] = {
     "primeintellect": (("crusoe__1xL40S", "L40S", 1, 8, 147, 1.10, "", "US", "us-east1-a"),),
 }
 
-Write = Callable[[Mapping[str, Iterable[Row]]], Path]
-
 
 def _write(folder: Path, prices: Mapping[str, Iterable[Row]]) -> Path:
     for cloud, rows in prices.items():

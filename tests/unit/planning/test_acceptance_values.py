@@ -253,7 +253,7 @@ def test_when_every_zone_of_a_region_failed_its_offer_for_any_zone_falls_too(
         ("r2", "gpu"),
         ("r1", "other"),
     }
-    assert [(d.rule, d.count) for d in made.dropped] == [("blocked:capacity", 3)]
+    assert [(d.rule.name, d.count) for d in made.dropped] == [("blocked:capacity", 3)]
 
 
 def test_thousands_of_blocks_are_one_pass(catalog_of: Make) -> None:

@@ -72,7 +72,7 @@ def clouds(made: Plan) -> set[str]:
 
 
 def dropped(made: Plan) -> dict[str, int]:
-    return {line.rule: line.count for line in made.dropped}
+    return {line.rule.name: line.count for line in made.dropped}
 
 
 @pytest.mark.parametrize(

@@ -508,7 +508,7 @@ def test_a_plan_is_what_going_through_every_offer_gives(
     assert [c.rank for c in made.candidates] == list(range(len(expected)))
     counted: Counter[str] = Counter()
     for line in made.dropped:
-        counted[line.rule.partition(":")[0]] += line.count
+        counted[line.rule.kind.value] += line.count
     assert counted.pop("blocked", 0) == blocked
     assert counted == dropped, made.dropped
     for candidate in made.candidates:

@@ -11,7 +11,7 @@ from nbprov.catalog import Catalog
 from nbprov.market import Chances, Level, Observation, Pool, Stock
 from nbprov.market.success_model import PRIOR
 from nbprov.model.money import usd
-from nbprov.model.offers import Block, Plan
+from nbprov.model.offers import Block, Plan, RuleKind
 from nbprov.model.places import Market
 from nbprov.model.spec import Accelerator, Policy, Request, Spec
 from nbprov.planning import EnabledCloud, plan
@@ -196,7 +196,9 @@ def test_caps_and_blocks_hold_whatever_is_preferred(
     made = plan(spec, small, enable("aws"), now=NOW, chances=likely, blocks=[block])
     assert zones(made) == ["use1-az1 g6.xlarge"]
     counted = {
-        line.rule: line.count for line in made.dropped if not line.rule.startswith("disabled:")
+        line.rule.name: line.count
+        for line in made.dropped
+        if line.rule.kind is not RuleKind.DISABLED
     }
     assert counted == {"price": 2, "blocked:unknown": 1}
 

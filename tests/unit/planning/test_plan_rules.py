@@ -38,7 +38,7 @@ def told(made: Plan) -> list[tuple[str, str, str]]:
 
 
 def dropped(made: Plan) -> dict[str, tuple[int, str]]:
-    return {line.rule: (line.count, line.words) for line in made.dropped}
+    return {line.rule.name: (line.count, line.words) for line in made.dropped}
 
 
 def test_every_type_of_a_cloud_is_a_candidate_cheapest_first_ties_by_name(

@@ -133,7 +133,7 @@ def test_clouds_that_enter_only_when_named_are_counted_where_they_are_not(
     made = plan(parse("resources: {accelerators: L4}"), small, enabled)
     assert {c.offer.cloud for c in made.candidates} == {"aws"}
     assert ("unnamed:runpod", "runpod takes part only where a spec names it", 2) in [
-        (d.rule, d.words, d.count) for d in made.dropped
+        (d.rule.name, d.words, d.count) for d in made.dropped
     ]
     assert (
         len(plan(parse("resources: {accelerators: L4, infra: runpod}"), small, enabled).candidates)

@@ -11,9 +11,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from engine_world import EngineWorld
+from manual_clock import ManualClock
 
 from nbprov.provisioning.ledger import Ledger
-from nbprov.runtime.clocks import ManualClock
 
 
 @pytest.fixture

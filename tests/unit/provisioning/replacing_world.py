@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import provisioning_samples as samples
+from manual_clock import ManualClock
 
 from nbprov.clouds.base import Capabilities
 from nbprov.model.clusters import ClusterState, RunState
@@ -27,7 +28,6 @@ from nbprov.model.places import Place
 from nbprov.provisioning.ledger import LEASE_SECONDS, ClusterRow, Ledger
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.provisioning.supervision.lifecycle import Lifecycle
-from nbprov.runtime.clocks import ManualClock
 
 NODES, TOKEN, RUN = 3, f"{1:032x}", "run-1"
 SETTLE, SENDING = 20.0, 30.0

@@ -73,7 +73,7 @@ def test_failover_goes_past_refusals_and_remembers_them(world: EngineWorld) -> N
         ("here-b", AttemptState.REFUSED, Cause.QUOTA),
         ("there-a", AttemptState.READY, None),
     ]
-    assert {b.cause for b in engine.blocks()} == {Cause.CAPACITY, Cause.QUOTA}
+    assert {b.cause for b in engine.ledger.blocks()} == {Cause.CAPACITY, Cause.QUOTA}
     again = world.prepare(engine, "other")
     world.launch(engine, again)
     world.finish(again)
@@ -187,7 +187,7 @@ def test_a_half_made_machine_is_ended_and_confirmed_and_the_next_place_tried(
         ("here-b", AttemptState.READY, None),
     ]
     assert len(world.alive()) == 1
-    events = [text for _, _, text in engine.ledger.events(driver.run_id)]
+    events = [event.text for event in engine.ledger.events(driver.run_id)]
     gone = next(i for i, text in enumerate(events) if "ended, confirmed" in text)
     asked = next(
         i for i, text in enumerate(events) if text.startswith("attempt 2") and "asked" in text

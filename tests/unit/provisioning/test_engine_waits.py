@@ -13,12 +13,13 @@ import pytest
 from engine_world import EngineWorld
 
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
+from nbprov.model.events import BUDGET_EVENTS
 from nbprov.model.money import usd
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Autostop, Guards
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.run.driver import RunDriver
-from nbprov.provisioning.supervision.guard_config import BUDGET, cluster_notes, guards_known
+from nbprov.provisioning.supervision.guard_config import cluster_notes, guards_known
 from nbprov.spec import parse
 
 SOLD_OUT = '[[stock]]\ntype = "small"\nleft = 0\n'
@@ -230,7 +231,9 @@ def test_a_share_of_the_budget_that_is_spent_is_told_once(world: EngineWorld) ->
         )
 
     def told() -> list[str]:
-        return [text for _, kind, text in engine.ledger.events(row.run_id) if kind == BUDGET]
+        return [
+            event.text for event in engine.ledger.events(row.run_id) if event.kind in BUDGET_EVENTS
+        ]
 
     world.until(told, "the warning")
     assert [text.partition(" (")[0] for text in told()] == ["budget: 50% of $5.00 spent"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from engine_world import EngineWorld
+from manual_clock import ManualClock
 from odd_clouds import GatedCloud
 from provisioning_samples import instance
 
@@ -22,7 +23,6 @@ from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ssh_ingress import KNOCK_EVERY, Door
 from nbprov.remote.errors import SshCode, SshError
 from nbprov.remote.ssh import connection
-from nbprov.runtime.clocks import ManualClock
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine

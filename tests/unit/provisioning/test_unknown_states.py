@@ -223,7 +223,7 @@ def test_a_late_failure_has_the_clouds_own_cause_and_words(
     assert met is not None
     assert met.cause is cause
     assert "is ending: Server.InsufficientInstanceCapacity: none left" in met.message
-    assert [b.cause for b in engine.blocks()] == [cause]
+    assert [b.cause for b in engine.ledger.blocks()] == [cause]
 
 
 def _slow_boot() -> str:
@@ -311,8 +311,7 @@ def test_what_is_being_ended_out_of_reach_can_be_forgotten(
     assert machine in said
     assert _state(engine) is ClusterState.ENDED
     assert any(
-        "not seen to end" in text and machine in text
-        for _, _, text in engine.ledger.events(row.run_id)
+        "not seen to end" in e.text and machine in e.text for e in engine.ledger.events(row.run_id)
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import shlex
@@ -13,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,8 +24,6 @@ from nbprov.remote.ssh.connection import Connection, wait_for_ssh
 from nbprov.remote.ssh.keys import ClusterKeys
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
-TEST_SECONDS = 180.0
-"""No test takes a tenth of it by itself; it only ends one that hangs."""
 COME_SECONDS = 60.0
 """How long what is awaited may take on a machine busy with other tests."""
 
@@ -166,21 +163,6 @@ def shared_machine(
         made.end()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine in a loop of its own."""
-    if not asyncio.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-
-    async def bounded() -> None:
-        async with asyncio.timeout(getattr(pyfuncitem.obj, "seconds", TEST_SECONDS)):
-            await pyfuncitem.obj(**arguments)
-
-    asyncio.run(bounded())
-    return True
-
-
 @contextlib.asynccontextmanager
 async def _connected(machine: Machine) -> AsyncIterator[Connection]:
     connection = await wait_for_ssh("127.0.0.1", machine.port, machine.keys, COME_SECONDS)
@@ -202,14 +184,6 @@ async def _agent_on(
         await client.close()
 
 
-async def _until(condition: Callable[[], bool], what: str, seconds: float = COME_SECONDS) -> None:
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
-    while not condition():
-        assert loop.time() < end, f"not within {seconds} s: {what}"
-        await asyncio.sleep(0.02)
-
-
 @pytest.fixture
 def connected() -> Callable[[Machine], contextlib.AbstractAsyncContextManager[Connection]]:
     """A connection to a machine, closed at the end of the block."""
@@ -220,9 +194,3 @@ def connected() -> Callable[[Machine], contextlib.AbstractAsyncContextManager[Co
 def agent_on() -> Callable[..., contextlib.AbstractAsyncContextManager[AgentClient]]:
     """An agent's client on a machine, closed at the end of the block; the agent runs on."""
     return _agent_on
-
-
-@pytest.fixture
-def until() -> Callable[..., Awaitable[None]]:
-    """Wait for something outside this process, looking often; fails by name."""
-    return _until

@@ -14,18 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nbprov.on_machine.agent.framing import FRAME_LIMIT
 from nbprov.remote.agent import channel as linking
 from nbprov.remote.agent.channel import Followed, Link, LinkLost
-from nbprov.remote.agent.framing import (
-    FRAME_LIMIT,
-    AgentError,
-    number,
-    pack,
-    size_of,
-    understood,
-    unpack,
-    word,
-)
+from nbprov.remote.agent.framing import AgentError, number, pack, size_of, understood, unpack, word
 from nbprov.remote.agent.messages import AgentStatus, TaskInfo, guard_states
 from nbprov.remote.ssh.connection import Connection
 

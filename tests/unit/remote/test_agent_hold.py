@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbprov.model.money import usd
+from nbprov.on_machine.agent.errors import RequestError
+from nbprov.on_machine.agent.guards.config import check_guards
+from nbprov.on_machine.agent.guards.guards import Guards
 from nbprov.remote.agent.messages import GuardConfig
-from nbprov.remote.agent.nbprov_agent import Guards, Refused, check_guards
 
 # Stands for a cloud's poweroff: leaves a file, whole at once.
 POWEROFF = 'printf "%s|%s" {mode} {reason} >"$HOME/off.new" && mv "$HOME/off.new" "$HOME/off"'
@@ -90,7 +92,7 @@ def test_where_the_disk_is_kept_nothing_is_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hold", [-1, True, "5", 1e9, None, float("nan")])
 def test_a_hold_that_is_none_is_refused(hold: object) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RequestError):
         check_guards({"poweroff": "true", "outputs": {"hold_seconds": hold}})
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from nbprov.remote.agent import nbprov_agent
+from nbprov.on_machine.agent.agent import Agent
+from nbprov.on_machine.agent.system import boottime
+from nbprov.on_machine.agent.tasks.task import Task
 
 pytestmark = pytest.mark.machine
 
@@ -32,20 +34,18 @@ async def test_a_service_is_no_activity_and_a_job_is(machine: Any, agent_on: Any
 
 
 def test_what_services_use_at_rest_is_no_activity(tmp_path: Path) -> None:
-    agent = nbprov_agent.Agent(tmp_path, 0o077, False)
+    agent = Agent(tmp_path, 0o077)
     meta = {"kind": "job", "name": "dask", "state": "running", "service": True, "rest": 0.5}
-    agent.tasks["dask"] = nbprov_agent.Task(
-        tmp_path / "tasks" / "dask", {**meta, "id": "dask"}, 1 << 20
-    )
+    agent.tasks["dask"] = Task(tmp_path / "tasks" / "dask", {**meta, "id": "dask"}, 1 << 20)
     agent.activity.sessions = 0
     said = []
     for cores in (0.6, 0.8):
         agent.activity.cores = cores
-        said.append(agent.what_is_active())
+        said.append(agent.watch.what_is_active())
     agent.tasks["dask"].end("ok")
     agent.activity.cores = 0.6
-    agent.guards.now = nbprov_agent.boottime()
-    assert (*said, agent.what_is_active()) == ([], ["cpu 0.8"], ["cpu 0.6"])
+    agent.guards.now = boottime()
+    assert (*said, agent.watch.what_is_active()) == ([], ["cpu 0.8"], ["cpu 0.6"])
 
 
 async def test_only_jobs_can_be_services(machine: Any, agent_on: Any) -> None:

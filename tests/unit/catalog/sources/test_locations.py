@@ -168,7 +168,7 @@ def test_a_cloud_without_any_readable_file_is_named_beside_the_others(
     catalog = open_catalog(folder)
     assert catalog.clouds() == ["vast"]
     info = catalog.info("lambda")
-    assert (info.rows, info.origin, info.newest, info.age_days()) == (0, "", "", None)
+    assert (info.rows, info.origin, info.newest) == (0, "", "")
     assert [problem.cloud for problem in catalog.problems()] == ["lambda"]
 
 
@@ -201,4 +201,4 @@ def test_both_forms_are_read_raw(tmp_path: Path) -> None:
 def test_the_age_of_prices(write_v8: WriteV8, open_catalog: Callable[..., Catalog]) -> None:
     folder = write_v8("lambda", [row("a")])
     os.utime(folder / "lambda" / "vms.csv", (LONG_AGO, LONG_AGO))
-    assert open_catalog(folder).info("lambda").age_days("2020-09-23") == 10
+    assert open_catalog(folder).info("lambda").newest == "2020-09-13"

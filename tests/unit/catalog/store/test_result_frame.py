@@ -7,7 +7,8 @@ import re
 import pandas as pd
 from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_string_dtype
 
-from nbprov.catalog import Catalog, Query, frame
+from nbprov.catalog import Catalog, Query
+from nbprov.catalog.store import frame
 from nbprov.model.money import usd
 
 

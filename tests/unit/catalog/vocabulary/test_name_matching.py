@@ -47,8 +47,6 @@ def test_close_names(shipped: Catalog) -> None:
     assert shipped.close_accelerators("RTX-4090")[0] == "RTX4090"
     assert len(shipped.close_accelerators("A", n=3)) <= 3
     assert shipped.close_accelerators("zzzzzz") == []
-    assert shipped.close_regions("us-east1", "aws")[0] in {"us-east-1", "us-east-2"}
-    assert "use1-az1" in shipped.close_zones("use1-az", "aws")
 
 
 def test_counts_memory_and_makers(shipped: Catalog) -> None:
@@ -64,7 +62,6 @@ def test_counts_memory_and_makers(shipped: Catalog) -> None:
 
 
 def test_places(shipped: Catalog) -> None:
-    assert shipped.clouds_of_region("US-EAST-1") == ["aws", "lambda"]
     assert shipped.regions("nowhere") == []
     assert shipped.zones("azure", "eastus") == []
     assert shipped.has_instance_type("P4D.24xlarge")

@@ -91,14 +91,12 @@ def test_patterns_and_fragments(shipped: Catalog) -> None:
     assert shipped.query("rtx 4090").accelerator == ("RTX4090",)
     with pytest.raises(AmbiguousName):
         shipped.query("RTXA")
-    assert set(shipped.query("RTXA", fuzzy=True).accelerator) == set(
-        shipped.match_accelerators("RTXA")
-    )
-    assert len(shipped.match_accelerators("RTXA")) > 1
+    several = {name for name in shipped.accelerators() if "RTXA" in name}
+    assert set(shipped.query("RTXA", fuzzy=True).accelerator) == several
+    assert len(several) > 1
     with pytest.raises(UnknownName, match="9999") as caught:
         shipped.query("/GTX-?9999/")
     assert caught.value.code == "catalog.unknown-accelerator"
-    assert shipped.match_accelerators("") == []
 
 
 def test_a_bad_expression_is_an_error_of_ours_in_every_question(shipped: Catalog) -> None:
@@ -220,8 +218,6 @@ def test_several_unknown_names_are_all_told(shipped: Catalog) -> None:
     ]
 
 
-def test_close_names_of_types_and_clouds(shipped: Catalog) -> None:
-    assert "g5.xlarge" in shipped.close_instance_types("g5xlarge", "aws")
-    assert shipped.close_clouds("runpd") == ["runpod"]
+def test_types_are_those_of_the_clouds_asked(shipped: Catalog) -> None:
     assert "Standard_D8s_v5" in shipped.instance_types(["azure"])
     assert "Standard_D8s_v5" not in shipped.instance_types(["aws"])

@@ -30,6 +30,7 @@ from nbprov.machines.engines.startup import printable
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
 from nbprov.model.spec import Engine
+from nbprov.on_machine import lazy_rfc3987
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 
 HERE = {"distributed": "2026.8.0", "dask": "2026.8.0"}
@@ -182,7 +183,7 @@ def test_a_module_that_comes_late_is_the_packages_own_once_it_is_used(tmp_path: 
     late, place = tmp_path / "late", tmp_path / "packages" / "rfc3987_syntax"
     late.mkdir()
     place.mkdir(parents=True)
-    shutil.copy(Path(ray.__file__).with_name("late_grammar.py"), late / "rfc3987_syntax.py")
+    shutil.copy(Path(lazy_rfc3987.__file__), late / "rfc3987_syntax.py")
     (place / "__init__.py").write_text("from .helpers import *\n")
     (place / "helpers.py").write_text(
         "count = 1\ndef parse():\n    return count\ndef is_valid_syntax(term, value):\n    return term, value, count\n"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -20,12 +18,12 @@ from git_double import GitDouble
 from tunnel_world import WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
-from nbprov.machines.files.git_checkout import PROGRAM, RepositoryError, Working
+from nbprov.machines.files.git_checkout import RepositoryError, Working
 from nbprov.model.spec import Repository
-from nbprov.remote import git_side
-from nbprov.remote.git_side import Git, trouble_of_git
-from nbprov.remote.git_there import Placing
-from nbprov.remote.sync_side import Trouble
+from nbprov.on_machine import git_commands
+from nbprov.on_machine.git_checkout import Checkout
+from nbprov.on_machine.git_commands import Git, trouble_of_git
+from nbprov.on_machine.sync_protocol import Trouble
 
 NOW = "cd ~/sky_workdir && git status --porcelain && git rev-parse HEAD && git log --oneline | wc -l && git remote get-url origin"
 
@@ -285,10 +283,10 @@ def test_nothing_of_a_clone_that_was_stopped_stays(world: TunnelWorld, server: G
 def test_git_that_says_nothing_is_ended(
     server: GitDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(git_side, "STALL_SECONDS", 0.2)
+    monkeypatch.setattr(git_commands, "STALL_SECONDS", 0.2)
     server.answers.clear()
     with pytest.raises(Trouble) as caught:
-        git_side.resolve(Git(str(tmp_path), protocols="http"), f"{server.url}/o/code.git", "")
+        git_commands.resolve(Git(str(tmp_path), protocols="http"), f"{server.url}/o/code.git", "")
     assert caught.value.code == "stalled"
 
 
@@ -315,9 +313,9 @@ def test_git_is_installed_where_it_is_missing(
         "install": False,
     }
     with pytest.raises(Trouble) as caught:
-        Placing(asked, lambda **_: None).carry_out()
+        Checkout(asked, lambda **_: None).carry_out()
     assert caught.value.code == "git"
-    assert Placing({**asked, "install": True}, lambda **_: None).carry_out()["commit"] == commit
+    assert Checkout({**asked, "install": True}, lambda **_: None).carry_out()["commit"] == commit
     assert (tmp_path / "sky_workdir/a").read_text() == "1\n"
 
 
@@ -329,7 +327,7 @@ def test_protocols_that_run_programs_or_read_files_are_not_spoken(tmp_path: Path
         "http://host.example/x",
     ):
         with pytest.raises(Trouble, match="not allowed"):
-            git_side.resolve(Git(str(tmp_path)), url, "")
+            git_commands.resolve(Git(str(tmp_path)), url, "")
     assert not (tmp_path / "hit").exists()
 
 
@@ -365,11 +363,3 @@ def test_a_password_in_a_complaint_is_not_repeated() -> None:
     assert (
         "s3cr3t" not in trouble_of_git("fatal: unable to access 'https://me:s3cr3t@h/x': error").why
     )
-
-
-def test_it_is_python_of_old() -> None:
-    for name in PROGRAM:
-        ast.parse(
-            files("nbprov.remote").joinpath(f"{name}.py").read_text(encoding="utf-8"),
-            feature_version=(3, 8),
-        )

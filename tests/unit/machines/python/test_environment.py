@@ -24,10 +24,10 @@ from nbprov.machines.python.environment import (
 from nbprov.machines.python.requirement_files import PythonSource
 from nbprov.machines.setup.setup_jobs import SetupFailed, Steps
 from nbprov.model.errors import NbprovError
+from nbprov.on_machine import python_env
+from nbprov.on_machine.uv import TOO_LONG
 from nbprov.provisioning.live_cluster import LiveCluster
-from nbprov.remote import python_side
 from nbprov.remote.agent.messages import Output, TaskInfo
-from nbprov.remote.uv_side import TOO_LONG
 
 
 def _record(**changes: object) -> str:
@@ -168,7 +168,7 @@ def test_a_node_says_what_its_environment_was_made_from(tmp_path: Path) -> None:
     )
     place = tmp_path / ".nbprov" / "python"
     place.mkdir(parents=True)
-    python_side.keep_request(source.request(lock="six==1\n", python="3.12.4"), str(place))
+    python_env.keep_request(source.request(lock="six==1\n", python="3.12.4"), str(place))
     assert asyncio.run(read_asked(shell_node(tmp_path))) == source
 
 
@@ -189,7 +189,7 @@ def test_a_node_that_does_not_say_it_is_not_believed(
     place = tmp_path / ".nbprov" / "python"
     place.mkdir(parents=True)
     if change is not None:
-        python_side.keep_request({**source.request(), **change}, str(place))
+        python_env.keep_request({**source.request(), **change}, str(place))
     with pytest.raises(PythonDiffers, match="node 3 does not say") as caught:
         asyncio.run(read_asked(shell_node(tmp_path, 3)))
     assert caught.value.code == "python.no-record"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from nbprov.machines.engines.engine_state import EngineFailed, state_of
-from nbprov.machines.packing_there import MARK
 from nbprov.machines.variables import transfer
 from nbprov.machines.variables.transfer import Torn
 from nbprov.model.errors import NbprovError
+from nbprov.on_machine.pack_values import MARK
 from nbprov.remote.errors import SshCode, SshError
 
 

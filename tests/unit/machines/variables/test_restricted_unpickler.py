@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import nbprov.machines.packing_there as there
+import nbprov.on_machine.pack_values as there
 from nbprov.machines.variables.restricted_unpickler import NotPlain, plain_value
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from nbprov.machines.packing_there import pack
 from nbprov.model.errors import NbprovError
 from nbprov.notebook.magics import on_variables
 from nbprov.notebook.magics.on_variables import packed
@@ -21,6 +20,7 @@ from nbprov.notebook.magics.variable_errors import (
     not_understood,
     unread_here,
 )
+from nbprov.on_machine.pack_values import pack
 from nbprov.remote.agent.framing import AgentError
 
 MOST = 1_000_000
@@ -32,7 +32,7 @@ class Mine:
 
 def refused(value: Any, *, is_plain: bool) -> CannotTravel:
     told = pack({"x": value}, ["x"], MOST, is_plain, io.BytesIO())
-    return not_sent(told, "dev" if is_plain else "here", "here" if is_plain else "dev", MOST)
+    return not_sent(told, "dev" if is_plain else "here", MOST)
 
 
 CASES: list[tuple[Callable[[], Any], bool, str, str]] = [
@@ -106,8 +106,8 @@ def test_what_cannot_travel_is_named_with_the_reason_and_the_next_step(
 
 
 def test_a_variable_that_is_missing_is_said_to_be_where() -> None:
-    here = not_sent({"no": "missing", "name": "x"}, "here", "dev", MOST)
-    there = not_sent({"no": "missing", "name": "x"}, "dev", "here", MOST)
+    here = not_sent({"no": "missing", "name": "x"}, "here", MOST)
+    there = not_sent({"no": "missing", "name": "x"}, "dev", MOST)
     assert (here.message, there.message) == (
         "there is no variable x here",
         "there is no variable x on the machine",
@@ -177,32 +177,18 @@ def test_what_cannot_be_read_here_says_what_is_missing_here() -> None:
     ],
 )
 def test_a_machine_that_says_anything_gets_a_short_error(told: Any) -> None:
-    for error in (not_sent(told, "dev", "here", MOST), not_understood(told, ["x"], "dev")):
+    for error in (not_sent(told, "dev", MOST), not_understood(told, ["x"], "dev")):
         assert len(str(error)) < 1200
         assert error.hint
 
 
 def test_what_the_line_or_the_agent_refuses_says_how_things_stand() -> None:
     now = "the cell ran, and x is still on dev"
-    for code in (
-        "agent.lost",
-        "agent.timeout",
-        "agent.no-room",
-        "agent.no-box",
-        "agent.unknown-op",
-    ):
+    for code in ("agent.lost", "agent.timeout", "agent.no-room", "agent.no-box"):
         error = not_carried(AgentError("what it said", code=code), "dev", now)
         assert isinstance(error, CannotTravel)
         assert now in str(error)
         assert error.hint
-    # What an agent of an earlier release cannot carry it cannot carry the next time, and what would bring a newer one ends what is to be saved.
-    error = not_carried(
-        AgentError("what it said", code="agent.unknown-op"),
-        "dev",
-        f"{now}: %%on dev -o x fetches again",
-    )
-    assert "fetches again" not in str(error)
-    assert "and their variables" in str(error.hint)
     other: NbprovError = AgentError("foul", code="agent.foul")
     assert not_carried(other, "dev", now) is other
 

@@ -26,7 +26,7 @@ from nbprov.notebook.panels import (
     is_interactive,
 )
 from nbprov.notebook.panels import frontend as panel_host
-from nbprov.notebook.panels.widget import free_route
+from nbprov.notebook.panels.comm_routing import free_route
 from nbprov.notebook.rendering.clusters import ClusterFacts
 from nbprov.notebook.rendering.prices import PlanFacts
 from nbprov.notebook.rendering.runs import AttemptFacts

@@ -8,13 +8,10 @@ from array import array
 from dataclasses import replace
 from datetime import date
 
-import numpy as np
-import pytest
 import sample_views as samples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.model.errors import UsageError
 from nbprov.model.offers import Unusable
 from nbprov.model.stock import Level, Pool, Stock
 from nbprov.notebook.rendering import Coded, TableData
@@ -54,7 +51,7 @@ def test_a_plan_keeps_its_ranks_reasons_and_node_count() -> None:
     read = unpack(data)
     assert (data.rows, data.total, data.noun) == (10, 30, "candidate")
     assert read["rank"] == [c.rank for c in plan.candidates[:10]]
-    assert read["why"] == [c.why for c in plan.candidates[:10]]
+    assert read["why"] == [c.standing for c in plan.candidates[:10]]
     assert read["total"] == [float(c.hourly) for c in plan.candidates[:10]]
     assert read["chance"][0] == "72% likely"
     assert "total" not in unpack(TableData.from_plan(samples.plan(30)))
@@ -62,7 +59,7 @@ def test_a_plan_keeps_its_ranks_reasons_and_node_count() -> None:
 
 def test_a_chance_is_said_once_in_its_own_column() -> None:
     plan = samples.plan(1)
-    first = replace(plan.candidates[0], success=0.72, why="1st choice, cheapest, 72% likely")
+    first = replace(plan.candidates[0], success=0.72, standing="1st choice, cheapest")
     read = unpack(TableData.from_plan(replace(plan, candidates=(first,))))
     assert (read["why"], read["chance"], read["stock"]) == (
         ["1st choice, cheapest"],
@@ -124,34 +121,10 @@ def test_a_plan_ends_in_what_clouds_that_are_not_set_up_would_offer() -> None:
     assert list(data.off()) == [f"c{n}" for n in range(GREYED)]
 
 
-def test_numpy_columns_pack_as_lists_do() -> None:
-    hourly, vcpus, codes = [2_500_000, 9_500, 7], [4.0, math.nan, 0.333], [1, 0, 1]
-    words = ["gcp", "aws"]
-    lists = TableData.from_columns(
-        {"cloud": [words[c] for c in codes], "hourly": hourly, "vcpus": vcpus}
-    )
-    arrays = TableData.from_columns(
-        {
-            "cloud": Coded(np.array(codes, dtype=np.int32), words),
-            "hourly": np.array(hourly),
-            "vcpus": np.array(vcpus, dtype=np.float32),
-        }
-    )
-    assert repr(unpack(lists)) == repr(unpack(arrays))
-    assert lists.cells(0, TODAY) == arrays.cells(0, TODAY)
-    assert unpack(lists)["rank"] == [0, 1, 2]
-
-
-def test_columns_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(UsageError, match="no column 'colour'"):
-        TableData.from_columns({"colour": ["red"]})
-    with pytest.raises(UsageError, match="unequal lengths: 1, 2"):
-        TableData.from_columns({"cloud": ["a"], "hourly": [1, 2]})
-
-
 def test_more_words_than_two_bytes_number_take_four() -> None:
     many = [f"type-{i}" for i in range(70_000)]
-    data = TableData.from_columns({"type": many})
+    offer = samples.offer(0)
+    data = TableData.from_offers([replace(offer, instance_type=name) for name in many])
     head = next(c for c in data.pack().header["columns"] if c["key"] == "type")
     assert head["dtype"] == "u4"
     assert unpack(data)["type"] == many

@@ -23,16 +23,17 @@ from nbprov.model.offers import Plan
 from nbprov.model.places import Place
 from nbprov.model.spec import Spec
 from nbprov.notebook.rendering import (
+    TableData,
     attempt_line,
     clusters_html,
     clusters_text,
-    offers_html,
-    offers_text,
     plan_html,
     plan_text,
     run_html,
     run_lines,
     run_text,
+    table_html,
+    table_text,
 )
 from nbprov.notebook.rendering.formatting import (
     ATTEMPT_LOOKS,
@@ -108,7 +109,7 @@ def test_run_html_is_plain_and_whole(page: object) -> None:
 def test_html_of_tables_is_plain() -> None:
     pages = [
         plan_html(samples.plan()),
-        offers_html(samples.offers(30), total=40_000),
+        table_html(TableData.from_offers(samples.offers(30), total=40_000)),
         clusters_html(samples.clusters(), samples.NOW),
     ]
     for page in pages:
@@ -143,7 +144,11 @@ def test_nothing_from_outside_is_markup(evil: str) -> None:
         state=RunState.FAILED,
     )
     cluster = replace(samples.cluster(evil), candidate=candidate, reason=evil)
-    for page in (run_html(run), offers_html([offer]), clusters_html([cluster], samples.NOW)):
+    for page in (
+        run_html(run),
+        table_html(TableData.from_offers([offer])),
+        clusters_html([cluster], samples.NOW),
+    ):
         parsed = Parsed(page)
         assert parsed.tags <= ALLOWED
         assert evil in "".join(parsed.texts)
@@ -153,7 +158,7 @@ def test_text_forms_fit_a_terminal() -> None:
     texts = [run_text(r()) for r in RUNS]
     texts += [
         plan_text(samples.plan(60, 2)),
-        offers_text(samples.offers(300)),
+        table_text(TableData.from_offers(samples.offers(300))),
         clusters_text(samples.clusters(), samples.NOW),
     ]
     for text in texts:
@@ -209,7 +214,7 @@ def test_an_empty_plan_and_no_offers_say_so() -> None:
     empty = Plan(Spec(), [])
     assert plan_text(empty).startswith("no offer satisfies the spec")
     assert "no offer satisfies the spec" in plan_html(empty)
-    assert offers_text([]) == "no offers"
+    assert table_text(TableData.from_offers([])) == "no offers"
     assert clusters_text([], samples.NOW) == "no clusters"
     assert "no clusters" in clusters_html([], samples.NOW)
 

@@ -13,7 +13,7 @@ import sample_views
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause
-from nbprov.model.offers import Dropped
+from nbprov.model.offers import Dropped, DropRule, RuleKind
 from nbprov.notebook.magics.provision import _how_it_settled
 from nbprov.notebook.rendering.prices import consent_words
 from nbprov.notebook.rendering.runs import run_lines
@@ -88,7 +88,12 @@ def test_what_is_blocked_is_not_called_unsold() -> None:
         dearest=None,
         dropped=(
             Dropped(
-                f"blocked:{Cause.CAPACITY.value}", "out of stock: here; open again in 5 min", 4
+                DropRule(
+                    RuleKind.BLOCKED,
+                    "out of stock: here; open again in 5 min",
+                    Cause.CAPACITY.value,
+                ),
+                4,
             ),
         ),
     )
@@ -105,8 +110,18 @@ def test_what_is_blocked_is_not_called_unsold() -> None:
 
 def test_what_nobody_here_may_buy_is_not_called_unsold() -> None:
     dropped = (
-        Dropped("disabled:aws", "aws is not set up: no adapter yet", 4),
-        Dropped("disabled:gcp", "gcp is not set up: no adapter yet", 2),
+        Dropped(
+            DropRule(
+                RuleKind.DISABLED, "aws is not set up: no adapter yet", "aws", "no adapter yet"
+            ),
+            4,
+        ),
+        Dropped(
+            DropRule(
+                RuleKind.DISABLED, "gcp is not set up: no adapter yet", "gcp", "no adapter yet"
+            ),
+            2,
+        ),
     )
     plan = replace(VIEW.plan, candidates=(), dearest=None, dropped=dropped)
     error = Unavailable.of(replace(VIEW, state=RunState.FAILED, plan=plan, attempts=()))

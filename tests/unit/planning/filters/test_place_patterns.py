@@ -145,5 +145,5 @@ def test_a_rule_that_names_a_cloud_that_is_not_set_up_says_so(
     made = plan(one(rule("gcp", "aws/us-*")), small, enable("aws"), disabled={"gcp": "no key"})
     assert zones(made) == {"use1-az1", "use1-az2"}
     lines = [("disabled:gcp", "gcp is not set up: no key", 1), ("place", "elsewhere than asked", 3)]
-    assert [(d.rule, d.words, d.count) for d in made.dropped] == lines
+    assert [(d.rule.name, d.words, d.count) for d in made.dropped] == lines
     assert plan(one(rule("k8s", "aws/us-*")), small, enable("aws")).candidates

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from manual_clock import ManualClock
 from provisioning_samples import candidate, launch_row
 
 from nbprov.market import Chances, Pool
@@ -11,7 +12,6 @@ from nbprov.model.failures import Cause, Failure
 from nbprov.model.offers import Candidate
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.ledger.launches import OBSERVATIONS_READ
-from nbprov.runtime.clocks import ManualClock
 
 
 def _attempt(ledger: Ledger, wanted: Candidate, number: int, cause: Cause | None) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from manual_clock import ManualClock
 from provisioning_samples import candidate, instance, launch_row
 
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
+from nbprov.model.events import EventKind
 from nbprov.model.failures import MINUTE, Cause, Failure
 from nbprov.model.launches import Instance, InstanceState, Launch, Operation
 from nbprov.model.money import usd
@@ -19,7 +21,6 @@ from nbprov.model.spec import Secret
 from nbprov.provisioning.ledger import LEASE_SECONDS, LeaseLost, Ledger, NameTaken
 from nbprov.provisioning.ledger.json_codec import from_plain, to_plain
 from nbprov.provisioning.ledger.rows import candidate_of, dump
-from nbprov.runtime.clocks import ManualClock
 
 HOUR = 3600.0
 
@@ -344,8 +345,9 @@ def test_guards_jobs_and_events_come_back_as_they_were_given(ledger: Ledger) -> 
     ledger.set_job("run-1", "j1", "setup", "pip install x", "running")
     ledger.set_job("run-1", "j1", "setup", "pip install x", "done", 0)
     assert [(j["state"], j["exit_code"]) for j in ledger.jobs("run-1")] == [("done", 0)]
-    ledger.note("run-1", "run", "x" * 9999)
-    assert len(ledger.events("run-1")[0][2]) == 500
+    ledger.note("run-1", EventKind.RUN_FINISHED, "x" * 9999, state="failed")
+    assert len(ledger.events("run-1")[0].text) == 500
+    assert ledger.events("run-1")[0].data == {"state": "failed"}
 
 
 def test_a_job_that_was_seen_before_its_command_was_told_has_both(ledger: Ledger) -> None:

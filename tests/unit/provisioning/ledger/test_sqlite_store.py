@@ -11,16 +11,18 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from manual_clock import ManualClock
 from provisioning_samples import candidate, instance, launch_row
 
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import LedgerError
+from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import Operation
 from nbprov.provisioning.ledger import Ledger, sqlite_store
 from nbprov.provisioning.ledger.schema import MIGRATIONS
 from nbprov.provisioning.load_check import has_live_rows
-from nbprov.runtime.clocks import ManualClock, SystemClock
+from nbprov.runtime.clocks import SystemClock
 
 HERE = Path(__file__).parents[1]
 
@@ -147,6 +149,7 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {here!r})
 from nbprov.model.clusters import RunState
+from nbprov.model.events import EventKind
 from nbprov.model.launches import Operation
 from nbprov.provisioning.ledger import Ledger
 from nbprov.runtime.clocks import SystemClock
@@ -163,7 +166,7 @@ steps = [
 for step in steps[: {steps}]:
     step()
 with ledger.together():
-    ledger.note("run-1", "test", "never committed")
+    ledger.note("run-1", EventKind.ATTEMPT_CHANGED, "never committed")
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -205,6 +208,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from nbprov.model.clusters import RunState
+from nbprov.model.events import EventKind
 from nbprov.provisioning.ledger import Ledger, NameTaken
 from nbprov.runtime.clocks import SystemClock
 
@@ -217,7 +221,7 @@ for i in range(40):
     except NameTaken:
         taken += 1
         continue
-    ledger.note(f"{me}-{i}", "test", "mine")
+    ledger.note(f"{me}-{i}", EventKind.ATTEMPT_CHANGED, "mine")
 print(taken)
 """
 
@@ -260,16 +264,16 @@ def test_a_change_that_fails_half_way_leaves_no_trace(ledger: Ledger) -> None:
 
     def half() -> None:
         with ledger.together():
-            ledger.note("run-1", "test", "outer")
+            ledger.note("run-1", EventKind.ATTEMPT_CHANGED, "outer")
             with ledger.together():
-                ledger.note("run-1", "test", "inner")
+                ledger.note("run-1", EventKind.ATTEMPT_CHANGED, "inner")
                 raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         half()
     assert ledger.events("run-1") == []
-    ledger.note("run-1", "test", "after")
-    assert [text for _, _, text in ledger.events("run-1")] == ["after"]
+    ledger.note("run-1", EventKind.ATTEMPT_CHANGED, "after")
+    assert [event.text for event in ledger.events("run-1")] == ["after"]
 
 
 def test_no_key_material_reaches_the_file(ledger: Ledger) -> None:
@@ -291,12 +295,12 @@ def test_half_a_surrogate_pair_in_a_message_is_no_reason_to_stop(ledger: Ledger)
     ledger.intend(launch_row("t1", candidate()))
     broken = b"no \xff stock".decode("utf-8", "surrogateescape")
     ledger.failed("t1", Failure(Cause.CAPACITY, broken), AttemptState.REFUSED)
-    ledger.note("run-1", "test", broken)
+    ledger.note("run-1", EventKind.ATTEMPT_CHANGED, broken)
     ledger.set_run("run-1", RunState.FAILED, broken, broken)
     failure = ledger.launches("run-1")[0].failure
     assert failure is not None
     assert failure.message == broken
-    assert ledger.events("run-1")[0][2] == "no ? stock"
+    assert ledger.events("run-1")[0].text == "no ? stock"
 
 
 def test_an_attempt_costs_three_fsyncs_at_most(ledger: Ledger) -> None:
@@ -313,11 +317,11 @@ def test_an_attempt_costs_three_fsyncs_at_most(ledger: Ledger) -> None:
     before = connection.total_changes
     with ledger.together():
         ledger.intend(launch_row("t1", candidate()))
-        ledger.note("run-1", "attempt", "asked", "t1")
+        ledger.note("run-1", EventKind.ATTEMPT_CHANGED, "asked", "t1")
     ledger.sent("t1", Operation("aws", "t1", "op-1"))
     with ledger.together():
         ledger.failed("t1", Failure(Cause.CAPACITY, "none"), AttemptState.REFUSED)
-        ledger.note("run-1", "attempt", "refused", "t1")
+        ledger.note("run-1", EventKind.ATTEMPT_CHANGED, "refused", "t1")
     with ledger.together():
         pass
     connection.set_trace_callback(None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from engine_world import EngineWorld
+from manual_clock import ManualClock
 from provisioning_samples import candidate, launch_row
 
 from nbprov.market import Chances
@@ -18,14 +18,12 @@ from nbprov.model.failures import Cause, Failure, Scope
 from nbprov.model.offers import Block, block_for
 from nbprov.model.stock import Level, Pool, Stock
 from nbprov.provisioning.engine import Engine
-from nbprov.provisioning.ledger import Ledger, sqlite_store
+from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.ledger import stock_observations as module
 from nbprov.provisioning.ledger.launches import OBSERVATIONS_READ
-from nbprov.provisioning.ledger.schema import MIGRATIONS
 from nbprov.provisioning.ledger.stock_observations import LEAST_HELD, PROBES_KEPT_SECONDS
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.run.stock_wait import Patience
-from nbprov.runtime.clocks import ManualClock
 
 EAST = Pool.of(candidate().offer)
 SOLD_OUT = '[[stock]]\ntype = "small"\nleft = 0\n'
@@ -293,21 +291,6 @@ def test_a_ledger_that_cannot_be_written_stops_no_probe(
     world.until(lambda: driver.machine.patience.passes > 1, "it is woken all the same")
 
 
-def test_a_ledger_of_the_last_release_is_brought_up_to_date(
-    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "ledger.sqlite3"
-    with monkeypatch.context() as old:
-        old.setattr(sqlite_store, "MIGRATIONS", MIGRATIONS[:2])
-        made = Ledger(path, clock, "old")
-        with made.store.transaction() as db:
-            db.execute(
-                "INSERT INTO side_objects VALUES ('aws', 'east', 'volume', 'vol-1', 't1', 0, 'there', 5.0)"
-            )
-        made.close()
-    ledger = Ledger(path, clock, "new")
-    (row,) = ledger.side_objects()
-    assert (row.object.id, row.since, row.seen, row.reason) == ("vol-1", 0.0, 5.0, "")
+def test_attempts_are_read_by_their_index(ledger: Ledger) -> None:
     query = "EXPLAIN QUERY PLAN SELECT * FROM observations WHERE kind = 'attempt' AND at >= 0 ORDER BY at DESC, id DESC LIMIT 5"
     assert "observations_attempts" in str([tuple(row) for row in ledger.store.rows(query)])
-    ledger.close()

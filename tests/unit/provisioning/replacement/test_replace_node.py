@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,15 @@ from engine_world import WAIT_SECONDS, EngineWorld
 from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
+from nbprov.model.events import NODE_EVENTS
 from nbprov.model.failures import Cause, Failure
-from nbprov.model.launches import Launch, Operation
+from nbprov.model.launches import Launch, Operation, Pending, PollResult
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.live_cluster import LiveCluster, NodeMissing, check_there
 from nbprov.provisioning.replacement import node_loss, replace_node
 from nbprov.provisioning.supervision import cloud_watcher
+from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine
 
@@ -57,9 +60,13 @@ class Watched(LocalCloud):
 
 
 def up(
-    world: EngineWorld, nodes: int = 3, text: str = ENGINE, **changes: Any
+    world: EngineWorld,
+    nodes: int = 3,
+    text: str = ENGINE,
+    kind: type[Watched] = Watched,
+    **changes: Any,
 ) -> tuple[Engine, ClusterRow, Watched]:
-    engine = world.engine(Watched, **changes)
+    engine = world.engine(kind, **changes)
     driver = world.launch(engine, world.prepare(engine, nodes=nodes, text=text))
     assert world.finish(driver) is RunState.READY
     adapter = engine.cloud("local").adapter
@@ -82,7 +89,7 @@ def whole(world: EngineWorld, engine: Engine, row: ClusterRow, nodes: int = 3) -
 
 
 def said(engine: Engine, row: ClusterRow) -> list[str]:
-    return [text for _, kind, text in engine.ledger.events(row.run_id) if kind == "node"]
+    return [event.text for event in engine.ledger.events(row.run_id) if event.kind in NODE_EVENTS]
 
 
 def live_of(engine: Engine, row: ClusterRow) -> LiveCluster:
@@ -233,14 +240,57 @@ def test_machines_that_do_not_come_up_are_ended_and_after_three_no_more_are_aske
     assert cloud.most == 2
 
 
+class Undecided(Watched):
+    """Takes note of a machine in the place of a lost one, and decides on it when the test says so."""
+
+    withheld: Launch | None = None
+    is_holding = True
+    asked = 0
+
+    def submit(self, launch: Launch) -> Operation:
+        if launch.part == 0 or not self.is_holding:
+            return super().submit(launch)
+        self.launches.append(launch)
+        self.withheld = launch
+        return Operation(self.name, launch.token, f"op-{launch.key}", {"key": launch.key})
+
+    def poll(self, operation: Operation) -> PollResult:
+        if self.withheld is None or operation.data["key"] != self.withheld.key:
+            return super().poll(operation)
+        self.asked += 1
+        return Pending()
+
+    def decide(self) -> None:
+        assert self.withheld is not None
+        self.is_holding = False
+        LocalCloud.submit(self, self.withheld)
+        self.withheld = None
+
+
 @pytest.mark.parametrize("verb", ["down", "stop"])
 def test_down_and_stop_take_what_is_under_way_along(world: EngineWorld, verb: str) -> None:
-    engine, row, cloud = up(world, nodes=2, submit_seconds=8.0)
-    world.market("", base=world_market_with_accept(3.0))
+    engine, row, cloud = up(world, nodes=2, kind=Undecided, submit_seconds=WAIT_SECONDS)
+    assert isinstance(cloud, Undecided)
     take(world, 1)
-    world.until(lambda: sum(x.part > 0 for x in cloud.launches) == 1, "a request")
+    world.until(
+        lambda: [r for r in engine.ledger.replacements(row.token) if r.operation is not None],
+        "a request",
+    )
+    assert sum(x.part > 0 for x in cloud.launches) == 1
+    lifecycle, ledger = engine.lifecycle, engine.ledger
+    work = engine.thread.call(lifecycle.down(row) if verb == "down" else lifecycle.stop(row))
     if verb == "down":
-        world.do(engine, engine.lifecycle.down(row))
+        world.until(lambda: engine.cluster("dev").state is ClusterState.ENDING, "the end begins")
+    else:
+        world.until(
+            lambda: ledger.replacements(row.token)[0].state is AttemptState.ENDING,
+            "the stop begins",
+        )
+    asked = cloud.asked
+    world.until(lambda: cloud.asked > asked, "a question whether the machine may come yet")
+    assert not work.done(), "what the cloud has not decided on is waited for"
+    cloud.decide()
+    if verb == "down":
         key = cloud.launches[-1].key
         world.until(
             lambda: (
@@ -249,21 +299,17 @@ def test_down_and_stop_take_what_is_under_way_along(world: EngineWorld, verb: st
             ),
             "the decision of its create",
         )
+        # Its create may be sent again until the deadline, which is over now.
+        ledger.store._connection.execute("UPDATE replacements SET deadline = ?", (time.time(),))
+        wait_for(work, WAIT_SECONDS)
         assert world.alive() == [], "what the cloud decided on late is taken along"
-        assert {r.state for r in engine.ledger.replacements(row.token)} <= {AttemptState.GONE}
-        assert engine.ledger.hourly_now(row.token) == 0
+        assert {r.state for r in ledger.replacements(row.token)} <= {AttemptState.GONE}
+        assert ledger.hourly_now(row.token) == 0
         return
-    world.do(engine, engine.lifecycle.stop(row))
+    wait_for(work, WAIT_SECONDS)
     assert [(m["node"], m["state"]) for m in world.alive()] == [(0, "stopped")]
-    world.market()
-    world.do(engine, engine.lifecycle.start(engine.cluster("dev")))
+    world.do(engine, lifecycle.start(engine.cluster("dev")))
     world.until(lambda: whole(world, engine, row, 2), "another machine after the start")
-
-
-def world_market_with_accept(seconds: float) -> str:
-    from engine_world import MARKET
-
-    return MARKET.replace("accept = 0.02", f"accept = {seconds}")
 
 
 def test_what_comes_too_late_is_ended(world: EngineWorld) -> None:

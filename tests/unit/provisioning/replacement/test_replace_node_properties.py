@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from replacing_world import NODES, RUN, TOKEN, Killed, World, launched
 
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NotFound
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import InstanceState, Launch, Operation
@@ -23,7 +23,6 @@ from nbprov.model.spec import Spec
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.provisioning.replacement import replace_node
 from nbprov.provisioning.supervision import lifecycle
-from nbprov.provisioning.supervision.desired_state import REPLACED, TO_STOP
 from nbprov.provisioning.supervision.lifecycle import CannotStop
 
 
@@ -73,12 +72,8 @@ async def tell(world: World, events: Sequence[str]) -> None:
         try:
             match event.split():
                 case ["ask"] if world.row().state is ClusterState.RUNNING:
-                    if world.ledger.set_cluster(
-                        RUN,
-                        ClusterState.RUNNING,
-                        "to be ended: you ended it",
-                        was=ClusterState.RUNNING,
-                    ):
+                    given = {"desired": DesiredState.ENDED, "was": ClusterState.RUNNING}
+                    if world.ledger.set_cluster(RUN, ClusterState.RUNNING, "you ended it", **given):
                         asked_at = world.sent
                 case ["keep"]:
                     world.lifecycle.take_back(world.row())
@@ -202,7 +197,10 @@ def test_who_stops_or_starts_a_cluster_in_whose_place_another_was_put_does_not_k
     world.capabilities = replace(world.capabilities, stop=True)
     before = world.row()
     world.ledger.set_cluster(
-        RUN, ClusterState.RUNNING, f"{REPLACED}another cluster is called dev now"
+        RUN,
+        ClusterState.RUNNING,
+        "replaced: another cluster is called dev now",
+        desired=DesiredState.REPLACED,
     )
     monkeypatch.setattr(world.lifecycle, "watch", lambda: None)
 
@@ -215,8 +213,8 @@ def test_who_stops_or_starts_a_cluster_in_whose_place_another_was_put_does_not_k
             await lifecycle.stop(before)
         with pytest.raises(NotFound, match="is to be ended meanwhile"):
             await lifecycle.start(before)
-        assert not lifecycle.ask(before, TO_STOP, "you stopped it")
-        assert world.row().reason.startswith(REPLACED)
+        assert not lifecycle.ask(before, DesiredState.STOPPED, "you stopped it")
+        assert world.row().desired_state is DesiredState.REPLACED
         world.machines["i-2"] = replace(world.machines["i-2"], state=InstanceState.GONE)
         await lifecycle.observe(world)
         lifecycle._mend(world.row())

@@ -9,7 +9,7 @@ from failover_world import World
 from provisioning_samples import candidate, zones
 
 from nbprov.clouds.base import Capabilities
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import OnShutdown
 from nbprov.model.money import Micros, usd
@@ -25,16 +25,17 @@ from nbprov.provisioning.run.race_rule import (
     usual_accept,
 )
 from nbprov.provisioning.supervision.guard_config import (
-    budget_words,
     guard_config,
     guard_notes,
     guards_from,
     kept,
     on_shutdown,
+    share_words,
+    shares_spent,
     stopped_until,
 )
 
-FIRST, SECOND, THIRD = (f"{n:032x}" for n in (1, 2, 3))
+FIRST, SECOND = (f"{n:032x}" for n in (1, 2))
 SOLD_OUT = Failure(Cause.CAPACITY, "none left")
 
 
@@ -277,11 +278,9 @@ def test_the_cloud_keeps_the_disk_for_the_limit_only_where_nothing_else_ends_the
 
 
 def test_shares_of_the_budget_are_told_once_they_are_spent() -> None:
-    assert budget_words(FULL, usd("4.99")) == []
-    assert budget_words(FULL, usd(8)) == [
-        "budget: 50% of $10.00 spent ($8.00)",
-        "budget: 80% of $10.00 spent ($8.00)",
-    ]
+    assert shares_spent(FULL, usd("4.99")) == []
+    told = [share_words(*spent, usd(8)) for spent in shares_spent(FULL, usd(8))]
+    assert told == ["budget: 50% of $10.00 spent ($8.00)", "budget: 80% of $10.00 spent ($8.00)"]
     assert (
         lasts(FULL, candidate())
         == "budget: $10.00 lasts 4 h 57 min at $2.00/h, 3 min for ending it kept back"
@@ -295,6 +294,7 @@ def test_a_stopped_cluster_is_due_after_its_second_clock() -> None:
         "r",
         "t",
         ClusterState.STOPPED,
+        DesiredState.STOPPED,
         candidate(),
         "",
         confirmed=1000.0,

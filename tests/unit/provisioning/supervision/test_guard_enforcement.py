@@ -13,6 +13,7 @@ from odd_clouds import MistyCloud
 from nbprov.clouds.base import Capabilities
 from nbprov.clouds.local.provisioner import CAPABILITIES, LocalCloud
 from nbprov.model.clusters import ClusterState, RunState
+from nbprov.model.events import EventKind
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.supervision import cloud_watcher, guard_enforcement
@@ -76,7 +77,7 @@ def test_what_the_agent_finds_due_is_carried_out_through_the_cloud(
         [] if state is ClusterState.ENDED else ["stopped"]
     )
     assert "by this kernel: idle" in " ".join(
-        text for _, kind, text in engine.ledger.events(driver.run_id) if kind == "guard"
+        e.text for e in engine.ledger.events(driver.run_id) if e.kind is EventKind.GUARD_ENFORCED
     )
 
 

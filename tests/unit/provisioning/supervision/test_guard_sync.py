@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 from engine_world import MARKET, EngineWorld
+from manual_clock import ManualClock
 from provisioning_samples import candidate, launch_row
 
 from nbprov.clouds.base import Capabilities
@@ -25,7 +26,6 @@ from nbprov.provisioning.supervision.start_terms import start_terms
 from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.messages import GuardConfig
 from nbprov.remote.errors import SshCode, SshError
-from nbprov.runtime.clocks import ManualClock
 
 TOKEN, RUN, HOUR = f"{1:032x}", "run-1", 3600.0
 
@@ -87,8 +87,8 @@ def test_every_agent_is_told_the_price_of_a_dearer_machine_until_it_knows(
         )
         assert one["carried"] >= usd("14.4")
     assert any(
-        text.startswith("budget: its machines cost $8.10/h together from now on")
-        for _, _, text in engine.ledger.events(row.run_id)
+        e.text.startswith("budget: its machines cost $8.10/h together from now on")
+        for e in engine.ledger.events(row.run_id)
     )
     assert engine.ledger.hourly_now(row.token) == usd("8.1")
 

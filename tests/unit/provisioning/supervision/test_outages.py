@@ -9,10 +9,12 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from manual_clock import ManualClock
 from provisioning_samples import candidate
 
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError
+from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.spec import Autostop
 from nbprov.provisioning.ledger import ClusterRow, Ledger
@@ -44,7 +46,6 @@ from nbprov.provisioning.supervision.outages import (
     why,
 )
 from nbprov.remote.agent.messages import AgentStatus, GuardState
-from nbprov.runtime.clocks import ManualClock
 
 HALF = 1800.0
 IDLE = Autostop(HALF, down=True)
@@ -58,6 +59,7 @@ def _row(state: ClusterState = ClusterState.RUNNING, account: str = "me") -> Clu
         "run-1",
         "token",
         state,
+        DesiredState.of(state),
         replace(candidate(), account=account),
         "",
         None,
@@ -273,7 +275,7 @@ def notes(ledger: Ledger, clock: ManualClock) -> Notes:
 
 
 def _texts(ledger: Ledger) -> list[str]:
-    return [text for _, _, text in ledger.events("run-1")]
+    return [event.text for event in ledger.events("run-1")]
 
 
 def test_a_silence_is_noted_once_and_again_after_a_while(
@@ -347,7 +349,7 @@ def test_panels_show_what_lasts(notes: Notes, ledger: Ledger) -> None:
         n.startswith(t.begins)
         for n, t in zip(silence_notes(ledger, row), (UNREACHED, FOREIGN), strict=True)
     ] == [True, True]
-    ledger.note("run-1", "cluster", "started")
+    ledger.note("run-1", EventKind.CLUSTER_STARTED, "started")
     assert standing(ledger.events("run-1"), UNREACHED) is None, "it began anew"
     assert standing(ledger.events("run-1"), FOREIGN) is not None
 

@@ -15,6 +15,7 @@ from engine_world import EngineWorld
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.errors import NbprovError
+from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult, Instance
 from nbprov.provisioning.run.driver import RunDriver
@@ -29,6 +30,14 @@ pytestmark = pytest.mark.machine
 BILLED = {"poweroff_ends_bill": False, "own_timer": False, "poll_every": 0.005}
 STEP = 600.0
 """By this much a test moves the hands at once: less than the gap that begins a silence anew."""
+
+GUARD = (EventKind.MACHINES_UNREACHABLE, EventKind.MACHINES_REACHED, EventKind.GUARD_ENFORCED)
+SILENCE = (
+    EventKind.CLOUD_UNREACHABLE,
+    EventKind.CLOUD_REACHED,
+    EventKind.ACCOUNT_DIFFERS,
+    EventKind.ACCOUNT_MATCHES,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -154,8 +163,12 @@ class Silence:
         state: ClusterState = self.row.state
         return state
 
-    def said(self, kind: str) -> list[str]:
-        return [text for _, k, text in self.engine.ledger.events(self.driver.run_id) if k == kind]
+    def said(self, *kinds: EventKind) -> list[str]:
+        return [
+            event.text
+            for event in self.engine.ledger.events(self.driver.run_id)
+            if event.kind in kinds
+        ]
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -175,9 +188,9 @@ def test_a_machine_out_of_reach_is_told_of_each_hour_and_when_it_answers(silent:
     silent.engine.subscribe(lambda: changes.append(1))
     silent.break_off()
     silent.wait(240.0)
-    assert silent.said("guard") == []
+    assert silent.said(*GUARD) == []
     silent.wait(60.0)
-    (text,) = silent.said("guard")
+    (text,) = silent.said(*GUARD)
     assert text.startswith(f"{UNREACHED.begins} 20")
     for part in (
         "(no route to host)",
@@ -189,11 +202,11 @@ def test_a_machine_out_of_reach_is_told_of_each_hour_and_when_it_answers(silent:
     assert changes
     assert silent.shown == (text,)
     silent.wait(3500.0)
-    assert len(silent.said("guard")) == 1
+    assert len(silent.said(*GUARD)) == 1
     silent.wait(100.0)
-    assert len(silent.said("guard")) == 2
+    assert len(silent.said(*GUARD)) == 2
     silent.mend()
-    silent.world.until(lambda: silent.said("guard")[-1] == UNREACHED.over, "it answers again")
+    silent.world.until(lambda: silent.said(*GUARD)[-1] == UNREACHED.over, "it answers again")
     assert silent.shown == ()
     assert silent.state is ClusterState.RUNNING
 
@@ -217,7 +230,7 @@ def test_what_was_idle_is_ended_after_its_time_and_the_grace(
     assert [m["state"] for m in silent.world.alive()] == (
         [] if state is ClusterState.ENDED else ["stopped"]
     )
-    assert any("by this kernel: idle: not reached" in text for text in silent.said("guard"))
+    assert any("by this kernel: idle: not reached" in text for text in silent.said(*GUARD))
 
 
 def test_what_never_answered_has_a_day_more(
@@ -253,7 +266,7 @@ def test_without_an_idle_guard_nothing_is_ended(
     silent.break_off()
     silent.wait(3000.0)
     assert silent.state is ClusterState.RUNNING
-    (text,) = silent.said("guard")
+    (text,) = silent.said(*GUARD)
     assert "idle" not in text
 
 
@@ -288,8 +301,8 @@ def test_an_agent_that_another_release_uses_is_told_of_and_not_ended(
     )
     silent.wait(outages.UNREACHED_GRACE + 1200.0)
     assert silent.state is ClusterState.RUNNING
-    assert len(silent.said("guard")) == 2
-    assert not any("ended by this kernel" in text for text in silent.said("guard"))
+    assert len(silent.said(*GUARD)) == 2
+    assert not any("ended by this kernel" in text for text in silent.said(*GUARD))
 
 
 def test_what_another_kernel_reaches_is_not_ended(silent: Silence) -> None:
@@ -321,7 +334,7 @@ def test_a_gang_is_not_idle_while_one_of_its_machines_is_at_work(
     silent.attempt()
     silent.wait(3000.0)
     assert silent.state is ClusterState.RUNNING
-    assert len(silent.said("guard")) == 1
+    assert len(silent.said(*GUARD)) == 1
 
 
 # ---------------------------------------------------------------- clouds
@@ -329,8 +342,8 @@ def test_a_gang_is_not_idle_while_one_of_its_machines_is_at_work(
 
 def test_revoked_credentials_are_told_of_in_the_second_round(silent: Silence) -> None:
     silent.cloud.failure = Failure(Cause.CREDENTIALS, "the key was revoked")
-    silent.world.until(lambda: silent.said(outages.SILENCE), "it is told")
-    (text,) = silent.said(outages.SILENCE)
+    silent.world.until(lambda: silent.said(*SILENCE), "it is told")
+    (text,) = silent.said(*SILENCE)
     for part in (
         UNASKED.begins,
         "credentials refused: the key was revoked",
@@ -341,13 +354,11 @@ def test_revoked_credentials_are_told_of_in_the_second_round(silent: Silence) ->
     assert silent.shown == (text,)
     for _ in range(3):
         silent.round()
-    assert len(silent.said(outages.SILENCE)) == 1
+    assert len(silent.said(*SILENCE)) == 1
     silent.cloud.failure = None
-    silent.world.until(
-        lambda: silent.said(outages.SILENCE)[-1] == UNASKED.over, "it can be asked again"
-    )
+    silent.world.until(lambda: silent.said(*SILENCE)[-1] == UNASKED.over, "it can be asked again")
     silent.round()
-    assert len(silent.said(outages.SILENCE)) == 2
+    assert len(silent.said(*SILENCE)) == 2
     assert silent.shown == ()
 
 
@@ -358,13 +369,13 @@ def test_being_offline_is_told_of_after_a_while_and_again_after_hours(
     silent.cloud.failure = Failure(Cause.TRANSIENT, "no network")
     silent.round()
     silent.wait(540.0, silent.round)
-    assert silent.said(outages.SILENCE) == []
+    assert silent.said(*SILENCE) == []
     silent.wait(60.0, silent.round)
-    assert len(silent.said(outages.SILENCE)) == 1
+    assert len(silent.said(*SILENCE)) == 1
     silent.wait(3540.0, silent.round)
-    assert len(silent.said(outages.SILENCE)) == 1
+    assert len(silent.said(*SILENCE)) == 1
     silent.wait(60.0, silent.round)
-    assert len(silent.said(outages.SILENCE)) == 2
+    assert len(silent.said(*SILENCE)) == 2
     assert silent.state is ClusterState.RUNNING
 
 
@@ -377,16 +388,16 @@ def test_a_fault_of_an_adapter_is_a_silence_too(
     monkeypatch.setattr(silent.engine.lifecycle, "observe", broken)
     silent.round()
     silent.wait(600.0, silent.round)
-    (text,) = silent.said(outages.SILENCE)
+    (text,) = silent.said(*SILENCE)
     assert "state" in text
 
 
 def test_credentials_of_another_account_are_told_of_once(silent: Silence) -> None:
     silent.cloud.is_other = True
-    silent.world.until(lambda: silent.said(outages.SILENCE), "it is told")
+    silent.world.until(lambda: silent.said(*SILENCE), "it is told")
     for _ in range(3):
         silent.round()
-    (text,) = silent.said(outages.SILENCE)
+    (text,) = silent.said(*SILENCE)
     for part in (
         FOREIGN.begins,
         "use the credentials of test again",
@@ -402,7 +413,7 @@ def test_credentials_of_another_account_are_told_of_once(silent: Silence) -> Non
         "nothing can be done about it with these credentials"
     )
     silent.cloud.is_other = False
-    silent.world.until(lambda: silent.said(outages.SILENCE)[-1] == FOREIGN.over, "they are back")
+    silent.world.until(lambda: silent.said(*SILENCE)[-1] == FOREIGN.over, "they are back")
     assert silent.shown == ()
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from engine_world import EngineWorld
+from manual_clock import ManualClock
 from odd_clouds import CloudWithSides
 from provisioning_samples import candidate, launch_row
 
 from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance, InstanceState, Launch, Operation, SideObject
 from nbprov.provisioning.engine import Engine
@@ -21,7 +23,6 @@ from nbprov.provisioning.load_check import has_live_rows
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.supervision import side_objects as module
 from nbprov.provisioning.supervision.side_objects import UNKNOWN_SECONDS
-from nbprov.runtime.clocks import ManualClock
 
 machine = pytest.mark.machine
 
@@ -58,8 +59,8 @@ def test_what_a_launch_leaves_is_written_down_and_goes_with_its_cluster(world: E
     assert cloud.removed == [disk]
     assert _states(engine)["group"] is SideState.THERE, "it serves all launches"
     assert not has_live_rows(engine.ledger.store.path)
-    assert ("side", f"disk {disk} is removed") in [
-        (kind, text) for _, kind, text in engine.ledger.events(driver.run_id)
+    assert (EventKind.SIDE_OBJECT_REMOVED, f"disk {disk} is removed") in [
+        (e.kind, e.text) for e in engine.ledger.events(driver.run_id)
     ]
 
 

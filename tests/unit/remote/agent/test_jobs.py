@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from nbprov.remote.agent import nbprov_agent
+from nbprov.on_machine.agent.agent import Agent
+from nbprov.on_machine.agent.tasks import jobs
 from nbprov.remote.agent.client import END_ONLY, AgentClient
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import TaskInfo
@@ -245,11 +246,11 @@ async def test_a_job_for_which_a_gpu_is_missing_keeps_nothing_awake(
 async def test_a_place_that_nobody_releases_is_given_up(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nbprov_agent, "HOLD_SECONDS", 0.05)
-    agent = nbprov_agent.Agent(tmp_path, 0o077, False)
+    monkeypatch.setattr(jobs, "HOLD_SECONDS", 0.05)
+    agent = Agent(tmp_path, 0o077)
     asked = {"nonce": "n", "code": "true", "name": "job", "env": {}}
-    await agent.op_submit(None, {**asked, "task": "gang", "held": True, "nodes": 2})
-    await agent.op_submit(None, {**asked, "task": "next"})
+    await agent.task_operations.submit(None, {**asked, "task": "gang", "held": True, "nodes": 2})
+    await agent.task_operations.submit(None, {**asked, "task": "next"})
     assert [agent.tasks[id].meta["state"] for id in ("gang", "next")] == ["queued", "queued"]
     await agent.tasks["next"].done.wait()
     assert (agent.tasks["gang"].meta["status"], agent.tasks["next"].meta["status"]) == (

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,11 @@ import psutil
 import pytest
 
 from nbprov.model.spec import Secret
+from nbprov.on_machine.agent.tasks.store import TASK_JOURNAL_BYTES
+from nbprov.remote.agent.archive import Archive, agent_archive
 from nbprov.remote.agent.client import AgentClient, Following
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import AgentConfig, Output
-from nbprov.remote.agent.nbprov_agent import TASK_JOURNAL_BYTES
 from nbprov.remote.errors import RemoteError
 from nbprov.remote.ssh.connection import Connection
 
@@ -393,37 +396,60 @@ async def test_the_same_file_is_not_sent_again_and_one_agent_runs(
 ) -> None:
     async with agent_on(machine):
         first = json.loads((machine.agent_folder / "agent.json").read_text())
-        sent = (machine.agent_folder / "nbprov_agent.py").stat().st_mtime_ns
+        sent = (machine.agent_folder / agent_archive().name).stat().st_mtime_ns
     async with agent_on(machine):
         assert json.loads((machine.agent_folder / "agent.json").read_text()) == first
-        assert (machine.agent_folder / "nbprov_agent.py").stat().st_mtime_ns == sent
+        assert (machine.agent_folder / agent_archive().name).stat().st_mtime_ns == sent
     assert (machine.agent_folder / "agent.started").exists()
 
 
 async def test_an_older_agent_is_replaced_when_idle_and_kept_when_in_use(
     machine: Any, agent_on: Any, connected: Any
 ) -> None:
-    program = machine.agent_folder / "nbprov_agent.py"
+    def pid() -> int:
+        return int(json.loads((machine.agent_folder / "agent.json").read_text())["pid"])
+
+    archive = machine.agent_folder / agent_archive().name
+    older = machine.agent_folder / "nbprov-agent-older.pyz"
     async with agent_on(machine):
         pass
     async with connected(machine) as connection:
-        older = program.read_text() + "\n# an older release\n"
-        program.write_text(older)
-        pid = json.loads((machine.agent_folder / "agent.json").read_text())["pid"]
-        os.kill(psutil.Process(pid).ppid(), signal.SIGTERM)
-        psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=60)
-        assert (
-            await connection.run('python3 "$HOME"/.nbprov/nbprov_agent.py serve "$HOME"/.nbprov')
-        ).exit_code == 0
-        old_pid = json.loads((machine.agent_folder / "agent.json").read_text())["pid"]
+        shutil.copy(archive, older)
+        with zipfile.ZipFile(older, "a") as other:
+            other.comment = b"an older release"
+        os.utime(older, (1.0, 1.0))
+        first = pid()
+        os.kill(psutil.Process(first).ppid(), signal.SIGTERM)
+        psutil.wait_procs([psutil.Process(first)] if psutil.pid_exists(first) else [], timeout=60)
+        started = await connection.run(
+            f'python3 "$HOME"/.nbprov/{older.name} serve "$HOME"/.nbprov'
+        )
+        assert started.exit_code == 0
+        assert archive.exists()  # it came later than the one that starts
+        old_pid = pid()
+        client = await AgentClient.start(connection, AgentConfig())
+        assert pid() != old_pid
+        assert not older.exists()
+        await client.close()
+    await _used_while_another_release_comes(machine, agent_on, archive, older, pid)
+
+
+async def _used_while_another_release_comes(
+    machine: Any, agent_on: Any, archive: Path, older: Path, pid: Any
+) -> None:
+    """An agent that is in use stays when a client of another release comes."""
     async with agent_on(machine) as client:
-        assert json.loads((machine.agent_folder / "agent.json").read_text())["pid"] != old_pid
-        new_pid = json.loads((machine.agent_folder / "agent.json").read_text())["pid"]
+        in_use = pid()
         await client.run_job("sleep 604", id="long")
-        program.write_text(older)
-    async with agent_on(machine) as client:
-        assert json.loads((machine.agent_folder / "agent.json").read_text())["pid"] == new_pid
-        assert (await client.task("long")).state == "running"
+        os.rename(archive, older)
+    with pytest.MonkeyPatch.context() as patch:
+        other = Archive(agent_archive().content, "f" * 64)
+        patch.setattr("nbprov.remote.agent.client.agent_archive", lambda: other)
+        patch.setattr("nbprov.remote.agent.install.agent_archive", lambda: other)
+        async with agent_on(machine) as client:
+            assert pid() == in_use
+            assert (await client.task("long")).state == "running"
+        assert (machine.agent_folder / other.name).exists()
 
 
 async def test_a_machine_without_python_is_named(machine: Any, connected: Any) -> None:

@@ -14,7 +14,6 @@ import pytest
 from cutting_proxy import CuttingProxy, cutting_proxy
 
 from nbprov.machines.cells.cells import Underway, python_cell
-from nbprov.machines.packing_there import pack
 from nbprov.machines.variables import transfer
 from nbprov.machines.variables.restricted_unpickler import plain_value
 from nbprov.machines.variables.transfer import Copying, Torn
@@ -22,6 +21,7 @@ from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market, Place
 from nbprov.model.spec import Request
+from nbprov.on_machine.pack_values import pack
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.agent import client as clients
 from nbprov.remote.agent.client import AgentClient

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from nbprov.model.errors import UsageError
-from nbprov.remote.agent.nbprov_agent import PROGRAM, RETURN_SECONDS, Guards, write_start
+from nbprov.on_machine.agent.daemon import write_start
+from nbprov.on_machine.agent.guards.guards import RETURN_SECONDS, Guards
 from nbprov.remote.boot.user_data import (
     USER_DATA_LIMIT,
     boot_template,
-    container_boot_template,
     fills,
 )
 from nbprov.remote.ssh.keys import ClusterKeys
@@ -158,20 +158,15 @@ def test_an_unknown_mode_is_refused() -> None:
 
 def _variants() -> list[str]:
     long = "a" * 32
-    plain = [
+    return [
         boot_template(),
         boot_template("nbprov-poweroff {mode} {reason}", mode="stop"),
         boot_template(login="root"),
         boot_template(login=long),
     ]
-    return [
-        *plain,
-        container_boot_template("runpodctl remove pod $RUNPOD_POD_ID", login="root"),
-        container_boot_template("true", login=long),
-    ]
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(4))
 def test_every_variant_is_plain_sh_and_small_and_holds_no_key(
     number: int, keys: ClusterKeys
 ) -> None:
@@ -186,7 +181,6 @@ def test_every_variant_is_plain_sh_and_small_and_holds_no_key(
         "AGAIN",
         "ACCOUNT",
         "KEEP",
-        "SSHD\n",
         "GUARD",
         "LOGIN",
         "OTHER",
@@ -212,7 +206,7 @@ def test_where_the_places_of_the_keys_are_named_a_login_changes_nothing(
 ) -> None:
     home = tmp_path / "home"
     try:
-        _run(_filled(container_boot_template("true", login="nobody-of-this-name"), keys), home)
+        _run(_filled(boot_template("true", login="nobody-of-this-name"), keys), home)
         assert (home / "ssh" / "logins").read_text().splitlines() == [keys.client_public]
         assert (home / ".nbprov" / "boot.id").read_text().strip()
         assert _becomes_one(home)
@@ -224,10 +218,9 @@ def test_where_the_places_of_the_keys_are_named_a_login_changes_nothing(
     "login", ["ALL", "-r", "a b", "x;reboot", "a" * 33, "ünal", "a/../b", "a\nb"]
 )
 def test_a_login_that_is_no_name_is_refused(login: str) -> None:
-    for template in (boot_template, container_boot_template):
-        with pytest.raises(UsageError) as caught:
-            template("true", login=login)
-        assert caught.value.code == "remote.login"
+    with pytest.raises(UsageError) as caught:
+        boot_template("true", login=login)
+    assert caught.value.code == "remote.login"
 
 
 def test_with_a_login_the_guard_needs_no_sudo() -> None:
@@ -240,7 +233,7 @@ def test_the_agents_start_file_holds_its_command_and_no_variable_but_the_path(
 ) -> None:
     monkeypatch.setenv("PATH", "/opt/it's own/bin:/usr/bin:/bin")
     monkeypatch.setenv("SOME_TOKEN", "sesame")
-    write_start(tmp_path, 0o027)
+    write_start(str(tmp_path), 0o027, "/opt/it's/agent.pyz")
     text = (tmp_path / "start").read_text()
     assert "sesame" not in text
     said = subprocess.run(
@@ -251,8 +244,8 @@ def test_the_agents_start_file_holds_its_command_and_no_variable_but_the_path(
         check=True,
     )
     assert said.stdout.splitlines() == ["0027", "/opt/it's own/bin:/usr/bin:/bin", "/"]
-    assert f"{PROGRAM} serve {tmp_path}" in said.stderr
-    write_start(tmp_path / "missing", 0o022)
+    assert f"-I -S /opt/it's/agent.pyz serve {tmp_path}" in said.stderr
+    write_start(str(tmp_path / "missing"), 0o022, "agent.pyz")
 
 
 def test_a_limit_reached_before_a_boot_waits_for_a_new_one_but_not_for_ever(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from quiet_ports import free_port
 
 from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.messages import AgentConfig, GuardConfig
-from nbprov.remote.boot.user_data import PER_BOOT, boot_template, container_boot_template, fills
+from nbprov.remote.boot.user_data import PER_BOOT, boot_template, fills
 from nbprov.remote.ssh.connection import Connection, wait_for_ssh
 from nbprov.remote.ssh.keys import ClusterKeys
 
@@ -368,81 +368,3 @@ def test_a_boot_guard_armed_at_a_later_boot_ends_a_machine_whose_agent_does_not_
     )
     done = system.run(f"{AGAIN}; until [ -e /var/off.stop ]; do sleep 0.05; done; echo off")
     assert done.stdout == "off\n", done.stderr
-
-
-INSTALLER = """#!/bin/sh
-# Stands in for a package manager, without a network: says what it was asked, and brings the ssh server.
-echo "$0 $*" >>/var/log/asked
-case "$*" in *openssh-server*) printf '#!/bin/sh\\nexec /usr/local/libexec/sshd "$@"\\n' >/run/bin/sshd; chmod 755 /run/bin/sshd ;; esac
-"""
-
-
-def container(system: System, keys: ClusterKeys) -> str:
-    """A container's start: its script, then a look from inside over ssh, which knows the host key before it asks."""
-    system.put("root/user-data", filled(container_boot_template("true", login="root"), keys))
-    system.put("root/key", keys.client_private_file.read_text(), 0o600)
-    system.put("root/known", f"127.0.0.1 {' '.join(keys.host_public.split()[:2])}\n")
-    options = "-o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile=/root/known -o IdentitiesOnly=yes -o LogLevel=ERROR"
-    # sshd goes into the background before it listens, and listens anew once it was told to read its key again.
-    options += " -o ConnectionAttempts=15"
-    look = "echo in $PATH $LD_LIBRARY_PATH"
-    return f"sh /root/user-data >/var/log/boot 2>&1; ssh -F none -i /root/key {options} root@127.0.0.1 '{look}'"
-
-
-def test_a_container_gets_its_own_ssh_server(system: System, keys: ClusterKeys) -> None:
-    if not as_root():
-        return
-    # The process of a session may outlive it for a moment.
-    alone = (
-        "until [ $(cat /proc/[0-9]*/comm | grep -c '^sshd') = 1 ]; do sleep 0.05; done; echo one"
-    )
-    first = f"{container(system, keys)}; {container(system, keys)}; {alone}"
-    system.own_network = True
-    done = system.run(
-        first, NBPROV_SSHD="1", PATH=f"/opt/own/bin:{PATH}", LD_LIBRARY_PATH="/opt/own/lib"
-    )
-    log = (system.folder / "var" / "log" / "boot").read_text()
-    assert done.stdout.splitlines() == [f"in /opt/own/bin:{PATH} /opt/own/lib"] * 2 + ["one"], (
-        done.stderr + log
-    )
-
-
-def test_without_the_word_no_server_is_started(system: System, keys: ClusterKeys) -> None:
-    if not as_root():
-        return
-    system.put("root/user-data", filled(container_boot_template("true", login="root"), keys))
-    look = "sh /root/user-data; cat /proc/[0-9]*/comm | grep -c '^sshd'"
-    system.own_network = True
-    assert system.run(look).stdout == "0\n"
-    # On a machine whose server is somebody else's business.
-    assert (
-        system.run(
-            look,
-            NBPROV_SSHD="1",
-            NBPROV_HOST_KEY="/root/host",
-            NBPROV_AUTHORIZED_KEYS="/root/logins",
-        ).stdout
-        == "0\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "asked"),
-    [("apt-get", "-qy --no-install-recommends install"), ("dnf", "-qy install"), ("apk", "add -q")],
-)
-def test_a_missing_ssh_server_is_installed(
-    system: System, keys: ClusterKeys, name: str, asked: str
-) -> None:
-    if not as_root():
-        return
-    system.hidden = [
-        place for place in ("/usr/sbin/sshd", "/usr/bin/apt-get") if os.path.exists(place)
-    ]
-    system.put(f"run/bin/{name}", INSTALLER, 0o755)
-    system.own_network = True
-    system.put("root/user-data", filled(container_boot_template("true", login="root"), keys))
-    done = system.run(
-        "sh /root/user-data; cat /var/log/asked", NBPROV_SSHD="1", PATH=f"/run/bin:{PATH}"
-    )
-    assert f"/run/bin/{name} {asked} openssh-server" in done.stdout, done.stderr
-    assert os.access(system.folder / "run" / "bin" / "sshd", os.X_OK)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "doubles"))
 
 from files_double import FilesDouble
 
-from nbprov.remote.download.download import PROGRAM, Fetched, FetchError, Item, Link, fetch
+from nbprov.remote.download.download import Fetched, FetchError, Item, Link, fetch
 from nbprov.remote.ssh.connection import Connection
 
 Connected = Callable[..., AbstractAsyncContextManager[Connection]]
@@ -432,14 +430,6 @@ async def test_a_machine_that_lies_is_told_off(
                 python=str(liar),
             )
     assert "\x1b" not in str(caught.value)
-
-
-def test_it_is_python_of_old() -> None:
-    for name in PROGRAM:
-        ast.parse(
-            files("nbprov.remote").joinpath(f"{name}.py").read_text(encoding="utf-8"),
-            feature_version=(3, 8),
-        )
 
 
 def test_links_show_nothing_of_themselves() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import os
 import shutil
 import socket
@@ -277,37 +276,6 @@ async def test_a_command_that_takes_too_long_is_ended_there(
         )
 
 
-async def test_lines_stream_as_they_come(shared_machine: Any, connected: Any) -> None:
-    async with connected(shared_machine) as connection:
-        stream = connection.stream(
-            'echo one; echo two >&2; until [ -e "$HOME/go" ]; do sleep 0.02; done; echo three; exit 5'
-        )
-        seen = []
-        async for name, line in stream:
-            seen.append((name, line))
-            if len(seen) == 2:
-                # Only now may the command go on: so the first lines came while it ran.
-                (shared_machine.home / "go").touch()
-        assert sorted(seen[:2]) == [("stderr", "two"), ("stdout", "one")]
-        assert seen[2:] == [("stdout", "three")]
-        assert stream.exit_code == 5
-
-
-async def test_a_connection_that_breaks_ends_a_stream_with_an_error(
-    shared_machine: Any, connected: Any
-) -> None:
-    async with connected(shared_machine) as connection:
-
-        async def abort_at_first_line() -> None:
-            async for _ in connection.stream("echo up; exec sleep 600"):
-                connection.abort()
-
-        with pytest.raises(SshError) as caught:
-            await abort_at_first_line()
-        assert caught.value.code is SshCode.LOST
-        assert not connection.is_open
-
-
 async def test_more_commands_than_sshd_allows_channels_wait_their_turn(
     shared_machine: Any, connected: Any
 ) -> None:
@@ -332,9 +300,8 @@ async def test_a_folder_arrives_as_it_is(
     (source / ".nbprovignore").write_text("*.tmp\n")
     seen: list[int] = []
     async with connected(shared_machine) as connection:
-        copied = await connection.copy_in(source, "~/place for it", progress=seen.append)
+        await connection.copy_in(source, "~/place for it", progress=seen.append)
     there = shared_machine.home / "place for it"
-    assert (copied.files, copied.bytes) == (4, 3_000_000 + 7 + 10 + 6)
     assert sorted(p.relative_to(there).as_posix() for p in there.rglob("*")) == [
         ".nbprovignore", "large", "link", "run.sh", "sub", "sub/böse name.txt", "sub/empty",
     ]  # fmt: skip
@@ -413,22 +380,3 @@ async def test_what_a_machine_sends_ahead_of_a_slow_reader_is_bounded(
             await asyncio.sleep(0.001)  # the line is quicker
     assert taken == size
     assert most <= 2.1 * window
-
-
-async def test_many_packets_leave_in_one_piece_and_none_is_empty(
-    machine: Any, connected: Any
-) -> None:
-    pieces: list[int] = []
-    async with connected(machine) as connection:
-        transport = connection._ssh._transport._transport
-        real = transport.write
-
-        def write(data: bytes) -> None:
-            pieces.append(len(data))
-            real(data)
-
-        transport.write = write
-        done = await connection.run("sha256sum", b"x" * 2_000_000)
-    assert done.stdout.startswith(hashlib.sha256(b"x" * 2_000_000).hexdigest())
-    assert 2_000_000 < sum(pieces) < 2_010_000
-    assert len(pieces) < 40, "63 packets of 32 kB"

@@ -13,22 +13,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nbprov.remote.sync import client
-from nbprov.remote.sync.errors import SyncError, shown
-from nbprov.remote.sync.gitignore import IgnoreRules
-from nbprov.remote.sync.plan import Direction, Entry, checked_entry, taken_here
-from nbprov.remote.sync.sync import Wanted, sync
-from nbprov.remote.sync_receiver import Receiver
-from nbprov.remote.sync_side import (
-    Folder,
+from nbprov.on_machine.sync_files import Folder, Rules
+from nbprov.on_machine.sync_protocol import (
     Frames,
-    Rules,
     Trouble,
     message,
     new_digest,
     why_not_link,
     why_not_name,
 )
+from nbprov.on_machine.sync_receiver import Receiver
+from nbprov.remote.sync import client
+from nbprov.remote.sync.errors import SyncError, shown
+from nbprov.remote.sync.gitignore import IgnoreRules
+from nbprov.remote.sync.plan import Direction, Entry, checked_entry, taken_here
+from nbprov.remote.sync.sync import Wanted, sync
 
 NO_RULES = Rules([])
 BAD_NAMES = [

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
+from nbprov.on_machine.sync_files import Folder
+from nbprov.on_machine.sync_protocol import PART
 from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.sync.errors import SyncError
 from nbprov.remote.sync.plan import Direction
 from nbprov.remote.sync.sync import Synced, Wanted, sync
-from nbprov.remote.sync_side import PART, Folder
 
 pytestmark = pytest.mark.machine
 
@@ -440,7 +441,7 @@ async def test_a_full_disk_is_named_and_leaves_whole_files(
     async with connected(machine) as connection:
         with monkeypatch.context() as patch:
             if direction is Direction.PULL:
-                patch.setattr("nbprov.remote.sync_receiver.os.write", write)
+                patch.setattr("nbprov.on_machine.sync_receiver.os.write", write)
             with pytest.raises(SyncError) as caught:
                 await sync(
                     connection,

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import os
-import sys
 import time
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,9 @@ from hypothesis import strategies as st
 from nbprov.machines.files.folder_sync import ended, place_there, summary
 from nbprov.model.errors import UsageError
 from nbprov.notebook.commands.sync import split_path
-from nbprov.remote.sync.client import PROGRAM
+from nbprov.on_machine.sync_files import STALE_SECONDS, Folder, Rules
+from nbprov.on_machine.sync_protocol import Frames
+from nbprov.on_machine.sync_sender import outgoing
 from nbprov.remote.sync.gitignore import IgnoreRules
 from nbprov.remote.sync.plan import (
     Direction,
@@ -30,7 +29,6 @@ from nbprov.remote.sync.plan import (
     to_compare,
 )
 from nbprov.remote.sync.sync import Synced, load, save
-from nbprov.remote.sync_side import STALE_SECONDS, Folder, Frames, Rules
 
 
 def file(name: str, size: int = 1, mtime: int = 1, **more: Any) -> Entry:
@@ -303,27 +301,6 @@ def test_paths_and_their_defaults() -> None:
         place_there("..", "")
 
 
-def test_what_runs_on_the_machine_needs_python_3_8_and_its_own_library_alone() -> None:
-    for name in PROGRAM:
-        tree = ast.parse(
-            files("nbprov.remote").joinpath(f"{name}.py").read_text(encoding="utf-8"),
-            feature_version=(3, 8),
-        )
-        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-        named = {
-            alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names
-        }
-        named |= {
-            str(node.module).split(".")[0]
-            for node in imports
-            if isinstance(node, ast.ImportFrom) and not node.level
-        }
-        assert named <= sys.stdlib_module_names
-        assert {
-            node.module for node in imports if isinstance(node, ast.ImportFrom) and node.level
-        } <= set(PROGRAM)
-
-
 @pytest.mark.parametrize(
     ("later", "ends"),
     [(b"x" * 900_000, True), (b"y" * 600_000, False), (b"x" * 10, False)],
@@ -335,7 +312,7 @@ def test_a_file_that_changes_while_it_is_read_is_whole_or_says_so(
     path = tmp_path / "log"
     path.write_bytes(b"x" * 600_000)
     os.utime(path, ns=(1, 1))
-    pieces = Folder(str(tmp_path)).outgoing([["log", 0, 600_000, 1, 0o644]])
+    pieces = outgoing(Folder(str(tmp_path)), [["log", 0, 600_000, 1, 0o644]])
     begun = [next(pieces), next(pieces)]
     path.write_bytes(later)
     frames = [frame for piece in (*begun, *pieces) for frame in Frames().feed(piece)]

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from nbprov.machines.ssh_config import options_for, write_known_hosts
+from nbprov.on_machine.sync_protocol import PART
 from nbprov.remote.sync import rsync
 from nbprov.remote.sync.plan import Direction
 from nbprov.remote.sync.rsync import HOST, good_enough, rsync_words
 from nbprov.remote.sync.sync import Wanted, sync
-from nbprov.remote.sync_side import PART
 
 SIZE = 5_000_000
 

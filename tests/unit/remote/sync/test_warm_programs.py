@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -15,8 +14,11 @@ from typing import Any
 
 import pytest
 
+from nbprov.on_machine.agent.activity import RESTING_SYNC
+from nbprov.on_machine.loader import loading
+from nbprov.on_machine.sync_protocol import MARKER, Frames, message
+from nbprov.on_machine.sync_server import RESTING
 from nbprov.remote.agent.messages import GuardConfig
-from nbprov.remote.programs import loading
 from nbprov.remote.pull.pull import Wish, pull
 from nbprov.remote.ssh.connection import CROWDED
 from nbprov.remote.sync import client as sync_channel
@@ -24,8 +26,6 @@ from nbprov.remote.sync.client import PROGRAM, folder_there
 from nbprov.remote.sync.errors import SyncError
 from nbprov.remote.sync.plan import Direction
 from nbprov.remote.sync.sync import Wanted, sync
-from nbprov.remote.sync_side import MARKER, Frames, message
-from nbprov.remote.sync_there import RESTING
 
 WAIT_SECONDS = 30.0
 LONG = 600.0
@@ -259,8 +259,5 @@ def test_it_ends_by_itself_where_nobody_asks_again(tmp_path: Path) -> None:
 
 
 def test_the_agent_knows_its_name() -> None:
-    source = Path(__file__).parents[4] / "nbprov" / "remote" / "agent" / "nbprov_agent.py"
-    found = re.search(r'RESTING = "([^"]+)"', source.read_text(encoding="utf-8"))
-    assert found is not None
-    assert found[1].encode() == RESTING
+    assert RESTING_SYNC.encode() == RESTING
     assert len(RESTING) <= 15, "Linux keeps no more of a process's name"

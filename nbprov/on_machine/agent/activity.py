@@ -1,0 +1,135 @@
+"""Activity of the machine: ssh sessions, CPU and GPU use."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+
+from . import ARCHIVE_PREFIX
+from .system import Process, boottime, processes
+from .tasks.scripts import command_output
+
+GPU_SECONDS = 10.0
+"""How often nvidia-smi is asked at most, and how long it may take."""
+CPU_SECONDS = 1.0
+"""CPU use is measured over at least this long: in less, answering a question looks like work."""
+SSH_SERVERS = ("sshd", "sshd-session", "dropbear")
+RESTING_SYNC = "nbprov-resting"
+"""The name of a sync program that waits for the next sync, and ends by itself."""
+FEW_TICKS = 200
+
+
+class Activity:
+    """Measures what this machine does. Only what belongs to it is counted.
+
+    Machines that share one system, as those of the `local` cloud do, mark their processes with the
+    variable NBPROV_INSTANCE. In a container /proc shows its own processes only; so use is summed
+    over processes and not read from the system's totals.
+
+    Attributes
+    ----------
+    sessions
+        Ssh sessions, those of nbprov's own channels aside.
+    cores
+        CPU use, in cores.
+    gpu_percent
+        Use of the busiest GPU; None where there is no real one.
+    gpus
+        The lines of `nvidia-smi -L`.
+    """
+
+    def __init__(self) -> None:
+        marker = os.environ.get("NBPROV_INSTANCE", "")
+        self._marker = b"NBPROV_INSTANCE=" + marker.encode() if marker else b""
+        self._marked: dict[tuple[int, int], bool] = {}
+        self._before: tuple[float, dict[int, int]] | None = None
+        self._gpu_read = 0.0
+        self.sessions, self.cores = 0, 0.0
+        self.gpu_percent: float | None = None
+        self.gpus: list[str] = []
+
+    @property
+    def gpu_count(self) -> int:
+        """How many GPUs are seen."""
+        return sum(1 for line in self.gpus if line.startswith("GPU "))
+
+    def measure(self, bridges: set[int]) -> None:
+        """Count ssh sessions, and CPU use since the last time.
+
+        Parameters
+        ----------
+        bridges
+            The sessions of the agent's own channels.
+        """
+        every = processes()
+        ours = {pid: process for pid, process in every.items() if self._is_ours(process)}
+        self._marked = {key: value for key, value in self._marked.items() if key[0] in every}
+        self.sessions = sum(
+            1
+            for process in ours.values()
+            if _is_session(process, every) and process.session not in bridges
+        )
+        now = boottime()
+        if self._before is not None and now - self._before[0] < CPU_SECONDS:
+            return
+        ticks = {pid: process.ticks for pid, process in ours.items() if pid != os.getpid()}
+        if self._before is not None:
+            since, earlier = self._before
+            # A new process with many ticks was there before, and only now became known as ours.
+            used = sum(
+                count - earlier.get(pid, 0)
+                for pid, count in ticks.items()
+                if pid in earlier or count < FEW_TICKS
+            )
+            self.cores = max(0.0, used / os.sysconf("SC_CLK_TCK") / (now - since))
+        self._before = (now, ticks)
+
+    async def measure_gpus(self) -> None:
+        """Ask nvidia-smi, where there is one, unless it was asked just now.
+
+        Use counts only where there is a real device: a simulated one tells of another machine.
+        """
+        if time.monotonic() - self._gpu_read < GPU_SECONDS and self._gpu_read:
+            return
+        self._gpu_read = time.monotonic()
+        self.gpus = (await command_output("nvidia-smi", "-L", seconds=GPU_SECONDS)).splitlines()
+        self.gpu_percent = None
+        if self.gpus and has_nvidia_device() and not self._marker:
+            text = await command_output(
+                "nvidia-smi",
+                "--query-gpu=utilization.gpu",
+                "--format=csv,noheader,nounits",
+                seconds=GPU_SECONDS,
+            )
+            words = [word for word in text.split() if re.match(r"\d+(\.\d+)?\Z", word)]
+            self.gpu_percent = max(map(float, words)) if words else None
+
+    def _is_ours(self, process: Process) -> bool:
+        if not self._marker:
+            return True
+        key = (process.pid, process.start)
+        if key not in self._marked:
+            try:
+                with open(f"/proc/{process.pid}/environ", "rb") as file:
+                    self._marked[key] = self._marker in file.read().split(b"\0")
+            except OSError:
+                self._marked[key] = False
+        return self._marked[key]
+
+
+def _is_session(process: Process, every: dict[int, Process]) -> bool:
+    parent = every.get(process.parent)
+    if parent is None or parent.name not in SSH_SERVERS:
+        return False
+    if process.name in SSH_SERVERS or process.name == RESTING_SYNC:
+        return False
+    with contextlib.suppress(OSError), open(f"/proc/{process.pid}/cmdline", "rb") as file:
+        return ARCHIVE_PREFIX.encode() not in file.read()
+    return False
+
+
+def has_nvidia_device() -> bool:
+    """Return whether the system has an NVIDIA driver, or that of WSL."""
+    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg")

@@ -1,0 +1,192 @@
+"""The agent: puts its parts together, and runs them until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Callable
+
+from . import PROTOCOL, VERSION
+from .activity import Activity
+from .background import spawn
+from .boxes import Boxes
+from .bridge import SOCKET
+from .clients import Clients
+from .gang.gang import Gang
+from .gang.jobs import GangJobs
+from .guards.guards import Guards
+from .guards.shutdown import MachineShutdown
+from .guards.watch import GuardWatch
+from .json_types import Json
+from .kernels.interpreter import KernelInterpreter
+from .kernels.launcher import HostLauncher, KernelRecord
+from .kernels.pool import KernelPool
+from .machine_operations import MachineOperations
+from .secret_registry import SecretRegistry
+from .server import Server
+from .state_files import read_json, write_json
+from .system import boot_identity, boottime
+from .task_operations import TaskOperations
+from .tasks.jobs import JobQueue
+from .tasks.scripts import CANCEL_SECONDS, ScriptRunner
+from .tasks.store import TaskStore
+
+LOST_TOLD = 50
+"""So many jobs that a stop cut off are named to whoever connects."""
+END_FILE = "ended.json"
+"""Which guard ended the machine; kept once under another name, for whoever starts it again."""
+
+
+class Agent:
+    """The agent of one machine. Everything but its own supervision, which `daemon.py` has.
+
+    Parameters
+    ----------
+    folder
+        Where its socket and files lie; the working folder while it runs.
+    umask
+        That of whoever started it, which jobs and kernels are given.
+    archive
+        The path of the archive that it runs from.
+    is_restart
+        Its supervisor started it anew after a crash.
+    is_boot
+        The machine started it at its boot.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        umask: int,
+        archive: str = "",
+        is_restart: bool = False,
+        is_boot: bool = False,
+    ) -> None:
+        self._folder = folder
+        self._started = time.time()
+        self._stopped = asyncio.Event()
+        self._hash = hashlib.sha256(Path(archive).read_bytes()).hexdigest() if archive else ""
+        self._previous_end = read_json(folder / END_FILE)
+        identity = boot_identity(folder)
+        secrets, scripts = SecretRegistry(), ScriptRunner(folder, umask)
+        self.secrets = secrets
+        self.clients, self.activity, self.boxes = Clients(), Activity(), Boxes(folder)
+        self.tasks = TaskStore(folder, secrets)
+        self.guards = Guards(folder, boottime(), time.time(), identity, is_restart, is_boot)
+        self.shutdown = MachineShutdown(
+            folder, self.guards, self.tasks, self.clients, scripts, secrets
+        )
+        self.queue = JobQueue(self.tasks, self.activity, scripts, self._is_ending)
+        self.kernels = KernelPool(
+            HostLauncher(folder, archive, scripts),
+            KernelInterpreter(folder, scripts),
+            KernelRecord(folder, self._started, identity),
+            secrets,
+        )
+        gang_jobs = GangJobs(lambda: self.guards.age, self.queue.begin_ready)
+        self.gang = Gang(folder, self.guards.idle_since, gang_jobs)
+        for task in self.tasks.all():
+            self.gang.add_job(task)
+        self.watch = GuardWatch(
+            self.guards,
+            self.activity,
+            self.tasks,
+            self.queue,
+            self.boxes,
+            self.gang,
+            self.clients,
+            self.shutdown,
+        )
+        self.task_operations = self._make_task_operations(secrets)
+        self._server = Server(
+            self.clients, self.task_operations, self._make_machine_operations(), self._hello
+        )
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Serve until a signal or a client ends the agent; `ready` is called once it listens."""
+        loop = asyncio.get_event_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopped.set)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(SOCKET)
+        # Relative to the working folder, since a socket's path may have only about 100 bytes.
+        server = await asyncio.start_unix_server(self._server.serve, path=SOCKET)
+        os.chmod(SOCKET, 0o600)
+        self._write_state()
+        ready()
+        watcher = spawn(self.watch.run())
+        await self._stopped.wait()
+        watcher.cancel()
+        server.close()
+        await self._wind_up()
+        self.gang.close()  # after the others were told that the parts of jobs here are lost
+
+    def _make_task_operations(self, secrets: SecretRegistry) -> TaskOperations:
+        return TaskOperations(
+            self.tasks,
+            self.queue,
+            self.kernels,
+            self.activity,
+            self.gang,
+            secrets,
+            self.shutdown,
+            self.watch.wake,
+        )
+
+    def _make_machine_operations(self) -> MachineOperations:
+        return MachineOperations(
+            self.tasks,
+            self.kernels,
+            self.boxes,
+            self.guards,
+            self.gang,
+            self.activity,
+            self.watch,
+            self.shutdown,
+            self._stopped.set,
+        )
+
+    def _is_ending(self) -> bool:
+        return self.shutdown.due is not None
+
+    def _hello(self) -> Json:
+        return {
+            "ev": "hello",
+            "version": VERSION,
+            "protocol": PROTOCOL,
+            "hash": self._hash,
+            "pid": os.getpid(),
+            "started": self._started,
+            "previous_end": self._previous_end,
+            "ending": self.shutdown.due,
+            "lost": self.tasks.lost_jobs[-LOST_TOLD:],
+        }
+
+    def _write_state(self) -> None:
+        if self._previous_end is not None:
+            (self._folder / END_FILE).replace(self._folder / "ended.previous.json")
+        state = {"pid": os.getpid(), "version": VERSION, "hash": self._hash}
+        write_json(self._folder / "agent.json", {**state, "started": self._started})
+        # The boot guard, which ends a machine without an agent, looks for this file.
+        (self._folder / "agent.started").write_text(f"{self._started:f}\n")
+        self.tasks.event("started", version=VERSION, pid=os.getpid())
+
+    async def _wind_up(self) -> None:
+        for kernel in self.kernels.all():
+            kernel.restart()
+        self.queue.give_up()
+        live = self.tasks.live()
+        for task in live:
+            task.is_left = True
+            task.cancel()
+        if live:
+            ends = [asyncio.ensure_future(task.done.wait()) for task in live]
+            await asyncio.wait(ends, timeout=CANCEL_SECONDS + 2)
+        self.guards.save()
+        self.tasks.event("stopped")
+        (self._folder / "agent.json").unlink()

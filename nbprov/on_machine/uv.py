@@ -1,0 +1,312 @@
+"""uv on a machine: finds or installs it, and runs its steps with their output in the job's log."""
+# Percent formats are as readable here as others.
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.request
+from typing import Any, Dict
+
+STEP_SECONDS = 3600.0
+"""The longest that one step of uv or pip may take.
+
+It may load gigabytes over a slow line, or compile a package."""
+LOOK_SECONDS = 60.0
+"""How long an interpreter or a tool may take to tell its version, from a cold disk."""
+OLDEST_UV = (0, 5)
+"""The first series with `uv python` and all options of `uv sync` that are used here."""
+KILLED = -9
+"""The exit code of a process that was killed, most likely because the memory ran out."""
+TOO_LONG = 124
+"""The exit code if a step took too long, as `timeout` has it."""
+INSTALLER = "https://astral.sh/uv/install.sh"
+
+_LOGIN = re.compile(r"://[^/@\s]+@")
+
+Json = Dict[str, Any]
+
+
+class Trouble(Exception):
+    """Something cannot be done; its text is one line."""
+
+
+class TooLong(Trouble):
+    """A step was ended, since it took longer than it may."""
+
+
+def say(text: str) -> None:
+    """Print a line of the job's log, with log-ins in URLs masked."""
+    print(_LOGIN.sub("://***@", text), flush=True)
+
+
+def run(command: list[str], env: dict[str, str], folder: str) -> None:
+    """Run a step, with its name and its output in the log.
+
+    Raises
+    ------
+    Trouble
+        If it ends with a code other than 0, or not in time.
+    """
+    what = " ".join(
+        [
+            os.path.basename(command[0]),
+            *(word for word in command[1:4] if not word.startswith(("-", "/"))),
+        ]
+    )
+    say(what)
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=env,
+        cwd=folder,
+        bufsize=0,
+    )
+    assert process.stdout is not None
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        process.kill()
+
+    timer = threading.Timer(STEP_SECONDS, end)
+    timer.start()
+    try:
+        for line in process.stdout:
+            text = line.decode("utf-8", "replace").rstrip()
+            if text:
+                say("  " + text)
+        code = process.wait()
+    finally:
+        timer.cancel()
+    if late.is_set():
+        raise TooLong(f"{what} took longer than {STEP_SECONDS / 60:.0f} min, and was ended")
+    if code:
+        raise Trouble(
+            f"{what} ended with code {code}"
+            if code != KILLED
+            else f"{what} was killed; is the memory full?"
+        )
+
+
+def output(command: list[str], env: dict[str, str] | None = None, folder: str | None = None) -> str:
+    """Return what a command prints; empty if it fails or is missing."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=env,
+            cwd=folder,
+            timeout=LOOK_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""
+
+
+class Machine:
+    """Paths and variables of a machine; `root` is the agent's folder."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.environments = os.path.join(root, "envs")
+        self.chosen = os.path.join(root, "python")
+        self.tool = os.path.join(root, "uv")
+        self.env = self.plain_environment()
+        self.python = shutil.which("python3", path=self.env["PATH"]) or sys.executable
+
+    def plain_environment(self) -> dict[str, str]:
+        """Return our variables without those of an active environment.
+
+        The new environment must not be made from the old one.
+        """
+        env = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("VIRTUAL_ENV", "PYTHONHOME", "CONDA_PREFIX")
+        }
+        ours = os.path.join(os.path.realpath(self.environments), "")
+        path = [
+            p
+            for p in env.get("PATH", os.defpath).split(os.pathsep)
+            if not os.path.join(os.path.realpath(p), "").startswith(ours)
+        ]
+        env.update(PATH=os.pathsep.join(path), UV_NO_PROGRESS="1", NO_COLOR="1")
+        # The machine's own certificates: behind a proxy they are the ones that count.
+        env.setdefault("UV_SYSTEM_CERTS", "1")
+        env.setdefault("UV_NATIVE_TLS", "1")
+        return env
+
+
+def index_settings(env: dict[str, str], said: str) -> dict[str, str]:
+    """Return pip's settings as variables for uv, which reads no pip.conf.
+
+    What is set for uv itself stays as it is.
+
+    Parameters
+    ----------
+    said
+        The answer of `pip config list`: `global.index-url='https://…'`, a line each.
+    """
+    found: dict[str, str] = {}
+    for line in said.splitlines():
+        name, sign, value = line.partition("=")
+        section, _, key = name.strip().rpartition(".")
+        if sign and section in ("global", "install", ":env:"):
+            with contextlib.suppress(ValueError, SyntaxError):
+                found[key.replace("_", "-")] = str(ast.literal_eval(value.strip()))
+    for key in ("index-url", "extra-index-url", "find-links", "cert", "trusted-host"):
+        given = env.get("PIP_" + key.upper().replace("-", "_"))
+        if given:
+            found[key] = given
+    made: dict[str, str] = {}
+    if "index-url" in found and not (env.get("UV_DEFAULT_INDEX") or env.get("UV_INDEX_URL")):
+        made["UV_DEFAULT_INDEX"] = found["index-url"]
+    if "extra-index-url" in found and not (env.get("UV_INDEX") or env.get("UV_EXTRA_INDEX_URL")):
+        made["UV_INDEX"] = " ".join(found["extra-index-url"].split())
+    if "find-links" in found and not env.get("UV_FIND_LINKS"):
+        made["UV_FIND_LINKS"] = ",".join(found["find-links"].split())
+    if "cert" in found and not env.get("SSL_CERT_FILE"):
+        made["SSL_CERT_FILE"] = found["cert"]
+    if "trusted-host" in found and not env.get("UV_INSECURE_HOST"):
+        made["UV_INSECURE_HOST"] = " ".join(found["trusted-host"].split())
+    return made
+
+
+def find_uv(machine: Machine) -> str:
+    """Return the path of a uv that is new enough; empty if there is none."""
+    home = os.path.expanduser("~")
+    places = [shutil.which("uv", path=machine.env["PATH"]) or ""]
+    places += [
+        os.path.join(home, *parts) for parts in ((".local", "bin", "uv"), (".cargo", "bin", "uv"))
+    ]
+    places.append(os.path.join(machine.tool, "bin", "uv"))
+    for place in places:
+        if place and os.access(place, os.X_OK):
+            match = re.match(r"uv (\d+)\.(\d+)\.?\S*", output([place, "--version"], machine.env))
+            if match and (int(match.group(1)), int(match.group(2))) >= OLDEST_UV:
+                say(f"{match.group(0)} ({place})")
+                return place
+    return ""
+
+
+def get_uv(machine: Machine) -> str:
+    """Return the path of the machine's uv, else of one that is installed now.
+
+    pip installs it, in a virtual environment if there is no other pip, else uv's own installer.
+
+    Raises
+    ------
+    Trouble
+        If none of these works.
+    """
+    found = find_uv(machine)
+    if found:
+        return found
+    say(f"no uv on this machine; installing it once into {machine.tool}")
+    for way in (by_pip, by_venv, by_installer, by_package_manager):
+        fresh = machine.tool + ".new"
+        shutil.rmtree(fresh, ignore_errors=True)
+        try:
+            made = way(machine, fresh)
+        except (Trouble, OSError) as error:
+            say(f"  {error}")
+            continue
+        if made:
+            shutil.rmtree(machine.tool, ignore_errors=True)
+            os.rename(fresh, machine.tool)
+            found = find_uv(machine)
+            if found:
+                return found
+    raise Trouble(
+        "uv could not be installed; the lines above say why. "
+        "Put it on the machine's PATH in its image, or let it reach a package index"
+    )
+
+
+def by_pip(machine: Machine, place: str) -> bool:
+    if not output([machine.python, "-m", "pip", "--version"], machine.env):
+        return False
+    pip_install(machine.python, machine, place)
+    return True
+
+
+def by_venv(machine: Machine, place: str) -> bool:
+    venv = place + ".venv"
+    shutil.rmtree(venv, ignore_errors=True)
+    try:
+        if not output([machine.python, "-m", "venv", venv, "--help"], machine.env):
+            return False
+        # Debian's Python has the module, but needs python3-venv to make environments with pip.
+        run([machine.python, "-m", "venv", "--clear", venv], machine.env, machine.root)
+        pip_install(os.path.join(venv, "bin", "python"), machine, place)
+        return True
+    finally:
+        shutil.rmtree(venv, ignore_errors=True)
+
+
+def pip_install(python: str, machine: Machine, place: str) -> None:
+    options = [
+        "--quiet",
+        "--progress-bar",
+        "off",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--only-binary",
+        ":all:",
+    ]
+    run(
+        [python, "-m", "pip", "install", *options, "--target", place, "uv"],
+        machine.env,
+        machine.root,
+    )
+
+
+def by_installer(machine: Machine, place: str) -> bool:
+    os.makedirs(place, exist_ok=True)
+    script = os.path.join(place, "install.sh")
+    say(f"  from {INSTALLER}")
+    with urllib.request.urlopen(INSTALLER, timeout=LOOK_SECONDS) as answer, open(
+        script, "wb"
+    ) as file:
+        file.write(answer.read(1_000_000))
+    run(
+        ["sh", script, "--quiet"],
+        {**machine.env, "UV_UNMANAGED_INSTALL": os.path.join(place, "bin")},
+        machine.root,
+    )
+    return True
+
+
+def by_package_manager(machine: Machine, place: str) -> bool:
+    if shutil.which("apt-get") is None:
+        return False
+    root = [] if getattr(os, "geteuid", int)() == 0 else ["sudo", "-n"]
+    say("  with python3-venv of the distribution")
+    run([*root, "apt-get", "update", "-q"], machine.env, machine.root)
+    run(
+        [
+            *root,
+            "env",
+            "DEBIAN_FRONTEND=noninteractive",
+            "apt-get",
+            "install",
+            "-y",
+            "-q",
+            "python3-venv",
+        ],
+        machine.env,
+        machine.root,
+    )
+    return by_venv(machine, place)
