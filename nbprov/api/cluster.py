@@ -91,7 +91,7 @@ class Cluster:
     ) -> None:
         self._context, self._services = context, services
         self.cluster_id = cluster_id
-        row = context.engine.ledger.cluster_by_id(cluster_id)
+        row = context.engine.ledger.clusters.by_id(cluster_id)
         self.name = name or (row.name if row is not None else "")
         self.was_started = False
         self.remarks: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class Cluster:
     def _row(self) -> ClusterRow:
         # By its id: somebody, perhaps in another kernel, may have given it another name.
         engine = self._context.engine
-        row = engine.ledger.cluster_by_id(self.cluster_id)
+        row = engine.ledger.clusters.by_id(self.cluster_id)
         if row is None or row.state is ClusterState.ENDED:
             engine.cluster(self.name)
             raise OtherCluster(
@@ -112,7 +112,7 @@ class Cluster:
 
     def _last_row(self) -> ClusterRow:
         """The ledger's row of this very cluster, ended or not."""
-        row = self._context.engine.ledger.cluster_by_id(self.cluster_id)
+        row = self._context.engine.ledger.clusters.by_id(self.cluster_id)
         return row if row is not None else self._services.jobs.row_of(self.cluster_id)
 
     def _call(

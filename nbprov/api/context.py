@@ -142,19 +142,19 @@ class Context:
 
     def spec_of(self, run_id: str) -> Spec:
         """The spec that a run was launched from, by the ledger; empty where it is not readable."""
-        run = self.engine.ledger.run(run_id)
+        run = self.engine.ledger.runs.get(run_id)
         return (_parsed(run.spec) or Spec()) if run is not None else Spec()
 
     def can_read_spec(self, run_id: str) -> bool:
         """Whether this release can read the ledger's spec of a run."""
-        run = self.engine.ledger.run(run_id)
+        run = self.engine.ledger.runs.get(run_id)
         return run is not None and _parsed(run.spec) is not None
 
     def wished(self, run_id: str) -> tuple[Spec, str]:
         """The spec that a cell last asked for on a cluster, else the ledger's; and its folder."""
         if run_id in self.requested:
             return self.requested[run_id]
-        run = self.engine.ledger.run(run_id)
+        run = self.engine.ledger.runs.get(run_id)
         return self.spec_of(run_id), run.folder if run is not None else ""
 
     # ------------------------------------------------------------ values and secrets

@@ -209,7 +209,7 @@ class Planner:
             catalog,
             usable,
             disabled=unusable,
-            blocks=engine.ledger.blocks() if blocks is None else blocks,
+            blocks=engine.ledger.blocks.standing() if blocks is None else blocks,
             now=engine.clock.now(),
             demo=self._context.demo,
             chances=self._chances(spec, [*self._stock.known(spec.num_nodes), *stock]),
@@ -234,7 +234,7 @@ class Planner:
         engine = self._context.engine
         now = engine.clock.now()
         return Chances(
-            engine.ledger.observations(now - FORGOTTEN),
+            engine.ledger.observations.attempts(now - FORGOTTEN),
             stock=stock,
             now=now,
             count=spec.num_nodes,
@@ -296,7 +296,7 @@ class Planner:
             usable,
             disabled=unusable,
             off=off,
-            blocks=engine.ledger.blocks(),
+            blocks=engine.ledger.blocks.standing(),
             now=engine.clock.now(),
             demo=self._context.demo,
         )

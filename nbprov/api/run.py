@@ -300,7 +300,7 @@ class Run(Waitable[Cluster]):
         """
         if not self.done:
             run_sync(self.until_set_up())
-        row = self._context.engine.ledger.cluster_of_run(self.run_id)
+        row = self._context.engine.ledger.clusters.of_run(self.run_id)
         if self.error is not None and row is not None and row.ended is None:
             return Cluster(self._context, self._services, row.cluster_id)
         return self.wait()
@@ -361,7 +361,7 @@ class Run(Waitable[Cluster]):
         return self._progress.view(
             self._services,
             self._driver,
-            self._context.engine.ledger.cluster_of_run(self.run_id),
+            self._context.engine.ledger.clusters.of_run(self.run_id),
             needs_launch=not self._launched and not self.done,
             is_set_up=self.done and self._error is None,
             error=self._error,

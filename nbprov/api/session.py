@@ -269,7 +269,7 @@ class Session:
 
     def blocks(self) -> list[Block]:
         """What is blocked now, why, and until when."""
-        return self.engine.ledger.blocks()
+        return self.engine.ledger.blocks.standing()
 
     def clear_blocks(self) -> int:
         """Forget all blocks; launches that wait for stock try again at once.

@@ -73,13 +73,13 @@ async def put_in_place(context: Context, services: Services, new_id: str, old_id
         If that is not possible; both go on.
     """
     engine, renamed = context.engine, services.names.renamed
-    new, old = engine.ledger.cluster_by_id(new_id), engine.ledger.cluster_by_id(old_id)
+    new, old = engine.ledger.clusters.by_id(new_id), engine.ledger.clusters.by_id(old_id)
     if new is None or old is None:
         return
     try:
         # While both have their names: a pull that fails keeps the old cluster as it is.
         await services.hooks.before_the_end(old)
-        old = engine.ledger.cluster_by_id(old_id) or old
+        old = engine.ledger.clusters.by_id(old_id) or old
         if old.state in _OVER:
             await _settled(engine, old)
             await engine.lifecycle.rename(new, old.name)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def python_differs(ledger: Ledger, run_id: str, source: PythonSource | None) -> bool:
     """Whether a spec asks for another Python environment than the cluster has."""
-    made = [job for job in ledger.jobs(run_id) if job["kind"] == "python"]
+    made = [job for job in ledger.jobs.of_run(run_id) if job["kind"] == "python"]
     return source is not None and (
         not made or not source.is_wish_of(str(made[-1]["command"])) or made[-1]["exit_code"] != 0
     )
@@ -65,7 +65,7 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
     ledger, capabilities = engine.ledger, engine.cloud(row.candidate.offer.cloud).capabilities
     hold = hold_known(ledger, row.run_id)
     config = guard_config(
-        asked, capabilities, row.candidate, spent=ledger.cost(row.run_id), hold=hold
+        asked, capabilities, row.candidate, spent=ledger.prices.cost(row.run_id), hold=hold
     )
     # A machine that replaced a lost one may have another price.
     config = replace(config, hourly=price_whole(ledger, row))
@@ -83,7 +83,7 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
         )
     )
     for node in live.nodes:
-        ledger.set_guard(row.run_id, node.instance.node, stored, {})
+        ledger.guards.set(row.run_id, node.instance.node, stored, {})
     engine.changed()
     said = f"guards of {row.name} changed: {after.words()}; before: {before.words()}"
     if (
@@ -115,7 +115,7 @@ async def change_outputs(
     if not spec.outputs or pairs(spec) == pairs(stored):
         return ""
     ledger = engine.ledger
-    known = ledger.guard(row.run_id)
+    known = ledger.guards.get(row.run_id)
     if (
         known is not None
         and "poweroff" in known[0]
@@ -133,8 +133,8 @@ async def change_outputs(
             )
         )
         for node in live.nodes:
-            ledger.set_guard(row.run_id, node.instance.node, config, {})
-    ledger.rewrite_spec(row.run_id, to_yaml(replace(stored, outputs=spec.outputs)), folder)
+            ledger.guards.set(row.run_id, node.instance.node, config, {})
+    ledger.runs.rewrite_spec(row.run_id, to_yaml(replace(stored, outputs=spec.outputs)), folder)
     return f"outputs of {row.name} are now {', '.join(source for source, _ in pairs(spec))}"
 
 
@@ -191,7 +191,7 @@ def _begin_setup(
     """Begin the set-up that a cell asks for and that is not done; None for nothing."""
     ledger, setups = context.engine.ledger, services.setups
     if is_wanted(spec) and not is_set_up(ledger, row.run_id, stored if is_wanted(stored) else spec):
-        failed = ledger.has_event(row.run_id, EventKind.SETUP_FAILED)
+        failed = ledger.events.has(row.run_id, EventKind.SETUP_FAILED)
         why = "setting it up failed before" if failed else ""
         return setups.set_up(row, spec, given(), folder, why)
     if not python_differs(ledger, row.run_id, read_source(spec.python, Path(folder), spec.workdir)):
@@ -209,5 +209,5 @@ def _was_done(ledger: Ledger, run_id: str, spec: Spec, stored: Spec) -> bool:
 
     A setup that was corrected since is not the one that was launched.
     """
-    done = {job["kind"]: job["command"] for job in ledger.jobs(run_id)}
+    done = {job["kind"]: job["command"] for job in ledger.jobs.of_run(run_id)}
     return (spec.setup, spec.run) == (done.get("setup", stored.setup), done.get("run", stored.run))

@@ -88,7 +88,7 @@ async def start_cluster(
             if left <= 0 or given_up.is_set():
                 raise NoRoom(row, error.failure) from error
         pause = min(LAST_PAUSE, pause * 2)
-        row = engine.ledger.cluster_by_id(row.cluster_id) or row
+        row = engine.ledger.clusters.by_id(row.cluster_id) or row
 
 
 class ClusterStart(Operation):
@@ -156,7 +156,7 @@ def runs_now(engine: Engine, row: ClusterRow) -> Steps[bool]:
         yield from result(engine.thread.call(with_readable_errors(observed)))
     except NbprovError:
         return False  # nobody knows; whoever starts it is told why
-    now = engine.ledger.cluster_by_id(row.cluster_id)
+    now = engine.ledger.clusters.by_id(row.cluster_id)
     return now is not None and now.state is ClusterState.RUNNING
 
 

@@ -139,14 +139,14 @@ def _joined(
 def _observed(context: Context, name: str, say: Say) -> Steps[ClusterRow | None]:
     """The live cluster of this name, by its cloud's list of now. Waits for one that is ending."""
     engine = context.engine
-    row = engine.ledger.cluster(name)
+    row = engine.ledger.clusters.named(name)
     if row is not None and row.state not in _OVER:
         observed = engine.lifecycle.observe(engine.cloud(row.candidate.offer.cloud))
         yield from result(engine.thread.call(with_readable_errors(observed)))
-        row = engine.ledger.cluster(name)
+        row = engine.ledger.clusters.named(name)
     if row is not None and row.state is ClusterState.ENDING:
         say(f"{name} is being ended; waiting until that is confirmed …")
         ended = engine.thread.call(with_readable_errors(engine.lifecycle.down(row, row.reason)))
         yield from Operation(ended, f"ending {name}").until_done()
-        row = engine.ledger.cluster(name)
+        row = engine.ledger.clusters.named(name)
     return None if row is None or row.state in _OVER else row

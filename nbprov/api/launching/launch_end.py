@@ -40,7 +40,7 @@ def end(
         return Operation(engine.thread.call(until_gone(engine, driver)), f"ending {name}")
     row = foreign_launch(engine, name)
     if row is not None and cluster_id in ("", row.run_id):
-        engine.ledger.request_cancel(row.run_id)
+        engine.ledger.runs.request_cancel(row.run_id)
         note = (
             f"{name} is being launched by another kernel, which is asked to end it;"
             " if that kernel is gone, the launch is adopted and ended here"

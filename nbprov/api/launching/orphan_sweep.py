@@ -44,7 +44,11 @@ def _where_machines_may_be(context: Context, clouds: CloudService) -> Steps[list
     """
     engine = context.engine
     ledger = engine.ledger
-    used = {launch.cloud for run in ledger.runs() for launch in ledger.launches(run.run_id)}
+    used = {
+        launch.cloud
+        for run in ledger.runs.latest()
+        for launch in ledger.launches.of_run(run.run_id)
+    }
     can = {name: clouds.capabilities_at_hand(name) for name in registry.names()}
     simulated = {
         name

@@ -181,7 +181,7 @@ class Provisioner:
             or not any(dropped.rule.kind is RuleKind.BLOCKED for dropped in plan.dropped)
         ):
             return plan
-        blocks = [b for b in self._context.engine.ledger.blocks() if b.cause not in STOCK]
+        blocks = [b for b in self._context.engine.ledger.blocks.standing() if b.cause not in STOCK]
         return (yield from self._planner.plan(spec, blocks=blocks))
 
     def _open_ports(self, cluster: Cluster, expose: Expose) -> Steps[None]:

@@ -103,7 +103,7 @@ class ComputeEngineService:
         """
         engine = self._context.engine
         wanted = self._context.spec_of(cluster_id).engine
-        row = engine.ledger.cluster_by_id(cluster_id)
+        row = engine.ledger.clusters.by_id(cluster_id)
         if wanted is None or row is None:
             return
         try:

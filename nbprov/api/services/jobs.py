@@ -62,9 +62,9 @@ class JobService:
         """
         ledger = self._engine.ledger
         row = (
-            ledger.cluster(name)
-            or ledger.cluster_of_run(name)
-            or next((r for r in ledger.clusters(limit=10_000) if r.cluster_id == name), None)
+            ledger.clusters.named(name)
+            or ledger.clusters.of_run(name)
+            or next((r for r in ledger.clusters.latest(limit=10_000) if r.cluster_id == name), None)
         )
         if row is None:
             self._engine.cluster(name)  # its error says what there is, and what is under way
@@ -73,7 +73,7 @@ class JobService:
 
     def current(self, row: ClusterRow) -> ClusterRow:
         """The row of a cluster as it is now."""
-        return self._engine.ledger.cluster_by_id(row.cluster_id) or row
+        return self._engine.ledger.clusters.by_id(row.cluster_id) or row
 
     @staticmethod
     def is_up(row: ClusterRow) -> bool:
@@ -131,11 +131,11 @@ class JobService:
         wanted = JobRequest(script, name, gpus, None if nodes == "all" else nodes, env, cwd, names)
         wanted.check()
         self._context.add_secrets(env)
-        known = [job["job_id"] for job in self._engine.ledger.jobs(row.run_id)]
+        known = [job["job_id"] for job in self._engine.ledger.jobs.of_run(row.run_id)]
 
         async def queued(live: LiveCluster) -> Job:
             job = await submit_job(live, wanted, known)
-            self._engine.ledger.set_job(live.run_id, job.id, job.name, "", job.state)
+            self._engine.ledger.jobs.set(live.run_id, job.id, job.name, "", job.state)
             self._archive.keeper.soon()
             return job
 
@@ -243,7 +243,7 @@ class JobService:
 
     def all_jobs(self) -> Steps[list[tuple[str, list[Job], str]]]:
         """Of each live cluster its name, its jobs, and why only the kept jobs are known."""
-        rows = self._engine.ledger.clusters(live_only=True)
+        rows = self._engine.ledger.clusters.latest(live_only=True)
 
         async def everywhere() -> list[tuple[str, list[Job], str]]:
             return list(await asyncio.gather(*map(self._jobs_in_time, rows)))
@@ -328,7 +328,7 @@ class JobService:
         try:
             ended = await job_end(await self._engine.attach(row.name), job)
         except (NbprovError, CloudError):
-            current = self._engine.ledger.cluster_of_run(row.run_id)
+            current = self._engine.ledger.clusters.of_run(row.run_id)
             if current is None or current.state in _UP:
                 raise
             # Its machine was stopped or ended; what became of it is kept here.

@@ -157,7 +157,7 @@ class OutputService:
             return [f"outputs: {left_note(self._engine.ledger, row)}"]
         told = [
             event
-            for event in self._engine.ledger.events(row.run_id)
+            for event in self._engine.ledger.events.of_run(row.run_id)
             if event.kind is EventKind.OUTPUTS_PULL_ENDED
         ]
         when = iso(told[-1].at).replace("T", " ").replace("Z", " UTC") if told else ""
@@ -186,7 +186,7 @@ class OutputService:
 
         engine = self._engine
         taking = self._views[row.cluster_id] = Taking(row.name)
-        run = engine.ledger.run(row.run_id)
+        run = engine.ledger.runs.get(row.run_id)
         spec, folder = self._spec(row), Path(run.folder if run is not None and run.folder else ".")
         try:
             if not self._context.can_read_spec(row.run_id):
@@ -231,7 +231,7 @@ class OutputService:
             try:
                 return await self._reached_once(row)
             except NotReached:
-                now = self._engine.ledger.cluster_by_id(row.cluster_id)
+                now = self._engine.ledger.clusters.by_id(row.cluster_id)
                 if now is None or now.state not in UP or await self._can_be_asked(row):
                     raise
 
@@ -263,7 +263,7 @@ class OutputService:
             async with asyncio.timeout(REACH_SECONDS):
                 while True:
                     # Somebody may have given it another name meanwhile.
-                    now = engine.ledger.cluster_by_id(row.cluster_id) or row
+                    now = engine.ledger.clusters.by_id(row.cluster_id) or row
                     try:
                         live = await engine.attach(now.name)
                         await agent_of(live.head).status()
@@ -300,7 +300,9 @@ class OutputService:
     def note(self, row: ClusterRow, text: str) -> None:
         """Write into the ledger what became of a pull. Never raises."""
         try:
-            self._engine.ledger.note(row.run_id, EventKind.OUTPUTS_PULL_ENDED, text, row.token)
+            self._engine.ledger.events.add(
+                row.run_id, EventKind.OUTPUTS_PULL_ENDED, text, row.token
+            )
         except Exception:  # what matters are the files
             log.exception("%s: %s", row.name, text)
         self._engine.changed()
@@ -348,7 +350,7 @@ class OutputService:
         That is at its stop, or after its last work.
         """
         ledger, stopped = self._engine.ledger, None
-        for event in reversed(ledger.events(row.run_id)):
+        for event in reversed(ledger.events.of_run(row.run_id)):
             if event.kind is EventKind.OUTPUTS_PULL_ENDED:
                 return stopped is None or stopped - event.at <= FRESH_SECONDS + _idle_before(
                     ledger, row

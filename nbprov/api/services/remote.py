@@ -49,7 +49,7 @@ def cut_off(engine: Engine, run_id: str, error: BaseException) -> BaseException:
 
     if not isinstance(error, SshError) and getattr(error, "code", "") not in _CODES:
         return error
-    row = engine.ledger.cluster_of_run(run_id)
+    row = engine.ledger.clusters.of_run(run_id)
     if row is None:
         return error
     words = _WORDS.get(row.state)
@@ -108,7 +108,7 @@ class RemoteService:
         if (
             run is not None
             and not run.done
-            and (run.launched or engine.ledger.cluster(name) is None)
+            and (run.launched or engine.ledger.clusters.named(name) is None)
         ):
             yield from run.until_set_up()
         failed = yield from until_settled(engine, name, say)

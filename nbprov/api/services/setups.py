@@ -59,11 +59,11 @@ def is_set_up(ledger: Ledger, run_id: str, spec: Spec) -> bool:
         return True
     ends = (EventKind.SET_UP, EventKind.SETUP_FAILED)
     last = next(
-        (event.kind for event in reversed(ledger.events(run_id)) if event.kind in ends), None
+        (event.kind for event in reversed(ledger.events.of_run(run_id)) if event.kind in ends), None
     )
     if last is not None:
         return last is EventKind.SET_UP
-    jobs = {job["kind"]: job["exit_code"] for job in ledger.jobs(run_id)}
+    jobs = {job["kind"]: job["exit_code"] for job in ledger.jobs.of_run(run_id)}
     if jobs.get("setup"):
         return False
     if spec.run:
@@ -260,7 +260,7 @@ class SetupService:
             )
         except Exception as error:
             raise await self._after_failure(run_id, spec, error, report) from None
-        engine.ledger.note(
+        engine.ledger.events.add(
             run_id, EventKind.SET_UP, "files are copied, setup is done, run is started"
         )
         if spec.engine is not None:
@@ -276,10 +276,10 @@ class SetupService:
         it, and a slip in a later cell must not end that.
         """
         engine, told = self._context.engine, readable_error(error)
-        row = engine.ledger.cluster_of_run(run_id)
+        row = engine.ledger.clusters.of_run(run_id)
         said = told.message if isinstance(told, NbprovError) else f"{type(told).__name__}: {told}"
-        engine.ledger.note(run_id, EventKind.SETUP_FAILED, said.partition("\n")[0])
-        was_set_up = engine.ledger.has_event(run_id, EventKind.SET_UP)
+        engine.ledger.events.add(run_id, EventKind.SETUP_FAILED, said.partition("\n")[0])
+        was_set_up = engine.ledger.events.has(run_id, EventKind.SET_UP)
         if spec.on_setup_failure != DOWN or row is None or was_set_up:
             return told
         report("setting up failed: ending the machines, as on_setup_failure: down asks")
@@ -299,10 +299,12 @@ class SetupService:
 
     def _ended_words(self, row: ClusterRow) -> tuple[str, str]:
         ledger = self._context.engine.ledger
-        cost = format_usd(ledger.cost(row.run_id))
+        cost = format_usd(ledger.prices.cost(row.run_id))
         if is_simulated(row.candidate.offer):
             cost += " (simulated: you pay $0)"
-        logs = f"all of its log: %nbprov logs {row.name}; " if ledger.jobs(row.run_id) else ""
+        logs = (
+            f"all of its log: %nbprov logs {row.name}; " if ledger.jobs.of_run(row.run_id) else ""
+        )
         return (
             "it was ended, as on_setup_failure: down asks, confirmed by the cloud's list;"
             f" it cost {cost}",

@@ -119,7 +119,7 @@ class TeardownHooks:
 
     def _is_ending(self, row: ClusterRow) -> bool:
         """Whether its guards or another kernel end it anyway: then nothing can be kept."""
-        now = self._context.engine.ledger.cluster_by_id(row.cluster_id)
+        now = self._context.engine.ledger.clusters.by_id(row.cluster_id)
         return now is None or now.state in (ClusterState.ENDING, ClusterState.ENDED)
 
     async def before_stop(self, row: ClusterRow) -> None:
@@ -210,7 +210,7 @@ class TeardownService:
 
     def _still_wanted(self, row: ClusterRow, asked: bool, *desired: DesiredState) -> None:
         engine = self._context.engine
-        now = engine.ledger.cluster_by_id(row.cluster_id)
+        now = engine.ledger.clusters.by_id(row.cluster_id)
         if not asked or now is None or now.state not in UP:
             return
         if engine.lifecycle.is_asked(row, *desired):

@@ -37,13 +37,13 @@ class ViewService:
             run_id=row.run_id,
             state=row.state,
             candidate=row.candidate,
-            instances=tuple(ledger.members(row.token)),
+            instances=tuple(ledger.instances.members(row.token)),
             guards=guards,
             notes=(*cluster_notes(ledger, row, guards), *self._outputs.words(row)),
             started=row.started,
             ended=row.ended,
-            cost=ledger.cost(row.run_id),
-            hourly_now=ledger.hourly_now(row.token),
+            cost=ledger.prices.cost(row.run_id),
+            hourly_now=ledger.prices.hourly_now(row.token),
             confirmed=row.confirmed,
             reason=reason_words(row),
             simulated=is_simulated(row.candidate.offer),
@@ -52,4 +52,4 @@ class ViewService:
     def views(self, *, ended: bool = False) -> list[ClusterView]:
         """Clusters from the ledger, live ones first; with `ended`, those that have ended too."""
         ledger = self._context.engine.ledger
-        return [self.view(row) for row in ledger.clusters(live_only=not ended)]
+        return [self.view(row) for row in ledger.clusters.latest(live_only=not ended)]

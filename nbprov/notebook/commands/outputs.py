@@ -100,7 +100,7 @@ def followed(
     """Begin something with each cluster, and what shows the pulls that come before it."""
     here, begun = session(), []
     for name in names:
-        row = here.engine.ledger.cluster(name)
+        row = here.engine.ledger.clusters.named(name)
         key = row.cluster_id if row is not None else ""
         before = here.services.outputs.view(key)
         try:

@@ -67,7 +67,7 @@ class Watching(SecondClock, TellingGuards, Replacing):
         while True:
             pause = LEAST_WATCH
             try:
-                rows = self._engine.ledger.clusters(live_only=True)
+                rows = self._engine.ledger.clusters.latest(live_only=True)
                 if not rows:
                     return
                 pause = await self._round({row.candidate.offer.cloud for row in rows})
@@ -93,7 +93,7 @@ class Watching(SecondClock, TellingGuards, Replacing):
                 self._not_asked(name, error)
             else:
                 self._asked(name)
-        rows = self._engine.ledger.clusters(live_only=True)
+        rows = self._engine.ledger.clusters.latest(live_only=True)
         self._keep_silences({row.cluster_id for row in rows}, clouds)
         self._take_care(rows)
         for row in rows:
@@ -125,7 +125,7 @@ class Watching(SecondClock, TellingGuards, Replacing):
     def _live_on(self, name: str) -> list[ClusterRow]:
         return [
             row
-            for row in self._engine.ledger.clusters(live_only=True)
+            for row in self._engine.ledger.clusters.latest(live_only=True)
             if row.candidate.offer.cloud == name
         ]
 
@@ -143,16 +143,16 @@ class Watching(SecondClock, TellingGuards, Replacing):
         guards = guards_known(ledger, row.run_id)
         if guards is None:
             return
-        spent = ledger.cost(row.run_id)
+        spent = ledger.prices.cost(row.run_id)
         told = {
             (event.data["share"], event.data["budget"])
-            for event in (ledger.events(row.run_id) if guards.warn else ())
+            for event in (ledger.events.of_run(row.run_id) if guards.warn else ())
             if event.kind is EventKind.BUDGET_SHARE_SPENT
         }
         for share, budget in shares_spent(guards, spent):
             if (share, budget) not in told:
                 text = share_words(share, budget, spent)
-                ledger.note(
+                ledger.events.add(
                     row.run_id,
                     EventKind.BUDGET_SHARE_SPENT,
                     text,
@@ -194,7 +194,7 @@ class Watching(SecondClock, TellingGuards, Replacing):
         else:
             self._unguarded.discard(row.cluster_id)
             text = "it runs again, and so do its guards"
-            self._engine.ledger.note(row.run_id, EventKind.CLUSTER_STARTED, text, row.token)
+            self._engine.ledger.events.add(row.run_id, EventKind.CLUSTER_STARTED, text, row.token)
         finally:
             self._busy[row.cluster_id] -= 1
 
@@ -211,7 +211,7 @@ class Watching(SecondClock, TellingGuards, Replacing):
             If the cloud cannot be listed; then nothing is concluded.
         """
         engine = self._engine
-        before = {row.cluster_id: row for row in engine.ledger.clusters(live_only=True)}
+        before = {row.cluster_id: row for row in engine.ledger.clusters.latest(live_only=True)}
         asked = engine.clock.elapsed()
         try:
             listed = await cloud.list(engine.ledger.owner)
@@ -219,11 +219,11 @@ class Watching(SecondClock, TellingGuards, Replacing):
             self._dark.add(cloud.name)
             raise
         self._dark.discard(cloud.name)
-        known_tokens = engine.ledger.tokens()
-        changed = engine.ledger.seen(
+        known_tokens = engine.ledger.launches.tokens()
+        changed = engine.ledger.instances.seen(
             i for i in listed if i.token in known_tokens
         )  # an address that moved is told too
-        for row in engine.ledger.clusters(live_only=True):
+        for row in engine.ledger.clusters.latest(live_only=True):
             known = before.get(row.cluster_id)
             if (
                 row.candidate.offer.cloud == cloud.name
@@ -287,15 +287,17 @@ class Watching(SecondClock, TellingGuards, Replacing):
     ) -> bool:
         engine = self._engine
         with engine.ledger.together():
-            if not engine.ledger.set_cluster(
+            if not engine.ledger.clusters.move(
                 row.cluster_id, state, reason, desired=desired, was=row.state
             ):
                 return False
             if state is ClusterState.ENDED:
-                engine.ledger.free_quota(row.candidate)
+                engine.ledger.blocks.free_quota(row.candidate)
             if state is ClusterState.RUNNING:
-                engine.ledger.resume_prices(row.cluster_id)
-            engine.ledger.note(row.run_id, _LISTED[state], f"{state.value}: {reason}", row.token)
+                engine.ledger.clusters.resume_prices(row.cluster_id)
+            engine.ledger.events.add(
+                row.run_id, _LISTED[state], f"{state.value}: {reason}", row.token
+            )
         # A state that nobody knows is no reason to drop what works, nor is the end of the doubt.
         if not {state, row.state} <= {ClusterState.UNKNOWN, ClusterState.RUNNING}:
             await engine.forget(row.run_id)

@@ -88,7 +88,7 @@ class Intents(Enforcing):
             return False
         ledger = self._engine.ledger
         try:
-            now = ledger.cluster_by_id(row.cluster_id)
+            now = ledger.clusters.by_id(row.cluster_id)
             if now is None or now.state not in BILLED:
                 return False
             if desired is DesiredState.STOPPED and (
@@ -97,7 +97,7 @@ class Intents(Enforcing):
                 return False
             self.asked.add(row.cluster_id)
             self._try_lease(row.run_id)  # or another kernel would take it up at once
-            return ledger.set_cluster(
+            return ledger.clusters.move(
                 row.cluster_id, now.state, reason, desired=desired, was=now.state
             )
         except Exception:  # a disk that is full here must not keep a machine from its end
@@ -106,17 +106,17 @@ class Intents(Enforcing):
 
     def is_asked(self, row: ClusterRow, *desired: DesiredState) -> bool:
         """Whether one of these ends or stops is still asked for in the ledger. Any thread."""
-        now = self._engine.ledger.cluster_by_id(row.cluster_id)
+        now = self._engine.ledger.clusters.by_id(row.cluster_id)
         return now is not None and now.pending in desired
 
     def take_back(self, row: ClusterRow) -> None:
         """A cluster that was to be ended or stopped is used again, or cannot be. Any thread."""
         ledger = self._engine.ledger
         self.wanted_again.add(row.cluster_id)
-        now = ledger.cluster_by_id(row.cluster_id)
+        now = ledger.clusters.by_id(row.cluster_id)
         if now is not None and now.pending is not None:
             reason = f"it was to be {'ended' if now.pending.is_end else 'stopped'}, and is kept"
-            ledger.set_cluster(
+            ledger.clusters.move(
                 row.cluster_id, now.state, reason, desired=DesiredState.KEPT, was=now.state
             )
 
@@ -160,15 +160,15 @@ class Intents(Enforcing):
             why = "its outputs did not all come in time"
         except (CloudError, NbprovError) as error:
             why = error.message if isinstance(error, NbprovError) else str(error)
-        now = ledger.cluster_by_id(row.cluster_id)
+        now = ledger.clusters.by_id(row.cluster_id)
         if now is None or now.pending is None or not now.pending.is_end:
             return  # somebody uses it again, or ends it
         if not why:
             await self.down(now, now.reason)
             return
         kept = f"its end was asked for, and it is kept: {why}"
-        ledger.note(row.run_id, EventKind.CLUSTER_KEPT, kept, row.token)
-        ledger.set_cluster(
+        ledger.events.add(row.run_id, EventKind.CLUSTER_KEPT, kept, row.token)
+        ledger.clusters.move(
             row.cluster_id, now.state, kept, desired=DesiredState.KEPT, was=now.state
         )
         self._engine.changed()
@@ -179,7 +179,7 @@ class Intents(Enforcing):
         leaving = self._engine.leaving
         if leaving is not None:
             await leaving.before_a_stop(row)
-        now = self._engine.ledger.cluster_by_id(row.cluster_id)
+        now = self._engine.ledger.clusters.by_id(row.cluster_id)
         if now is None or now.pending is not DesiredState.STOPPED:
             return
         try:

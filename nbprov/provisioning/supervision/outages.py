@@ -127,7 +127,7 @@ def silence_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
     """The silences of a live cluster that last still, for the panels."""
     if row.state is ClusterState.ENDED:
         return ()
-    events = ledger.events(row.run_id)
+    events = ledger.events.of_run(row.run_id)
     topics = (
         (UNASKED, FOREIGN) if row.state is ClusterState.STOPPED else (UNREACHED, UNASKED, FOREIGN)
     )
@@ -317,12 +317,12 @@ class Notes:
             return
         try:
             with self._ledger.together():
-                found = standing(self._ledger.events(row.run_id), topic)
+                found = standing(self._ledger.events.of_run(row.run_id), topic)
                 age = self._clock.now() - found.at if found is not None else again
                 if 0 <= age < again:
                     self._said[key] = now - age
                     return
-                self._ledger.note(row.run_id, topic.kind, f"{topic.begins}{text}", row.token)
+                self._ledger.events.add(row.run_id, topic.kind, f"{topic.begins}{text}", row.token)
         except Exception as error:
             log.warning("%s: %s%s (%s)", row.name, topic.begins, text, error)
             return
@@ -335,14 +335,14 @@ class Notes:
         assert topic.over_kind is not None, "only a silence that has an end can be over"
         self._said.pop((row.cluster_id, topic), None)
         try:
-            if standing(self._ledger.events(row.run_id), topic) is None:
+            if standing(self._ledger.events.of_run(row.run_id), topic) is None:
                 return
             with (
                 self._ledger.together()
             ):  # looked at again inside the change: each kernel that sees the end would note it
-                if standing(self._ledger.events(row.run_id), topic) is None:
+                if standing(self._ledger.events.of_run(row.run_id), topic) is None:
                     return
-                self._ledger.note(row.run_id, topic.over_kind, topic.over, row.token)
+                self._ledger.events.add(row.run_id, topic.over_kind, topic.over, row.token)
         except Exception as error:
             log.warning("%s: %s (%s)", row.name, topic.over, error)
             return
@@ -350,7 +350,7 @@ class Notes:
 
     def is_over_since(self, row: ClusterRow, topic: Topic, seconds: Seconds) -> bool:
         """Whether any kernel noted the end of such a silence in the last `seconds`."""
-        events = self._ledger.events(row.run_id)
+        events = self._ledger.events.of_run(row.run_id)
         return any(
             e.kind is topic.over_kind and self._clock.now() - e.at <= seconds for e in events
         )

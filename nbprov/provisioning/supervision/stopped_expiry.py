@@ -53,7 +53,7 @@ class SecondClock(Intents):
             self.asked.add(row.cluster_id)
             self._begin(self._bring_and_end(row, reason))
         # Only what is stopped still: whoever started it a moment ago wants it.
-        elif engine.ledger.set_cluster(
+        elif engine.ledger.clusters.move(
             row.cluster_id, ClusterState.ENDING, reason + lost, was=ClusterState.STOPPED
         ):
             self._begin(self.down(row, reason + lost))
@@ -65,7 +65,7 @@ class SecondClock(Intents):
         try:
             async with self.leased(row):
                 await self.start(row)
-                now = ledger.cluster_by_id(row.cluster_id)
+                now = ledger.clusters.by_id(row.cluster_id)
                 # Whoever started it meanwhile joined this start; other kernels were told that it is in use.
                 if (
                     now is not None
@@ -76,10 +76,10 @@ class SecondClock(Intents):
         except (CloudError, NbprovError) as error:
             told = error.message if isinstance(error, NbprovError) else error.failure.sentence()
             text = f"not brought: it could not be started for its outputs: {short(told)}"
-            ledger.note(row.run_id, EventKind.OUTPUTS_START_FAILED, text, row.token)
+            ledger.events.add(row.run_id, EventKind.OUTPUTS_START_FAILED, text, row.token)
             # Written anew, its while begins anew.
             reason = f"not brought: its outputs; {short(told)}"
-            ledger.set_cluster(
+            ledger.clusters.move(
                 row.cluster_id, ClusterState.STOPPED, reason, was=ClusterState.STOPPED
             )
             self._engine.changed()
@@ -92,7 +92,9 @@ _TRIES = (EventKind.OUTPUTS_START_FAILED, EventKind.CLUSTER_STARTED)
 
 def was_tried(ledger: Ledger, row: ClusterRow) -> bool:
     """Whether a cluster could not be started for its outputs, and did not run since."""
-    last = next((e.kind for e in reversed(ledger.events(row.run_id)) if e.kind in _TRIES), None)
+    last = next(
+        (e.kind for e in reversed(ledger.events.of_run(row.run_id)) if e.kind in _TRIES), None
+    )
     return last is EventKind.OUTPUTS_START_FAILED
 
 

@@ -55,7 +55,7 @@ def listed(folder: Path) -> list[str]:
 
 def state(world: TunnelWorld, cluster: api.Cluster) -> ClusterState:
     """What the ledger says."""
-    row = world.session.engine.ledger.cluster_of_run(cluster.cluster_id)
+    row = world.session.engine.ledger.clusters.of_run(cluster.cluster_id)
     assert row is not None
     return row.state
 
@@ -64,7 +64,7 @@ def said(cluster: api.Cluster, world: TunnelWorld) -> list[str]:
     """What the history says of its outputs."""
     return [
         e.text
-        for e in world.session.engine.ledger.events(cluster.cluster_id)
+        for e in world.session.engine.ledger.events.of_run(cluster.cluster_id)
         if e.kind is EventKind.OUTPUTS_PULL_ENDED
     ]
 
@@ -222,7 +222,7 @@ def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(
     )
     assert cluster.view().reason == "it was to be ended, and is kept"
     # A spec of another release may name outputs, and its machines wait for them: they are not ended unasked.
-    row = world.session.engine.ledger.cluster("dev")
+    row = world.session.engine.ledger.clusters.named("dev")
     assert row is not None
     world.session.engine.ledger.store._connection.execute(
         "UPDATE runs SET spec = 'of: later' WHERE run_id = ?", (row.run_id,)
@@ -298,7 +298,7 @@ def test_a_name_that_is_given_meanwhile_is_followed(
     cluster = up("[results]")
     make(cluster, "mkdir results; touch results/a")
     engine = world.session.engine
-    row = engine.ledger.cluster("dev")
+    row = engine.ledger.clusters.named("dev")
     assert row is not None
     cluster.rename("train")
     engine.thread.call(world.session.services.outputs.take(row)).result(WAIT_SECONDS)
@@ -312,7 +312,7 @@ def test_what_somebody_else_ends_meanwhile_is_not_called_kept(
 
     cluster = up("[results]")
     engine = world.session.engine
-    row = engine.ledger.cluster("dev")
+    row = engine.ledger.clusters.named("dev")
     assert row is not None
 
     async def ended(*given: Any, **more: Any) -> Any:
@@ -347,7 +347,7 @@ def test_a_kernel_that_ends_in_the_middle_leaves_the_end_to_the_next(
         assert listed(notebook) == []
     with other_kernel(world) as other:
         ledger = other.engine.ledger
-        row = ledger.cluster("dev")
+        row = ledger.clusters.named("dev")
         assert row is not None
         assert (row.state, row.desired_state, row.reason) == (
             ClusterState.RUNNING,
@@ -359,7 +359,7 @@ def test_a_kernel_that_ends_in_the_middle_leaves_the_end_to_the_next(
         ended = until(
             lambda: (
                 row
-                if (row := ledger.cluster_by_id(cluster.cluster_id))
+                if (row := ledger.clusters.by_id(cluster.cluster_id))
                 and row.state is ClusterState.ENDED
                 else None
             ),
@@ -374,12 +374,12 @@ def test_what_is_used_again_is_not_ended(world: TunnelWorld, notebook: Path, up:
     ledger = world.session.engine.ledger
     # As a kernel leaves it that dies while it pulls; here nobody goes on with it yet.
     world.session.engine.lifecycle.asked.add(cluster.cluster_id)
-    assert ledger.set_cluster(
+    assert ledger.clusters.move(
         cluster.cluster_id, ClusterState.RUNNING, "you ended it", desired=DesiredState.ENDED
     )
     again = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(notebook))
     assert isinstance(again, api.Cluster)
-    row = ledger.cluster("dev")
+    row = ledger.clusters.named("dev")
     assert row is not None
     assert row.pending is None
 
@@ -443,7 +443,7 @@ def test_what_its_guards_stopped_is_not_ended_with_its_outputs_on_it(
     cluster = up("[results]")
     make(cluster, "mkdir results; touch results/a")
     engine = world.session.engine
-    row = engine.ledger.cluster("dev")
+    row = engine.ledger.clusters.named("dev")
     assert row is not None
     engine.thread.call(engine.lifecycle.stop(row, "idle: nothing was done for 60 s")).result(
         WAIT_SECONDS
@@ -481,11 +481,11 @@ def test_a_cell_that_is_run_again_with_other_outputs(
 ) -> None:
     cluster = world.up()
     ledger = world.session.engine.ledger
-    assert "outputs" not in (ledger.guard(cluster.cluster_id) or ({},))[0]
+    assert "outputs" not in (ledger.guards.get(cluster.cluster_id) or ({},))[0]
     again = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(notebook))
     assert isinstance(again, api.Cluster)
     assert again.remarks == ("outputs of dev are now results",)
-    known = ledger.guard(cluster.cluster_id)
+    known = ledger.guards.get(cluster.cluster_id)
     assert known is not None
     assert known[0]["outputs"] == {"hold_seconds": 600.0}
     make(cluster, "mkdir results; touch results/a")

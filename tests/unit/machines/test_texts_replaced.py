@@ -44,7 +44,7 @@ def up(world: TunnelWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> U
 
 
 def row_of(world: TunnelWorld, cluster: api.Cluster) -> ClusterRow:
-    row = world.session.engine.ledger.cluster_by_id(cluster.cluster_id)
+    row = world.session.engine.ledger.clusters.by_id(cluster.cluster_id)
     assert row is not None
     return row
 
@@ -53,7 +53,7 @@ def changes(world: TunnelWorld, cluster: api.Cluster) -> list[EventKind]:
     """What became of a cluster, in order."""
     return [
         e.kind
-        for e in world.session.engine.ledger.events(cluster.cluster_id)
+        for e in world.session.engine.ledger.events.of_run(cluster.cluster_id)
         if e.kind in CLUSTER_EVENTS
     ]
 
@@ -129,7 +129,7 @@ def test_the_next_kernel_goes_on_with_what_a_dead_one_was_asked_for(
         world.session.close()
     with other_kernel(world) as other:
         ledger = other.engine.ledger
-        assert (row := ledger.cluster("dev")) is not None
+        assert (row := ledger.clusters.named("dev")) is not None
         assert (row.state, row.desired_state, row.pending) == (
             ClusterState.RUNNING,
             desired,
@@ -138,7 +138,9 @@ def test_the_next_kernel_goes_on_with_what_a_dead_one_was_asked_for(
         other.engine.thread.soon(other.engine.lifecycle.watch)
         goal = ClusterState.STOPPED if desired is DesiredState.STOPPED else ClusterState.ENDED
         until(
-            lambda: (row := ledger.cluster_by_id(dev.cluster_id)) is not None and row.state is goal,
+            lambda: (
+                (row := ledger.clusters.by_id(dev.cluster_id)) is not None and row.state is goal
+            ),
             "what was asked for",
         )
     assert listed(tmp_path / "nb") == (
@@ -174,7 +176,7 @@ def test_one_that_was_replaced_or_renamed(
     new = made.launch().wait(WAIT_SECONDS)
     with monkeypatch.context() as patch:
         patch.setattr(cloud_watcher.Watching, "_take_care", lambda self, rows: None)
-        world.session.engine.ledger.take_place(
+        world.session.engine.ledger.clusters.take_place(
             new.cluster_id, dev.cluster_id, "dev-old", "another cluster is called dev now"
         )
         assert row_of(world, dev).desired_state is DesiredState.REPLACED
@@ -208,7 +210,7 @@ def test_the_second_clock_of_a_stopped_cluster(world: TunnelWorld, tmp_path: Pat
     until(lambda: state(world, other) is ClusterState.ENDED, "it could not be started, and ended")
     tries = [
         e
-        for e in world.session.engine.ledger.events(other.cluster_id)
+        for e in world.session.engine.ledger.events.of_run(other.cluster_id)
         if e.kind is EventKind.OUTPUTS_START_FAILED
     ]
     assert len(tries) == 1

@@ -23,7 +23,9 @@ def silent(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> Silence:
 
 
 def kinds(silent: Silence, *those: EventKind) -> list[EventKind]:
-    return [e.kind for e in silent.engine.ledger.events(silent.driver.run_id) if e.kind in those]
+    return [
+        e.kind for e in silent.engine.ledger.events.of_run(silent.driver.run_id) if e.kind in those
+    ]
 
 
 def test_a_silence_is_told_of_each_hour_and_is_over_once(silent: Silence) -> None:
@@ -57,20 +59,22 @@ def test_a_share_of_the_budget_is_told_of_once(
     silent: Silence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = silent.engine.ledger
-    known: Any = ledger.guard(silent.driver.run_id)
+    known: Any = ledger.guards.get(silent.driver.run_id)
     budget = {
         "limit_micros": 10_000_000,
         "mode": "terminate",
         "hourly_micros": 3_600_000,
         "spent_micros": 0,
     }
-    ledger.set_guard(silent.driver.run_id, 0, known[0] | {"budget": budget, "warn": [0.5, 0.8]}, {})
-    monkeypatch.setattr(ledger, "cost", lambda run_id, token=None: 6_000_000)
+    ledger.guards.set(
+        silent.driver.run_id, 0, known[0] | {"budget": budget, "warn": [0.5, 0.8]}, {}
+    )
+    monkeypatch.setattr(ledger.prices, "cost", lambda run_id, token=None: 6_000_000)
     silent.round()
     silent.round()
     shares = [
         e.data["share"]
-        for e in ledger.events(silent.driver.run_id)
+        for e in ledger.events.of_run(silent.driver.run_id)
         if e.kind is EventKind.BUDGET_SHARE_SPENT
     ]
     assert shares == [0.5]
