@@ -1,7 +1,9 @@
-"""How far nbprov's choice agrees with SkyPilot's, case by case: `python benchmarks/agreement.py --cases FILE.jsonl --catalogs DIR --json OUT`.
+"""How far nbprov's choice agrees with SkyPilot's, case by case: `python benchmarks/agreement.py
+--cases FILE.jsonl --catalogs DIR --json OUT`.
 
-A case is a real `resources` block with what SkyPilot's own optimizer decided on the same prices. Enabled clouds are an input (`--clouds`); what they can
-do is SkyPilot's feature table; only the price of the machine counts, one node, since what SkyPilot reports of several nodes is one node's.
+A case is a real `resources` block with what SkyPilot's own optimizer decided on the same prices.
+Enabled clouds are an input (`--clouds`); what they can do is SkyPilot's feature table; only the
+price of the machine counts, one node, since what SkyPilot reports of several nodes is one node's.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ COUNTED = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run all cases; the exit code is 1 where a case is dearer, refused where SkyPilot accepts, or cheaper by an offer that may not be taken."""
+    """Run all cases; the exit code is 1 where a case is dearer, refused where SkyPilot accepts, or
+    cheaper by an offer that may not be taken.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=Path, required=True)
     parser.add_argument(
@@ -136,7 +140,9 @@ def _case(
 
 
 def _judged(case: Mapping[str, Any], nodes: int, ours: Mapping[str, Any], files: PriceFiles) -> str:
-    """What is against our choice; a form that the judge cannot read is against it, too, and ends no run."""
+    """What is against our choice; a form that the judge cannot read is against it, too, and ends no
+    run.
+    """
     try:
         return judge(case.get("resources"), nodes, {**ours, "hourly": ours["hourly_node"]}, files)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -182,7 +188,10 @@ def said(result: Mapping[str, Any]) -> Iterator[str]:
         if case["verdict"] in ("same_cost", "both_refused") and not case["invalid"]:
             continue
         ours, theirs = case["nbprov"], case["skypilot"]
-        yield f"{case['verdict']:<23} {case['explained_by']:<18} {case['id']}: {_words(ours)} | SkyPilot: {_words(theirs)}"
+        yield (
+            f"{case['verdict']:<23} {case['explained_by']:<18} {case['id']}: {_words(ours)} |"
+            f" SkyPilot: {_words(theirs)}"
+        )
         if case["invalid"]:
             yield f"  NOT VALID: {case['invalid']}"
 
@@ -193,7 +202,10 @@ def _words(choice: Mapping[str, Any]) -> str:
     place = "/".join(
         part for part in (choice["cloud"], choice["region"], choice.get("zone")) if part
     )
-    return f"{choice['instance_type']}@{place}{' spot' if choice['use_spot'] else ''} ${choice['hourly_node']:g}"
+    return (
+        f"{choice['instance_type']}@{place}{' spot' if choice['use_spot'] else ''}"
+        f" ${choice['hourly_node']:g}"
+    )
 
 
 if __name__ == "__main__":

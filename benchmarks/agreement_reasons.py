@@ -11,7 +11,9 @@ LANGUAGE_ERRORS = frozenset(
     {"InvalidSkyPilotConfigError", "ValueError", "InvalidSkyPilotTaskError"}
 )
 NO_OFFER = "ResourcesUnavailableError"
-"""How SkyPilot says that nothing satisfies a request; any other name is a refusal of the text, or an error of its own."""
+"""How SkyPilot says that nothing satisfies a request; any other name is a refusal of the text, or
+an error of its own.
+"""
 UNEXPLAINED = "unexplained"
 
 

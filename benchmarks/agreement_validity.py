@@ -1,7 +1,8 @@
-"""Whether a chosen offer satisfies a request: its own reader of the price files, its own reading of `resources`, nothing of nbprov.
+"""Whether a chosen offer satisfies a request: its own reader of the price files, its own reading of
+`resources`, nothing of nbprov.
 
-`agreement.py` counts a choice that is cheaper than SkyPilot's only where this says that it may be made.
-"""
+`agreement.py` counts a choice that is cheaper than SkyPilot's only where this says that it may be
+made."""
 
 from __future__ import annotations
 
@@ -106,7 +107,8 @@ class PriceFiles:
                     self.by_cloud[cloud].append(line)
 
     def accelerator(self, written: str, cloud: str = "") -> str:
-        """The name that is meant, in lower case: the same but for case, else the only one that holds it, of a named cloud's if of all there are several.
+        """The name that is meant, in lower case: the same but for case, else the only one that
+        holds it, of a named cloud's if of all there are several.
 
         "" where none or several do.
         """
@@ -119,7 +121,9 @@ class PriceFiles:
         return holding.pop().lower() if len(holding) == 1 else ""
 
     def price(self, choice: Mapping[str, Any]) -> float | None:
-        """What one node of a choice costs by the files; where no zone is named, the least in the region."""
+        """What one node of a choice costs by the files; where no zone is named, the least in the
+        region.
+        """
         lines = self.by_kind.get((choice["cloud"], choice["instance_type"]), [])
         at = [
             line
@@ -132,7 +136,10 @@ class PriceFiles:
 
 @dataclass(frozen=True)
 class Alternative:
-    """One way to satisfy `resources`: its fields, with one accelerator demand or none, in a tier."""
+    """One way to satisfy `resources`.
+
+    Its fields, with one accelerator demand or none, in a tier.
+    """
 
     tier: tuple[int, int]
     fields: Mapping[str, Any]
@@ -144,8 +151,8 @@ def judge(
 ) -> str:
     """Why a choice may not be made; empty where it may.
 
-    A choice holds `cloud, region, zone, instance_type, use_spot` and `hourly`, the dollars of one node.
-    """
+    A choice holds `cloud, region, zone, instance_type, use_spot` and `hourly`, the dollars of one
+    node."""
     matching = [
         line
         for line in files.by_kind.get((choice["cloud"], choice["instance_type"]), [])
@@ -173,7 +180,9 @@ def judge(
 
 
 def cheapest(resources: Mapping[str, Any] | None, nodes: int, files: PriceFiles) -> float | None:
-    """Dollars an hour of the cheapest node that satisfies the first alternative that any satisfies; None where none does."""
+    """Dollars an hour of the cheapest node that satisfies the first alternative that any satisfies;
+    None where none does.
+    """
     ways = list(alternatives(resources or {}))
     for tier in sorted({way.tier for way in ways}):
         prices = [
@@ -190,7 +199,10 @@ def cheapest(resources: Mapping[str, Any] | None, nodes: int, files: PriceFiles)
 
 
 def alternatives(resources: Mapping[str, Any]) -> Iterator[Alternative]:
-    """Every way to satisfy `resources`: items of `any_of` or `ordered` over the outer fields, times the accelerators."""
+    """Every way to satisfy `resources`.
+
+    Items of `any_of` or `ordered` over the outer fields, times the accelerators.
+    """
     outer = {k: v for k, v in resources.items() if k not in ("any_of", "ordered")}
     ordered = bool(resources.get("ordered"))
     items = resources.get("ordered") or resources.get("any_of") or [{}]
@@ -312,7 +324,9 @@ def _enough(asked: Any, actual: float | None, vcpus: float | None) -> bool:
 
 
 def _has_memory(asked: re.Match[str], line: Line) -> bool:
-    """Whether the device is sold under the memory that is asked; what it reports is up to a twelfth less."""
+    """Whether the device is sold under the memory that is asked; what it reports is up to a twelfth
+    less.
+    """
     reported = re.search(r"SizeInMiB'?\"?: ?(\d+)", line.device)
     if (
         not line.gpu
@@ -375,7 +389,9 @@ def _number(text: str | None) -> float | None:
 
 
 def _attached(lines: Iterable[Line]) -> Iterator[Line]:
-    """GCP: a host with accelerators that are sold apart, in the zone of both, under the name nbprov gives such a machine."""
+    """GCP: a host with accelerators that are sold apart, in the zone of both, under the name nbprov
+    gives such a machine.
+    """
     lines = list(lines)
     hosts = defaultdict(list)
     for line in lines:

@@ -26,7 +26,10 @@ def peak_mib():
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)
 """
-"""Python source of `peak_mib()`: the most memory the process has held so far, in MiB. For processes that are measured; POSIX only."""
+"""Python source of `peak_mib()`: the most memory the process has held so far, in MiB.
+
+For processes that are measured; POSIX only.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,8 @@ class Setting:
     catalogs
         Folder of price folders; None: the shipped prices.
     home
-        An empty folder that stands in for nbprov's home, so that nothing of the user's is read or changed.
+        An empty folder that stands in for nbprov's home, so that nothing of the user's is read or
+        changed.
     quick
         Take each figure `QUICK_TAKES` times only.
     """

@@ -34,7 +34,8 @@ class Reply:
     Attributes
     ----------
     shown_ms
-        From the request to the first display message, in milliseconds; None where nothing was displayed.
+        From the request to the first display message, in milliseconds; None where nothing was
+        displayed.
     text
         What it printed.
     """
@@ -87,7 +88,9 @@ class Kernel:
         return passed
 
     def listen(self, take: Callable[[Message, float], bool], seconds: float = CELL_SECONDS) -> None:
-        """Hand over each message on IOPub with the wall-clock time of its arrival, until `take` returns True."""
+        """Hand over each message on IOPub with the wall-clock time of its arrival, until `take`
+        returns True.
+        """
         end = time.monotonic() + seconds
         while True:
             message = self.client.get_iopub_msg(timeout=max(0.1, end - time.monotonic()))
@@ -101,14 +104,17 @@ def _await_ready(client: BlockingKernelClient, process: subprocess.Popen[bytes])
         try:
             return client.wait_for_ready(timeout=READY_SECONDS)
         except RuntimeError:
-            # The client takes a kernel that is still compiling its imports for dead: it misses heartbeats.
+            # The client takes a kernel that is still compiling its imports for dead: it misses
+            # heartbeats.
             if process.poll() is not None or time.monotonic() > end:
                 raise
 
 
 @contextmanager
 def fresh_kernel(home: Path, extra: Mapping[str, str] | None = None) -> Iterator[Kernel]:
-    """A kernel that believes a person looks at it, with nbprov's home in `home` and IPython's own settings out of the way."""
+    """A kernel that believes a person looks at it, with nbprov's home in `home` and IPython's own
+    settings out of the way.
+    """
     with tempfile.TemporaryDirectory(prefix="nbprov-kernel-", ignore_cleanup_errors=True) as folder:
         environment = {
             **os.environ,

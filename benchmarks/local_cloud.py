@@ -73,7 +73,8 @@ def market(places: int, *, refuses: bool, sticks: bool = False, count: int = 1) 
 
 @contextlib.contextmanager
 def local_cloud(home: Path, sold: str) -> Iterator[Path]:
-    """The state directory of a running local cloud with this market, for kernels and engines whose home is `home`.
+    """The state directory of a running local cloud with this market, for kernels and engines whose
+    home is `home`.
 
     At the end its machines and its daemon are gone.
     """

@@ -1,4 +1,6 @@
-"""The catalogue: made from its files, opened in a fresh process, asked when warm; and what a process that plans needs in memory."""
+"""The catalogue: made from its files, opened in a fresh process, asked when warm; and what a
+process that plans needs in memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A round trip of a cell and of a script, and a whole `%%on` cell in a kernel, against a bare command over an ssh connection that is open, in turns."""
+"""A round trip of a cell and of a script, and a whole `%%on` cell in a kernel, against a bare
+command over an ssh connection that is open, in turns.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The engine's own share of an attempt: the time beyond the cloud's answers, and the commits, of a launch that every place refuses."""
+"""The engine's own share of an attempt.
+
+The time beyond the cloud's answers, and the commits, of a launch that every place refuses.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ TIMED = frozenset({"quote", "submit", "poll", "list"})
 
 
 class Stopwatch:
-    """Hands out an adapter whose calls are timed; one attempt follows the other, so the times add up."""
+    """Hands out an adapter whose calls are timed; one attempt follows the other, so the times add
+    up.
+    """
 
     def __init__(self, adapter: Cloud) -> None:
         self.adapter = adapter
@@ -70,7 +75,10 @@ def measure(setting: Setting) -> list[Figure]:
 
 
 class Commits:
-    """Counts the commits of a ledger that wrote something: in WAL with synchronous=FULL each of these is one fsync."""
+    """Counts the commits of a ledger that wrote something.
+
+    In WAL with synchronous=FULL each of these is one fsync.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -107,7 +115,8 @@ def _refused_everywhere(home: Path, watch: Stopwatch) -> tuple[float, float, flo
     attempts = len(driver.attempts())
     if state is not RunState.FAILED or attempts != PLACES:
         raise RuntimeError(
-            f"the launch ended as {state.value} after {attempts} attempts, not as failed after {PLACES}"
+            f"the launch ended as {state.value} after {attempts} attempts, not as failed after"
+            f" {PLACES}"
         )
     return (
         (passed - watch.seconds) * 1000 / attempts,

@@ -1,4 +1,7 @@
-"""The first table of a kernel, from the request to the display message: `%prices A100`, and the plan of a spec; cold and warm."""
+"""The first table of a kernel, from the request to the display message.
+
+`%prices A100`, and the plan of a spec; cold and warm.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,17 @@ LOCAL_PLAN = "%%nbprov plan\nresources: {accelerators: A100:8, infra: local}"
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """Times in milliseconds. Cold: a fresh kernel with the extension loaded; the prices' binary cache is there, as after any first use.
+    """Times in milliseconds.
 
-    The first kernel of all is not counted: it makes that cache, and compiles what no process has imported before.
-    """
+    Cold: a fresh kernel with the extension loaded; the prices' binary cache is there, as after any
+    first use.
+
+    The first kernel of all is not counted: it makes that cache, and compiles what no process has
+    imported before."""
     home = setting.home
     if setting.catalogs is not None:
-        # The kernel of a person has the shipped prices; others are measured by the catalogue's and the plan's own measures.
+        # The kernel of a person has the shipped prices; others are measured by the catalogue's and
+        # the plan's own measures.
         print(
             f"first_table: measured with the shipped prices, not with {setting.catalogs}",
             file=sys.stderr,

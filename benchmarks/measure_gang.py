@@ -1,4 +1,7 @@
-"""Four machines of one cluster that boot at different speeds, against the slowest of them alone: from the launch until they are ready."""
+"""Four machines of one cluster that boot at different speeds, against the slowest of them alone.
+
+From the launch until they are ready.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from local_cloud import local_cloud, market
 
 TAKES = 5
 DELAYS = (1.0, 2.0, 3.0, 6.0)
-"""Seconds for which each machine boots: a tenth of what clouds take, so that what is ours weighs ten times as much."""
+"""Seconds for which each machine boots.
+
+A tenth of what clouds take, so that what is ours weighs ten times as much.
+"""
 TARGET = 1.2
 
 _CODE = """
@@ -40,7 +46,9 @@ print(json.dumps([[ready(f"gang{n}", delays), ready(f"one{n}", [max(delays)])] f
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """The gang's time as a multiple of the slowest machine's own, take by take; and both in seconds."""
+    """The gang's time as a multiple of the slowest machine's own, take by take; and both in
+    seconds.
+    """
     with local_cloud(setting.home, market(1, refuses=False)):
         found: list[tuple[float, float]] = setting.child(
             _CODE, str(setting.takes(TAKES)), json.dumps(DELAYS)

@@ -1,4 +1,7 @@
-"""`%load_ext nbprov` in fresh kernels, beyond IPython: with an empty home, and with a ledger in which nothing is live."""
+"""`%load_ext nbprov` in fresh kernels, beyond IPython.
+
+With an empty home, and with a ledger in which nothing is live.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from kernels import fresh_kernel
 FRESH = 7
 TARGET_MS = 20.0
 
-# The clock runs in the kernel: what a front end would see besides is IPython's own way of running a cell.
+# The clock runs in the kernel: what a front end would see besides is IPython's own way of running a
+# cell.
 _LOAD = """
 import time as _time
 _start = _time.perf_counter()
@@ -20,7 +24,10 @@ print((_time.perf_counter() - _start) * 1000)
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """Times in milliseconds. The first kernel is not counted: it may have to compile what no process has imported before."""
+    """Times in milliseconds.
+
+    The first kernel is not counted: it may have to compile what no process has imported before.
+    """
     new = [_load(setting.home / "new") for _ in range(setting.takes(FRESH) + 1)][1:]
     used = setting.home / "used"
     _leave_a_ledger(used)

@@ -20,7 +20,8 @@ def measure(setting: Setting) -> list[Figure]:
     """Peaks in MiB."""
     if os.name != "posix":
         return []  # neither the local cloud nor the peak is to be had there
-    # The first is not counted: making the prices' binary cache, and compiling, takes memory that no later kernel needs.
+    # The first is not counted: making the prices' binary cache, and compiling, takes memory that no
+    # later kernel needs.
     takes = [_stages(setting.home) for _ in range(setting.takes(FRESH) + 1)][1:]
     names = (
         "bare kernel",

@@ -1,4 +1,6 @@
-"""Plan time, warm: one accelerator, four in ten regions, vCPUs alone; with no and with 50 blocks; with live offers beside the price files."""
+"""Plan time, warm: one accelerator, four in ten regions, vCPUs alone; with no and with 50 blocks;
+with live offers beside the price files.
+"""
 
 from __future__ import annotations
 

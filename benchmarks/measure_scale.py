@@ -1,4 +1,6 @@
-"""Ten times the rows: how much longer a selective request takes, and what the catalogue then needs in memory and reads."""
+"""Ten times the rows: how much longer a selective request takes, and what the catalogue then needs
+in memory and reads.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,10 @@ def measure(setting: Setting) -> list[Figure]:
 
 
 def _touched(catalog: Catalog) -> list[Figure]:
-    """How many rows a selective question looks at, beside those of its answer: the least any index could look at."""
+    """How many rows a selective question looks at, beside those of its answer.
+
+    The least any index could look at.
+    """
     looked_at = len(catalog.select(Query(accelerator="A100", unusual=True)))
     answer = len(catalog.select(Query(accelerator="A100", count=8)))
     return [

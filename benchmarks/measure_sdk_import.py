@@ -1,4 +1,7 @@
-"""What the first use of a cloud costs a kernel: how long its SDK takes to import in a worker, and the longest that another thread waits meanwhile."""
+"""What the first use of a cloud costs a kernel.
+
+How long its SDK takes to import in a worker, and the longest that another thread waits meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ print(json.dumps([took[0] * 1000, max(gaps) * 1000]))
 """
 _SDKS = {
     "google-cloud-compute": (
-        "from nbprov.clouds.gcp.sdk import compute_library",
+        "from nbprov.clouds.gcp.account.sdk import compute_library",
         "compute_library()",
     ),
     "boto3's EC2 client": (

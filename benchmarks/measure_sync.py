@@ -1,4 +1,6 @@
-"""Folders to a machine and back, against `tar | ssh` (and rsync, where it is installed) over a connection that is open, in one run."""
+"""Folders to a machine and back, against `tar | ssh` (and rsync, where it is installed) over a
+connection that is open, in one run.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,15 @@ LARGE_TAKES = 3
 """Of the gigabyte: each take moves eight of them."""
 QUICK_LARGE_BYTES = 20_000_000
 MOST_MIB = 64.0
-"""That the kernel's process may hold more for a pull and a push of a large file: two windows of a channel are 16, and nothing grows with the file."""
+"""That the kernel's process may hold more for a pull and a push of a large file.
+
+Two windows of a channel are 16, and nothing grows with the file.
+"""
 TARGET = 1.5
-"""Times as long as rsync. tar has no target: it neither compares nor digests, and a file that it was stopped at stays half written."""
+"""Times as long as rsync. tar has no target.
+
+It neither compares nor digests, and a file that it was stopped at stays half written.
+"""
 
 _CODE = (
     PEAK

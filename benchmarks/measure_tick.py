@@ -1,4 +1,7 @@
-"""From a change of a run to the message that brings it to the browser: single changes, and a burst of them."""
+"""From a change of a run to the message that brings it to the browser.
+
+Single changes, and a burst of them.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,15 @@ from kernels import Kernel, Message, fresh_kernel
 from local_cloud import local_cloud, market
 
 ATTEMPTS = 24
-"""Rows of the panel that is brought up to date: a launch in mid-flight that was refused in so many places and waits for a machine."""
+"""Rows of the panel that is brought up to date.
+
+A launch in mid-flight that was refused in so many places and waits for a machine.
+"""
 SINGLE, SINGLE_EVERY = 30, 0.21
-"""Changes that come one at a time: further apart than the publisher's interval, so that none waits for it."""
+"""Changes that come one at a time.
+
+Further apart than the publisher's interval, so that none waits for it.
+"""
 BURST, BURST_EVERY = 200, 0.01
 TARGET_MS = 250.0
 
@@ -28,7 +37,8 @@ assert not bench.done, bench.view().message
 """
 _END = "bench.cancel(); bench.settled(60); None"
 
-# A run tells of its work by `_report`, as bring-up does with each line of setup; the clock is read just before.
+# A run tells of its work by `_report`, as bring-up does with each line of setup; the clock is read
+# just before.
 _CHANGE = """
 import json, threading, time
 from nbprov.api import session
@@ -50,7 +60,9 @@ _TICK = re.compile(r"tick (\d+) of the benchmark")
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """Latencies in milliseconds; the publisher's interval and the front end's ZMQ socket are in them, the browser's drawing is not."""
+    """Latencies in milliseconds; the publisher's interval and the front end's ZMQ socket are in
+    them, the browser's drawing is not.
+    """
     home = setting.home
     with (
         local_cloud(home, market(ATTEMPTS + 1, refuses=True, sticks=True)),

@@ -1,4 +1,6 @@
-"""The measuring process of nbprov for `peer_skypilot.py`: plans of the three requests, in a warm process. Prints one line of JSON."""
+"""The measuring process of nbprov for `peer_skypilot.py`: plans of the three requests, in a warm
+process. Prints one line of JSON.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ CLOUDS = ("aws", "azure", "runpod", "lambda")
 
 
 def main(catalogs: str, takes: int) -> None:
-    """Seconds of each take by request, without and with blocks, the chosen price an hour in dollars, and what was blocked."""
+    """Seconds of each take by request, without and with blocks, the chosen price an hour in
+    dollars, and what was blocked.
+    """
     catalog = Catalog.open([catalogs])
     enabled = {
         name: EnabledCloud(

@@ -1,9 +1,10 @@
-"""Measure nbprov beside SkyPilot on the same price files: `python benchmarks/peer_skypilot.py --catalogs DIR [--markdown OUT] [--json OUT]`.
+"""Measure nbprov beside SkyPilot on the same price files: `python benchmarks/peer_skypilot.py
+--catalogs DIR [--markdown OUT] [--json OUT]`.
 
-SkyPilot is installed into a virtual environment of its own the first time. Both are asked the same three requests with the same four
-clouds enabled, in one run; what is blocked is the same fifty places for both. What is compared: the first prices of a cold process (interpreter start included) and the time
-of a plan in a warm process, with no and with fifty blocks.
-"""
+SkyPilot is installed into a virtual environment of its own the first time. Both are asked the same
+three requests with the same four clouds enabled, in one run; what is blocked is the same fifty
+places for both. What is compared: the first prices of a cold process (interpreter start included)
+and the time of a plan in a warm process, with no and with fifty blocks."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 VERSION = "0.14.1"
 CLOUDS = ("aws", "azure", "runpod", "lambda")
-"""Those of the files whose shape SkyPilot reads: its reader of GCP wants host and accelerator priced apart."""
+"""Those of the files whose shape SkyPilot reads.
+
+Its reader of GCP wants host and accelerator priced apart.
+"""
 ZONE = "AvailabilityZone"
 TARGETS = {"first prices, cold": 10.0, "plan": 100.0, "plan, 50 blocks": 500.0}
 REQUESTS = ("accelerators: A100:8", "four GPUs in ten regions", "cpus: 4+")
@@ -50,9 +54,8 @@ def environment(folder: Path) -> Path:
 def catalogs_for_peer(source: Path, home: Path) -> None:
     """The price files where SkyPilot looks for them, as new as today, so that it fetches nothing.
 
-    A zone column without a single zone is left out, as in the files SkyPilot itself publishes: where it stands and is empty,
-    SkyPilot drops every row.
-    """
+    A zone column without a single zone is left out, as in the files SkyPilot itself publishes:
+    where it stands and is empty, SkyPilot drops every row."""
     sellers: dict[str, set[str]] = {}
     for cloud in CLOUDS:
         target = home / ".sky" / "catalogs" / "v8" / cloud
@@ -89,7 +92,9 @@ def catalogs_for_peer(source: Path, home: Path) -> None:
 
 
 def cold(python: Path | str, code: str, variables: Mapping[str, str], takes: int) -> list[float]:
-    """Seconds from the start of an interpreter to its end; the first take warms the disk and is not counted."""
+    """Seconds from the start of an interpreter to its end; the first take warms the disk and is not
+    counted.
+    """
     seconds = []
     for _ in range(takes + 1):
         started = time.perf_counter()
@@ -109,7 +114,10 @@ def cold(python: Path | str, code: str, variables: Mapping[str, str], takes: int
 def warm(
     python: Path | str, script: Path, arguments: Sequence[str], variables: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What a measuring process prints: by request, seconds without and with blocks, and the cost it chose."""
+    """What a measuring process prints.
+
+    By request, seconds without and with blocks, and the cost it chose.
+    """
     command = [python, script, *arguments]
     done = subprocess.run(
         command, env={**os.environ, **variables}, capture_output=True, text=True, check=False
@@ -142,7 +150,11 @@ def measure(catalogs: Path, python: Path, takes: int) -> list[dict[str, Any]]:
             f"c = Catalog.open([{str(catalogs)!r}]); "
             "print(len(c.select(Query(accelerator='A100')).offers(50)))"
         )
-        listing = f"import sky; from sky import catalog; print(len(catalog.list_accelerators(name_filter='A100', clouds={list(CLOUDS)!r})))"
+        listing = (
+            "import sky; from sky import catalog;"
+            " print(len(catalog.list_accelerators(name_filter='A100',"
+            f" clouds={list(CLOUDS)!r})))"
+        )
         results = [
             _compared(
                 "first prices, cold",
@@ -189,7 +201,8 @@ def table(results: Sequence[Mapping[str, Any]]) -> str:
     for r in results:
         missed = "" if r["is_met"] else " **missed**"
         lines.append(
-            f"| {r['name']} | {_words(r['ours'])} | {_words(r['theirs'])} | {r['ratio']:,.0f}{missed} | {r['target']:g} |"
+            f"| {r['name']} | {_words(r['ours'])} | {_words(r['theirs'])} |"
+            f" {r['ratio']:,.0f}{missed} | {r['target']:g} |"
         )
     return "\n".join(lines)
 
@@ -199,7 +212,9 @@ def _words(seconds: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the table, write what was asked for; 1 where a target was missed and `--strict` was given."""
+    """Measure, print the table, write what was asked for; 1 where a target was missed and
+    `--strict` was given.
+    """
     parser = argparse.ArgumentParser(
         description="Measure nbprov beside SkyPilot on the same price files."
     )

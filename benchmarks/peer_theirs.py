@@ -1,4 +1,6 @@
-"""The measuring process of SkyPilot for `peer_skypilot.py`, run by the interpreter that has it. Prints one line of JSON.
+"""The measuring process of SkyPilot for `peer_skypilot.py`, run by the interpreter that has it.
+
+Prints one line of JSON.
 
 Only what would ask an account is replaced: the list of enabled clouds.
 """
@@ -53,7 +55,9 @@ def once(name: str, blocked: list[sky.Resources]) -> sky.Resources | None:
 
 
 def main(takes: int, blocks: dict[str, list[list[str]]]) -> None:
-    """Seconds of each take by request, without and with blocks, and the chosen price an hour in dollars."""
+    """Seconds of each take by request, without and with blocks, and the chosen price an hour in
+    dollars.
+    """
     check.get_cached_enabled_clouds_or_refresh = lambda *_, **__: list(ENABLED)
     found = {}
     for name in ("accelerators: A100:8", "four GPUs in ten regions", "cpus: 4+"):

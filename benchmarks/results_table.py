@@ -100,7 +100,8 @@ def read(path: Path) -> dict[str, Any]:
         ) from None
     if report.get("schema") != SCHEMA:
         raise TableError(
-            f"{path.name} has schema {report.get('schema')}, this release knows {SCHEMA}; measure anew"
+            f"{path.name} has schema {report.get('schema')}, this release knows {SCHEMA};"
+            " measure anew"
         )
     if report["quick"]:
         raise TableError(

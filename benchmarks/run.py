@@ -1,4 +1,7 @@
-"""Measure nbprov on this machine: `python benchmarks/run.py --json OUT [--catalogs DIR] [--only NAME …]`."""
+"""Measure nbprov on this machine.
+
+`python benchmarks/run.py --json OUT [--catalogs DIR] [--only NAME …]`.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,10 @@ def short(value: float) -> str:
 
 
 def machine(load: float | None) -> dict[str, object]:
-    """What the figures were taken on, and the highest load meanwhile: other work on the same cores makes every time longer."""
+    """What the figures were taken on, and the highest load meanwhile.
+
+    Other work on the same cores makes every time longer.
+    """
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -97,7 +103,10 @@ def _load() -> list[float]:
 
 @contextlib.contextmanager
 def environment(**wanted: str | None) -> Iterator[None]:
-    """Variables of this process and of those it starts; None takes one away. Put back at the end."""
+    """Variables of this process and of those it starts; None takes one away.
+
+    Put back at the end.
+    """
     before = {name: os.environ.get(name) for name in wanted}
 
     def put(values: Mapping[str, str | None]) -> None:
@@ -115,10 +124,11 @@ def environment(**wanted: str | None) -> Iterator[None]:
 
 
 def bytecode(folder: str) -> dict[str, str | None]:
-    """Variables with which measured processes find their modules compiled, as an installed package's are.
+    """Variables with which measured processes find their modules compiled, as an installed
+    package's are.
 
-    Where Python is told to write no bytecode (containers often do), each of them would compile the whole package anew.
-    """
+    Where Python is told to write no bytecode (containers often do), each of them would compile the
+    whole package anew."""
     if not sys.dont_write_bytecode:
         return {}
     return {"PYTHONDONTWRITEBYTECODE": None, "PYTHONPYCACHEPREFIX": folder}
@@ -137,7 +147,9 @@ def measured(name: str, catalogs: Path | None, *, quick: bool) -> list[dict[str,
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the measures, print the table, write the JSON; 1 where a target was missed and `--strict` was given."""
+    """Run the measures, print the table, write the JSON; 1 where a target was missed and `--strict`
+    was given.
+    """
     parser = argparse.ArgumentParser(description="Measure nbprov on this machine.")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures to this file")
     parser.add_argument(
@@ -177,7 +189,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(table(figures))
     load = max(loads, default=None)
     print(
-        f"\n{len(figures)} figures in {time.monotonic() - started:.0f} s; load on {os.cpu_count()} cores up to {load}",
+        f"\n{len(figures)} figures in {time.monotonic() - started:.0f} s; load on"
+        f" {os.cpu_count()} cores up to {load}",
         file=sys.stderr,
     )
     if options.json:

@@ -2,10 +2,11 @@
 
     python catalogs/rebuild.py PRICES EXCERPTS [--out FOLDER] [--check]
 
-PRICES holds one folder a cloud with `vms.csv`; EXCERPTS holds `aws_v8_excerpt.csv` (which AWS prices come from the SkyPilot catalogue).
-What is kept: every row with an accelerator, the general-purpose CPU families of AWS, Azure and GCP, the N1 hosts of GCP, and all
-rows of the smaller clouds. The same inputs give the same bytes. `--check` writes nothing and fails if the snapshot differs.
-"""
+PRICES holds one folder a cloud with `vms.csv`; EXCERPTS holds `aws_v8_excerpt.csv` (which AWS
+prices come from the SkyPilot catalogue). What is kept: every row with an accelerator, the
+general-purpose CPU families of AWS, Azure and GCP, the N1 hosts of GCP, and all rows of the smaller
+clouds. The same inputs give the same bytes. `--check` writes nothing and fails if the snapshot
+differs."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ SKY_AWS = Source("S", "2025-11-01", "SkyPilot catalog v8 (undated, about Nov 202
 SKY_AWS_ROUNDED = Source(
     "S-rounded",
     "2025-11-01",
-    "SkyPilot catalog v8 (undated, about Nov 2025 to Jan 2026); spot equals on-demand but for rounding",
+    "SkyPilot catalog v8 (undated, about Nov 2025 to Jan 2026); spot equals on-demand but for"
+    " rounding",
 )
 CYCLENERD = Source("C", "2026-07-30", "Google Cloud SKUs via google-cloud-pricing-cost-calculator")
 SKY_GCP = Source("S", "2025-10-01", "SkyPilot catalog v8 (undated, late 2025 or 2026)")
@@ -85,7 +87,10 @@ def is_kept(entry: Entry) -> bool:
 
 
 def aws_marker(excerpts: Path) -> Callable[[Entry], Entry]:
-    """How AWS rows get their sources: us-east-1 from one list, GPU types named in the excerpt from another, the rest from a third."""
+    """How AWS rows get their sources.
+
+    Us-east-1 from one list, GPU types named in the excerpt from another, the rest from a third.
+    """
     with (excerpts / EXCERPT).open(encoding="utf-8", newline="") as file:
         listed = {(line["InstanceType"], line["Region"]) for line in csv.DictReader(file)}
 

@@ -1,33 +1,44 @@
-"""Write docs/commands.md from the parsers of the magics' lines, so that the page cannot drift from what is read. `--check` only compares."""
+"""Write docs/commands.md from the parsers of the magics' lines, so that the page matches them.
+
+`--check` only compares.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from nbprov.notebook import arguments
 from nbprov.notebook.arguments import MagicParser
 from nbprov.notebook.commands.registry import COMMANDS, parser_of
+from nbprov.notebook.magics import parsers
 from nbprov.notebook.magics.magics import Nbprov
+
+WIDTH = 100
+"""The width of the page in columns."""
 
 PAGE = Path(__file__).with_name("commands.md")
 
 INTRODUCTION = """# All commands
 
-What each line takes. `--help` behind any of them prints the same in the notebook, `%nbprov` alone lists the verbs, and Tab completes commands, options, clusters, clouds, regions and the
-fields of a spec. A line is split as a shell splits it: a value with spaces or an apostrophe stands in double quotes, and ` #` begins a comment. `x = %prices …`, `x = %nbprov jobs …` and `x = %nbprov history` are pandas DataFrames.
-This page is made from the parsers that read the lines (`nbprov/notebook`).
+This page lists the arguments of every command. `--help` after a command prints the same in the
+notebook, `%nbprov` alone lists the commands, and Tab completes commands, options, clusters, clouds,
+regions and the fields of a spec. A line is split as a shell splits it: put a value with spaces or
+an apostrophe into double quotes; ` #` begins a comment. `x = %prices …`, `x = %nbprov jobs …` and
+`x = %nbprov history` are pandas DataFrames. This page is generated from the parsers of the lines
+(`nbprov/notebook`).
 
-In the tables `(…)` is what stands on the line by its place; what may be repeated says so.
+`(…)` is an argument that is given by its position. An option that may be repeated says so.
 """
 
 MAGICS = {
-    "%%provision": arguments.provision_parser,
-    "%%on": arguments.on_parser,
-    "%prices": arguments.prices_parser,
-    "%clusters": arguments.clusters_parser,
+    "%%provision": parsers.provision_parser,
+    "%%on": parsers.on_parser,
+    "%prices": parsers.prices_parser,
+    "%clusters": parsers.clusters_parser,
 }
 PAGES = {
     "%%provision": "[Getting a machine](getting-a-machine.md)",
@@ -38,7 +49,7 @@ PAGES = {
 
 GROUPS = {
     "Before a launch": ("check", "plan", "watch", "catalog"),
-    "What was launched, and what it cost": (
+    "Launches and their cost": (
         "attempts",
         "blocks",
         "log",
@@ -50,22 +61,20 @@ GROUPS = {
     "On a machine": ("jobs", "logs", "cells", "setup", "sync", "outputs", "tunnel", "ssh"),
     "The life of a cluster": ("autostop", "stop", "start", "rename", "down"),
 }
-OTHERS = "The rest"
-"""The heading of commands that stand in no group."""
+OTHERS = "Other commands"
+"""The heading of the commands that belong to no group."""
 
 
 def page() -> str:
-    """The page's text."""
-    parts = [INTRODUCTION, "\n| command | does |\n|---|---|\n"]
-    parts += [
-        f"| [`{name}`](#{_anchor(name)}) | {_cell(make().description or '')} |\n"
-        for name, make in MAGICS.items()
-    ]
+    """Return the text of the page."""
+    summaries = {name: make().description or "" for name, make in MAGICS.items()}
     for names in _groups().values():
-        parts += [
-            f"| [`%nbprov {name}`](#{_anchor(f'%nbprov {name}')}) | {_cell(COMMANDS[name].summary)} |\n"
-            for name in names
-        ]
+        summaries |= {f"%nbprov {name}": COMMANDS[name].summary for name in names}
+    parts = [INTRODUCTION, "\n"]
+    parts += [
+        _item(f"[`{name}`](#{_anchor(name)}): {_sentence(text)}")
+        for name, text in summaries.items()
+    ]
     for name, make in MAGICS.items():
         parts.append(_section("##", name, make()) + f"\nMore: {PAGES[name]}.\n")
     for heading, names in _groups().items():
@@ -85,10 +94,10 @@ def _anchor(heading: str) -> str:
 
 def _section(level: str, name: str, parser: MagicParser) -> str:
     rows = "".join(_rows(parser))
-    table = f"\n| | |\n|---|---|\n{rows}" if rows else "\nIt takes nothing more.\n"
+    items = f"\n{rows}" if rows else "\nIt takes no arguments.\n"
     examples = parser.epilog or ""
     block = f"\n```\n{_examples(examples)}\n```\n" if examples else ""
-    return f"\n{level} `{name}`\n\n{_sentence(parser.description or '')}\n{block}{table}"
+    return f"\n{level} `{name}`\n\n{_wrap(_sentence(parser.description or ''))}\n{block}{items}"
 
 
 def _examples(epilog: str) -> str:
@@ -98,19 +107,15 @@ def _examples(epilog: str) -> str:
 def _rows(parser: MagicParser) -> Iterator[str]:
     for action in parser._actions:
         if "--help" not in action.option_strings:
-            # In the help of an argument, and only there, argparse reads %% as one.
-            yield f"| {_words(action)} | {_cell((action.help or '').replace('%%', '%'))} |\n"
+            # argparse reads %% as one percent sign in the help of an argument, and only there.
+            yield _item(f"{_words(action)}: {(action.help or '').replace('%%', '%')}")
 
 
 def _words(action: argparse.Action) -> str:
-    """How an argument is written: `--race N`, `(name)`."""
+    """Return how an argument is written: `--race N`, `(name)`."""
     named = action.metavar if isinstance(action.metavar, str) else action.dest
     value = (
-        ""
-        if action.nargs == 0
-        else "\\|".join(map(str, action.choices))
-        if action.choices
-        else named.replace("|", "\\|")
+        "" if action.nargs == 0 else "|".join(map(str, action.choices)) if action.choices else named
     )
     if not action.option_strings:
         return f"`({value}{' …' if action.nargs in ('*', '+') else ''})`"
@@ -118,8 +123,22 @@ def _words(action: argparse.Action) -> str:
     return ", ".join(f"`{flag}`" for flag in flags)
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+def _item(text: str) -> str:
+    return f"{_wrap(text, first='- ', rest='  ')}\n"
+
+
+def _wrap(text: str, *, first: str = "", rest: str = "") -> str:
+    """Wrap a text at the width of the page, without breaking what stands between backticks."""
+    kept = re.sub(r"`[^`]*`", lambda found: found[0].replace(" ", "\0"), text)
+    wrapped = textwrap.fill(
+        kept,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return wrapped.replace("\0", " ")
 
 
 def _sentence(text: str) -> str:
@@ -127,16 +146,18 @@ def _sentence(text: str) -> str:
 
 
 def _options() -> str:
-    """What `%config Nbprov.NAME = VALUE` sets."""
+    """Return the section on the options that `%config Nbprov.NAME = VALUE` sets."""
     rows = [
-        f"| `{name}` | {_cell(str(trait.help))} | `{trait.default_value_repr()}` |\n"
+        _item(f"`{name}`: {trait.help} Default: `{trait.default_value_repr()}`.")
         for name, trait in sorted(Nbprov.class_traits(config=True).items())
     ]
     head = (
-        "\n## `%config Nbprov`\n\nOptions of this notebook; `%config Nbprov.hedge = 10` sets one, `%nbprov config` shows them with their values, and"
-        " `c.Nbprov.badge = False` in\nIPython's `ipython_config.py` sets one for good. Environment variables stand on [their own page](settings.md).\n"
+        "\n## `%config Nbprov`\n\n"
+        "`%config Nbprov.hedge = 10` sets an option for this notebook, `%nbprov config` shows all\n"
+        "options with their values, and `c.Nbprov.badge = False` in IPython's `ipython_config.py`\n"
+        "sets one permanently. Environment variables have [their own page](settings.md).\n\n"
     )
-    return head + "\n| option | does | default |\n|---|---|---|\n" + "".join(rows)
+    return head + "".join(rows)
 
 
 if __name__ == "__main__":

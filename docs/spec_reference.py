@@ -1,4 +1,7 @@
-"""Write docs/spec.md from the one table of fields, so that the page cannot drift from what is read. `--check` only compares."""
+"""Write docs/spec.md from the one table of fields, so that the page cannot drift from what is read.
+
+`--check` only compares.
+"""
 
 from __future__ import annotations
 

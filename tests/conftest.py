@@ -1,5 +1,6 @@
-"""What holds for every test: a home of its own, no network but loopback, no account of the user's, nothing skipped in silence and
-no process left behind."""
+"""What holds for every test: a home of its own, no network but loopback, no account of the user's,
+nothing skipped in silence and no process left behind.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +25,16 @@ from hypothesis import settings
 DOUBLES = Path(__file__).parent / "doubles"
 if str(DOUBLES) not in sys.path:
     sys.path.insert(0, str(DOUBLES))
-# jsonschema builds a grammar of international addresses when it is imported, a second of CPU, where this package is there; no test checks one.
+# jsonschema builds a grammar of international addresses when it is imported, a second of CPU, where
+# this package is there; no test checks one.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 MARKER = "NBPROV_TEST_SESSION"
 ENDING_SECONDS = 20.0
 # The parent of Linux's own threads, which have neither command line nor environment.
 KTHREADD = 2
-# Accounts and settings of whoever runs the suite: with these out of the way no test can spend money or depend on them.
+# Accounts and settings of whoever runs the suite: with these out of the way no test can spend money
+# or depend on them.
 FOREIGN_PREFIXES = (
     "AWS_",
     "AZURE_",
@@ -56,10 +59,13 @@ class NetworkForbidden(RuntimeError):
 
 
 class Session:
-    """One run of the suite: its marker in the environment of all it starts, its folder, and what it must not have done."""
+    """One run of the suite: its marker in the environment of all it starts, its folder, and what it
+    must not have done.
+    """
 
     def __init__(self) -> None:
-        # Unix sockets have room for about 100 bytes of path, and macOS puts its temporary folder far down.
+        # Unix sockets have room for about 100 bytes of path, and macOS puts its temporary folder
+        # far down.
         base = "/tmp" if sys.platform != "win32" else None
         self.root = Path(tempfile.mkdtemp(prefix="nbp-", dir=base))
         self.token = uuid.uuid4().hex
@@ -139,7 +145,9 @@ class Session:
                 process.kill()
 
     def is_one_beginning(self) -> bool:
-        """Whether a process of now has neither command line nor environment yet, as while its program is loaded: it may be ours."""
+        """Whether a process of now has neither command line nor environment yet, as while its
+        program is loaded: it may be ours.
+        """
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 is_new = (
@@ -173,7 +181,9 @@ class Session:
 
 
 def is_local(host: object, *, named: bool = False) -> bool:
-    """Whether a host is this machine. With `named` it is about to be resolved: any number will do, for that asks nobody.
+    """Whether a host is this machine.
+
+    With `named` it is about to be resolved: any number will do, for that asks nobody.
 
     No host at all (None, or the empty one of a listening socket) is local.
     """
@@ -196,7 +206,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Begin the session: environment, guard, profiles, markers."""
     config.addinivalue_line(
         "markers",
-        "versions: run again with every supported ipykernel, and with the lowest versions of everything",
+        "versions: run again with every supported ipykernel, and with the lowest versions of"
+        " everything",
     )
     session = Session()
     session.isolate()
@@ -210,14 +221,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Leave what collection made, some million objects, out of every later run of the garbage collector: nothing of it is garbage."""
+    """Leave what collection made, some million objects, out of every later run of the garbage
+    collector: nothing of it is garbage.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def nbprov_home(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A home of the test's own: short, empty, named by NBPROV_HOME here and in all that the test starts."""
+    """A home of the test's own: short, empty, named by NBPROV_HOME here and in all that the test
+    starts.
+    """
     session = request.config.stash[_session_key]
     home = session.home()
     before = os.environ.get("NBPROV_HOME")

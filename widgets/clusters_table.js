@@ -1,16 +1,27 @@
-// The clusters table: what runs, what it costs, what will end it, and the buttons that do.
+// The clusters table: what runs, what it costs, its guards, and buttons to end it.
 
 import { costAt, DASH, duration, makeClock, usd } from "./format.js";
 import { make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
 import { connect } from "./link.js";
 import { makeFacts } from "./facts.js";
-import { makeConfirmed } from "./confirm.js";
+import { makeConfirmButton } from "./confirm.js";
 
 /** @typedef {import("./types").ClusterState} ClusterState */
 /** @typedef {import("./types").ClustersState} ClustersState */
 
 const TICK_MS = 1000;
-const COLUMNS = ["name", "state", "place", "type", "nodes", "uptime", "cost so far", "$/h", "guards", "commands"];
+const COLUMNS = [
+  "name",
+  "state",
+  "place",
+  "type",
+  "nodes",
+  "uptime",
+  "cost so far",
+  "$/h",
+  "guards",
+  "commands",
+];
 /** @type {Record<string, string>} */
 const CLASSES = {
   name: "nbprov-strong",
@@ -32,8 +43,17 @@ function render({ model, el }) {
   const title = make("div", { class: "nbprov-title" });
   const status = makeStatus();
   const body = make("tbody");
-  const head = make("tr", {}, ...COLUMNS.map((c) => make("th", { scope: "col", class: CLASSES[c] ?? "" }, c)));
-  const table = make("table", { class: "nbprov-list", "aria-label": "Clusters" }, make("thead", {}, head), body);
+  const head = make(
+    "tr",
+    {},
+    ...COLUMNS.map((c) => make("th", { scope: "col", class: CLASSES[c] ?? "" }, c)),
+  );
+  const table = make(
+    "table",
+    { class: "nbprov-list", "aria-label": "Clusters" },
+    make("thead", {}, head),
+    body,
+  );
   const list = make("div", { class: "nbprov-scroll" }, table);
   const foot = make("div", { class: "nbprov-foot" }, "* simulated: you pay $0");
   const facts = makeFacts();
@@ -43,7 +63,8 @@ function render({ model, el }) {
   const shown = new Map();
   let state = model.get("state");
   const tick = () => {
-    for (const cluster of state.clusters) shown.get(cluster.key)?.tick(cluster, state.now, clock.now());
+    for (const cluster of state.clusters)
+      shown.get(cluster.key)?.tick(cluster, state.now, clock.now());
     facts.tick(state.now, clock.now());
   };
   /**
@@ -55,9 +76,16 @@ function render({ model, el }) {
     clock.set(state.now + age);
     setText(title, state.heading);
     list.hidden = !state.clusters.length;
-    foot.hidden = !state.clusters.some((c) => c.simulated) && !state.figures?.some((f) => f.simulated);
+    foot.hidden =
+      !state.clusters.some((c) => c.simulated) && !state.figures?.some((f) => f.simulated);
     facts.show(state.figures ?? [], state.sections ?? []);
-    patchList(body, shown, state.clusters, (c) => c.key, (c) => makeCluster(c, signal, link.send));
+    patchList(
+      body,
+      shown,
+      state.clusters,
+      (c) => c.key,
+      (c) => makeCluster(c, signal, link.send),
+    );
     for (const cluster of state.clusters) shown.get(cluster.key)?.show(cluster, state.actions);
     setText(status, "");
     tick();
@@ -83,7 +111,8 @@ function render({ model, el }) {
  */
 function makeCluster(first, signal, send) {
   const cells = COLUMNS.map((c) => make("td", { class: CLASSES[c] ?? "" }));
-  const [name, state, place, kind, nodes, uptime, cost, hourly, guards, commands] = /** @type {HTMLElement[] & { length: 10 }} */ (cells);
+  const [name, state, place, kind, nodes, uptime, cost, hourly, guards, commands] =
+    /** @type {HTMLElement[] & { length: 10 }} */ (cells);
   const badge = makeBadge();
   const why = make("div", { class: "nbprov-why" });
   const confirmed = make("div", { class: "nbprov-why" });
@@ -98,13 +127,22 @@ function makeCluster(first, signal, send) {
   let allowed = [];
 
   const simple = (/** @type {"stop" | "start"} */ type, /** @type {string} */ words) => {
-    const button = make("button", { type: "button", class: "nbprov-button", "aria-label": `${words} ${first.name}` }, words);
+    const button = make(
+      "button",
+      { type: "button", class: "nbprov-button", "aria-label": `${words} ${first.name}` },
+      words,
+    );
     button.addEventListener("click", () => press(type), { signal });
     return button;
   };
   const stop = simple("stop", "Stop");
   const start = simple("start", "Start");
-  const down = makeConfirmed({ words: "Down", really: "really down?", signal, onPress: () => press("down") });
+  const down = makeConfirmButton({
+    words: "Down",
+    confirm: "Really down?",
+    signal,
+    onPress: () => press("down"),
+  });
   commands.append(make("div", { class: "nbprov-buttons" }, stop, start, down.element));
 
   /** @param {"stop" | "start" | "down"} type */
@@ -136,14 +174,19 @@ function makeCluster(first, signal, send) {
       badge.show(cluster.look);
       setText(why, cluster.reason);
       setText(where, cluster.place);
-      setText(kind, `${cluster.nodes > 1 ? `${cluster.nodes} × ` : ""}${cluster.instance_type}${cluster.market === "spot" ? " spot" : ""}`);
+      setText(
+        kind,
+        (cluster.nodes > 1 ? `${cluster.nodes} × ` : "") +
+          cluster.instance_type +
+          (cluster.market === "spot" ? " spot" : ""),
+      );
       setText(nodes, String(cluster.nodes));
       setText(hourly, cluster.hourly ? usd(cluster.hourly) : DASH);
       setText(guards, cluster.guards);
       setText(guardsBelow, cluster.guards);
       update();
     },
-    /** The kernel refused: the buttons can be pressed again. */
+    /** Enable the buttons again, because the kernel refused the request. */
     release() {
       asked = "";
       update();
@@ -155,8 +198,16 @@ function makeCluster(first, signal, send) {
      */
     tick(cluster, at, now) {
       setText(uptime, duration((cluster.ended ?? now) - cluster.started));
-      setText(cost, usd(costAt(cluster.cost, cluster.hourly, at, now)) + (cluster.simulated ? "*" : ""));
-      setText(confirmed, cluster.confirmed === null ? "not confirmed yet" : `confirmed ${duration(now - cluster.confirmed)} ago`);
+      setText(
+        cost,
+        usd(costAt(cluster.cost, cluster.hourly, at, now)) + (cluster.simulated ? "*" : ""),
+      );
+      setText(
+        confirmed,
+        cluster.confirmed === null
+          ? "not confirmed yet"
+          : `confirmed ${duration(now - cluster.confirmed)} ago`,
+      );
     },
   };
 }

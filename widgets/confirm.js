@@ -1,13 +1,13 @@
-// A button that ends something: it asks a second press within a few seconds.
+// A button for what cannot be undone: it needs a second press within a few seconds.
 
 import { make, setText } from "./dom.js";
 
-const ASK_MS = 3000;
+const CONFIRM_MS = 3000;
 
 /**
- * @param {{ words: string, really: string, signal: AbortSignal, onPress: () => void }} options
+ * @param {{ words: string, confirm: string, signal: AbortSignal, onPress: () => void }} options
  */
-export function makeConfirmed({ words, really, signal, onPress }) {
+export function makeConfirmButton({ words, confirm, signal, onPress }) {
   const element = make("button", { type: "button", class: "nbprov-button nbprov-danger" }, words);
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
@@ -26,8 +26,8 @@ export function makeConfirmed({ words, really, signal, onPress }) {
         return;
       }
       element.classList.add("nbprov-armed");
-      setText(element, really);
-      timer = setTimeout(disarm, ASK_MS);
+      setText(element, confirm);
+      timer = setTimeout(disarm, CONFIRM_MS);
     },
     { signal },
   );

@@ -1,11 +1,11 @@
-// Small helpers for building and patching what is drawn.
+// Helpers that build and update the elements of a panel.
 
 import { splitAddress } from "./format.js";
 
 /** @typedef {import("./types").Look} Look */
 
 /**
- * Make an element. Children are nodes or texts; texts are never read as markup.
+ * Make an element. Texts among the children are never parsed as markup.
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag
  * @param {Record<string, string | number | boolean>} [attributes]
@@ -23,17 +23,19 @@ export function make(tag, attributes = {}, ...children) {
 }
 
 /**
- * A line; where it begins with the address of a tunnel, that is a link.
+ * Return the nodes of a line, with a link where it begins with the address of a tunnel.
  * @param {string} line
  * @returns {(Node | string)[]}
  */
 export function linked(line) {
   const [address, rest] = splitAddress(line);
-  return address ? [make("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, address), rest] : [line];
+  return address
+    ? [make("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, address), rest]
+    : [line];
 }
 
 /**
- * Change a text only where it differs, so that selections and screen readers are left in peace.
+ * Set a text only where it differs, so that selections and screen readers are not disturbed.
  * @param {Element} element
  * @param {string} text
  */
@@ -41,18 +43,20 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-const RING = '<circle cx="6" cy="6" r="4.25" fill="none" stroke="currentColor" stroke-width="1.5"/>';
+const RING =
+  '<circle cx="6" cy="6" r="4.25" fill="none" stroke="currentColor" stroke-width="1.5"/>';
+const STROKE = 'stroke="currentColor" stroke-width="2" stroke-linecap="round"';
 const SHAPES = {
   ring: RING,
   half: `${RING}<path d="M6 1.75a4.25 4.25 0 0 1 0 8.5z"/>`,
   disc: '<circle cx="6" cy="6" r="5"/>',
-  cross: '<path d="M2.5 2.5l7 7m0-7l-7 7" stroke="currentColor" stroke-width="2" stroke-linecap="round"/>',
+  cross: `<path d="M2.5 2.5l7 7m0-7l-7 7" ${STROKE}/>`,
   square: '<rect x="2" y="2" width="8" height="8" rx="1"/>',
   alert: '<path d="M6 1.2l5.2 9.4H.8z"/>',
   dash: '<path d="M2 6h8" stroke="currentColor" stroke-width="2" stroke-linecap="round"/>',
 };
 
-/** A state as shape and words; `show` changes it. */
+/** A state as mark and words; `show` changes it. */
 export function makeBadge() {
   const mark = make("span", { class: "nbprov-mark", "aria-hidden": "true" });
   const words = make("span");
@@ -66,26 +70,39 @@ export function makeBadge() {
       element.dataset.tone = look.tone;
       if (shown === look.shape) return;
       shown = look.shape;
-      mark.innerHTML = `<svg viewBox="0 0 12 12" fill="currentColor" class="nbprov-shape nbprov-shape-${look.shape}">${SHAPES[look.shape]}</svg>`;
+      const names = `nbprov-shape nbprov-shape-${look.shape}`;
+      const open = `<svg viewBox="0 0 12 12" fill="currentColor" class="${names}">`;
+      mark.innerHTML = `${open}${SHAPES[look.shape]}</svg>`;
     },
   };
 }
 
 /**
- * The outermost element of a panel, in place of its static form: that is hidden by a style which goes when the panel goes, also
- * where the static form is drawn anew later. When the kernel is gone, so is the panel, and the static form is what is left.
+ * Make the outermost element of a panel, and hide the panel's static form.
  *
- * Plain keys pressed inside it are its own: Lab would move and insert cells. Lab's attribute
- * for this is not enough, because some of its shortcuts match the focused element before the attribute is come upon.
+ * A style element hides the static form, also where that is redrawn later. Without its kernel the
+ * panel disappears together with the style, and the static form is shown again.
+ *
+ * Plain keys pressed inside do not reach the notebook, where they would move and insert cells.
+ * JupyterLab's own attribute for this is not enough, because some of its shortcuts match the
+ * focused element before they reach the attribute.
  * @param {import("@anywidget/types").AnyModel<import("./types").Traits<any>>} model
  * @param {HTMLElement} host
  * @param {string} label
  * @param {AbortSignal} signal
  */
 export function makeRoot(model, host, label, signal) {
-  const root = make("section", { class: "nbprov-root", "data-lm-suppress-shortcuts": "true", "aria-label": label });
+  const root = make("section", {
+    class: "nbprov-root",
+    "data-lm-suppress-shortcuts": "true",
+    "aria-label": label,
+  });
   const form = `[data-nbprov="${model.get("anchor")}"]`;
-  const cover = make("style", {}, `:is(${form}, .jp-OutputArea-child:has(${form})) { display: none }`);
+  const cover = make(
+    "style",
+    {},
+    `:is(${form}, .jp-OutputArea-child:has(${form})) { display: none }`,
+  );
   host.replaceChildren(cover, root);
   const uncover = () => {
     cover.remove();
@@ -104,13 +121,13 @@ export function makeRoot(model, host, label, signal) {
   return root;
 }
 
-/** The one line that screen readers are told of. */
+/** The one line that screen readers announce. */
 export function makeStatus() {
   return make("div", { class: "nbprov-status", role: "status", "aria-live": "polite" });
 }
 
 /**
- * Give the keyboard back to the notebook.
+ * Return the keyboard focus to the notebook.
  * @param {HTMLElement} root
  */
 export function leave(root) {
@@ -120,7 +137,7 @@ export function leave(root) {
 }
 
 /**
- * Bring children in line with a list, by key, keeping the elements (and the focus) of what stays.
+ * Update children to match a list, by key; the elements of items that stay keep their focus.
  * @template T
  * @template {{ elements: HTMLElement[] }} V
  * @param {Element} parent

@@ -1,4 +1,5 @@
-// What stands around the table of a dashboard: amounts that grow, and sections of lines. A table alone has neither.
+// The parts of a dashboard around its table: growing amounts, and sections of lines.
+// A clusters table without a dashboard has neither.
 
 import { costAt, usd } from "./format.js";
 import { linked, make, setText } from "./dom.js";
@@ -17,11 +18,24 @@ export function makeFacts() {
     const amount = make("span", { class: "nbprov-amount" });
     amounts.push({ figure, amount });
     const grows = figure.hourly ? `${usd(figure.hourly)}/h now` : "";
-    return make("div", { class: "nbprov-figure" }, make("span", { class: "nbprov-why" }, figure.label), amount, make("span", { class: "nbprov-why" }, grows));
+    return make(
+      "div",
+      { class: "nbprov-figure" },
+      make("span", { class: "nbprov-why" }, figure.label),
+      amount,
+      make("span", { class: "nbprov-why" }, grows),
+    );
   };
   /** @param {Section} section */
   const part = (section) =>
-    make("div", {}, make("div", { class: "nbprov-strong" }, section.title), ...section.lines.map((line) => make("div", { class: "nbprov-line-of-section" }, ...linked(line))));
+    make(
+      "div",
+      {},
+      make("div", { class: "nbprov-strong" }, section.title),
+      ...section.lines.map((line) =>
+        make("div", { class: "nbprov-line-of-section" }, ...linked(line)),
+      ),
+    );
   return {
     figures,
     sections,
@@ -34,7 +48,7 @@ export function makeFacts() {
       sections.hidden = !below.length;
       amounts = [];
       figures.replaceChildren(...given.map(one));
-      // Lines that a person may be selecting are left alone while they say the same.
+      // Unchanged lines are left alone, because a person may be selecting them.
       const next = JSON.stringify(below);
       if (next === drawn) return;
       drawn = next;
@@ -45,7 +59,11 @@ export function makeFacts() {
      * @param {number} now
      */
     tick(at, now) {
-      for (const { figure, amount } of amounts) setText(amount, usd(costAt(figure.cost, figure.hourly, at, now)) + (figure.simulated ? "*" : ""));
+      for (const { figure, amount } of amounts)
+        setText(
+          amount,
+          usd(costAt(figure.cost, figure.hourly, at, now)) + (figure.simulated ? "*" : ""),
+        );
     },
   };
 }

@@ -1,14 +1,17 @@
-// Numbers, durations and ages in words: the same words as the static forms write.
+// Numbers, durations and ages as text, exactly as the static forms write them.
 
 export const DASH = "–";
 export const MICROS = 1e6;
 
-const CENTS = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const CENTS = new Intl.NumberFormat("en-US", {
+  minimumFractionDigits: 2,
+  maximumFractionDigits: 2,
+});
 const FINE = new Intl.NumberFormat("en-US", { minimumFractionDigits: 4, maximumFractionDigits: 4 });
 const COUNT = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
 /**
- * Micro-dollars as dollars, with more digits where the amount is small.
+ * Return micro-dollars as dollars, with more digits for small amounts.
  * @param {number} micros
  */
 export function usd(micros) {
@@ -23,7 +26,7 @@ export function count(value) {
 }
 
 /**
- * A quantity without idle decimals; a dash where it is not known.
+ * Return a number without trailing zeros, or a dash where it is unknown.
  * @param {number} value
  */
 export function quantity(value) {
@@ -31,7 +34,7 @@ export function quantity(value) {
 }
 
 /**
- * A length of time the way people say it.
+ * Return a duration as people say it.
  * @param {number} seconds
  */
 export function duration(seconds) {
@@ -57,7 +60,7 @@ function pair(big, bigUnit, small, smallUnit) {
 const DAY_MS = 86_400_000;
 
 /**
- * How old a price of a date is; the text itself where it is no date.
+ * Return the age of a price of that date; the text itself where it is not a date.
  * @param {string} asOf
  * @param {number} nowMs
  */
@@ -70,9 +73,9 @@ export function age(asOf, nowMs) {
 }
 
 /**
- * An amount that grows with time, at an instant.
+ * Return the value of a growing amount at a given time.
  * @param {number} cost micros at `at`
- * @param {number} hourly micros an hour
+ * @param {number} hourly micros per hour
  * @param {number} at
  * @param {number} now
  */
@@ -80,11 +83,14 @@ export function costAt(cost, hourly, at, now) {
   return cost + (hourly * Math.max(0, now - at)) / 3600;
 }
 
-const LONGEST_GUESS = 3600; // Seconds without a word from the kernel after which costs no longer grow: it may have ended, and its guards acted.
+// Seconds without a message from the kernel after which costs stop growing, because the kernel may
+// have ended and the guards may have acted.
+const LONGEST_GUESS = 3600;
 
 /**
- * The kernel's clock as the browser can tell it: the browser's own may be set wrong, so only its pace is used.
- * @param {() => number} pace seconds, from any start
+ * Make a clock that follows the kernel's time. The browser's clock may be set wrong, so only its
+ * pace is used.
+ * @param {() => number} pace seconds since any moment
  */
 export function makeClock(pace = () => performance.now() / 1000) {
   let base = 0;
@@ -100,14 +106,17 @@ export function makeClock(pace = () => performance.now() / 1000) {
 }
 
 /**
- * The address of a tunnel or of a public port that a line begins with, and the rest of the line.
- * No other address: lines may hold words of a machine.
+ * Split a line into the address of a tunnel or public port at its start, and the rest.
+ * No other address becomes a link, because lines may hold words of a machine.
  * @param {string} line
  * @returns {[string, string]}
  */
 export function splitAddress(line) {
   const tunnel = /^http:\/\/127\.0\.0\.1:\d{1,5}(?:\/[A-Za-z0-9._/-]*)?(?= is )/.exec(line);
-  const open = /^https?:\/\/(?:[A-Za-z0-9.-]{1,253}|\[[0-9a-f:]{2,39}\]):\d{1,5}(?= is public port \d)/.exec(line);
+  const open =
+    /^https?:\/\/(?:[A-Za-z0-9.-]{1,253}|\[[0-9a-f:]{2,39}\]):\d{1,5}(?= is public port \d)/.exec(
+      line,
+    );
   const address = (tunnel ?? open)?.[0] ?? "";
   return [address, line.slice(address.length)];
 }

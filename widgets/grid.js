@@ -1,26 +1,45 @@
-// The virtualised price grid: only the rows in sight are in the page, whatever the table's length.
+// The virtualised price grid: only the visible rows are in the page, however long the table is.
 
 import { count, makeClock } from "./format.js";
 import { make, setText } from "./dom.js";
-import { cellText, columnWidth, filteredRows, isText, nextSorting, sortedRows, whyOff, withoutSilentColumns } from "./table.js";
+import { cellText, columnWidth, isText, whyOff, withoutEmptyColumns } from "./table.js";
+import { filteredRows, nextSorting, sortedRows } from "./table.js";
 
 /** @typedef {import("./types").Table} Table */
 
 export const ROW_PX = 26;
-const SPARE_ROWS = 4; // Drawn beyond each edge, so that a fast wheel shows no gap before the next frame.
+// Rows drawn beyond each edge, so that fast scrolling shows no gap before the next frame.
+const SPARE_ROWS = 4;
 const PAGE_OVERLAP = 1;
 const PADDING_CH = 2.2;
-const AGE_MS = 10_000; // How often the age of a stock is renewed.
-const FEW_ROWS = 8; // So many are seen at a glance: filter boxes would only be in the way.
+// How often the age of stock reports is redrawn.
+const AGE_MS = 10_000;
+// A table of at most this many rows has no filter boxes, because it is seen at a glance.
+const FEW_ROWS = 8;
 
 /**
- * @param {{ label: string, signal: AbortSignal, rows: number, onSelect: (rank: number) => void }} options
+ * @param {object} options
+ * @param {string} options.label
+ * @param {AbortSignal} options.signal
+ * @param {number} options.rows
+ * @param {(rank: number) => void} options.onSelect
  */
 export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
   const head = make("div", { role: "rowgroup", class: "nbprov-head" });
   const body = make("div", { role: "rowgroup", class: "nbprov-body" });
-  const empty = make("div", { class: "nbprov-empty", hidden: true }, "no row passes the filter");
-  const scroller = make("div", { class: "nbprov-grid", role: "grid", tabindex: 0, "aria-label": label, "aria-multiselectable": "false" }, head, body);
+  const empty = make("div", { class: "nbprov-empty", hidden: true }, "no row matches the filter");
+  const scroller = make(
+    "div",
+    {
+      class: "nbprov-grid",
+      role: "grid",
+      tabindex: 0,
+      "aria-label": label,
+      "aria-multiselectable": "false",
+    },
+    head,
+    body,
+  );
   const tools = makeTools(signal);
   const foot = make("div", { class: "nbprov-foot", "aria-live": "polite" });
   const element = make("div", { class: "nbprov-table" }, tools.element, scroller, empty, foot);
@@ -44,27 +63,58 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
   let frame = 0;
 
   const headHeight = () => head.offsetHeight || ROW_PX;
-  const rankOf = (/** @type {number} */ row) => table.columns.find((c) => c.key === "rank")?.values[row] ?? row;
+  const rankOf = (/** @type {number} */ row) =>
+    table.columns.find((c) => c.key === "rank")?.values[row] ?? row;
 
   function buildHead() {
     headers = table.columns.map((column, i) => {
-      const button = make("button", { type: "button", tabindex: -1 }, column.label, make("span", { class: "nbprov-arrow", "aria-hidden": "true" }));
-      const cell = make("div", { role: "columnheader", "aria-colindex": i + 1, class: isText(column) ? "nbprov-cell" : "nbprov-cell nbprov-number" }, button);
+      const button = make(
+        "button",
+        { type: "button", tabindex: -1 },
+        column.label,
+        make("span", { class: "nbprov-arrow", "aria-hidden": "true" }),
+      );
+      const cell = make(
+        "div",
+        {
+          role: "columnheader",
+          "aria-colindex": i + 1,
+          class: isText(column) ? "nbprov-cell" : "nbprov-cell nbprov-number",
+        },
+        button,
+      );
       button.addEventListener("click", () => sortBy(i), { signal });
       return { cell, button };
     });
-    head.replaceChildren(make("div", { role: "row", "aria-rowindex": 1, class: "nbprov-row" }, ...headers.map((h) => h.cell)));
-    // Every row has the same definite width and the same shares of it, so cells stand under their headers.
+    head.replaceChildren(
+      make(
+        "div",
+        { role: "row", "aria-rowindex": 1, class: "nbprov-row" },
+        ...headers.map((h) => h.cell),
+      ),
+    );
+    // All rows have the same width and the same column shares, so cells align with their headers.
     const widths = table.columns.map((c) => columnWidth(c, nowMs()) + PADDING_CH);
-    element.style.setProperty("--nbprov-columns", widths.map((w) => `minmax(${w.toFixed(1)}ch, ${w.toFixed(1)}fr)`).join(" "));
-    element.style.setProperty("--nbprov-width", `${Math.ceil(widths.reduce((sum, w) => sum + w, 0))}ch`);
+    element.style.setProperty(
+      "--nbprov-columns",
+      widths.map((w) => `minmax(${w.toFixed(1)}ch, ${w.toFixed(1)}fr)`).join(" "),
+    );
+    element.style.setProperty(
+      "--nbprov-width",
+      `${Math.ceil(widths.reduce((sum, w) => sum + w, 0))}ch`,
+    );
   }
 
   function buildPool() {
     const size = rowsInSight + 2 * SPARE_ROWS;
     pool = Array.from({ length: Math.min(size, Math.max(1, table.rows)) }, () => {
       const cells = table.columns.map((column, i) =>
-        make("div", { role: "gridcell", "aria-colindex": i + 1, tabindex: -1, class: isText(column) ? "nbprov-cell" : "nbprov-cell nbprov-number" }),
+        make("div", {
+          role: "gridcell",
+          "aria-colindex": i + 1,
+          tabindex: -1,
+          class: isText(column) ? "nbprov-cell" : "nbprov-cell nbprov-number",
+        }),
       );
       const row = make("div", { role: "row", class: "nbprov-row", hidden: true }, ...cells);
       return { element: row, cells, at: -1 };
@@ -75,7 +125,10 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
   /** @param {boolean} [everything] */
   function draw(everything = false) {
     if (!pool.length) return;
-    const first = Math.max(0, Math.min(Math.floor(scroller.scrollTop / ROW_PX) - SPARE_ROWS, visible.length - pool.length));
+    const first = Math.max(
+      0,
+      Math.min(Math.floor(scroller.scrollTop / ROW_PX) - SPARE_ROWS, visible.length - pool.length),
+    );
     const last = Math.min(visible.length, first + pool.length);
     const used = new Set();
     for (let at = first; at < last; at++) {
@@ -93,7 +146,10 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     placeTabStop();
   }
 
-  /** A row that leaves while it has the focus hands it to the grid, which knows where it was. @param {{ element: HTMLElement }} slot */
+  /**
+   * Move the focus from a row that is removed to the grid, which remembers the active cell.
+   * @param {{ element: HTMLElement }} slot
+   */
   function release(slot) {
     if (slot.element.contains(document.activeElement)) scroller.focus({ preventScroll: true });
   }
@@ -120,7 +176,12 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
       if (!cell) return;
       const text = cellText(column, row, nowMs());
       setText(cell, text);
-      cell.title = column.kind === "date" ? column.words[column.values[row] ?? -1] ?? "" : text.length > 18 ? text : "";
+      cell.title =
+        column.kind === "date"
+          ? (column.words[column.values[row] ?? -1] ?? "")
+          : text.length > 18
+            ? text
+            : "";
     });
   }
 
@@ -168,7 +229,10 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     empty.hidden = visible.length > 0 || table.rows === 0;
     table.columns.forEach((column, i) => {
       const direction = column.key === sorting.key ? sorting.direction : 0;
-      headers[i]?.cell.setAttribute("aria-sort", direction === 0 ? "none" : direction > 0 ? "ascending" : "descending");
+      headers[i]?.cell.setAttribute(
+        "aria-sort",
+        direction === 0 ? "none" : direction > 0 ? "ascending" : "descending",
+      );
     });
     foot.hidden = tools.element.hidden && table.total === table.rows - table.tail;
     setText(foot, footText());
@@ -180,7 +244,9 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     const rows = table.rows - table.tail;
     const inSight = visible.filter((row) => row < rows).length;
     const shown = inSight < rows ? `${count(inSight)} of ${plural(rows)}` : plural(rows);
-    return table.total > rows ? `${shown}; the first ${count(rows)} of ${count(table.total)}` : shown;
+    return table.total > rows
+      ? `${shown}; the first ${count(rows)} of ${count(table.total)}`
+      : shown;
   }
 
   /** @param {number} at */
@@ -188,7 +254,11 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     const row = visible[at];
     if (row === undefined) return;
     selected = row;
-    for (const slot of pool) slot.element.setAttribute("aria-selected", String(slot.at >= 0 && visible[slot.at] === selected));
+    for (const slot of pool)
+      slot.element.setAttribute(
+        "aria-selected",
+        String(slot.at >= 0 && visible[slot.at] === selected),
+      );
     if (rankOf(row) >= 0) onSelect(rankOf(row));
   }
 
@@ -210,7 +280,10 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     };
     const move = moves[event.key];
     if (move) {
-      active = { row: Math.max(-1, Math.min(end.row, move[0])), column: Math.max(0, Math.min(end.column, move[1])) };
+      active = {
+        row: Math.max(-1, Math.min(end.row, move[0])),
+        column: Math.max(0, Math.min(end.column, move[1])),
+      };
       showActive();
     } else if ((event.key === "Enter" || event.key === " ") && row >= 0) select(row);
     else return;
@@ -233,17 +306,32 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     if (!frame) frame = requestAnimationFrame(() => ((frame = 0), draw()));
   };
   scroller.addEventListener("scroll", scrolled, { signal, passive: true });
-  scroller.addEventListener("keydown", (event) => !(event.target instanceof HTMLButtonElement && event.key === "Enter") && key(event), { signal });
-  scroller.addEventListener("focus", () => visible.length && activeElement() === undefined && !scroller.matches(":active") && showActive(), { signal });
+  scroller.addEventListener(
+    "keydown",
+    (event) => !(event.target instanceof HTMLButtonElement && event.key === "Enter") && key(event),
+    { signal },
+  );
+  scroller.addEventListener(
+    "focus",
+    () =>
+      visible.length &&
+      activeElement() === undefined &&
+      !scroller.matches(":active") &&
+      showActive(),
+    { signal },
+  );
   body.addEventListener("click", clicked, { signal });
   tools.onChange(() => {
     scroller.scrollTop = 0;
     refresh();
   });
-  // Lab takes cells that are out of sight out of the page, and with that their scroll position.
+  // JupyterLab removes cells that are out of sight from the page, which resets their scrolling.
   const resized = new ResizeObserver(scrolled);
   resized.observe(scroller);
-  const ageing = setInterval(() => table.columns.some((c) => c.kind === "stock") && draw(true), AGE_MS);
+  const ageing = setInterval(
+    () => table.columns.some((c) => c.kind === "stock") && draw(true),
+    AGE_MS,
+  );
   signal.addEventListener("abort", () => {
     clearInterval(ageing);
     cancelAnimationFrame(frame);
@@ -260,7 +348,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     element,
     /** @param {Table} given */
     setTable(given) {
-      table = withoutSilentColumns(given);
+      table = withoutEmptyColumns(given);
       clock.set(table.now);
       sorting = { key: "", direction: 0 };
       selected = -1;
@@ -273,14 +361,20 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
       buildPool();
       refresh();
     },
-    /** How many rows are in sight at once. @param {number} rows */
+    /**
+     * Set how many rows are visible at once.
+     * @param {number} rows
+     */
     setRows(rows) {
       if (rows === rowsInSight) return;
       setRows(rows);
       buildPool();
       draw(true);
     },
-    /** Mark candidates by rank, as tried or won. @param {Map<number, string>} given */
+    /**
+     * Mark candidates by rank, with the tone of their attempt.
+     * @param {Map<number, string>} given
+     */
     setMarks(given) {
       marks = given;
       draw(true);
@@ -288,20 +382,52 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
   };
 }
 
-/** The filter boxes above a grid. @param {AbortSignal} signal */
+/**
+ * The filter boxes above a grid.
+ * @param {AbortSignal} signal
+ */
 function makeTools(signal) {
-  const text = make("input", { type: "search", class: "nbprov-input nbprov-search", placeholder: "filter: GPU, cloud, region, type …", "aria-label": "Show only rows that contain", spellcheck: "false" });
-  const most = make("input", { type: "number", class: "nbprov-input nbprov-most", min: 0, step: "any", placeholder: "any", "aria-label": "Dearest price in dollars an hour" });
-  const market = make("select", { class: "nbprov-input", "aria-label": "Market" }, make("option", { value: "" }, "both markets"));
-  const element = make("div", { class: "nbprov-tools", role: "search" }, text, make("label", {}, "at most $", most, "/h"), market);
+  const text = make("input", {
+    type: "search",
+    class: "nbprov-input nbprov-search",
+    placeholder: "filter: GPU, cloud, region, type …",
+    "aria-label": "Show only rows that contain",
+    spellcheck: "false",
+  });
+  const most = make("input", {
+    type: "number",
+    class: "nbprov-input nbprov-most",
+    min: 0,
+    step: "any",
+    placeholder: "any",
+    "aria-label": "Highest price in dollars per hour",
+  });
+  const market = make(
+    "select",
+    { class: "nbprov-input", "aria-label": "Market" },
+    make("option", { value: "" }, "both markets"),
+  );
+  const element = make(
+    "div",
+    { class: "nbprov-tools", role: "search" },
+    text,
+    make("label", {}, "at most $", most, "/h"),
+    market,
+  );
   return {
     element,
-    /** Offer only what the table has. @param {Table} table */
+    /**
+     * Offer only the markets that the table has.
+     * @param {Table} table
+     */
     show(table) {
       const words = table.columns.find((c) => c.key === "market")?.words ?? [];
       market.hidden = words.length < 2;
       const chosen = market.value;
-      market.replaceChildren(make("option", { value: "" }, "both markets"), ...[...words].sort().map((w) => make("option", { value: w }, w)));
+      market.replaceChildren(
+        make("option", { value: "" }, "both markets"),
+        ...[...words].sort().map((w) => make("option", { value: w }, w)),
+      );
       market.value = words.includes(chosen) ? chosen : "";
     },
     /** @returns {import("./types").Filter} */
@@ -311,7 +437,8 @@ function makeTools(signal) {
     },
     /** @param {() => void} changed */
     onChange(changed) {
-      for (const input of [text, most, market]) input.addEventListener("input", changed, { signal });
+      for (const input of [text, most, market])
+        input.addEventListener("input", changed, { signal });
     },
   };
 }

@@ -1,12 +1,14 @@
-// One view's line to the kernel: the state, the table, notices, and asking again after silence.
+// The connection of one view to the kernel: state, table and notices, and polling after silence.
 
 import { decodeTable } from "./table.js";
 
 /** @typedef {import("./types").ToKernel} ToKernel */
 
-const POLL_MS = 5000; // Colab delivers nothing until something is asked; elsewhere one small message in 5 s of silence is no burden.
+// Colab delivers messages only in reply to one, so a view polls after this much silence. Elsewhere
+// one small message in 5 s is no burden.
+const POLL_MS = 5000;
 
-const GONE = "The kernel of this panel is gone: run the cell again.";
+const GONE = "The kernel of this panel has ended: run the cell again.";
 
 /**
  * @template {object} S
@@ -26,10 +28,10 @@ export function connect(model, signal, on) {
   let isWaiting = false;
 
   /**
-   * Whether it went out. Once the kernel was restarted or has ended, sending throws for good.
+   * Send a message and return whether it went out. Sending throws once the kernel has ended.
    * @param {ToKernel} message
    */
-  const sent = (message) => {
+  const trySend = (message) => {
     try {
       model.send(message);
       return true;
@@ -39,7 +41,7 @@ export function connect(model, signal, on) {
   };
   /** @param {ToKernel} message */
   const send = (message) => {
-    if (!sent(message)) on.notice(GONE);
+    if (!trySend(message)) on.notice(GONE);
   };
   const changed = () => {
     heard = Date.now();
@@ -56,13 +58,15 @@ export function connect(model, signal, on) {
     isWaiting = false;
     if (message.type === "state") on.state(message.state, message.age);
     else if (message.type === "notice") on.notice(message.text);
-    else if (message.type === "table") on.table?.(decodeTable(message.table, buffers), message.version);
+    else if (message.type === "table")
+      on.table?.(decodeTable(message.table, buffers), message.version);
   };
   const sync = () => {
-    // A busy old kernel answers only after its cell: one question at a time, or they pile up. One that is gone is asked once.
+    // An old kernel answers only after its cell, so only one question is open at a time. A kernel
+    // that has ended is asked once.
     if (isWaiting) return;
     isWaiting = true;
-    sent({ type: "sync", view });
+    trySend({ type: "sync", view });
   };
   model.on("change:state", changed);
   model.on("msg:custom", received);
@@ -70,8 +74,13 @@ export function connect(model, signal, on) {
     if (on.isLive?.() && Date.now() - heard > POLL_MS) sync();
   }, POLL_MS);
   if (on.isLive) {
-    // The server drops messages when there are too many: what was missed is asked for when the person looks again.
-    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && sync(), { signal });
+    // The server drops messages when there are too many, so the state is asked for again when the
+    // person returns to the page.
+    document.addEventListener(
+      "visibilitychange",
+      () => document.visibilityState === "visible" && sync(),
+      { signal },
+    );
     window.addEventListener("focus", sync, { signal });
     sync();
   }
@@ -89,7 +98,7 @@ export function connect(model, signal, on) {
     want(version) {
       if (asked === version) return;
       asked = version;
-      sent({ type: "ready", view, version });
+      trySend({ type: "ready", view, version });
     },
   };
 }

@@ -1,10 +1,10 @@
-// The failover panel: one provision from its plan to its machine, live.
+// The run panel: one launch from its plan to its cluster, live.
 
 import { costAt, duration, makeClock, usd } from "./format.js";
 import { linked, make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
 import { makeGrid } from "./grid.js";
 import { connect } from "./link.js";
-import { makeConfirmed } from "./confirm.js";
+import { makeConfirmButton } from "./confirm.js";
 
 /** @typedef {import("./types").RunState} RunState */
 /** @typedef {import("./types").AttemptState} AttemptState */
@@ -14,7 +14,14 @@ const ROWS_RUNNING = 6;
 const TICK_MS = 1000;
 const COLUMNS = ["#", "place", "type", "market", "$/h", "state", "elapsed", "timeline", "reason"];
 /** @type {Record<string, string>} */
-const CLASSES = { "#": "nbprov-number", "$/h": "nbprov-number", elapsed: "nbprov-number", place: "nbprov-place", timeline: "nbprov-when", reason: "nbprov-reason" };
+const CLASSES = {
+  "#": "nbprov-number",
+  "$/h": "nbprov-number",
+  elapsed: "nbprov-number",
+  place: "nbprov-place",
+  timeline: "nbprov-when",
+  reason: "nbprov-reason",
+};
 
 /** @type {import("@anywidget/types").Render<import("./types").Traits<RunState>>} */
 function render({ model, el }) {
@@ -25,7 +32,9 @@ function render({ model, el }) {
   const head = makeHead();
   const status = makeStatus();
   const facts = make("div", { class: "nbprov-facts" });
-  const buttons = makeButtons(signal, (type, name) => link.send(name ? { type: "down", name } : { type: /** @type {"launch"} */ (type) }));
+  const buttons = makeButtons(signal, (type, name) =>
+    link.send(name ? { type: "down", name } : { type: /** @type {"launch"} */ (type) }),
+  );
   const plan = makePlan(signal, (rank) => link.send({ type: "select", rank }));
   const attempts = makeAttempts(signal);
   const error = make("pre", { class: "nbprov-error", hidden: true });
@@ -48,10 +57,18 @@ function render({ model, el }) {
     clock.set(state.now + age);
     head.show(state);
     setText(status, state.message);
-    showLines(facts, state.is_final ? state.summary : [state.waiting, state.plan.consent, `guards: ${state.plan.guards}`, ...state.notes]);
+    showLines(
+      facts,
+      state.is_final
+        ? state.summary
+        : [state.waiting, state.plan.consent, `guards: ${state.plan.guards}`, ...state.notes],
+    );
     facts.classList.toggle("nbprov-summary", state.is_final);
-    // Told to screen readers all the same.
-    status.classList.toggle("nbprov-quiet", state.summary.some((line) => line.startsWith(state.message)));
+    // Hidden where the summary repeats it, but still read by screen readers.
+    status.classList.toggle(
+      "nbprov-quiet",
+      state.summary.some((line) => line.startsWith(state.message)),
+    );
     buttons.show(state);
     attempts.show(state.attempts);
     setText(log, state.log.join("\n"));
@@ -78,7 +95,7 @@ function render({ model, el }) {
   return () => controller.abort();
 }
 
-/** Name, state and cost. */
+/** The first line: name, state and cost. */
 function makeHead() {
   const name = make("span", { class: "nbprov-name" });
   const badge = makeBadge();
@@ -93,7 +110,11 @@ function makeHead() {
       setText(name, state.name || "provision");
       badge.show(state.look);
       cost.hidden = !state.attempts.length;
-      setText(rate, `${state.hourly ? ` · ${usd(state.hourly)}/h` : ""}${state.simulated ? " · simulated: you pay $0" : ""}`);
+      setText(
+        rate,
+        (state.hourly ? ` · ${usd(state.hourly)}/h` : "") +
+          (state.simulated ? " · simulated: you pay $0" : ""),
+      );
     },
     /**
      * @param {RunState} state
@@ -101,7 +122,10 @@ function makeHead() {
      */
     tick(state, now) {
       const isOver = state.is_final && !state.hourly;
-      setText(spent, `${usd(costAt(state.cost, state.hourly, state.now, now))}${isOver ? "" : " so far"}`);
+      setText(
+        spent,
+        `${usd(costAt(state.cost, state.hourly, state.now, now))}${isOver ? "" : " so far"}`,
+      );
     },
   };
 }
@@ -111,9 +135,18 @@ function makeHead() {
  * @param {(type: string, name?: string) => void} press
  */
 function makeButtons(signal, press) {
-  const launch = make("button", { type: "button", class: "nbprov-button nbprov-primary" }, "Launch");
+  const launch = make(
+    "button",
+    { type: "button", class: "nbprov-button nbprov-primary" },
+    "Launch",
+  );
   const cancel = make("button", { type: "button", class: "nbprov-button" }, "Cancel");
-  const down = makeConfirmed({ words: "Down", really: "really down?", signal, onPress: () => pressed("down") });
+  const down = makeConfirmButton({
+    words: "Down",
+    confirm: "Really down?",
+    signal,
+    onPress: () => pressed("down"),
+  });
   const element = make("div", { class: "nbprov-buttons" }, launch, cancel, down.element);
   /** @type {RunState | undefined} */
   let state;
@@ -129,7 +162,10 @@ function makeButtons(signal, press) {
     if (!state) return;
     const can = (/** @type {string} */ action) => state?.actions.includes(action) ?? false;
     launch.hidden = !(can("launch") && state.needs_launch);
-    cancel.hidden = !(can("cancel") && (state.state === "launching" || state.state === "waiting" || state.needs_launch));
+    cancel.hidden = !(
+      can("cancel") &&
+      (state.state === "launching" || state.state === "waiting" || state.needs_launch)
+    );
     down.element.hidden = !(can("down") && state.state === "ready");
     setText(launch, asked === "launch" ? "Launching …" : "Launch");
     setText(cancel, asked === "cancel" ? "Cancelling …" : "Cancel");
@@ -142,13 +178,16 @@ function makeButtons(signal, press) {
   cancel.addEventListener("click", () => pressed("cancel"), { signal });
   return {
     element,
-    /** What was pressed is answered once the run has another state. @param {RunState} given */
+    /**
+     * Update the buttons. A press is answered once the run has another state.
+     * @param {RunState} given
+     */
     show(given) {
       if (given.state !== state?.state || given.needs_launch !== state?.needs_launch) asked = "";
       state = given;
       update();
     },
-    /** The kernel refused: the buttons can be pressed again. */
+    /** Enable the buttons again, because the kernel refused the request. */
     release() {
       asked = "";
       update();
@@ -157,13 +196,17 @@ function makeButtons(signal, press) {
 }
 
 /**
- * The plan's price table behind a heading that opens and closes it.
+ * The plan's price table, under a heading that opens and closes it.
  * @param {AbortSignal} signal
  * @param {(rank: number) => void} onSelect
  */
 function makePlan(signal, onSelect) {
   const grid = makeGrid({ label: "Plan", signal, rows: ROWS_WAITING, onSelect });
-  const toggle = make("button", { type: "button", class: "nbprov-toggle", "aria-expanded": "true" });
+  const toggle = make("button", {
+    type: "button",
+    class: "nbprov-toggle",
+    "aria-expanded": "true",
+  });
   const notes = make("div", { class: "nbprov-notes" });
   const content = make("div", {}, grid.element, notes);
   const element = make("div", { class: "nbprov-plan" }, toggle, content);
@@ -173,7 +216,9 @@ function makePlan(signal, onSelect) {
     content.hidden = !isOpen;
     toggle.setAttribute("aria-expanded", String(isOpen));
   };
-  toggle.addEventListener("click", () => ((isChosen = true), (isOpen = !isOpen), update()), { signal });
+  toggle.addEventListener("click", () => ((isChosen = true), (isOpen = !isOpen), update()), {
+    signal,
+  });
   return {
     element,
     setTable: grid.setTable,
@@ -184,7 +229,9 @@ function makePlan(signal, onSelect) {
       content.classList.toggle("nbprov-none", !state.version);
       grid.element.hidden = !state.version;
       grid.setRows(state.attempts.length ? ROWS_RUNNING : ROWS_WAITING);
-      grid.setMarks(new Map(state.attempts.filter((a) => a.rank >= 0).map((a) => [a.rank, a.look.tone])));
+      grid.setMarks(
+        new Map(state.attempts.filter((a) => a.rank >= 0).map((a) => [a.rank, a.look.tone])),
+      );
       showLines(notes, [...state.plan.dropped.map((d) => `left out: ${d}`), ...state.plan.notes]);
       update();
     },
@@ -194,8 +241,17 @@ function makePlan(signal, onSelect) {
 /** @param {AbortSignal} signal */
 function makeAttempts(signal) {
   const body = make("tbody");
-  const head = make("tr", {}, ...COLUMNS.map((c) => make("th", { scope: "col", class: CLASSES[c] ?? "" }, c)));
-  const table = make("table", { class: "nbprov-list", "aria-label": "Attempts" }, make("thead", {}, head), body);
+  const head = make(
+    "tr",
+    {},
+    ...COLUMNS.map((c) => make("th", { scope: "col", class: CLASSES[c] ?? "" }, c)),
+  );
+  const table = make(
+    "table",
+    { class: "nbprov-list", "aria-label": "Attempts" },
+    make("thead", {}, head),
+    body,
+  );
   const element = make("div", { class: "nbprov-scroll", hidden: true }, table);
   /** @type {Map<string, ReturnType<typeof makeAttempt>>} */
   const shown = new Map();
@@ -204,7 +260,13 @@ function makeAttempts(signal) {
     /** @param {AttemptState[]} attempts */
     show(attempts) {
       element.hidden = !attempts.length;
-      patchList(body, shown, attempts, (a) => a.key, (a) => makeAttempt(a, signal));
+      patchList(
+        body,
+        shown,
+        attempts,
+        (a) => a.key,
+        (a) => makeAttempt(a, signal),
+      );
       for (const attempt of attempts) shown.get(attempt.key)?.show(attempt);
     },
     /**
@@ -212,7 +274,8 @@ function makeAttempts(signal) {
      * @param {number} now
      */
     tick(state, now) {
-      const end = state.is_final && !state.attempts.some((a) => a.state === "ending") ? state.now : now;
+      const end =
+        state.is_final && !state.attempts.some((a) => a.state === "ending") ? state.now : now;
       for (const attempt of state.attempts) shown.get(attempt.key)?.tick(attempt, state, end);
     },
   };
@@ -225,7 +288,8 @@ function makeAttempts(signal) {
 function makeAttempt(first, signal) {
   const badge = makeBadge();
   const cells = COLUMNS.map((c) => make("td", { class: CLASSES[c] ?? "" }));
-  const [number, place, kind, market, price, state, elapsed, line, reason] = /** @type {HTMLElement[] & { length: 9 }} */ (cells);
+  const [number, place, kind, market, price, state, elapsed, line, reason] =
+    /** @type {HTMLElement[] & { length: 9 }} */ (cells);
   const bar = make("div", { class: "nbprov-span" });
   line.append(make("div", { class: "nbprov-line", "aria-hidden": "true" }, bar));
   state.append(badge.element);
@@ -233,7 +297,12 @@ function makeAttempt(first, signal) {
   reason.append(more);
   const raw = make("div", { class: "nbprov-raw" });
   const advice = make("div", { class: "nbprov-advice" });
-  const detail = make("tr", { class: "nbprov-detail", hidden: true }, make("td"), make("td", { colspan: COLUMNS.length - 1 }, raw, advice));
+  const detail = make(
+    "tr",
+    { class: "nbprov-detail", hidden: true },
+    make("td"),
+    make("td", { colspan: COLUMNS.length - 1 }, raw, advice),
+  );
   const row = make("tr", {}, ...cells);
   more.addEventListener(
     "click",
@@ -256,7 +325,10 @@ function makeAttempt(first, signal) {
       bar.dataset.tone = attempt.look.tone;
       setText(more, attempt.reason);
       more.hidden = !attempt.reason;
-      setText(raw, [attempt.code, attempt.raw].filter(Boolean).join(": ") || "no message from the cloud");
+      setText(
+        raw,
+        [attempt.code, attempt.raw].filter(Boolean).join(": ") || "no message from the cloud",
+      );
       setText(advice, attempt.advice);
     },
     /**
@@ -268,7 +340,8 @@ function makeAttempt(first, signal) {
       const end = attempt.ended ?? now;
       setText(elapsed, duration(end - attempt.started));
       const whole = Math.max(1, now - run.started);
-      const percent = (/** @type {number} */ instant) => Math.min(100, Math.max(0, (100 * (instant - run.started)) / whole));
+      const percent = (/** @type {number} */ instant) =>
+        Math.min(100, Math.max(0, (100 * (instant - run.started)) / whole));
       bar.style.left = `${percent(attempt.started).toFixed(2)}%`;
       bar.style.width = `${(percent(end) - percent(attempt.started)).toFixed(2)}%`;
     },
@@ -276,16 +349,16 @@ function makeAttempt(first, signal) {
 }
 
 /**
- * Lines, of which the empty ones are left out.
+ * Show the lines that are not empty.
  * @param {HTMLElement} element
  * @param {string[]} lines
  */
 function showLines(element, lines) {
-  const said = lines.filter(Boolean);
-  element.hidden = !said.length;
-  if (element.dataset.said === said.join("\n")) return;
-  element.dataset.said = said.join("\n");
-  element.replaceChildren(...said.map((line) => make("div", {}, ...linked(line))));
+  const filled = lines.filter(Boolean);
+  element.hidden = !filled.length;
+  if (element.dataset.lines === filled.join("\n")) return;
+  element.dataset.lines = filled.join("\n");
+  element.replaceChildren(...filled.map((line) => make("div", {}, ...linked(line))));
 }
 
 export default { render };

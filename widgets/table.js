@@ -1,14 +1,20 @@
-// The price table's data in the browser: decoding, sorting, filtering. No DOM.
+// The price table's data in the browser: decoding, sorting and filtering, without the DOM.
 
 import { age, DASH, duration, quantity, usd } from "./format.js";
 
 /** @typedef {import("./types").Table} Table */
 /** @typedef {import("./types").TableColumn} TableColumn */
 
-const ARRAYS = { u2: Uint16Array, u4: Uint32Array, i4: Int32Array, f4: Float32Array, f8: Float64Array };
+const ARRAYS = {
+  u2: Uint16Array,
+  u4: Uint32Array,
+  i4: Int32Array,
+  f4: Float32Array,
+  f8: Float64Array,
+};
 
 /**
- * Read a table message. Buffers are copied: what arrives may not be aligned for typed arrays.
+ * Decode a table message. Buffers are copied, because they may not be aligned for typed arrays.
  * @param {import("./types").TableHead} head
  * @param {ReadonlyArray<DataView | Uint8Array | ArrayBuffer>} buffers
  * @returns {Table}
@@ -16,19 +22,24 @@ const ARRAYS = { u2: Uint16Array, u4: Uint32Array, i4: Int32Array, f4: Float32Ar
 export function decodeTable(head, buffers) {
   const columns = head.columns.map((column, i) => {
     const given = buffers[i];
-    if (!given) throw new Error(`column ${column.key} came without its values`);
+    if (!given) throw new Error(`column ${column.key} has no values`);
     const bytes = ArrayBuffer.isView(given)
       ? given.buffer.slice(given.byteOffset, given.byteOffset + given.byteLength)
       : given.slice(0);
     const values = new ARRAYS[column.dtype](/** @type {ArrayBuffer} */ (bytes));
-    if (values.length !== head.rows) throw new Error(`column ${column.key} has ${values.length} values for ${head.rows} rows`);
+    if (values.length !== head.rows)
+      throw new Error(`column ${column.key} has ${values.length} values for ${head.rows} rows`);
     return { ...column, values, words: column.words ?? [] };
   });
-  return { ...head, columns: columns.filter((c) => c.key !== "off"), off: columns.find((c) => c.key === "off") };
+  return {
+    ...head,
+    columns: columns.filter((c) => c.key !== "off"),
+    off: columns.find((c) => c.key === "off"),
+  };
 }
 
 /**
- * Why a row is grey; empty where it is not.
+ * Return why a row is grey; empty where it is not.
  * @param {Table} table
  * @param {number} row
  */
@@ -42,7 +53,7 @@ export function isText(column) {
 }
 
 /**
- * What a cloud said of its stock and how long ago; empty where it said nothing.
+ * Return the stock level that a cloud reported and its age; empty where there is none.
  * @param {string} word
  * @param {number} nowMs
  */
@@ -50,16 +61,22 @@ function stock(word, nowMs) {
   return word && `${level(word)}, ${duration(nowMs / 1000 - Number(word.split("@")[1]))} ago`;
 }
 
-/** A word up to where it is about stock and an instant follows. @param {string} word */
+/**
+ * Return the level of a stock word, without the time behind it.
+ * @param {string} word
+ */
 function level(word) {
   return word.split("@")[0] ?? "";
 }
 
-/** The most first. @type {Record<string, number>} */
+/**
+ * The order of stock levels, the highest first.
+ * @type {Record<string, number>}
+ */
 const LEVELS = { high: 0, medium: 1, low: 2, none: 3 };
 
 /**
- * A cell as a person reads it.
+ * Return a cell as a person reads it.
  * @param {TableColumn} column
  * @param {number} row
  * @param {number} nowMs
@@ -85,25 +102,32 @@ export function cellText(column, row, nowMs) {
 const COLLATOR = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
 
 /**
- * The sort key of each row; NaN where the value is unknown.
+ * Return the sort key of each row; NaN where the value is unknown.
  * @param {TableColumn} column
  * @returns {ArrayLike<number>}
  */
 function sortKeys(column) {
-  // What no launch takes has no rank.
+  // A negative rank marks a row that no launch uses.
   if (column.kind === "rank") return Float64Array.from(column.values, (v) => (v < 0 ? NaN : v));
-  if (column.kind === "stock") return Float64Array.from(column.values, (code) => LEVELS[level(column.words[code] ?? "")] ?? NaN);
+  if (column.kind === "stock")
+    return Float64Array.from(
+      column.values,
+      (code) => LEVELS[level(column.words[code] ?? "")] ?? NaN,
+    );
   if (!isText(column)) return column.values;
-  const order = column.words.map((_, i) => i).sort((a, b) => COLLATOR.compare(column.words[a] ?? "", column.words[b] ?? ""));
+  const order = column.words
+    .map((_, i) => i)
+    .sort((a, b) => COLLATOR.compare(column.words[a] ?? "", column.words[b] ?? ""));
   const rankOf = new Float64Array(column.words.length);
   order.forEach((word, place) => (rankOf[word] = column.words[word] ? place : NaN));
-  // A later date is a younger price: ages sort the other way round than their dates.
+  // The column shows ages, which sort the other way round than their dates.
   const sign = column.kind === "date" ? -1 : 1;
   return Float64Array.from(column.values, (code) => sign * (rankOf[code] ?? NaN));
 }
 
 /**
- * All rows in the order wanted. Unknown values come last either way; equal ones keep the plan's order.
+ * Return all rows in the wanted order. Unknown values come last in both directions, and equal
+ * ones keep the order of the plan.
  * @param {Table} table
  * @param {import("./types").Sorting} sorting
  */
@@ -124,7 +148,7 @@ export function sortedRows(table, sorting) {
 }
 
 /**
- * What a header's button does next: upwards, downwards, back to the plan's order.
+ * Return the next sorting after a press on a header: upwards, downwards, the plan's order.
  * @param {import("./types").Sorting} sorting
  * @param {string} key
  * @returns {import("./types").Sorting}
@@ -135,23 +159,27 @@ export function nextSorting(sorting, key) {
 }
 
 /**
- * The rows, of those in `order`, that pass the filter.
+ * Return the rows of `order` that match the filter.
  * @param {Table} table
  * @param {Uint32Array} order
  * @param {import("./types").Filter} filter
  */
 export function filteredRows(table, order, filter) {
   const texts = table.columns.filter(isText);
-  // Each needle is looked for once in each dictionary, not once in each row.
+  // Each word is searched once in each dictionary, not once in each row.
   const needles = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
-  const hits = needles.map((needle) => texts.map((c) => c.words.map((w) => (c.kind === "stock" ? level(w) : w).toLowerCase().includes(needle))));
+  const hits = needles.map((needle) =>
+    texts.map((c) =>
+      c.words.map((w) => (c.kind === "stock" ? level(w) : w).toLowerCase().includes(needle)),
+    ),
+  );
   const price = filter.most === null ? undefined : table.columns.find((c) => c.key === "hourly");
   const most = (filter.most ?? 0) * 1e6 + 0.5;
   const market = table.columns.find((c) => c.key === "market");
   const wanted = filter.market && market ? market.words.indexOf(filter.market) : -1;
   const isByMarket = Boolean(filter.market && market);
   return order.filter((row) => {
-    // An unknown price is not known to be within the limit.
+    // A row with an unknown price does not match, since it may be above the limit.
     if (price && !((price.values[row] ?? NaN) <= most)) return false;
     if (isByMarket && market?.values[row] !== wanted) return false;
     return hits.every((hit) => texts.some((column, i) => hit[i]?.[column.values[row] ?? -1]));
@@ -159,22 +187,30 @@ export function filteredRows(table, order, filter) {
 }
 
 const WIDEST_CH = 24;
-const LOOKED_AT = 200;
-const CAPITAL_CH = 1.35; // Of a bold head, which GPU is.
-const LETTER_CH = 0.95; // Letters are on average narrower than the digit that `ch` measures.
+// Rows that are measured for the width of a column.
+const MEASURED_ROWS = 200;
+// The width of a capital letter in a bold header, such as GPU.
+const CAPITAL_CH = 1.35;
+// Letters are on average narrower than the digit that `ch` measures.
+const LETTER_CH = 0.95;
 
 /**
- * The table without the columns in which nothing is said: they would push those that say something out of sight.
+ * Return the table without its empty columns, which would push the others out of sight.
  * @param {Table} table
  * @returns {Table}
  */
-export function withoutSilentColumns(table) {
+export function withoutEmptyColumns(table) {
   if (!table.rows) return table;
-  return { ...table, columns: table.columns.filter((c) => (isText(c) ? c.words.some(Boolean) : c.values.some((v) => !Number.isNaN(v)))) };
+  return {
+    ...table,
+    columns: table.columns.filter((c) =>
+      isText(c) ? c.words.some(Boolean) : c.values.some((v) => !Number.isNaN(v)),
+    ),
+  };
 }
 
 /**
- * How many characters wide a column is drawn.
+ * Return the width of a column in characters.
  * @param {TableColumn} column
  * @param {number} nowMs
  */
@@ -182,14 +218,21 @@ export function columnWidth(column, nowMs) {
   let widest = column.label.length * (/^[A-Z]+$/.test(column.label) ? CAPITAL_CH : 1) + 1.5;
   if (column.kind === "text") {
     for (const word of column.words) widest = Math.max(widest, word.length * LETTER_CH + 1);
-  } else if (column.kind === "stock") widest = 23; // medium, 59 min 59 s ago
+  } else if (column.kind === "stock")
+    widest = 23; // the length of "medium, 59 min 59 s ago"
   else {
     let largest = 0;
     for (let row = 1; row < column.values.length; row++) {
-      if ((column.values[row] ?? 0) > (column.values[largest] ?? 0) || Number.isNaN(column.values[largest])) largest = row;
+      if (
+        (column.values[row] ?? 0) > (column.values[largest] ?? 0) ||
+        Number.isNaN(column.values[largest])
+      )
+        largest = row;
     }
-    const rows = [largest, ...Array(Math.min(LOOKED_AT, column.values.length)).keys()];
-    for (const row of rows) if (row < column.values.length) widest = Math.max(widest, cellText(column, row, nowMs).length);
+    const rows = [largest, ...Array(Math.min(MEASURED_ROWS, column.values.length)).keys()];
+    for (const row of rows)
+      if (row < column.values.length)
+        widest = Math.max(widest, cellText(column, row, nowMs).length);
   }
   return Math.min(widest, WIDEST_CH);
 }

@@ -1,34 +1,35 @@
 /**
- * What the kernel and the browser say to each other.
+ * The data that the kernel and the browser exchange.
  *
- * Each panel has one trait, `state`, that the kernel alone writes, and one that never changes; buttons and requests go the other way as custom messages.
- * Table data never is a trait (traits end up in saved notebooks): a view asks for it with `ready` and gets a `table` message
- * whose buffers hold one column each. Instants are seconds since the Unix epoch, money is in micro-dollars.
+ * Each panel has one trait, `state`, that only the kernel writes, and one that never changes.
+ * Buttons and requests go to the kernel as custom messages. Table data is not a trait, because
+ * traits are saved in notebooks: a view asks for it with `ready` and gets a `table` message, whose
+ * buffers hold one column each. Times are seconds since the Unix epoch; money is in micro-dollars.
  */
 
 export type Tone = "idle" | "busy" | "good" | "warn" | "bad" | "off";
 export type Shape = "ring" | "half" | "disc" | "cross" | "square" | "alert" | "dash";
 
-/** How a state is said and drawn. */
+/** The words, the mark and the tone of a state. */
 export interface Look {
   words: string;
   shape: Shape;
   tone: Tone;
 }
 
-/** The state of a `PriceTable`. A view whose `version` is not this one asks for the table again. */
+/** The state of a `PriceTable`. A view with another `version` asks for the table again. */
 export interface PriceState {
   title: string;
   version: number;
-  /** What is said under the table: which clouds are not set up, and why. */
+  /** The lines below the table: which clouds are not set up, and why. */
   notes: string[];
 }
 
-/** A row of the failover panel. `hourly` is 0 once nothing of the attempt is on the bill. */
+/** A row of the run panel. `hourly` is 0 once the attempt is not billed any more. */
 export interface AttemptState {
   number: number;
   key: string;
-  /** Place in the plan; -1 where it is not of the plan. */
+  /** The rank in the plan; -1 where the plan does not hold it. */
   rank: number;
   gpus: string;
   place: string;
@@ -47,7 +48,7 @@ export interface AttemptState {
   code: string;
 }
 
-/** What is said of a plan beside its table. */
+/** The lines about a plan beside its table. */
 export interface PlanState {
   headline: string;
   consent: string;
@@ -70,12 +71,12 @@ export interface RunState {
   plan: PlanState;
   attempts: AttemptState[];
   blocks: string[];
-  /** Cost at `now`, and what it grows by an hour. */
+  /** The cost at `now`, and its growth per hour. */
   cost: number;
   hourly: number;
   started: number;
   now: number;
-  /** Until when stock is waited for, and what comes next; empty where it is not. */
+  /** Until when it waits for stock, and what comes next; empty where it does not wait. */
   waiting: string;
   /** How it races, waits, checks and ends. */
   notes: string[];
@@ -83,9 +84,9 @@ export interface RunState {
   log: string[];
   error: string;
   log_path: string;
-  /** Which table the plan's candidates are in; 0 where there are none. */
+  /** The version of the table with the plan's candidates; 0 where there are none. */
   version: number;
-  /** Which buttons have somebody listening. */
+  /** The buttons that have a callback. */
   actions: string[];
 }
 
@@ -119,12 +120,12 @@ export interface ClustersState {
   clusters: ClusterState[];
   now: number;
   actions: string[];
-  /** Of a dashboard alone. */
+  /** Only in a dashboard. */
   figures?: Figure[];
   sections?: Section[];
 }
 
-/** An amount at `now`, and what it grows by an hour. */
+/** An amount at `now`, and its growth per hour. */
 export interface Figure {
   label: string;
   cost: number;
@@ -132,7 +133,7 @@ export interface Figure {
   simulated: boolean;
 }
 
-/** A heading and lines below it. */
+/** A heading with lines below it. */
 export interface Section {
   title: string;
   lines: string[];
@@ -141,11 +142,11 @@ export interface Section {
 /** The traits of every panel. */
 export interface Traits<S> {
   state: S;
-  /** What the static form of the panel bears as `data-nbprov`: an output of its own, to be hidden while the panel is alive. */
+  /** The `data-nbprov` of the static form, a separate output that the live panel hides. */
   anchor: string;
 }
 
-/** From the browser. `view` tells the views of one model apart. */
+/** Messages from the browser. `view` tells the views of one model apart. */
 export type ToKernel =
   | { type: "ready"; view: string; version: number }
   | { type: "sync"; view: string }
@@ -153,36 +154,36 @@ export type ToKernel =
   | { type: "launch" | "cancel" }
   | { type: "down" | "stop" | "start"; name: string };
 
-/** `stock`: a level and the instant it was told at, `high@1790000000.0`. */
+/** A value of kind `stock` is a level and the time of its report: `high@1790000000.0`. */
 export type Kind = "rank" | "text" | "date" | "stock" | "money" | "number";
 export type Dtype = "u2" | "u4" | "i4" | "f4" | "f8";
 
-/** A column's header; its values are in the buffer of the same position, little-endian. */
+/** A column's header. Its values are in the buffer at the same position, little-endian. */
 export interface ColumnHead {
   key: string;
   label: string;
   kind: Kind;
   dtype: Dtype;
-  /** For `text`, `date` and `stock`: what the codes in the buffer stand for; empty is unknown. */
+  /** For `text`, `date` and `stock`: the words behind the codes in the buffer; empty is unknown. */
   words?: string[];
 }
 
 export interface TableHead {
   rows: number;
-  /** More than `rows` where the kernel cut the table. Rows of the tail are not counted. */
+  /** More than `rows` where the kernel cut the table. Rows of the tail do not count. */
   total: number;
   noun: string;
-  /** So many rows, the last ones, are no candidates: what clouds that are not set up would offer. */
+  /** How many of the last rows are offers of clouds that are not set up, not candidates. */
   tail: number;
-  /** The kernel's clock when the table was sent. */
+  /** The kernel's time when the table was sent. */
   now: number;
   columns: ColumnHead[];
 }
 
-/** From the kernel. `view` is empty where all views are meant. */
+/** Messages from the kernel. An empty `view` means all views. */
 export type FromKernel<S> =
   | { type: "table"; view: string; version: number; table: TableHead }
-  /** `age`: seconds since the state was taken. A trait has none: it is read when it arrives. */
+  /** `age` is in seconds since the state was taken. A trait has none; it is read on arrival. */
   | { type: "state"; view: string; state: S; age: number }
   | { type: "notice"; view: string; text: string };
 
@@ -199,7 +200,7 @@ export interface Table {
   noun: string;
   tail: number;
   now: number;
-  /** Those that are drawn. */
+  /** The columns that are drawn. */
   columns: TableColumn[];
   /** Why each row is grey; empty where it is not. */
   off: TableColumn | undefined;
@@ -208,7 +209,7 @@ export interface Table {
 export interface Filter {
   /** Words that must all be contained in a row's text cells. */
   text: string;
-  /** Dearest price an hour of a node, in dollars; null means any. */
+  /** The highest price per hour and node, in dollars; null means any. */
   most: number | null;
   /** A market, or empty for both. */
   market: string;
@@ -216,6 +217,6 @@ export interface Filter {
 
 export interface Sorting {
   key: string;
-  /** 1 upwards, -1 downwards, 0 the order of the plan. */
+  /** 1 is upwards, -1 downwards, and 0 the order of the plan. */
   direction: -1 | 0 | 1;
 }

@@ -159,7 +159,7 @@ class Cluster:
 
         Raises
         ------
-        RemoteError
+        RemoteCellError
             If the code raised, with the remote traceback.
         Interrupted
             On Ctrl-C; the remote cell is interrupted too.
@@ -183,7 +183,7 @@ class Cluster:
 
         Raises
         ------
-        RemoteError
+        RemoteCellError
             If it ends with a code other than 0.
         Interrupted
             On Ctrl-C; the script is ended too.

@@ -66,7 +66,7 @@ class Overview:
 
 def overview(context: Context, services: Services) -> Overview:
     """Read a snapshot from the ledger. Any thread; asks no cloud."""
-    from nbprov.provisioning.engine import UNDER_WAY
+    from nbprov.provisioning.cluster_lookup import UNDER_WAY
 
     ledger, now = context.engine.ledger, context.engine.clock.now()
     clusters = tuple(services.views.views())

@@ -71,7 +71,7 @@ def collect(
 
     Raises
     ------
-    PythonFiles, SyncError
+    PythonFilesError, SyncError
         If one of these cannot be used.
     UsageError
         If values are missing, with their names, or a given name is not in the spec.

@@ -31,9 +31,12 @@ SHIPPED_IN_CHECKOUT = "catalogs"
 
 
 class Catalog:
-    """Offers and the questions about them. Nothing is read before the first question; safe to use from several threads.
+    """Offers and the questions about them.
 
-    One object answers from one state of the files, so that row numbers keep their meaning; `current` gives the newest state.
+    Nothing is read before the first question; safe to use from several threads.
+
+    One object answers from one state of the files, so that row numbers keep their meaning;
+    `current` gives the newest state.
 
     Examples
     --------
@@ -63,21 +66,23 @@ class Catalog:
         Parameters
         ----------
         folders
-            Each holds one folder a cloud, in the project's own form or in the v8 CSV layout. Where two have the same cloud, the later
-            one's is taken whole. None: the shipped prices, and where they are not older those in `catalogs` of nbprov's home.
-            An empty list: no files.
+            Each holds one folder a cloud, in the project's own form or in the v8 CSV layout. Where
+            two have the same cloud, the later one's is taken whole. None: the shipped prices, and
+            where they are not older those in `catalogs` of nbprov's home. An empty list: no files.
         extra
             Live offers beside the files', such as the `local` cloud's.
         cache
             Folder of the binary cache; None: `cache` in nbprov's home.
         overrides
-            Folder with `<cloud>.csv` and `<cloud>/*.csv`, laid over the rows. None: where no folders are given, `overrides` in
-            nbprov's home. Files `<cloud>/*_custom.csv` in a price folder are overrides wherever they are.
+            Folder with `<cloud>.csv` and `<cloud>/*.csv`, laid over the rows. None: where no
+            folders are given, `overrides` in nbprov's home. Files `<cloud>/*_custom.csv` in a price
+            folder are overrides wherever they are.
 
         Raises
         ------
         CatalogError
-            At the first question, if the folders hold no price files or none that can be read. Where only some cannot, `problems` tells.
+            At the first question, if the folders hold no price files or none that can be read.
+            Where only some cannot, `problems` tells.
         """
         if folders is None:
             layout = Layout.usual(shipped_folder())
@@ -88,7 +93,8 @@ class Catalog:
         return cls(WatchedFolders(layout, Path(cache) if cache is not None else None), extra)
 
     def current(self) -> Catalog:
-        """This catalogue if no file of it has changed, else a new one of the files as they are now, with the same live offers.
+        """This catalogue if no file of it has changed, else a new one of the files as they are now,
+        with the same live offers.
 
         Looking costs about 0.1 ms.
         """
@@ -98,7 +104,10 @@ class Catalog:
         return self if source is self._source else Catalog(source, self._extra)
 
     def with_offers(self, offers: Sequence[Offer]) -> Catalog:
-        """The same prices with these live offers instead of the present ones. Nothing is read or copied."""
+        """The same prices with these live offers instead of the present ones.
+
+        Nothing is read or copied.
+        """
         return Catalog(self._source, offers)
 
     @property
@@ -115,7 +124,10 @@ class Catalog:
 
     @property
     def view(self) -> View:
-        """The columns of any rows at all by row number, live offers behind the stored ones: for planning, which compares rows of several answers."""
+        """The columns of any rows at all by row number, live offers behind the stored ones.
+
+        For planning, which compares rows of several answers.
+        """
         return self._view
 
     def select(self, query: Query) -> Rows:
@@ -140,7 +152,8 @@ class Catalog:
         return sorted(self._heads())
 
     def resolve_accelerator(self, name: str) -> str:
-        """The catalogue's name for what was written: the same but for case, else the only one that holds it.
+        """The catalogue's name for what was written: the same but for case, else the only one that
+        holds it.
 
         Raises
         ------
@@ -150,7 +163,8 @@ class Catalog:
         return name_matching.resolve(name, self.accelerators())
 
     def query(self, text: str, *, fuzzy: bool = False, **fields: Any) -> Query:
-        """A question from what people write: `A100`, `A100:4+`, `80GB+:8`, `nvidia:24GB`, `A100*`, `/A100.*/`, with further fields of `Query`.
+        """A question from what people write: `A100`, `A100:4+`, `80GB+:8`, `nvidia:24GB`, `A100*`,
+        `/A100.*/`, with further fields of `Query`.
 
         Parameters
         ----------
@@ -211,10 +225,11 @@ class Catalog:
         return info.places(self._head(), self._extra)
 
     def place_words(self, text: str) -> frozenset[tuple[str, str]]:
-        """The (cloud, region) pairs that a region's name, a pattern (`us-*`) or a word (`eu`, `de`, `germany`) means; empty where it means none.
+        """The (cloud, region) pairs that a region's name, a pattern (`us-*`) or a word (`eu`, `de`,
+        `germany`) means; empty where it means none.
 
-        A region of literally this name is what is meant in its cloud; elsewhere the word stands for all regions that lie there.
-        """
+        A region of literally this name is what is meant in its cloud; elsewhere the word stands for
+        all regions that lie there."""
         return frozenset(regions_meant(self.places(), text))
 
     def clouds(self) -> list[str]:
@@ -250,7 +265,10 @@ class Catalog:
         return info.cloud_info(self._head(), self._extra, cloud)
 
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with price and override files, clouds by name. The catalogue does without what they name."""
+        """What is wrong with price and override files, clouds by name.
+
+        The catalogue does without what they name.
+        """
         return info.problems(self._head())
 
     def to_frame(self, rows: Rows) -> DataFrame:
@@ -259,7 +277,10 @@ class Catalog:
 
 
 def shipped_folder() -> Path:
-    """Where this installation keeps the prices that came with it: inside the package, or beside it in a checkout."""
+    """Where this installation keeps the prices that came with it.
+
+    Inside the package, or beside it in a checkout.
+    """
     package = Path(__file__).resolve().parent.parent
     installed = package / SHIPPED_IN_WHEEL
     return installed if installed.is_dir() else package.parent / SHIPPED_IN_CHECKOUT
@@ -272,8 +293,8 @@ _default_lock = threading.Lock()
 def default_catalog() -> Catalog:
     """The shipped prices with the user's own and his overrides.
 
-    Answered from memory while no file has changed; a change on disk is picked up by the next call. Read at the first question.
-    """
+    Answered from memory while no file has changed; a change on disk is picked up by the next call.
+    Read at the first question."""
     global _default
     told = os.environ.get(
         HOME_VARIABLE

@@ -13,7 +13,10 @@ from nbprov.model.spec import Quantity
 from .errors import QueryError
 
 Names = str | tuple[str, ...]
-"""One name or several; empty means any. `*` and `?` in a region or zone stand for any text and any one letter."""
+"""One name or several; empty means any.
+
+`*` and `?` in a region or zone stand for any text and any one letter.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,37 +26,44 @@ class Query:
     Attributes
     ----------
     accelerator
-        Names as the catalogue has them (`Catalog.resolve_accelerator` makes them so); case is ignored. `*` and `?` as in a region;
-        `/A100.*/` is a regular expression, looked for anywhere in the name.
+        Names as the catalogue has them (`Catalog.resolve_accelerator` makes them so); case is
+        ignored. `*` and `?` as in a region; `/A100.*/` is a regular expression, looked for anywhere
+        in the name.
     count
         Accelerators a machine, within 0.01; with `count_at_least`, so many or more.
     cpus, memory
-        Demands on vCPUs and on GiB of memory. A row that does not say how much it has does not satisfy a demand; memory
-        beside an accelerator counts as met on clouds where the figure is only typical (`families.MEMORY_IS_TYPICAL`).
+        Demands on vCPUs and on GiB of memory. A row that does not say how much it has does not
+        satisfy a demand; memory beside an accelerator counts as met on clouds where the figure is
+        only typical (`families.MEMORY_IS_TYPICAL`).
     cloud, region, zone, instance_type
-        Case is ignored. A region may be a word for a country or a part of the world (`eu`, `de`, `germany`, `north america`): in a cloud
-        that has a region of literally this name it is that region, elsewhere all that lie there. An AWS zone may be written as an
-        account calls it (`us-east-1a`) where its names are known (`nbprov.catalog.sources.aws_zone_ids`). A GCP machine with attached accelerators is found by its host's name too where accelerators are asked.
+        Case is ignored. A region may be a word for a country or a part of the world (`eu`, `de`,
+        `germany`, `north america`): in a cloud that has a region of literally this name it is that
+        region, elsewhere all that lie there. An AWS zone may be written as an account calls it
+        (`us-east-1a`) where its names are known (`nbprov.catalog.sources.aws_zone_ids`). A GCP
+        machine with attached accelerators is found by its host's name too where accelerators are
+        asked.
     market
         None means both.
     min_hourly, max_hourly
         The least and the most a machine may cost an hour, themselves included.
     country, continent
-        Where the region lies: country by ISO code or English name; continent as `na sa eu as me oc af` or by name.
+        Where the region lies: country by ISO code or English name; continent as `na sa eu as me oc
+        af` or by name.
     as_of, fresh_days
         Only prices of this date (`YYYY-MM-DD`) or later; only prices not older than so many days.
     families
-        Type families such as `m6i` or `n2-standard`; `default` (`DEFAULT_FAMILIES`) stands for each cloud's own
-        general-purpose families, and for all rows of a cloud that has no such choice.
+        Type families such as `m6i` or `n2-standard`; `default` (`DEFAULT_FAMILIES`) stands for each
+        cloud's own general-purpose families, and for all rows of a cloud that has no such choice.
     device_gib, device_at_least
-        Memory of one device as its maker names it, exactly or at the least: an L4 "of 24 GB" answers 24, whether its cloud reports 24 GiB
-        or 22.4.
+        Memory of one device as its maker names it, exactly or at the least: an L4 "of 24 GB"
+        answers 24, whether its cloud reports 24 GiB or 22.4.
     maker
         `nvidia`, `amd`, …; case is ignored.
     has_accelerator
         True: only machines with accelerators; False: only those without.
     unusual
-        Also the combinations of a GCP accelerator and a host that are given only to who asks for their vCPUs, memory or type.
+        Also the combinations of a GCP accelerator and a host that are given only to who asks for
+        their vCPUs, memory or type.
     """
 
     accelerator: Names = ()
@@ -92,7 +102,8 @@ class Query:
 
     @property
     def oldest(self) -> str:
-        """The oldest date a price may bear, of `as_of` and `fresh_days` the later; empty where any will do.
+        """The oldest date a price may bear, of `as_of` and `fresh_days` the later; empty where any
+        will do.
 
         Raises
         ------

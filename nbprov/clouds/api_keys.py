@@ -1,4 +1,4 @@
-"""The key of a cloud whose API takes nothing else: where it lies, whose it is, and how it is shown."""
+"""API keys of clouds whose API needs nothing else: where they are found and how they are shown."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from nbprov.model.failures import Cause, CloudError, Failure
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LEAST_SHOWN = 16
-"""Characters: of a shorter key the last four would tell too much."""
+"""The least number of characters of a key whose last four may be shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where a service is, and with whose key.
+    """The address of a service and the key for it.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Access:
     key
         The secret. Not in the representation.
     source
-        Where the key was found, in words a person knows.
+        Where the key was found, in words for people.
     is_usual
         The address is the service's own.
     """
@@ -39,7 +39,7 @@ class Access:
 
     @property
     def account(self) -> str:
-        """A stable name for the account where the API tells none: the key's fingerprint.
+        """A stable name for the account if the API gives none: the key's fingerprint.
 
         Examples
         --------
@@ -69,13 +69,13 @@ class KeyPlace:
     api
         The service's address.
     key_variable, base_variable
-        Environment variables with the key, and with another address (a double on loopback).
+        Environment variables for the key, and for another address (a test double on loopback).
     file, inside
-        The file with the key, and what takes it out of the file's text.
+        The file with the key, and the function that extracts it from the file's text.
     advice
-        What a person without a key is told.
+        The message for a person without a key.
     ending
-        What people add to the address and the paths begin with.
+        A suffix that people add to the address although the paths begin with it.
     """
 
     api: str
@@ -87,18 +87,22 @@ class KeyPlace:
     ending: str = ""
 
     def find(self, environ: Mapping[str, str] | None = None) -> Access:
-        """The key and the address that hold now; a file read at most, no network.
+        """Return the current key and address; reads at most a file and sends no request.
 
         Raises
         ------
         CloudError
-            `credentials` where there is no key, `bad_request` where the address would send the key in the clear.
+            `credentials` without a key, `bad_request` if the address would send the key
+            unencrypted.
         """
         env = os.environ if environ is None else environ
         base = (env.get(self.base_variable) or self.api).rstrip("/").removesuffix(self.ending)
         parts = urlsplit(base)
         if parts.scheme != "https" and parts.hostname not in LOOPBACK:
-            words = f"{self.base_variable} must begin with https://: the API key travels with every request"
+            words = (
+                f"{self.base_variable} must begin with https://, because the API key is "
+                "sent with every request"
+            )
             raise CloudError(Failure(Cause.BAD_REQUEST, words))
         if key := env.get(self.key_variable, "").strip():
             return Access(base, key, self.key_variable, base == self.api)
@@ -111,7 +115,7 @@ class KeyPlace:
         return Access(base, key, str(self.file), base == self.api)
 
     def missing(self) -> Failure | None:
-        """Why the service cannot be asked; None where it can."""
+        """Say why the service cannot be asked; None if it can."""
         try:
             self.find()
         except CloudError as error:

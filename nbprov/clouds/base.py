@@ -1,7 +1,8 @@
-"""The contract of a cloud's adapter: small, blocking calls; no loops, no sleeping. Waiting is the engine's.
+"""The contract of a cloud's adapter: small blocking calls without loops or sleeping.
 
-Every call names how long it may take. A call that cannot answer in that time raises `CloudError` with a cause; it never
-returns a guess. What an adapter raises that is not a `CloudError` is passed through `classify`, so nothing is unclassified.
+Waiting is the engine's. Every call says how long it may take. A call that cannot answer in that
+time raises `CloudError` with a cause; it never returns a guess. Any other exception of an adapter
+is passed to `classify`, so that every failure has a cause.
 """
 
 from __future__ import annotations
@@ -26,69 +27,79 @@ from nbprov.model.offers import Candidate, Offer
 from nbprov.model.stock import Stock
 
 CALL_SECONDS: Seconds = 30.0
-"""How long a mutating call may take before its outcome counts as unknown: twice the slowest create answer seen on the big clouds."""
+"""How long a mutating call may take before its outcome counts as unknown: twice the slowest create
+seen on the big clouds."""
 LIST_SECONDS: Seconds = 20.0
 """How long a listing may take."""
 CHECK_SECONDS: Seconds = 5.0
-"""How long a credential check may take: a person is watching."""
+"""How long a credential check may take, while a person waits."""
 STOCK_SECONDS: Seconds = 3.0
-"""How long a look at the stock may take: a plan that a person waits for is made with what has answered by then."""
+"""How long a stock probe may take: a plan that a person waits for uses the answers that have
+arrived by then."""
 LOGIN_LABEL = "nbprov-login"
 SSH_PORT_LABEL = "nbprov-ssh-port"
-"""Labels with which a spec says who logs in, and where sshd listens, on an image of its own that does not follow the cloud's habit."""
+"""Labels with which a spec names the user and the sshd port of an image of its own that differs
+from the cloud's defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a cloud can do, as data the planner and the engine read.
+    """What a cloud can do, as data for the planner and the engine.
 
     Attributes
     ----------
     spot, stop, multi_node, ports, images
-        Whether a request that needs it can be placed here.
+        Whether requests that need it can be placed here.
     login
-        Who logs in to machines of this cloud; made by the start script where the image lacks them. Empty: whoever runs the notebook.
+        The user of this cloud's machines, created by the start script if the image lacks it. Empty
+        for the user who runs the notebook.
     docker
-        A container image can be asked for (`image_id: docker:…`).
+        A container image can be requested (`image_id: docker:…`).
     disk_tiers
-        The tiers that may be named; where there are none, only `best` is served, with the one disk there is.
+        The disk tiers that may be named. If there are none, only `best` is accepted, for the only
+        disk there is.
     network_best, local_disk, accelerator_args
-        Whether `network_tier: best`, a disk inside the machine, and TPU options can be honoured.
+        Whether `network_tier: best`, a disk inside the machine, and TPU options are supported.
     replayable
-        A repeated `submit` with the same token returns the first one's result (EC2, GCE); where it is False an unknown
-        outcome is resolved by listing.
+        A repeated `submit` with the same token returns the first one's result (EC2, GCE). If False,
+        an unknown outcome is resolved from the listing.
     fills
-        A create for which there are too few machines is accepted with those there are; the same one again makes of the rest what it can, unless
-        machines of it were ended meanwhile. Elsewhere a create is all or none.
+        A create for too few available machines is accepted with those available. Repeating it
+        creates as many of the rest as possible, unless machines of it were ended meanwhile.
+        Elsewhere a create is all or none.
     replaces_nodes
-        A create with `Launch.part` makes the machines that `Launch.nodes` names beside those that bear the token already: under a key of its own
-        (`Launch.key`), with ids that no machine of the token ever had, and `Instance.node` of each is the number that was asked for.
-        `Instance.by_itself` is told.
+        A create with `Launch.part` adds the nodes in `Launch.nodes` to the machines with the same
+        token. It has a key of its own (`Launch.key`) and ids that no machine of the token ever had,
+        and `Instance.node` of each is the requested number. `Instance.by_itself` is reported.
     settle
-        Seconds after which a create that was sent surely shows in a listing.
+        Seconds after which a listing surely shows the machines of a create.
     own_timer
         The cloud honours `Launch.terminate_after`.
     zones
         Zones can be chosen; otherwise the region is the finest place.
     stock_probe
-        There is a pre-flight call that tells stock.
+        A call tells the stock before a launch.
     poweroff_ends_bill
-        A machine that carries out `poweroff` is no longer billed for compute. Where it is, only a notebook that runs can end it for idleness or
-        money, and the plan says so.
+        The compute of a machine that powers itself off is no longer billed. If False, only a
+        running notebook can end it for idleness or budget, and the plan says so.
     poweroff
-        Shell command with which a machine powers itself off; `{mode}` is replaced by `stop` or `terminate` and `{reason}` by a quoted text.
+        The shell command with which a machine powers itself off; `{mode}` is replaced by `stop` or
+        `terminate` and `{reason}` by a quoted text.
     simulated
         Prices are shown but nobody pays.
     named_only
-        Enters a plan only when a spec names it, or in demo mode.
+        The cloud enters a plan only if a spec names it, or in demo mode.
     submit_seconds
         How long after an intent its create may still begin at the cloud (`Launch.answer_by`).
     boot_deadline, accept_deadline, ssh_deadline
-        Seconds allowed a phase before the machine counts as broken.
+        Seconds that each phase may take before the machine counts as broken.
     poll_every
         Seconds between two polls or listings while something is awaited.
     default_families
-        Type-name prefixes or families of the general-purpose machines: among these, where there are any, a request for CPUs or memory alone is placed.
+        Families or type-name prefixes of general-purpose machines. A request for CPUs or memory
+        only is placed among them if there are any.
+    notes
+        Sentences about the cloud for people, by subject.
     """
 
     spot: bool = False
@@ -123,97 +134,132 @@ class Capabilities:
 
 
 class Cloud(ABC):
-    """One provider. Instances are cheap to make and hold no connection until first used."""
+    """One provider. Instances are cheap to make and open no connection until first used."""
 
     name: str
     capabilities: Capabilities
 
     @abstractmethod
     def check(self) -> CheckResult:
-        """Say whether this cloud can be used, by one cheap authenticated call. At most `CHECK_SECONDS`; never raises."""
+        """Say whether this cloud can be used, by one cheap authenticated call.
+
+        At most `CHECK_SECONDS`; never raises.
+        """
 
     def offers(self) -> Sequence[Offer] | None:
-        """Live offers of a cloud that has no price file (as `local` reads its market); None where the catalogue has them. At most `CHECK_SECONDS`."""
+        """Return the live offers of a cloud without a price file; None if the catalogue has them.
+
+        At most `CHECK_SECONDS`.
+        """
         return None
 
     def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
-        """What the cloud says of the stock of these offers, for `count` machines at once. At most `STOCK_SECONDS`; costs nothing, reserves nothing.
+        """Return what the cloud tells about the stock of these offers, for `count` machines at
+        once.
 
-        What it cannot tell is left out: nothing said means nothing known. A pool may be wider than an offer (an empty zone means all zones).
+        At most `STOCK_SECONDS`; free of charge, without a reservation. Unknown stock is left out. A
+        pool may be wider than an offer (an empty zone means all zones).
         """
         return ()
 
     def quote(self, candidate: Candidate) -> Quote | None:
-        """Ask the price again; None where the cloud cannot tell. At most `CHECK_SECONDS`."""
+        """Return the current price; None if the cloud cannot tell. At most `CHECK_SECONDS`."""
         return None
 
     @abstractmethod
     def submit(self, launch: Launch) -> Operation:
-        """Send one create for `launch.count` machines, all or none (but see `Capabilities.fills` and `replaces_nodes`). At most `CALL_SECONDS`.
+        """Send one create for `launch.count` machines. At most `CALL_SECONDS`.
+
+        It is all or none, except with `Capabilities.fills` and `replaces_nodes`.
 
         Raises
         ------
         CloudError
-            Refused at once, with its cause; `unknown_outcome` where the answer was lost and machines may exist.
+            Refused at once, with its cause; `unknown_outcome` if the answer was lost and machines
+            may exist.
         """
 
     @abstractmethod
     def poll(self, operation: Operation) -> PollResult:
-        """Say what became of a create. At most `LIST_SECONDS`. An operation the cloud has forgotten is answered from its listing."""
+        """Return the outcome of a create. At most `LIST_SECONDS`.
+
+        If the cloud has forgotten the operation, the answer comes from its listing.
+        """
 
     @abstractmethod
     def list(self, owner: str) -> builtins.list[Instance]:
-        """All machines that bear this owner id, in every region, ending and gone ones as long as the cloud shows them. At most `LIST_SECONDS`.
+        """Return all machines with this owner id, in every region. At most `LIST_SECONDS`.
 
-        Another owner's machines are never returned. A region that cannot be listed raises; it is not left out.
+        Ending and gone machines are included as long as the cloud shows them. Another owner's
+        machines are never returned. A region that cannot be listed raises an error.
         """
 
     @abstractmethod
     def terminate(self, ids: Sequence[str]) -> None:
-        """Ask the cloud to end these machines; their disks with them. At most `CALL_SECONDS`. Ids that are gone are passed over in silence."""
+        """Ask the cloud to end these machines and delete their disks. At most `CALL_SECONDS`.
+
+        Ids that are gone are skipped.
+        """
 
     def start(self, ids: Sequence[str]) -> None:
-        """Start stopped machines. At most `CALL_SECONDS`. Raises `CloudError` (capacity, not_offered where one is gone)."""
+        """Start stopped machines. At most `CALL_SECONDS`.
+
+        Raises
+        ------
+        CloudError
+            `capacity`, or `not_offered` if a machine is gone.
+        """
         raise CloudError(Failure(Cause.BAD_REQUEST, f"{self.name} cannot start a stopped machine"))
 
     def stop(self, ids: Sequence[str]) -> None:
-        """Stop machines and keep their disks. At most `CALL_SECONDS`. Ids that are stopped or gone are passed over in silence."""
+        """Stop machines and keep their disks. At most `CALL_SECONDS`.
+
+        Ids that are stopped or gone are skipped.
+        """
         raise CloudError(
             Failure(Cause.BAD_REQUEST, f"{self.name} cannot stop a machine; down ends it")
         )
 
     def open_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
-        """Open inclusive TCP port ranges to the internet. At most `CALL_SECONDS`. Repeats are passed over in silence."""
+        """Open inclusive TCP port ranges to the internet. At most `CALL_SECONDS`.
+
+        Open ports are skipped.
+        """
         raise CloudError(Failure(Cause.BAD_REQUEST, f"{self.name} cannot open ports"))
 
     def close_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
-        """Close what `open_ports` opened. At most `CALL_SECONDS`. What is closed already is passed over in silence."""
+        """Close what `open_ports` opened. At most `CALL_SECONDS`. Closed ports are skipped."""
         raise CloudError(Failure(Cause.BAD_REQUEST, f"{self.name} cannot close ports"))
 
     def side_objects(self, owner: str) -> builtins.list[SideObject]:
-        """What launches of this owner left beside their machines. At most `LIST_SECONDS`."""
+        """Return what launches of this owner left beside their machines. At most `LIST_SECONDS`."""
         return []
 
     def remove(self, objects: Sequence[SideObject]) -> builtins.list[SideObject]:
-        """Remove side objects, and return those that are still in use and have to be tried again. At most `CALL_SECONDS`.
+        """Remove side objects. At most `CALL_SECONDS`.
 
-        Ones that are gone are passed over in silence.
+        Returns those that are still in use and have to be tried again. Objects that are gone are
+        skipped.
         """
         return []
 
     def admit(self, ids: Sequence[str]) -> bool:
-        """Let this computer in to port 22 of these machines if its address has changed. At most `CALL_SECONDS`.
+        """Admit this computer to port 22 of these machines if its address has changed.
 
-        Called when a connection fails. Returns whether a rule was changed, so that trying again makes sense.
+        At most `CALL_SECONDS`. Called when a connection fails. Returns whether a rule was changed,
+        so that another attempt makes sense.
         """
         return False
 
     def console(self, instance_id: str) -> str:
-        """The machine's console output, newest last, at most 64 kB; empty where there is none. At most `LIST_SECONDS`."""
+        """Return the machine's console output, newest last, at most 64 kB. At most `LIST_SECONDS`.
+
+        Empty if there is none.
+        """
         return ""
 
     def classify(self, error: BaseException) -> Failure:
-        """Name the cause of an exception that a call of this adapter let out. Never raises."""
+        """Name the cause of an exception from a call of this adapter. Never raises."""
         if isinstance(error, CloudError):
             return error.failure
         if isinstance(error, TimeoutError):

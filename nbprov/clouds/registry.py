@@ -1,4 +1,6 @@
-"""Which clouds there are: looked up by entry point `nbprov.clouds`, imported when first used."""
+"""The clouds with an adapter, found by the entry point `nbprov.clouds` and imported when first
+used.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +27,23 @@ def _points() -> dict[str, EntryPoint]:
 
 @lru_cache(maxsize=4)
 def _found(path: tuple[str, ...]) -> dict[str, EntryPoint]:
-    # Reading all entry points takes some 40 ms: most of a warm plan. What is installed later is seen once `sys.path` or the process changes.
+    # Reading all entry points takes about 40 ms, most of a warm plan. Packages installed later are
+    # found once `sys.path` or the process changes.
     return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
 
 
 def names() -> tuple[str, ...]:
-    """The clouds that have an adapter, sorted; nothing is imported."""
+    """Return the clouds that have an adapter, sorted; nothing is imported."""
     return tuple(sorted(_points()))
 
 
 def missing(name: str) -> Failure | None:
-    """Why a cloud cannot be used, as its package says without loading its adapter; None where it may be, or where the package cannot say.
+    """Return why a cloud cannot be used, without loading its adapter.
 
-    A package says it with a function `missing` beside its factory: it reads variables and small files, asks nobody and imports little.
-    Most people have one cloud or two; the adapters of the others cost a quarter of the first table's time.
+    None if it may be usable, or if its package cannot tell. A package tells by a function `missing`
+    beside its factory, which reads variables and small files, sends no request and imports little.
+    Most people use one or two clouds; the adapters of the others would cost a quarter of the time
+    of the first table.
 
     Raises
     ------
@@ -51,7 +56,7 @@ def missing(name: str) -> Failure | None:
 
 
 def get(name: str) -> Cloud:
-    """The adapter of a cloud; one object a process.
+    """Return the adapter of a cloud: one object for each process.
 
     Raises
     ------

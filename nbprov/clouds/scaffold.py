@@ -1,7 +1,8 @@
-"""Begin a new cloud: `python -m nbprov.clouds.scaffold NAME [--into DIR]` writes a package that docs/adding-a-cloud.md then fills in, step by step.
+"""The generator of a package for a new cloud: `python -m nbprov.clouds.scaffold NAME [--into DIR]`.
 
-What is written can be installed and tested at once. Its tests fail until the last part is filled in, each with the part's name, what it
-has to do and the step that tells more.
+docs/adding-a-cloud.md then fills the package in, step by step. It can be installed and tested at
+once. Its tests fail until the last part is filled in; each names the part, what it has to do, and
+the step that explains it.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ FILES: dict[str, str] = {
     "tests/test_filled_in.py": "tests/test_filled_in.py.txt",
     "tests/under_test.py": "tests/under_test.py.txt",
 }
-"""What is written, and from which template."""
+"""The files that are written, with their templates."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,30}")
 
 
 class ScaffoldError(NbprovError):
-    """A new cloud cannot be begun under this name, or in this place."""
+    """A new cloud cannot be created under this name, or in this place."""
 
     code = "scaffold"
 
@@ -59,21 +60,21 @@ def scaffold(name: str, into: Path) -> Path:
     Parameters
     ----------
     name
-        As people will write it in a spec (`cloud: NAME`), and as the Python package is called: 2 to 31 lower-case letters, digits and
-        underscores, a letter first.
+        The name in a spec (`cloud: NAME`) and of the Python package: 2 to 31 lower-case letters,
+        digits and underscores, a letter first.
     into
-        The folder in which a folder `name` is made; it is made itself if missing.
+        The folder in which a folder `name` is created; it is created itself if missing.
 
     Returns
     -------
     Path
-        The new folder. It is there whole or not at all.
+        The new folder. It is created completely or not at all.
 
     Raises
     ------
     ScaffoldError
-        If the name cannot be one (`scaffold.name`), is taken (`scaffold.taken`), or there is such a folder already (`scaffold.exists`);
-        nothing is ever overwritten.
+        If the name is invalid (`scaffold.name`) or taken (`scaffold.taken`), or if the folder
+        exists (`scaffold.exists`); nothing is ever overwritten.
 
     Examples
     --------
@@ -145,7 +146,7 @@ def _check_free(name: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. 0 where the folder was written, 2 where it was not."""
+    """Run the command. Returns 0 if the folder was written, 2 if not."""
     parser = argparse.ArgumentParser(
         prog="python -m nbprov.clouds.scaffold",
         description="Begin the package of a new cloud for nbprov.",

@@ -1,17 +1,15 @@
-"""What the guards on a cluster's head see and will do."""
+"""The state of the guards on a cluster's head, and what they will do."""
 
 from __future__ import annotations
 
 from nbprov.model.clock import short_duration
 from nbprov.provisioning.ledger import Ledger
-from nbprov.provisioning.live_cluster import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster, agent_of
 from nbprov.remote.agent.messages import AgentStatus
-
-from .agents import agent_of
 
 
 async def guard_status(live: LiveCluster, ledger: Ledger) -> AgentStatus:
-    """Ask the head's agent, and keep what it says in the ledger for when it cannot be asked."""
+    """Ask the head's agent, and store its answer in the ledger for times when it is silent."""
     status = await agent_of(live.head).status()
     known = ledger.guards.get(live.run_id)
     report = {
@@ -24,7 +22,7 @@ async def guard_status(live: LiveCluster, ledger: Ledger) -> AgentStatus:
 
 
 def guard_lines(status: AgentStatus) -> list[str]:
-    """The status in a few plain lines."""
+    """Return the status in a few plain lines."""
     lines = [
         f"idle for {short_duration(status.idle)}"
         if not status.active

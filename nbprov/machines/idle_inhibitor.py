@@ -1,4 +1,7 @@
-"""Keeping nodes from being ended as idle meanwhile: work on another node, or a copy over our own connection, does not look like work to their guards."""
+"""Keep nodes from being ended as idle while they wait for other work.
+
+Work on another node, or a copy over our own connection, is no activity to a node's guards.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +14,30 @@ from nbprov.model.clock import Seconds
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 
 TOUCH = "touch"
-"""The name of what tells an agent; it is no cell of anybody."""
+"""The name under which an agent records the activity; it is not a user's cell."""
 
 TOUCH_EVERY: Seconds = 60.0
-"""A node that looks on while another one works, and does not hear of it by itself, is told so this often: its idle guard must not end it."""
+"""How often a waiting node is told that there is work, well before its idle guard acts."""
 
 _late: set[asyncio.Task[None]] = set()
-"""What goes on by itself; the loop alone would let go of it."""
+"""Tasks in progress; the event loop alone does not keep a reference to them."""
 
 
 @asynccontextmanager
 async def awake(
     nodes: Collection[Node], most: Seconds = math.inf, first: Seconds = 0.0
 ) -> AsyncIterator[None]:
-    """Tell nodes now and again that there is work, for as long as the block lasts; which they are is looked at each time.
+    """Tell nodes repeatedly that there is work, for as long as the block lasts.
 
     Parameters
     ----------
+    nodes
+        Read again each time.
     most
-        For no longer than this, whatever the block does.
+        The nodes are told for no longer than this, whatever the block does.
     first
-        They hear of it so long after the beginning. Where the block is over by then they hear of it after its end, and nobody waits for that.
+        Seconds before they are told first. If the block ends earlier, they are told once after
+        its end, and nobody waits for that.
     """
     is_told = False
 
@@ -58,8 +64,8 @@ async def awake(
 
 
 def others_awake(live: LiveCluster, chosen: Collection[Node]) -> AbstractAsyncContextManager[None]:
-    """Keep the nodes that have no part in something from being ended as idle meanwhile."""
-    # Agents that hear of each other need nobody for this, nor does it end with this kernel.
+    """Keep the nodes that take no part in some work from being ended as idle meanwhile."""
+    # Agents that hear of each other do this by themselves, even without this kernel.
     return awake(
         [
             node
@@ -70,7 +76,7 @@ def others_awake(live: LiveCluster, chosen: Collection[Node]) -> AbstractAsyncCo
 
 
 async def _touch(nodes: Collection[Node]) -> None:
-    # One that cannot be reached now is told the next time.
+    # A node that cannot be reached now is told the next time.
     agents = [node.agent for node in nodes if node.agent is not None and not node.missing]
     await asyncio.gather(
         *(agent.shell(":", name=TOUCH, silent=True) for agent in agents), return_exceptions=True

@@ -1,4 +1,7 @@
-"""Whether a node still answers while something long is done with it: silence is told from a machine that is merely slow, or says no."""
+"""Detect that a node has fallen silent during a long operation.
+
+A silent node is told apart from one that is merely slow, or that refuses something.
+"""
 
 from __future__ import annotations
 
@@ -11,38 +14,41 @@ from typing import Any, TypeVar
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
-from nbprov.provisioning.live_cluster import Node
+from nbprov.provisioning.live_cluster import Node, agent_of
 from nbprov.remote.errors import SshError
-
-from .agents import agent_of
 
 T = TypeVar("T")
 
 ASK_SECONDS: Seconds = 20.0
-"""How long an answer is waited for, and the pause between two questions at most: some questions fit into the shortest silence that counts."""
+"""How long to wait for an answer, and at most between two questions.
+
+Several questions fit into the shortest silence that counts.
+"""
 
 PAUSE: Seconds = 1.0
-"""Between questions that are refused at once."""
+"""Pause between questions that fail at once."""
 
 QUESTIONS = 6
-"""Asked in the time that a silence takes to count, at least."""
+"""Least number of questions within the silence that counts."""
 
 _LINES = ("agent.lost", "agent.timeout", "agent.start-timeout", "sync.lost")
 
 
-class Silent(NbprovError):
-    """A node did not answer for as long as counts."""
+class NodeSilent(NbprovError):
+    """A node has not answered for as long as the policy allows."""
 
     code = "outputs.silent"
 
 
-def is_line(error: BaseException) -> bool:
-    """Whether an error is one of the line alone, and the machine said nothing.
+def is_connection_error(error: BaseException) -> bool:
+    """Return whether an error comes from the connection alone, without a word of the machine.
 
     Examples
     --------
-    >>> is_line(NbprovError("the connection broke", code="sync.lost")), is_line(NbprovError("no such folder", code="sync.missing"))
-    (True, False)
+    >>> is_connection_error(NbprovError("the connection broke", code="sync.lost"))
+    True
+    >>> is_connection_error(NbprovError("no such folder", code="sync.missing"))
+    False
     """
     broke = isinstance(error, ConnectionError | TimeoutError) or (
         isinstance(error, SshError) and error.may_pass
@@ -55,34 +61,34 @@ async def _always() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """How silence is judged.
+class LivenessPolicy:
+    """The rule by which a node counts as silent.
 
     Attributes
     ----------
     seconds
-        A node that is silent for so long counts as silent.
+        How long a node may give no answer.
     is_theirs
-        Asked then: whether it is the machine that is silent, and not this computer that is out of reach. If not, the count begins anew.
+        Called after that time: whether the machine is at fault, and not this computer's own
+        connection. If it is not, the time starts anew.
     """
 
     seconds: Seconds
     is_theirs: Callable[[], Awaitable[bool]] = _always
 
-    async def heard(
-        self, node: Node, work: Coroutine[Any, Any, T], moved: Callable[[], object]
-    ) -> T:
-        """Do something with a node for as long as it answers.
+    async def run(self, node: Node, work: Coroutine[Any, Any, T], moved: Callable[[], object]) -> T:
+        """Run an operation on a node for as long as the node answers.
 
         Parameters
         ----------
         moved
-            What changes whenever something came from the node, which is an answer too: a slow line may be full of it.
+            Returns a value that changes whenever something came from the node, which counts as an
+            answer: a slow connection may be busy with it.
 
         Raises
         ------
-        Silent
-            If it does not answer any more; then the work is broken off.
+        NodeSilent
+            If the node does not answer any more; the operation is cancelled.
         """
         task, pause = asyncio.ensure_future(work), min(ASK_SECONDS, self.seconds / QUESTIONS)
         last, seen = time.monotonic(), moved()
@@ -93,7 +99,7 @@ class Answers:
                     last, seen = time.monotonic(), now
                 elif time.monotonic() - last >= self.seconds:
                     if await self.is_theirs():
-                        raise Silent(f"no answer for {self.seconds:g} s")
+                        raise NodeSilent(f"no answer for {self.seconds:g} s")
                     last = time.monotonic()
             return task.result()
         finally:
@@ -102,7 +108,7 @@ class Answers:
 
 
 async def answered(node: Node, seconds: Seconds) -> bool:
-    """Whether the agent of a node answers in so many seconds."""
+    """Return whether a node's agent answers within so many seconds."""
     try:
         async with asyncio.timeout(seconds):
             await agent_of(node).status()
@@ -111,8 +117,11 @@ async def answered(node: Node, seconds: Seconds) -> bool:
     return True
 
 
-async def until_answered(node: Node) -> None:
-    """Wait until a node answers. Who calls it bounds the wait: it is for what `Answers.heard` does."""
+async def wait_until_answered(node: Node) -> None:
+    """Wait until a node answers.
+
+    The caller bounds the wait: this runs inside `LivenessPolicy.run`.
+    """
     while True:
         if await answered(node, ASK_SECONDS):
             return

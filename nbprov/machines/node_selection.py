@@ -1,4 +1,4 @@
-"""Which nodes of a cluster `--nodes` means."""
+"""Select the nodes of a cluster that `--nodes` or `--node` names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from nbprov.provisioning.live_cluster import LiveCluster, Node
 
 
 def chosen_nodes(live: LiveCluster, nodes: str) -> list[Node]:
-    """The nodes that `head`, `all`, a number, a list `0,2` or a range `1-3` means, in their order.
+    """Return the nodes that `head`, `all`, a number, a list `0,2` or a range `1-3` means.
 
     Raises
     ------
@@ -18,7 +18,7 @@ def chosen_nodes(live: LiveCluster, nodes: str) -> list[Node]:
 
 
 def one_node(live: LiveCluster, number: int) -> Node:
-    """The node that a `--node` names.
+    """Return the node that `--node` names.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def one_node(live: LiveCluster, number: int) -> Node:
 
 
 def node_numbers(text: str, count: int, name: str) -> list[int]:
-    """The numbers behind `--nodes`, sorted, each once.
+    """Return the sorted numbers that `--nodes` means, each once.
 
     Examples
     --------

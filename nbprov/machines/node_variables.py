@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.boot.gang_config import launcher_files
-from nbprov.remote.boot.node_environment import env_for
+from nbprov.remote.boot.node_environment import environment_variables
 
 
 def node_environment(live: LiveCluster, node: Node, *, setup: bool = False) -> dict[str, str]:
-    """The variables that setup, run and cells find on a node."""
+    """Return the variables that setup, run and cells find on a node."""
     offer, gang = live.candidate.offer, live.gang
-    return live.variables | env_for(
-        # The place among those that are there: a machine that was lost leaves no gap.
+    return live.variables | environment_variables(
+        # The rank counts only nodes that are there: a lost machine leaves no gap.
         node_rank=next(rank for rank, other in enumerate(live.nodes) if other is node),
         node_ips=gang.addresses,
         num_gpus=offer.accelerator_count,

@@ -1,4 +1,4 @@
-"""Reading a small file of a machine."""
+"""Read a small file of a machine."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from nbprov.model.clock import Seconds
 from nbprov.provisioning.live_cluster import Node
 
 READ_SECONDS: Seconds = 30.0
-"""How long reading one small file over an open connection may take."""
+"""How long it may take to read one small file over an open connection."""
 _THERE = b"+"
 
 
-async def read_far(node: Node, path: str, most: int) -> bytes | None:
-    """The bytes of a file; None where there is none, or where it has more than `most`.
+async def read_remote_file(node: Node, path: str, most: int) -> bytes | None:
+    """Return the bytes of a file; None if there is none, or it has more than `most`.
 
     Parameters
     ----------
     path
-        As the machine's shell reads it: quoted.
+        Quoted for the machine's shell.
     """
     assert node.connection is not None, "attach() opens every connection"
     data = b""

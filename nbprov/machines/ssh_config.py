@@ -1,4 +1,7 @@
-"""The way in for other programs: an ssh command, and an ssh config file of our own. The user's own files are never touched."""
+"""An ssh command and an ssh config file for other programs.
+
+The config is a file of our own; the user's own ssh files are never changed.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("nbprov.machines")
 
 PREFIX = "nbprov-"
-"""Before a cluster's name, so that no host of the user's own is ever meant by it."""
+"""Put before a cluster's name, so that it is never one of the user's own hosts."""
 KNOWN_HOSTS = "known_hosts"
 RENEW_PAUSE: Seconds = 0.2
-"""Changes come in bursts while something is set up; the file follows them within this."""
+"""The file follows changes after this pause, since they come in bursts during a setup."""
 
 _ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,254}")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,63}")
@@ -39,18 +42,19 @@ _PLAIN_PATH = re.compile(r"[A-Za-z0-9/:._-]+")
 _NOT_IN_A_PATH = re.compile(r'["*?\[\]\x00-\x1f\x7f]|\$\{')
 
 _HEAD = """\
-# Written by nbprov, and written anew whenever its clusters come up, end or move: what is changed here is lost.
+# Written by nbprov, which rewrites it whenever its clusters start, end or move:
+# changes made here are lost.
 """
 
 
-class CannotSay(NbprovError):
-    """Something of a cluster cannot stand in an ssh command or config: it would mean something else there."""
+class SshConfigError(NbprovError):
+    """A value cannot be written into an ssh command or config without changing its meaning."""
 
     code = "ssh.cannot-say"
 
 
 def alias(name: str, node: int = 0) -> str:
-    """What a machine is called in the config file.
+    """Return a machine's host name in the config file.
 
     Examples
     --------
@@ -58,27 +62,30 @@ def alias(name: str, node: int = 0) -> str:
     ('nbprov-dev', 'node1.nbprov-dev', 'nbprov-a-b-c-f8ac2bfe')
     """
     if not _PLAIN_NAME.fullmatch(name):
-        # No run makes such a name; should the ledger hold one all the same, it must not become a pattern or a line of its own.
+        # No run makes such a name; one from the ledger must not become a pattern or a line.
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         name = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:60] + f"-{digest}"
     return (f"node{node}." if node else "") + PREFIX + name.lstrip("-")
 
 
 def options_for(instance: Instance, keys: ClusterKeys) -> dict[str, str]:
-    """The ssh options with which any ssh client reaches a machine as nbprov does: our key alone, its host key alone, nothing passed on.
+    """Return the ssh options with which any ssh client reaches a machine as nbprov does.
+
+    Only the cluster's own key and host key are used, and nothing is forwarded.
 
     Raises
     ------
-    CannotSay
-        If its address, its user or our folder cannot stand in an ssh config.
+    SshConfigError
+        If the address, the user or our folder cannot be written into an ssh config.
     """
-    # Not before there is a machine: every session has this module, most have none yet.
-    from nbprov.remote.ssh.connection import KEEPALIVE_MISSES, KEEPALIVE_SECONDS, default_user
+    # Imported here since every session loads this module, and most have no machine yet.
+    from nbprov.remote.ssh.login import KEEPALIVE_MISSES, KEEPALIVE_SECONDS, default_user
 
     host, user = instance.host, instance.user or default_user(instance.host)
     if not _ADDRESS.fullmatch(host) or not _USER.fullmatch(user) or not 0 < instance.port < 65536:
-        raise CannotSay(
-            f"the address {user!r} at {host!r} port {instance.port!r} cannot stand in an ssh command"
+        raise SshConfigError(
+            f"the address {user!r} at {host!r} port {instance.port!r}"
+            " cannot stand in an ssh command"
         )
     return {
         "HostName": host,
@@ -90,7 +97,7 @@ def options_for(instance: Instance, keys: ClusterKeys) -> dict[str, str]:
         "PreferredAuthentications": "publickey",
         "ForwardAgent": "no",
         "ForwardX11": "no",
-        # The key is the cluster's, wherever its machines are: an address says nothing, and another cluster may have had it before.
+        # The host key belongs to the cluster: another one may have had the same address before.
         "HostKeyAlias": _host_key_alias(keys),
         "HostKeyAlgorithms": "ssh-ed25519",
         "UserKnownHostsFile": _path(keys.folder / KNOWN_HOSTS),
@@ -110,7 +117,7 @@ def _host_key_alias(keys: ClusterKeys) -> str:
 def _path(path: Path) -> str:
     text = path.absolute().as_posix()
     if _NOT_IN_A_PATH.search(text) or (os.name == "posix" and "\\" in text):
-        raise CannotSay(
+        raise SshConfigError(
             f"the path {text!r} cannot stand in an ssh config",
             hint="set NBPROV_HOME to a folder with a plain name",
         )
@@ -119,13 +126,13 @@ def _path(path: Path) -> str:
 
 
 def write_known_hosts(keys: ClusterKeys) -> None:
-    """Put the cluster's host key where ssh looks for it."""
+    """Write the cluster's host key where ssh looks for it."""
     kind, key = keys.host_public.split()[:2]
     _write_private(keys.folder / KNOWN_HOSTS, f"{_host_key_alias(keys)} {kind} {key}\n")
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Replace a file in one step, where it says something else; nobody else can read it at any moment."""
+    """Replace a file whose text differs, in one step and never readable by others."""
     if path.exists() and path.read_text(encoding="utf-8", errors="replace") == text:
         return
     draft = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.new")
@@ -141,16 +148,16 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def ssh_arguments(engine: Engine, name: str, node: int = 0) -> list[str]:
-    """The words of an ssh command that logs in to a machine of a cluster. Any thread.
+    """Return the ssh command that logs in to a machine of a cluster, as words. Any thread.
 
     Raises
     ------
     NotFound
-        If no live cluster has this name, or it does not run.
+        If no live cluster has this name, or it is not running.
     UsageError
         If it has no such node.
-    CannotSay
-        If something of it cannot stand in a command.
+    SshConfigError
+        If one of its values cannot be written into a command.
     """
     row = engine.cluster(name)
     instances = _reachable(engine, row)
@@ -168,7 +175,8 @@ def ssh_arguments(engine: Engine, name: str, node: int = 0) -> list[str]:
     instance = next((i for i in instances if i.node == node), None)
     if instance is None:
         raise UsageError(
-            f"{name} has no node {node}", hint=f"nodes: {', '.join(str(i.node) for i in instances)}"
+            f"{name} has no node {node}",
+            hint=f"nodes: {', '.join(str(i.node) for i in instances)}",
         )
     keys = ClusterKeys.load(engine.home / "keys" / row.run_id)
     options = options_for(instance, keys)
@@ -179,7 +187,7 @@ def ssh_arguments(engine: Engine, name: str, node: int = 0) -> list[str]:
 
 
 def command_line(words: list[str]) -> str:
-    """The words as a terminal of this computer takes them.
+    """Return the words as a terminal of this computer takes them.
 
     Examples
     --------
@@ -196,12 +204,14 @@ def _reachable(engine: Engine, row: ClusterRow) -> list[Instance]:
 
 
 class SshConfig:
-    """The config file, and keeping it true. It is made when somebody asks for it, and kept up from then on by every kernel.
+    """The ssh config file of all clusters.
+
+    It is made when somebody asks for it, and kept up to date by every kernel from then on.
 
     Attributes
     ----------
     path
-        The file; 0600 in a folder of its own.
+        The file, 0600, in a folder of its own.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -213,17 +223,17 @@ class SshConfig:
 
     @property
     def include(self) -> str:
-        """The line for the top of the user's own config.
+        """The line to put at the top of the user's own config.
 
         Raises
         ------
-        CannotSay
-            If the path of the file cannot stand in one.
+        SshConfigError
+            If the path of the file cannot be written into one.
         """
         return f"Include {_path(self.path)}"
 
     def names(self) -> list[str]:
-        """The hosts that the file has now. Any thread."""
+        """Return the hosts that the file has now. Any thread."""
         return [
             alias(row.name, i.node)
             for row in self._engine.ledger.clusters.latest(live_only=True)
@@ -231,7 +241,7 @@ class SshConfig:
         ]
 
     def write(self) -> None:
-        """Write the file anew. Any thread.
+        """Rewrite the file. Any thread.
 
         Raises
         ------
@@ -263,10 +273,8 @@ class SshConfig:
                     f"    {option} {value}\n" for option, value in options.items()
                 )
 
-    # ------------------------------------------------------------ keeping it true, on the engine's thread
-
     def follow(self) -> None:
-        """From now on write the file anew after changes, as long as there is one."""
+        """Rewrite the file after changes from now on, while it exists; on the engine's thread."""
         self._ignore()
         self._ignore = self._engine.subscribe(self._changed)
         self._changed()

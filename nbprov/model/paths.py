@@ -9,6 +9,12 @@ from pathlib import Path
 
 HOME_VARIABLE = "NBPROV_HOME"
 
+WORKDIR = "sky_workdir"
+"""The folder below a machine's home that a spec's `workdir` is copied to.
+
+Task files written for SkyPilot name this folder.
+"""
+
 
 def home(environ: Mapping[str, str] | None = None) -> Path:
     """The folder of the ledger, the keys, the logs, the caches and the `local` cloud.

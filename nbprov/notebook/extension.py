@@ -1,4 +1,7 @@
-"""Loading and unloading the extension. Cheap: what is heavy waits until a magic needs it."""
+"""Load and unload the extension.
+
+Loading is cheap, because heavy modules are imported only when a magic needs them.
+"""
 
 from __future__ import annotations
 
@@ -16,40 +19,48 @@ if TYPE_CHECKING:
 
 _MARK = "_nbprov_extension"
 _LOG = "nbprov"
+_FOLLOWER = "nbprov.notebook.panels.display_follower"
+"""Looked up in `sys.modules` only: if it was never imported, there is no display."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Loaded:
-    """What was put into a shell. Kept by the shell, since a module that autoreload renews has other functions."""
+class _Registration:
+    """What was registered with a shell.
+
+    The shell keeps it, because after autoreload this module has other function objects.
+    """
 
     magics: Any
     matcher: Any
     after_cell: Any
     log: logging.Handler
-    forget_inspecting: Callable[[], None]
+    remove_inspection: Callable[[], None]
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magics and the completer; say in one line what an earlier kernel left, if it left anything.
+    """Register the magics and the completer.
+
+    If the ledger has live clusters or launches of an earlier kernel, one line of output reports
+    what is found.
 
     Raises
     ------
     UsageError
-        On ipykernel 7.0, whose background updates are broken.
+        On ipykernel 7.0, which loses background updates.
     """
     _refuse_broken_kernel()
     if getattr(shell, _MARK, None) is not None:
-        return  # loaded already: autoreload comes here
+        return  # already loaded; autoreload calls this again
     from .completion.magics import match
     from .completion.remote_inspect import install
     from .logfile import LogFile
     from .magics.magics import Nbprov
 
     magics: Any = Nbprov(shell=shell)
-    loaded = _Loaded(
+    loaded = _Registration(
         magics,
         match,
-        _show_what_is_due,
+        _flush_displays,
         LogFile(paths.home() / "logs" / "nbprov.log"),
         install(shell),
     )
@@ -58,24 +69,24 @@ def load(shell: InteractiveShell) -> None:
     shell.events.register("post_run_cell", loaded.after_cell)
     logging.getLogger(_LOG).addHandler(loaded.log)
     setattr(shell, _MARK, loaded)
-    if _anything_left():
-        from .load_message import greet
+    if _has_live_rows():
+        from .load_message import report_earlier_kernels
 
-        greet(shell)
+        report_earlier_kernels()
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Take the magics and the completer away again. Machines and their guards go on."""
-    loaded: _Loaded | None = getattr(shell, _MARK, None)
+    """Remove the magics and the completer. Machines and their guards keep running."""
+    loaded: _Registration | None = getattr(shell, _MARK, None)
     if loaded is None:
         return
     if loaded.matcher in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.remove(loaded.matcher)
     shell.events.unregister("post_run_cell", loaded.after_cell)
-    loaded.forget_inspecting()
+    loaded.remove_inspection()
     for kind in ("line", "cell"):
         for name, function in loaded.magics.magics[kind].items():
-            # Another extension may have taken the name meanwhile; then it is that one's.
+            # Another extension may have taken the name meanwhile and keeps it.
             if shell.magics_manager.magics[kind].get(name) == function:
                 del shell.magics_manager.magics[kind][name]
     if loaded.magics in shell.configurables:
@@ -87,22 +98,22 @@ def unload(shell: InteractiveShell) -> None:
 
 
 def _close_session() -> None:
-    shown, api = sys.modules.get("nbprov.notebook.panels.displays"), sys.modules.get("nbprov.api")
-    if shown is not None:
-        shown.Follower.drop_all()
+    follower, api = sys.modules.get(_FOLLOWER), sys.modules.get("nbprov.api")
+    if follower is not None:
+        follower.DisplayFollower.stop_all()
     if api is not None:
         api.close()
 
 
-def _show_what_is_due(result: Any = None) -> None:
-    """At the end of each cell: where nobody looks on, what it changed must be in the notebook when it is saved."""
-    shown = sys.modules.get("nbprov.notebook.panels.displays")
-    if shown is None:
+def _flush_displays(result: Any = None) -> None:
+    """Update all displays at the end of a cell that nobody watches, before it may be saved."""
+    follower = sys.modules.get(_FOLLOWER)
+    if follower is None:
         return
     from .panels import frontend
 
-    if frontend.current() is frontend.Host.STATIC:
-        shown.Follower.flush()
+    if frontend.current() is frontend.Frontend.STATIC:
+        follower.DisplayFollower.flush()
 
 
 def _refuse_broken_kernel() -> None:
@@ -110,13 +121,13 @@ def _refuse_broken_kernel() -> None:
     version = getattr(kernel, "version_info", (0, 0))
     if tuple(version[:2]) == (7, 0):
         raise UsageError(
-            "ipykernel 7.0 loses what background threads display (ipywidgets issue 4001)",
-            hint="pip install 'ipykernel>=7.1', then restart the kernel",
+            "ipykernel 7.0 loses the output of background threads (ipywidgets issue 4001)",
+            hint="run pip install 'ipykernel>=7.1', then restart the kernel",
             code="kernel.unsupported",
         )
 
 
-def _anything_left() -> bool:
+def _has_live_rows() -> bool:
     from nbprov.provisioning.load_check import has_live_rows
 
     return has_live_rows(paths.home() / "ledger.sqlite3")

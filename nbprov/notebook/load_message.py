@@ -1,32 +1,33 @@
-"""What is said at load about machines that an earlier kernel left."""
+"""The line at load about machines that an earlier kernel left."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
 
-from .panels.displays import Line
+from .panels.output_line import OutputLine
 
 log = logging.getLogger("nbprov.notebook")
 
 
-def greet(shell: Any) -> None:
-    """Reconcile in the background; one line tells what was found, and is renewed with what became of it."""
+def report_earlier_kernels() -> None:
+    """Reconcile in the background, and report in one line what was found and what became of it."""
     from nbprov.api import session
     from nbprov.provisioning.reconcile import Report, reconcile
 
     engine = session().engine
-    line = Line("nbprov: looking at what an earlier kernel left …")
+    line = OutputLine("nbprov: checking what an earlier kernel left running …")
     report = Report()
 
-    def tell() -> None:
-        line.renew(
-            f"nbprov: {report}" if report.lines else "nbprov: nothing is left of earlier kernels"
+    def show() -> None:
+        line.replace(
+            f"nbprov: {report}"
+            if report.lines
+            else "nbprov: an earlier kernel left nothing running"
         )
 
-    report.on_change = lambda: engine.publisher.mark(("greeting", id(line)), tell)
+    report.on_change = lambda: engine.publisher.mark(("load message", id(line)), show)
 
-    async def look() -> None:
+    async def check() -> None:
         try:
             await reconcile(engine, report)
         except Exception as error:
@@ -34,4 +35,4 @@ def greet(shell: Any) -> None:
             report.say("error", f"what an earlier kernel left could not be checked: {error}")
         report.on_change()
 
-    engine.thread.call(look())
+    engine.thread.call(check())

@@ -1,4 +1,7 @@
-"""Where the package's log goes in a notebook: to a file. What a background thread prints would land in whichever cell ran last."""
+"""Write the package's log to a file.
+
+Output of a background thread would otherwise appear in whichever cell ran last.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ import logging
 from pathlib import Path
 
 MOST_BYTES = 2_000_000
-"""A log longer than this when it is opened is begun anew, the old one kept beside it."""
+"""A log longer than this is moved aside when it is opened, and a new one is begun."""
 
 
 class LogFile(logging.Handler):
-    """Writes warnings and worse to one file, made when there is something to write."""
+    """Writes warnings and errors to one file, which is created with the first record."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(logging.WARNING)
@@ -19,7 +22,7 @@ class LogFile(logging.Handler):
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Append a record."""
+        """Append a record to the file."""
         if self._file is None:
             self._file = self._open()
         self._file.emit(record)

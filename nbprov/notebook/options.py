@@ -1,4 +1,4 @@
-"""The options of the magics, by the shell that holds them."""
+"""Find the options of the magics in a shell."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Any
 
 
 def options_of(shell: Any) -> Any:
-    """The configurable object behind `%config Nbprov`."""
+    """Return the configurable object behind `%config Nbprov`."""
     return next(made for made in shell.configurables if type(made).__name__ == "Nbprov")

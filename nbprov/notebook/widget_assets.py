@@ -1,8 +1,9 @@
-"""The panels' code and style as the browser gets them: files of `widgets/` joined into one module, without a bundler.
+"""Join the files of `widgets/` into one module per panel for the browser, without a bundler.
 
-A module that comes out of the kernel as text cannot import its neighbours, so the files of a panel are put one after the
-other, in the order of their imports. The import lines go, and with them comments and indentation: the text travels to the
-browser with every panel. Names are therefore unique across the files of a panel; the tests hold that.
+A module that the kernel sends as text cannot import its neighbours, so the files of a panel are
+concatenated in the order of their imports. Import lines, comments and indentation are removed,
+because the text travels to the browser with every panel. Names must therefore be unique across the
+files of a panel, which the tests check.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ _EMPTY_LINES = re.compile(r"\n{2,}")
 
 
 def folder() -> Path:
-    """Where the files are: inside an installed wheel, or beside the package in a clone.
+    """Return the folder of the files: inside an installed wheel, or beside the package.
 
     Raises
     ------
     NotFound
-        The installation is broken.
+        If the installation is broken.
     """
     package = Path(__file__).resolve().parents[1]
     for place in (package / "_static", package.parent / "widgets"):
@@ -57,19 +58,19 @@ def _read(name: str) -> str:
     return (folder() / name).read_text(encoding="utf-8")
 
 
-def _slim(text: str) -> str:
+def _minify(text: str) -> str:
     return _NEEDLESS_BREAK.sub("", _EMPTY_LINES.sub("\n", _EDGES.sub("", text))).strip() + "\n"
 
 
 @cache
 def module(names: tuple[str, ...]) -> str:
-    """The files joined into one module, the last of which exports the panel."""
+    """Return the files joined into one module; the last file exports the panel."""
     text = "".join(_IMPORT.sub("", _read(name)) for name in names)
-    return _slim(_EXPORT.sub("", _LINE_COMMENT.sub("", _BLOCK_COMMENT.sub("", text))))
+    return _minify(_EXPORT.sub("", _LINE_COMMENT.sub("", _BLOCK_COMMENT.sub("", text))))
 
 
 @cache
 def style() -> str:
-    """The style of all panels."""
+    """Return the style of all panels."""
     text = _BLOCK_COMMENT.sub("", _read(STYLE))
     return _AROUND.sub(r"\1", text).replace(": ", ":").replace(", ", ",").strip()

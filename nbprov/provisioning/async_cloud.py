@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -30,6 +31,8 @@ from nbprov.model.launches import (
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.stock import Stock
 from nbprov.runtime.worker_pool import Workers
+
+log = logging.getLogger("nbprov.provisioning")
 
 T = TypeVar("T")
 
@@ -174,3 +177,16 @@ def is_passing(failure: Failure) -> bool:
         Cause.UNKNOWN,
         Cause.TIMEOUT,
     )
+
+
+async def try_request(verb: Callable[[list[str]], Awaitable[None]], ids: list[str]) -> bool:
+    """Ask a cloud to do something with machines; whether it took the request.
+
+    A refusal is only logged: the caller asks again, and believes nothing but a listing.
+    """
+    try:
+        await verb(ids)
+    except CloudError as error:
+        log.warning("%s; tried again", error.failure.sentence())
+        return False
+    return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from nbprov.model.clock import Seconds
@@ -12,11 +12,46 @@ if TYPE_CHECKING:
     from nbprov.model.spec import Spec
 
     from .ledger import ClusterRow
-    from .replacement.replace_node import Bringing
-    from .supervision.desired_state import Leaving
+    from .live_cluster import LiveCluster, Node
+    from .replacement.policy import NotNow
 
 
-@dataclass(frozen=True, slots=True)
+class Teardown(Protocol):
+    """What a session does before machines are ended or stopped. Runs on the engine thread."""
+
+    async def before_the_end(self, row: ClusterRow, *, outputs: bool = True) -> None:
+        """Fetch logs and outputs.
+
+        Raises
+        ------
+        NbprovError
+            If the cluster has to be kept, because its outputs could not be fetched.
+        """
+
+    async def before_a_stop(self, row: ClusterRow) -> None:
+        """Fetch what logs and outputs can be fetched in bounded time.
+
+        Raises nothing but `CancelledError`.
+        """
+
+    def outputs_left(self, row: ClusterRow) -> bool:
+        """Whether a stopped cluster has outputs that nobody tried to fetch since it ran."""
+
+
+class NodeSetup(Protocol):
+    """What a session does for a machine that replaces a lost one."""
+
+    def why_not(self, row: ClusterRow) -> NotNow | None:
+        """Why no machine can be set up now; None where one can."""
+
+    async def bring(self, live: LiveCluster, node: Node) -> None:
+        """Copy files and set up Python, the user's setup and the compute engine on one node.
+
+        The other nodes are left alone. Raises what the step that fails raises.
+        """
+
+
+@dataclass(slots=True)
 class EngineHooks:
     """Functions that an engine calls and does not know how to do itself.
 
@@ -36,5 +71,5 @@ class EngineHooks:
 
     replan: Callable[[Spec, Sequence[Block]], Plan] | None = None
     take_outputs: Callable[[ClusterRow, Seconds], Coroutine[Any, Any, bool]] | None = None
-    teardown: Leaving | None = None
-    node_setup: Bringing | None = None
+    teardown: Teardown | None = None
+    node_setup: NodeSetup | None = None

@@ -1,4 +1,4 @@
-"""A cluster that can be worked with: its machines, and the open connection and agent of each."""
+"""A connected cluster: its machines, and the open connection and agent of each."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from nbprov.model.errors import NbprovError
 from nbprov.model.launches import Instance
 from nbprov.model.offers import Candidate
 
-from .gang_setup import tie
+from .gang_setup import set_up_gang
 
 if TYPE_CHECKING:
     from nbprov.remote.agent.client import AgentClient
-    from nbprov.remote.agent.messages import GuardConfig
+    from nbprov.remote.agent.config import GuardConfig
     from nbprov.remote.boot.gang_config import Gang
     from nbprov.remote.ssh.connection import Connection
     from nbprov.remote.ssh.keys import ClusterKeys
 
-    from .ssh_ingress import Door
+    from .ssh_ingress import SshIngress
 
 
 class NodeMissing(NbprovError):
@@ -40,9 +40,9 @@ class Node:
     folder
         Where our files lie on it; empty until they are there.
     missing
-        It was lost, and this is the place that another one gets; `instance` is the lost one.
+        The machine was lost; another one is to take its place. `instance` is the lost one.
     told
-        The guards that this kernel has told its agent; None where it has told none.
+        The guards that this kernel has sent to its agent; None where it has sent none.
     """
 
     instance: Instance
@@ -63,18 +63,21 @@ class Node:
 
 @dataclass(slots=True)
 class LiveCluster:
-    """The machines of one launch, head first; one that was lost keeps its place (`Node.missing`), so that a number always means the same node.
+    """The machines of one launch, head first.
+
+    A lost machine keeps its place (`Node.missing`), so that a number always means the same node.
 
     Attributes
     ----------
-    door
-        What is done about machines that do not answer; None where nothing can be.
+    ingress
+        Lets this computer in to machines that do not answer; None where nothing can.
     unheard
-        Nodes whose agents do not hear of all others: while one works, somebody must keep these awake.
+        Nodes whose agents do not hear of all others. While another node works, this kernel must
+        keep them awake.
     notes
-        What could not be done for the machines as a gang, in words.
+        What could not be done for the machines as a gang, for people.
     variables
-        What setup, run and cells find in their environment beside the usual.
+        Environment variables of setup, run and cells beside the usual ones.
     """
 
     run_id: str
@@ -82,14 +85,14 @@ class LiveCluster:
     candidate: Candidate
     keys: ClusterKeys
     nodes: list[Node] = field(default_factory=list)
-    door: Door | None = None
+    ingress: SshIngress | None = None
     variables: dict[str, str] = field(default_factory=dict)
     unheard: set[int] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
 
     @property
     def gang(self) -> Gang:
-        """The machines as those who reach each other, in the order of their ranks."""
+        """The machines as a gang, in the order of their ranks."""
         from nbprov.remote.boot.gang_config import Gang, slots_of
 
         offer = self.candidate.offer
@@ -113,7 +116,8 @@ class LiveCluster:
         Parameters
         ----------
         boot_grace
-            Seconds for which a machine may show a foreign host key, or refuse ours: its start script may not have come that far.
+            Seconds for which a machine may show a foreign host key, or refuse ours: its start
+            script may not have installed them yet.
 
         Raises
         ------
@@ -126,7 +130,7 @@ class LiveCluster:
 
     async def connect_to(self, node: Node, seconds: Seconds, *, boot_grace: Seconds = 0.0) -> None:
         """Open an ssh connection to one node; as `connect`."""
-        from nbprov.remote.ssh.connection import wait_for_ssh
+        from nbprov.remote.ssh.readiness import wait_for_ssh
 
         at = node.instance
         node.connection = await wait_for_ssh(
@@ -136,20 +140,21 @@ class LiveCluster:
             seconds,
             at.user or None,
             boot_grace=boot_grace,
-            on_silence=self._knock,
+            on_silence=self._request_access,
         )
 
-    def _knock(self) -> None:
-        if self.door is not None:
-            self.door.knock()
+    def _request_access(self) -> None:
+        if self.ingress is not None:
+            self.ingress.request_access()
 
     async def _reconnect(self, node: Node) -> Connection:
-        """A new connection to a machine whose old one broke, wherever its cloud says that it is now."""
+        """A new connection to a machine whose old one broke, at the address of its last listing."""
         from nbprov.remote.errors import SshError
-        from nbprov.remote.ssh.connection import CONNECT_SECONDS, Connection, is_silence
+        from nbprov.remote.ssh.connection import CONNECT_SECONDS, Connection
+        from nbprov.remote.ssh.readiness import is_silence
 
-        if self.door is not None:
-            node.instance = self.door.where(node.instance)
+        if self.ingress is not None:
+            node.instance = self.ingress.current_address(node.instance)
         at = node.instance
         try:
             return await Connection.open(
@@ -157,16 +162,17 @@ class LiveCluster:
             )
         except SshError as error:
             if is_silence(error):
-                self._knock()
+                self._request_access()
             raise
 
     async def start_agents(self, guards: GuardsOf | GuardConfig | None, seconds: Seconds) -> None:
-        """Start the agent of every node, hand it its guards (None leaves those it has), and make the nodes known to each other.
+        """Start the agents, send them their guards, and make the nodes known to each other.
 
         Parameters
         ----------
         guards
-            One configuration for all, or what gives that of a node.
+            One configuration for all, or a function that returns that of a node. None leaves an
+            agent the guards that it has.
 
         Raises
         ------
@@ -175,12 +181,23 @@ class LiveCluster:
         """
         of = guards if callable(guards) else lambda node: guards
         await all_of(*(self.start_agent(node, of(node), seconds) for node in self.present))
-        await tie(self)
+        await self.set_up_gang()
+
+    async def set_up_gang(self) -> None:
+        """Make the nodes known to each other, and keep what could not be done.
+
+        Raises
+        ------
+        SshError
+            If a connection breaks.
+        """
+        state = await set_up_gang(self.gang, self.nodes, self.keys)
+        self.unheard, self.notes = state.unheard, state.notes
 
     async def start_agent(self, node: Node, guards: GuardConfig | None, seconds: Seconds) -> None:
-        """Start the agent of one node and hand it its guards."""
+        """Start the agent of one node and send it its guards."""
         from nbprov.remote.agent.client import AgentClient
-        from nbprov.remote.agent.messages import AgentConfig
+        from nbprov.remote.agent.config import AgentConfig
 
         assert node.connection is not None, "agents are started over an open connection"
         config = AgentConfig(guards=guards, start_seconds=seconds)
@@ -191,13 +208,13 @@ class LiveCluster:
 
     async def close(self) -> None:
         """Close every connection; the machines go on."""
-        if self.door is not None:
-            self.door.close()
+        if self.ingress is not None:
+            self.ingress.close()
         await asyncio.gather(*(node.close() for node in self.nodes))
 
 
 GuardsOf = Callable[[Node], "GuardConfig | None"]
-"""What a node's agent is told."""
+"""The guards of a node's agent."""
 
 
 def check_there(node: Node) -> None:
@@ -207,6 +224,19 @@ def check_there(node: Node) -> None:
             f"node {node.instance.node} was lost, and no other machine is in its place yet",
             hint="%clusters says what is done about it; name the other nodes, as with --nodes head",
         )
+
+
+def agent_of(node: Node) -> AgentClient:
+    """The agent of a node of an attached cluster.
+
+    Raises
+    ------
+    NodeMissing
+        If its machine was lost.
+    """
+    check_there(node)
+    assert node.agent is not None, "attach() opens every agent"
+    return node.agent
 
 
 async def all_of(*coroutines: Any) -> None:

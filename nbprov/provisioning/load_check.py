@@ -1,4 +1,7 @@
-"""Whether an earlier kernel left anything. Asked at every `%load_ext`, so this imports none of the ledger's values."""
+"""Tells whether an earlier kernel left anything.
+
+Every `%load_ext` asks this, so it imports nothing of the ledger.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,14 @@ LIVE_ROWS = (
 )
 
 LOOK_SECONDS = 1.0
-"""How long a look waits for another kernel that holds the file."""
+"""How long a query waits for another kernel that locks the file."""
 
 
 def has_live_rows(path: Path) -> bool:
-    """Whether a ledger exists and holds anything that may be on the bill. Takes well under a millisecond."""
+    """Whether a ledger exists and has anything that may be on the bill.
+
+    It takes well under a millisecond.
+    """
     if not path.exists():
         return False
     connection = sqlite3.connect(

@@ -1,147 +1,211 @@
-"""What bears our owner id and belongs to no live launch: machines are ended, what lies beside machines is removed."""
+"""Ends machines that bear our owner id and belong to no live launch."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable
 
-from nbprov.model.clock import Seconds, short_duration
+from nbprov.model.clock import Clock, Seconds, short_duration
+from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
 from nbprov.model.launches import Instance, InstanceState
 
 from .async_cloud import AsyncCloud, is_passing
+from .ledger import Ledger
 from .reconcile_report import Report
-from .supervision.lifecycle import CONFIRM_SECONDS, MOST_WATCH
-from .supervision.side_objects import words
+from .supervision.listing.intervals import CONFIRM_SECONDS, MOST_WATCH
 
-if TYPE_CHECKING:
-    from .engine import Engine
+log = logging.getLogger("nbprov.lifecycle")
 
 ORPHAN_SECONDS: Seconds = 600.0
-"""A machine that bears our owner id and stands in no row of the ledger is ended once it is this old: younger ones may be another kernel's, mid-write."""
+"""A machine with our owner id that the ledger does not know is ended once it is this old.
+
+A younger one may be another kernel's that is about to write it down.
+"""
 
 REFUSED_AGAIN: Seconds = 600.0
-"""After a machine that is nobody's could not be ended: it is billed, and permissions and credentials are mended while a kernel runs."""
+"""After an orphan could not be ended it is tried again this much later.
 
-LOOK_SECONDS: Seconds = 45.0
-"""How long a cloud may take to be listed at load: twice its own limit, since the watcher's listing may come first."""
+It is billed, and permissions and credentials are corrected while a kernel runs.
+"""
+
+LATE_PAUSES: tuple[Seconds, ...] = (60.0, 120.0, 300.0, 600.0)
+"""Between two looks for machines of creates that were concluded to have made nothing.
+
+The last pause repeats until no doubt is left. Most machines that come late do so within minutes,
+and each second of one is on the bill.
+"""
+
+YOUNG_GRACE: Seconds = 10.0
+"""An orphan is ended this much later than it is old enough: clouds round the launch time."""
 
 
-async def tidy(engine: Engine, cloud_name: str, report: Report) -> None:
-    """Remove what launches left beside their machines and is nobody's; what cannot be removed now is tried again in the background.
+class OrphanCollector:
+    """Finds and ends orphans. On the engine thread.
 
-    Raises
-    ------
-    CloudError
-        If the cloud cannot list it.
+    Parameters
+    ----------
+    clouds
+        Looks a cloud up by its name.
+    changed
+        Tells displays that something has changed.
     """
-    try:
-        done = (await asyncio.wait_for(engine.tidying.look(cloud_name), LOOK_SECONDS)).is_done
-    except (CloudError, TimeoutError) as error:
-        report.say(
-            f"side {cloud_name}",
-            f"{cloud_name}: what lies beside its machines: {str(error) or 'no answer'}; tried again",
-        )
-        done = False
-    left = [row for row in engine.tidying.left(cloud_name) if row.reason]
-    if left:
-        report.say(
-            f"side {cloud_name}",
-            f"{cloud_name}: left beside its machines, and tried again: {words(left)}",
-        )
-    if not done:
-        engine.tidying.soon(cloud_name)
 
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        clouds: Callable[[str], AsyncCloud],
+        changed: Callable[[], None],
+    ) -> None:
+        self._ledger, self._clock, self._clouds, self._changed = ledger, clock, clouds, changed
+        self._late: dict[str, asyncio.Task[None]] = {}
+        self._young: dict[str, asyncio.Task[None]] = {}
 
-async def end_orphans(
-    engine: Engine, cloud_name: str, report: Report, *, least_age: Seconds = ORPHAN_SECONDS
-) -> list[Instance]:
-    """End machines that bear our owner id and that no live launch of the ledger made, and confirm that. Returns those found.
+    async def end(
+        self, cloud_name: str, report: Report, *, least_age: Seconds = ORPHAN_SECONDS
+    ) -> list[Instance]:
+        """End orphans, and confirm that by listing. Returns those that were found.
 
-    One whose launch the ledger knows as over is ended whatever its age: a create that was concluded to have made nothing did
-    so late. One that stands in no row is ended from `least_age` on: a younger one may be another kernel's, mid-write.
+        A machine whose launch the ledger knows as over is ended whatever its age: a create that
+        was concluded to have made nothing did so late.
 
-    Raises
-    ------
-    CloudError
-        If the cloud cannot be listed.
-    """
-    cloud, ledger = engine.cloud(cloud_name), engine.ledger
-    live = ledger.launches.live_tokens()
-    listed = await cloud.list(ledger.owner)
-    live |= (
-        ledger.launches.live_tokens()
-    )  # neither what was concluded nor what was intended while the list was made is an orphan
-    known = ledger.launches.tokens()
-    orphans = [
-        i
-        for i in listed
-        if i.token not in live and i.owner == ledger.owner and i.state is not InstanceState.GONE
-    ]
-    doomed = {}
-    for instance in orphans:
-        what = _orphan(instance, known)
-        if instance.token in known or engine.clock.now() - instance.launched_at >= least_age:
-            doomed[instance.id] = what
-            report.say(instance.id, f"{what}: being ended")
-        else:
-            report.say(
-                instance.id, f"{what}: left alone until it is {least_age / 60:.0f} minutes old"
-            )
-    young = [engine.clock.now() - i.launched_at for i in orphans if i.id not in doomed]
-    if young:  # who loads next may do so in a week
-        engine.tidying.look_again(cloud_name, ORPHAN_SECONDS - min(young))
-    if doomed and not await _end_confirmed(engine, cloud, doomed, report):
-        engine.tidying.look_again(cloud_name, REFUSED_AGAIN)
-    return orphans
+        Parameters
+        ----------
+        least_age
+            The age from which a machine that the ledger does not know is ended.
 
+        Raises
+        ------
+        CloudError
+            If the cloud cannot be listed.
+        """
+        cloud, ledger = self._clouds(cloud_name), self._ledger
+        live = ledger.launches.live_tokens()
+        listed = await cloud.list(ledger.owner)
+        # Launches that were concluded or intended while the listing was made are no orphans.
+        live |= ledger.launches.live_tokens()
+        known = ledger.launches.tokens()
+        orphans = [
+            i
+            for i in listed
+            if i.token not in live and i.owner == ledger.owner and i.state is not InstanceState.GONE
+        ]
+        doomed, young = {}, []
+        for instance in orphans:
+            what, age = _orphan_words(instance, known), self._clock.now() - instance.launched_at
+            if instance.token in known or age >= least_age:
+                doomed[instance.id] = what
+                report.say(instance.id, f"{what}: being ended")
+            else:
+                young.append(age)
+                limit = f"{least_age / 60:.0f} minutes"
+                report.say(instance.id, f"{what}: left alone until it is {limit} old")
+        if young:  # the next load may be in a week
+            self.look_again(cloud_name, ORPHAN_SECONDS - min(young))
+        if doomed and not await self._end_confirmed(cloud, doomed, report):
+            self.look_again(cloud_name, REFUSED_AGAIN)
+        return orphans
 
-def _orphan(instance: Instance, known: set[str]) -> str:
-    place = f"{instance.id} in {instance.place} bears this ledger's id but"
-    return (
-        f"{place} {'its launch counts as over' if instance.token in known else 'stands in no row'}"
-    )
-
-
-async def _end_confirmed(
-    engine: Engine, cloud: AsyncCloud, doomed: dict[str, str], report: Report
-) -> bool:
-    """Whether all are confirmed gone."""
-    end = engine.clock.elapsed() + CONFIRM_SECONDS
-    pause, left, told = cloud.capabilities.poll_every, dict(doomed), set[str]()
-    while left:
-        try:
-            if left.keys() - told:
-                await cloud.terminate(sorted(left.keys() - told))
-                told |= left.keys()
-            listed = {i.id: i.state for i in await cloud.list(engine.ledger.owner)}
-        except CloudError as error:
-            given_up = not is_passing(error.failure) or engine.clock.elapsed() > end
-            for instance_id, what in left.items():
-                report.say(
-                    instance_id,
-                    f"{what}: could not be ended: {error.failure.sentence()}; tried again{f' in {short_duration(REFUSED_AGAIN)}' if given_up else ''}",
-                )
-            if given_up:
-                return False
-            pause = min(MOST_WATCH, pause * 2)
-        else:
-            for instance_id in [
-                i for i in left if listed.get(i, InstanceState.GONE) is InstanceState.GONE
-            ]:
-                report.say(
-                    instance_id, f"{left.pop(instance_id)}: ended, confirmed by the cloud's list"
-                )
-            told -= {
-                i for i in left if listed[i] is not InstanceState.ENDING
-            }  # asked again for what goes on living
-            if left and engine.clock.elapsed() > end:
+    async def _end_confirmed(
+        self, cloud: AsyncCloud, doomed: dict[str, str], report: Report
+    ) -> bool:
+        """Whether all are confirmed gone."""
+        end, pause = self._clock.elapsed() + CONFIRM_SECONDS, cloud.capabilities.poll_every
+        left, asked = dict(doomed), set[str]()
+        while left:
+            try:
+                if left.keys() - asked:
+                    await cloud.terminate(sorted(left.keys() - asked))
+                    asked |= left.keys()
+                listed = {i.id: i.state for i in await cloud.list(self._ledger.owner)}
+            except CloudError as error:
+                given_up = not is_passing(error.failure) or self._clock.elapsed() > end
+                again = f" in {short_duration(REFUSED_AGAIN)}" if given_up else ""
+                why = f"could not be ended: {error.failure.sentence()}; tried again{again}"
                 for instance_id, what in left.items():
-                    report.say(
-                        instance_id,
-                        f"{what}: asked to end, and still {listed[instance_id].value} after {CONFIRM_SECONDS:g} s",
-                    )
-                return False
-        if left:
+                    report.say(instance_id, f"{what}: {why}")
+                if given_up:
+                    return False
+                pause = min(MOST_WATCH, pause * 2)
+            else:
+                gone = [i for i in left if listed.get(i, InstanceState.GONE) is InstanceState.GONE]
+                for instance_id in gone:
+                    what = left.pop(instance_id)
+                    report.say(instance_id, f"{what}: ended, confirmed by the cloud's list")
+                # What is not ending by now is asked to end again.
+                asked -= {i for i in left if listed[i] is not InstanceState.ENDING}
+                if left and self._clock.elapsed() > end:
+                    for instance_id, what in left.items():
+                        state = f"still {listed[instance_id].value} after {CONFIRM_SECONDS:g} s"
+                        report.say(instance_id, f"{what}: asked to end, and {state}")
+                    return False
+            if left:
+                await asyncio.sleep(pause)
+        return True
+
+    # ------------------------------------------------------------ in the background
+
+    def watch_late(self, name: str, settled: Callable[[str], None]) -> None:
+        """Look for machines of creates that were concluded to have made nothing.
+
+        It goes on for as long as such a machine may appear; then `settled` is called.
+        """
+        running = self._late.get(name)
+        if (running is None or running.done()) and self._is_doubted(name):
+            self._late[name] = asyncio.create_task(self._until_sure(name, settled))
+
+    def _is_doubted(self, name: str) -> bool:
+        try:
+            return bool(self._ledger.side_objects.doubted(name))
+        except NbprovError as error:
+            log.info("%s: whether a lost create may yet make anything: %s", name, error)
+            return True
+
+    async def _until_sure(self, name: str, settled: Callable[[str], None]) -> None:
+        number = 0
+        while self._is_doubted(name):
+            await asyncio.sleep(LATE_PAUSES[min(number, len(LATE_PAUSES) - 1)])
+            number += 1
+            await self._end_found(name)
+        settled(name)
+
+    def look_again(self, name: str, seconds: Seconds) -> None:
+        """Look for orphans of a cloud again after a while, until there are none.
+
+        Those that were too young are old enough by then, and a refused end is tried again.
+        """
+        running = self._young.get(name)
+        if running is None or running.done():
+            self._young[name] = asyncio.create_task(self._when_old(name, seconds))
+
+    async def _when_old(self, name: str, seconds: Seconds) -> None:
+        pause = max(0.0, seconds) + YOUNG_GRACE
+        while True:
             await asyncio.sleep(pause)
-    return True
+            if await self._end_found(name):
+                return
+            pause = LATE_PAUSES[-1]
+
+    async def _end_found(self, name: str) -> bool:
+        """End the orphans of a cloud; whether it could be listed and there were none."""
+        report = Report()
+        try:
+            found = await self.end(name, report)
+            if found:
+                log.warning("%s: machines that no launch is known to have made: %s", name, report)
+                self._changed()
+        except (CloudError, NbprovError) as error:
+            log.info("%s: orphans cannot be looked for: %s; tried again", name, error)
+        except Exception:
+            log.exception("%s: orphans cannot be looked for; tried again", name)
+        else:
+            return not found
+        return False
+
+
+def _orphan_words(instance: Instance, known: set[str]) -> str:
+    place = f"{instance.id} in {instance.place} bears this ledger's id but"
+    is_over = instance.token in known
+    return f"{place} {'its launch counts as over' if is_over else 'stands in no row'}"

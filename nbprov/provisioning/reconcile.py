@@ -1,4 +1,4 @@
-"""What is done at load about whatever an earlier kernel left: the cloud's list first, the ledger second."""
+"""Settles at load what an earlier kernel left: the clouds' listings first, the ledger second."""
 
 from __future__ import annotations
 
@@ -7,37 +7,40 @@ import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from nbprov.model.clock import iso
-from nbprov.model.clusters import AttemptState, ClusterState, DesiredState, RunState
+from nbprov.model.clock import Seconds
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.failures import CloudError
-from nbprov.model.money import format_usd
-from nbprov.model.spec import Spec
-from nbprov.remote.ssh.keys import ClusterKeys, KeyMaterialError
-from nbprov.spec import parse
+from nbprov.model.launches import Instance
 
-from .ledger import ClusterRow, LaunchRow, RunRow
-from .orphans import LOOK_SECONDS, ORPHAN_SECONDS, end_orphans, tidy
+from .ledger import ClusterRow
+from .orphans import ORPHAN_SECONDS
 from .reconcile_report import Report
-from .run.attempt import Attempt
-from .run.events import Action
+from .run_adoption import adopt_run, setup_left_words, take_lease
+from .supervision.side_objects import words
 from .supervision.stopped_expiry import left_note
 
 if TYPE_CHECKING:
     from .engine import Engine
-    from .run.driver import RunDriver
 
 __all__ = ["ORPHAN_SECONDS", "Report", "end_orphans", "reconcile", "tidy"]
 
 log = logging.getLogger("nbprov.reconcile")
 
+LOOK_SECONDS: Seconds = 45.0
+"""How long a cloud may take to be listed at load.
+
+That is twice its own limit, since the watcher's listing may come first.
+"""
+
 
 async def reconcile(engine: Engine, report: Report) -> None:
-    """Bring every unfinished run of the ledger to its end, and check every live cluster against its cloud's list.
+    """Bring every unfinished run to its end, and check every live cluster by its cloud's listing.
 
-    A launch whose kernel died is adopted if it was accepted and not cancelled, otherwise ended. Only machines that bear
-    this ledger's owner id are touched. Returns when all is settled; a cloud that does not answer is reported and left for
-    the next load, and what cannot be settled is reported without keeping the rest from it.
+    A launch whose kernel died is adopted if it was accepted and not cancelled; otherwise it is
+    ended. Only machines that bear this ledger's owner id are touched. Returns when all is settled.
+    A cloud that does not answer is reported and left for the next load, and what cannot be
+    settled is reported and does not hold up the rest.
     """
     engine.lifecycle.watch()
     before = engine.ledger.clusters.latest(live_only=True)
@@ -52,47 +55,67 @@ async def reconcile(engine: Engine, report: Report) -> None:
     for cluster in before:
         _report_cluster(engine, cluster.run_id, report)
         if cluster.candidate.offer.cloud in listed:
-            work[f"cluster {cluster.name}"] = _again(engine, cluster.run_id, report)
+            work[f"cluster {cluster.name}"] = _finish_change(engine, cluster.run_id, report)
     for row in engine.ledger.runs.unfinished():
-        work[f"run {row.name} {row.run_id}"] = _take_up(engine, row, report, listed)
+        work[f"run {row.name} {row.run_id}"] = adopt_run(engine, row, report, listed)
     for name in sorted(listed):
         work[f"machines at {name}"] = end_orphans(engine, name, report)
         work[f"what lies beside machines at {name}"] = tidy(engine, name, report)
-    for what, result in zip(
-        work, await asyncio.gather(*work.values(), return_exceptions=True), strict=True
-    ):
+    results = await asyncio.gather(*work.values(), return_exceptions=True)
+    for what, result in zip(work, results, strict=True):
         if isinstance(result, Exception):
             log.error("%s", what, exc_info=result)
+            subject = " ".join(what.split()[:3])
             report.say(
-                f"failed {what}",
-                f"{' '.join(what.split()[:3])}: not settled, left for the next load: {result}",
+                f"failed {what}", f"{subject}: not settled, left for the next load: {result}"
             )
 
 
+async def end_orphans(
+    engine: Engine, cloud_name: str, report: Report, *, least_age: Seconds = ORPHAN_SECONDS
+) -> list[Instance]:
+    """End machines of ours that no live launch made; see `OrphanCollector.end`."""
+    return await engine.orphans.end(cloud_name, report, least_age=least_age)
+
+
+async def tidy(engine: Engine, cloud_name: str, report: Report) -> None:
+    """Remove what launches left beside their machines and is nobody's.
+
+    What cannot be removed now is tried again in the background.
+    """
+    side_objects, key = engine.side_objects, f"side {cloud_name}"
+    try:
+        done = (await asyncio.wait_for(side_objects.look(cloud_name), LOOK_SECONDS)).is_done
+    except (CloudError, TimeoutError) as error:
+        why = str(error) or "no answer"
+        report.say(key, f"{cloud_name}: what lies beside its machines: {why}; tried again")
+        done = False
+    left = [row for row in side_objects.left(cloud_name) if row.reason]
+    if left:
+        report.say(key, f"{cloud_name}: left beside its machines, and tried again: {words(left)}")
+    if not done:
+        side_objects.soon(cloud_name)
+
+
 async def _list(engine: Engine, name: str, report: Report) -> bool:
-    """Have the ledger compared with a cloud's list; whether it could be."""
+    """Compare the ledger with a cloud's listing; whether it could be listed."""
     try:
         await asyncio.wait_for(engine.lifecycle.observe(engine.cloud(name)), LOOK_SECONDS)
     except NotFound as error:
-        report.say(
-            f"cloud {name}",
-            f"{name}: its adapter is not installed here ({error.message}); what it runs is shown as last seen",
-        )
+        why = f"its adapter is not installed here ({error.message})"
     except TimeoutError:
-        report.say(
-            f"cloud {name}",
-            f"{name}: did not answer within {LOOK_SECONDS:g} s; what it runs is shown as last seen",
-        )
+        why = f"did not answer within {LOOK_SECONDS:g} s"
     except Exception as error:
         if not isinstance(error, CloudError | NbprovError):
             log.exception("%s could not be listed", name)
-        report.say(
-            f"cloud {name}",
-            f"{name}: cannot be listed now ({error}); what it runs is shown as last seen",
-        )
+        why = f"cannot be listed now ({error})"
     else:
         return True
+    report.say(f"cloud {name}", f"{name}: {why}; what it runs is shown as last seen")
     return False
+
+
+# ---------------------------------------------------------------- clusters
 
 
 def _report_cluster(engine: Engine, run_id: str, report: Report) -> None:
@@ -100,301 +123,81 @@ def _report_cluster(engine: Engine, run_id: str, report: Report) -> None:
     if row is None or row.state is ClusterState.ENDING:
         return
     where = f"{row.candidate.offer.instance_type} in {row.candidate.offer.place}"
-    words = {
-        ClusterState.RUNNING: f"still running: %%on {row.name} goes on with it{_left_undone(engine, run_id)}",
+    report.say(row.cluster_id, f"{row.name} ({where}): {_cluster_words(engine, row)}")
+
+
+def _cluster_words(engine: Engine, row: ClusterRow) -> str:
+    if engine.lifecycle.is_missing(row):
+        return "not in its cloud's list just now; it is looked for again before it counts as ended"
+    words_by_state = {
+        ClusterState.RUNNING: f"still running: %%on {row.name} goes on with it",
         ClusterState.STOPPED: f"stopped: %nbprov start {row.name} brings it back",
         ClusterState.ENDED: f"ended while no kernel was there: {row.reason}",
-    }.get(row.state, f"{row.state.value}: {row.reason}")
-    words = _wanted_words(row) or words
-    if (
-        row.state is ClusterState.STOPPED
-        and engine.leaving is not None
-        and engine.leaving.outputs_left(row)
-    ):
-        words = f"{words}; outputs: {left_note(engine.ledger, row)}"
-    if engine.lifecycle.is_missing(row):
-        words = "not in its cloud's list just now; it is looked for again before it counts as ended"
-    report.say(row.cluster_id, f"{row.name} ({where}): {words}")
+    }
+    found = words_by_state.get(row.state, f"{row.state.value}: {row.reason}")
+    if row.state is ClusterState.RUNNING:
+        found += setup_left_words(engine, row.run_id)
+    found = _pending_words(row) or found
+    teardown = engine.hooks.teardown
+    if row.state is ClusterState.STOPPED and teardown is not None and teardown.outputs_left(row):
+        found = f"{found}; outputs: {left_note(engine.ledger, row)}"
+    return found
 
 
-def _wanted_words(row: ClusterRow) -> str:
+def _pending_words(row: ClusterRow) -> str:
     """What is said of a cluster that its kernel was to end or stop; nothing of others."""
     if row.pending is None:
         return ""
-    first = "its outputs are pulled first; " if row.pending is DesiredState.ENDED else ""
     if row.pending is DesiredState.STOPPED:
-        return f"was to be stopped when its kernel stopped: its logs and outputs are pulled, and it is stopped; %nbprov start {row.name} keeps it running"
-    return f"was to be ended when its kernel stopped: {first}%nbprov down {row.name} --no-outputs ends it at once"
-
-
-def _left_undone(engine: Engine, run_id: str) -> str:
-    """What the spec of a run asks for on its machines and nobody has begun, to be put behind a sentence."""
-    row = engine.ledger.runs.get(run_id)
-    if row is None or engine.ledger.jobs.of_run(run_id):
-        return ""
-    spec = _spec_of(row)
-    scripts = [name for name in ("setup", "run") if getattr(spec, name)]
-    undone = ["its files were not copied"] if spec.workdir or spec.file_mounts else []
-    undone += (
-        [f"its {' and '.join(scripts)} {'were' if len(scripts) > 1 else 'was'} not run"]
-        if scripts
-        else []
+        return (
+            "was to be stopped when its kernel stopped: its logs and outputs are pulled, and it is"
+            f" stopped; %nbprov start {row.name} keeps it running"
+        )
+    first = "its outputs are pulled first; " if row.pending is DesiredState.ENDED else ""
+    return (
+        f"was to be ended when its kernel stopped: {first}"
+        f"%nbprov down {row.name} --no-outputs ends it at once"
     )
-    return f"; {' and '.join(undone)}: run the %%provision cell again to do so" if undone else ""
 
 
-async def _again(engine: Engine, run_id: str, report: Report) -> None:
-    """Go through a start or a stop again that a kernel left half-way."""
-    row = _half_way(engine, run_id)
-    run = engine.ledger.runs.get(run_id)
-    if row is None or run is None or not await _take_lease(engine, run, report, key=row.cluster_id):
+async def _finish_change(engine: Engine, run_id: str, report: Report) -> None:
+    """Repeat a start or a stop that a kernel did not finish."""
+    row, run = _changing(engine, run_id), engine.ledger.runs.get(run_id)
+    if row is None or run is None or not await take_lease(engine, run, report, row.cluster_id):
         return
-    row = _half_way(engine, run_id)
-    if row is None:  # it was not half-way after all: the other kernel came to its goal
-        _give_back(engine, run_id)
+    row = _changing(engine, run_id)
+    if row is None:  # the other kernel finished it after all
+        engine.runs.release(run_id)
         _report_cluster(engine, run_id, report)
     elif row.state is ClusterState.STARTING:
-        await _start_again(engine, row, report)
+        await _start(engine, row, report)
     else:
-        await _stop_again(engine, row, report)
+        await _stop(engine, row, report)
 
 
-def _half_way(engine: Engine, run_id: str) -> ClusterRow | None:
+def _changing(engine: Engine, run_id: str) -> ClusterRow | None:
     row = engine.ledger.clusters.of_run(run_id)
-    return (
-        row
-        if row is not None and row.state in (ClusterState.STARTING, ClusterState.STOPPING)
-        else None
-    )
+    is_changing = row is not None and row.state in (ClusterState.STARTING, ClusterState.STOPPING)
+    return row if is_changing else None
 
 
-async def _start_again(engine: Engine, row: ClusterRow, report: Report) -> None:
-    # A machine that was started and got no agent has no guards: the start is gone through again, to its end.
+async def _start(engine: Engine, row: ClusterRow, report: Report) -> None:
+    # A machine that was started and got no agent has no guards, so the whole start is repeated.
+    before = f"{row.name}: was being started when its kernel stopped"
     try:
         await engine.lifecycle.start(row)
     except (CloudError, NbprovError) as error:
-        report.say(
-            row.cluster_id,
-            f"{row.name}: was being started when its kernel stopped, and could not be: {error}",
-        )
+        report.say(row.cluster_id, f"{before}, and could not be: {error}")
     else:
-        report.say(
-            row.cluster_id,
-            f"{row.name}: was being started when its kernel stopped; it runs: %%on {row.name} uses it",
-        )
+        report.say(row.cluster_id, f"{before}; it runs: %%on {row.name} uses it")
 
 
-async def _stop_again(engine: Engine, row: ClusterRow, report: Report) -> None:
-    # The cloud may never have been asked, and then it runs, and costs, as if nobody had wanted it stopped.
+async def _stop(engine: Engine, row: ClusterRow, report: Report) -> None:
+    # Its cloud may never have been asked: then it runs, and costs, as if nobody wanted a stop.
+    before = f"{row.name}: was being stopped when its kernel stopped"
     try:
         await engine.lifecycle.stop(row, row.reason)
     except (CloudError, NbprovError) as error:
-        report.say(
-            row.cluster_id,
-            f"{row.name}: was being stopped when its kernel stopped, and could not be: {error}",
-        )
+        report.say(row.cluster_id, f"{before}, and could not be: {error}")
     else:
-        report.say(
-            row.cluster_id,
-            f"{row.name}: was being stopped when its kernel stopped; it is: %nbprov start {row.name} brings it back",
-        )
-
-
-async def _take_up(engine: Engine, row: RunRow, report: Report, listed: set[str]) -> None:
-    if _is_driven(engine, row.run_id):
-        return
-    if silent := _clouds_of(engine, row.run_id) - listed:
-        report.say(
-            row.run_id,
-            f"{row.name}: {', '.join(sorted(silent))} cannot be listed now; what it left there is taken up at the next load",
-        )
-        return
-    if not await _take_lease(engine, row, report):
-        return
-    try:
-        cluster = engine.ledger.clusters.of_run(row.run_id)
-        if cluster is not None and cluster.state is ClusterState.ENDING:
-            report.say(row.run_id, f"{row.name}: going on to end it")
-            await engine.lifecycle.down(cluster, cluster.reason)
-            report.say(row.run_id, f"{row.name}: ended, confirmed by the cloud's list")
-            if not engine.ledger.leases.take(row.run_id):
-                return
-        # Whoever held the lease until now may have moved it on, or its person may have cancelled it.
-        current = engine.ledger.runs.get(row.run_id)
-        if current is not None:
-            await _wind_up(engine, current, report, has_cluster=cluster is not None)
-    finally:
-        _give_back(engine, row.run_id)
-
-
-def _clouds_of(engine: Engine, run_id: str) -> set[str]:
-    """The clouds that must answer before a run can be taken up."""
-    clouds = {
-        launch.cloud
-        for launch in engine.ledger.launches.of_run(run_id)
-        if not launch.state.is_final
-    }
-    cluster = engine.ledger.clusters.of_run(run_id)
-    if cluster is not None and cluster.state is ClusterState.ENDING:
-        clouds.add(cluster.candidate.offer.cloud)
-    return clouds
-
-
-def _is_driven(engine: Engine, run_id: str) -> bool:
-    return run_id in engine.drivers and not engine.drivers[run_id].machine.finished
-
-
-def _give_back(engine: Engine, run_id: str) -> None:
-    if not _is_driven(engine, run_id):
-        engine.ledger.leases.release(run_id)
-
-
-async def _take_lease(engine: Engine, row: RunRow, report: Report, key: str = "") -> bool:
-    ledger, key = engine.ledger, key or row.run_id
-    while not ledger.leases.take(row.run_id):
-        current = ledger.runs.get(row.run_id)
-        if current is None:
-            return False
-        left = current.lease_expires - engine.clock.now()
-        renewed = current.lease_expires > row.lease_expires
-        if renewed:
-            report.say(key, f"{row.name}: another notebook is at work on it")
-            return False
-        report.say(
-            key,
-            f"{row.name}: its kernel is silent; taken over in {max(0, left):.0f} s unless it speaks up",
-        )
-        await asyncio.sleep(max(0.05, min(1.0, left)))
-    return True
-
-
-async def _wind_up(engine: Engine, row: RunRow, report: Report, *, has_cluster: bool) -> None:
-    launches = engine.ledger.launches.of_run(row.run_id)
-    # A run with a cluster keeps exactly that one; whatever else it made is ended.
-    cancelled = row.cancelled or row.state is RunState.CANCELLING or has_cluster
-    pending = [
-        launch
-        for launch in launches
-        if not launch.state.is_final and not (has_cluster and launch.state is AttemptState.READY)
-    ]
-    waits = not cancelled and row.wait_deadline > engine.clock.now()
-    if waits and _read_spec(row) is None:  # without it anything at all would be bought
-        report.say(
-            f"spec {row.run_id}",
-            f"{row.name}: its spec cannot be read by this release of nbprov, so its wait ends here",
-        )
-        waits = False
-    if not pending and not waits:
-        if not has_cluster and not row.state.is_final:
-            words = (
-                "its kernel stopped before anything was created"
-                if not launches
-                else "its kernel stopped when nothing of it was left"
-            )
-            state = (
-                RunState.CANCELLED
-                if row.cancelled or row.state is RunState.CANCELLING
-                else RunState.FAILED
-            )
-            engine.ledger.runs.move(row.run_id, state, words)
-            report.say(row.run_id, f"{row.name}: {words}; nothing is left on the bill")
-        return
-    driver = engine.restored_driver(row, _spec_of(row))
-    for launch in launches if waits else pending:
-        driver.adopt(launch)
-    driver.keep_state = has_cluster
-    try:
-        driver.keys = ClusterKeys.load(driver.keys_folder)
-    except KeyMaterialError as error:
-        log.warning("%s: %s", row.name, error)
-        cancelled = True  # machines that cannot be reached are of no use to anybody
-    driver.state = RunState.CANCELLING if cancelled else RunState.LAUNCHING
-    driver.started = row.created
-    first = driver.machine.restore(
-        [_attempt(row) for row in driver.rows.values()],
-        cancelled=cancelled,
-        now=engine.clock.now(),
-        elapsed=engine.clock.elapsed(),
-        go_on=waits,
-    )
-    if waits and not cancelled:
-        _go_on_waiting(engine, row, driver, first, report)
-        return
-    found = _found(pending)
-    report.say(
-        row.run_id,
-        f"{row.name}: a launch was under way when its kernel stopped ({found}); {'ending it' if cancelled else 'taking it up'}",
-    )
-    await engine.follow(driver, first)
-    report.say(row.run_id, _outcome(engine, row, driver))
-
-
-def _go_on_waiting(
-    engine: Engine, row: RunRow, driver: RunDriver, first: list[Action], report: Report
-) -> None:
-    """Take up a wait for stock; it may go on for hours, so nothing else waits for its end."""
-    report.say(
-        row.run_id,
-        f"{row.name}: its kernel stopped while it waited for stock; it goes on here until {iso(row.wait_deadline)},"
-        f" at most {format_usd(row.consent)}/h as agreed: run the %%provision cell again to follow it, %nbprov down {row.name} ends it",
-    )
-    task = engine.follow(driver, first)
-    task.add_done_callback(lambda _: report.say(row.run_id, _outcome(engine, row, driver)))
-
-
-def _read_spec(row: RunRow) -> Spec | None:
-    try:
-        return parse(row.spec)
-    except NbprovError as error:
-        log.warning("the spec of run %s cannot be read by this release: %s", row.run_id, error)
-        return None
-
-
-def _spec_of(row: RunRow) -> Spec:
-    return _read_spec(row) or Spec(name=row.name)
-
-
-def _attempt(row: LaunchRow) -> Attempt:
-    return Attempt(
-        row.token,
-        row.candidate,
-        row.number,
-        row.slot,
-        state=row.state,
-        failure=row.failure,
-        ids=row.ids,
-    )
-
-
-def _found(pending: list[LaunchRow]) -> str:
-    return (
-        ", ".join(
-            f"attempt {launch.number} {launch.state.value} in {launch.candidate.offer.place}"
-            for launch in pending
-        )
-        or "nothing sent yet"
-    )
-
-
-def _outcome(engine: Engine, row: RunRow, driver: RunDriver) -> str:
-    machine = driver.machine
-    attempts = machine.attempts.values()
-    ended = sum(a.state is AttemptState.GONE for a in attempts)
-    absent = sum(a.state in (AttemptState.ABSENT, AttemptState.REFUSED) for a in attempts)
-    parts = [f"{ended} ended and confirmed gone"] if ended else []
-    parts += [f"{absent} never became a machine"] if absent else []
-    open_ones = [a for a in attempts if not a.is_over and a.token != machine.winner]
-    error = driver.finished.exception() if driver.finished.done() else None
-    if open_ones or error is not None or not driver.finished.done():
-        parts += [
-            f"attempt {a.number} is {a.state.value} in {a.candidate.offer.place}" for a in open_ones
-        ]
-        parts += [str(error or driver.message)] if error or not open_ones else []
-        return f"{row.name}: not settled yet: {', '.join(parts)}"
-    if driver.is_detached:  # what became of it, and what it may buy yet, another kernel knows
-        return f"{row.name}: {driver.message or 'another kernel has taken it over'}"
-    if machine.winner is not None:
-        place = machine.attempts[machine.winner].candidate.offer.place
-        text = f"{row.name}: adopted, it runs in {place}: %%on {row.name} uses it, %nbprov down {row.name} ends it"
-        return text + (f" ({', '.join(parts)})" if parts else "") + _left_undone(engine, row.run_id)
-    return f"{row.name}: its kernel stopped during the launch; {', '.join(parts) or 'nothing had been created'}; nothing is left on the bill"
+        report.say(row.cluster_id, f"{before}; it is: %nbprov start {row.name} brings it back")

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Report:
-    """What was found at load and what became of it, a line each. Lines are renewed as things settle."""
+    """What was found at load and what became of it, one line each.
+
+    A line is replaced as things settle.
+    """
 
     lines: dict[str, str] = field(default_factory=dict)
     on_change: Callable[[], None] = lambda: None

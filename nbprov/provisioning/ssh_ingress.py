@@ -1,4 +1,7 @@
-"""The way to machines that do not answer: let this computer in, and look where they are now."""
+"""Opens the way to machines that do not answer.
+
+The cloud is asked to let this computer in, and the last listing says where the machines are now.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,15 @@ from .async_cloud import AsyncCloud
 
 log = logging.getLogger("nbprov.provisioning")
 
-KNOCK_EVERY: Seconds = 30.0
-"""Between two requests to let this computer in: a laptop changes its network seldom, and a rule takes seconds to be in force."""
+REQUEST_EVERY: Seconds = 30.0
+"""Between two requests to let this computer in.
+
+A laptop changes its network seldom, and a rule takes seconds to be in force.
+"""
 
 
-class Door:
-    """What stands between this computer and the machines of one launch. On the engine thread.
+class SshIngress:
+    """Access of this computer to the ssh port of a launch's machines. On the engine thread.
 
     Parameters
     ----------
@@ -40,11 +46,14 @@ class Door:
         self._last: Seconds | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def knock(self) -> None:
-        """Nobody answered: ask the cloud to let this computer in, unless that was done just now. Returns at once."""
+    def request_access(self) -> None:
+        """Ask the cloud to let this computer in, unless that was done just now.
+
+        Call it when a machine does not answer. Returns at once.
+        """
         now = self._clock.elapsed()
         is_asking = self._task is not None and not self._task.done()
-        if is_asking or (self._last is not None and now - self._last < KNOCK_EVERY):
+        if is_asking or (self._last is not None and now - self._last < REQUEST_EVERY):
             return
         self._last = now
         self._task = asyncio.create_task(self._ask())
@@ -62,14 +71,14 @@ class Door:
         except Exception:
             log.exception("%s: this computer may be kept out", self._cloud.name)
 
-    def where(self, instance: Instance) -> Instance:
-        """A machine as it was last listed; as it was known where no list has an address for it."""
+    def current_address(self, instance: Instance) -> Instance:
+        """A machine with the address of its last listing, or as given where there is none."""
         try:
             found = next(
                 (i for i in self._listed() if i.id == instance.id and i.host and i.port), None
             )
         except Exception as error:
-            log.info("where %s is now: %s", instance.id, error)
+            log.info("the address of %s could not be looked up: %s", instance.id, error)
             found = None
         return instance if found is None else found
 
@@ -78,6 +87,6 @@ class Door:
         self._ids = (*self._ids, instance_id)
 
     def close(self) -> None:
-        """Nobody waits for an answer any more."""
+        """Cancel a request that is under way."""
         if self._task is not None:
             self._task.cancel()

@@ -28,12 +28,13 @@ _CAUSES = {
 
 
 class SshError(CloudError):
-    """No ssh connection, or one that broke.
+    """No ssh connection could be made, or it broke.
 
     Attributes
     ----------
     code
-        Whether sshd is not up (yet), the time ran out, a stranger's host key was shown, our key was refused, or the connection broke.
+        Whether sshd is not up (yet), the time ran out, a foreign host key was shown, our key was
+        refused, or the connection broke.
     """
 
     def __init__(self, code: SshCode, message: str) -> None:
@@ -47,7 +48,7 @@ class SshError(CloudError):
 
 
 class RemoteError(NbprovError):
-    """A machine answered, but what was asked of it did not work."""
+    """A machine answered, but a command or request failed there."""
 
     code = "remote"
 

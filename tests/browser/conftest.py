@@ -1,6 +1,7 @@
-"""One JupyterLab and one Chromium for all browser tests; a notebook, a kernel, a ledger and a local cloud for each.
+"""One JupyterLab and one Chromium for all browser tests.
 
-The pictures that README shows are taken by these tests and committed. An ordinary run leaves docs/images alone; to take them anew:
+Each test has its own notebook, kernel, ledger and local cloud. These tests also take the pictures
+of the README, which are committed. An ordinary run does not change docs/images; to renew them, run
 
     NBPROV_TEST_SCREENSHOTS=docs .venv/bin/python -m pytest tests/browser -q
 """
@@ -33,7 +34,7 @@ Opener = Callable[..., NotebookPage]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything here."""
+    """Mark every test of this folder."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.browser)
@@ -47,7 +48,7 @@ _shared = pytest.StashKey[ExitStack]()
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember a failure, so that the page can be kept as it was."""
+    """Remember a failure, so that a picture of the page can be kept."""
     report = yield
     if report.failed:
         item.stash[_failed] = True
@@ -56,7 +57,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def shared(request: pytest.FixtureRequest) -> Iterator[ExitStack]:
-    """What all tests here use together, to be closed after the last of them."""
+    """What all tests of this folder share; it is closed after the last of them."""
     with ExitStack() as opened:
         request.config.stash[_shared] = opened
         yield opened
@@ -64,7 +65,8 @@ def shared(request: pytest.FixtureRequest) -> Iterator[ExitStack]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Close what is shared with the last test of this folder: as long as it is open, Playwright's event loop runs in this thread."""
+    """Close the shared resources with the last test of this folder, because Playwright's event
+    loop runs in this thread until then."""
     if _shared in item.config.stash and (nextitem is None or HERE not in nextitem.path.parents):
         item.config.stash[_shared].close()
 
@@ -95,9 +97,9 @@ def lab(shared: ExitStack) -> Lab:
 def open_notebook(
     lab: Lab, browser: Browser, nbprov_home: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Opener]:
-    """Open a notebook, given as a file or as its cells, with a ledger and a local cloud that are this test's alone.
+    """Open a notebook, given as a file or as its cells, with its own ledger and local cloud.
 
-    At the end nothing may be left in that cloud, and the page must have had no error.
+    At the end that cloud must be empty, and the page must have had no error.
     """
     name = request.node.name.removeprefix("test_")
     context = browser.new_context(viewport=VIEWPORT, device_scale_factor=SHARPNESS)
@@ -117,7 +119,8 @@ def open_notebook(
             shot = tmp_path / f"failed-{number}.png"
             opened.page.screenshot(path=shot)
             print(
-                f"what the page looked like: {shot}; what lay over it: {opened.dialogs() or 'nothing'}"
+                f"what the page looked like: {shot}; what lay over it: "
+                f"{opened.dialogs() or 'nothing'}"
             )
     context.close()
     lab.end_kernels()
@@ -129,5 +132,5 @@ def open_notebook(
 
 @pytest.fixture
 def album(tmp_path: Path) -> Album:
-    """Where pictures go."""
+    """Return the folder for pictures."""
     return Album(tmp_path)

@@ -1,4 +1,5 @@
-"""Whether what is drawn can be read: the colours that the browser computed, by the rule of WCAG."""
+"""Check that what is drawn can be read, from the browser's computed colours and the rule of
+WCAG."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 from playwright.sync_api import Locator
 
 READABLE = 4.5
-"""The least contrast of text of ordinary size (WCAG 2, level AA)."""
+"""The least contrast for text of normal size (WCAG 2, level AA)."""
 
 _MEASURE = """(root) => {
     const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
@@ -28,7 +29,8 @@ _MEASURE = """(root) => {
         return layers.reverse().reduce((below, layer) => over(layer, below), [255, 255, 255]);
     };
     const luminance = (rgb) => {
-        const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+        const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        const [r, g, b] = rgb.map((v) => linear(v / 255));
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     };
     const found = [];
@@ -47,13 +49,13 @@ _MEASURE = """(root) => {
 
 
 def texts(panel: Locator) -> list[dict[str, Any]]:
-    """Every text in sight with its contrast and its colours."""
+    """Return every visible text with its contrast and its colours."""
     measured: list[dict[str, Any]] = panel.evaluate(_MEASURE)
     return measured
 
 
 def assert_readable(panel: Locator, *, dark: bool) -> None:
-    """Every text can be read, and the background is dark or light as the theme is."""
+    """Check that every text can be read, and that the background fits the theme."""
     measured = texts(panel)
     assert measured, "nothing is drawn"
     poor = [text for text in measured if text["contrast"] < READABLE]

@@ -1,4 +1,4 @@
-"""A JupyterLab server of the tests' own, and the kernels and notebooks it is given."""
+"""A JupyterLab server for the tests, with its kernels and notebooks."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = ROOT / "example_notebooks" / "quickstart.ipynb"
 TOKEN = "testtoken"
 START_SECONDS = 120.0
-"""A server answers within two seconds; the rest is for a machine that is busy with other things."""
+"""A server answers within two seconds; the rest is for a busy machine."""
 END_SECONDS = 60.0
 POLL_SECONDS = 0.05
-# Everything else is as Lab ships it.
+# All other settings are those of JupyterLab.
 SETTINGS = {
-    # The toast that offers news covers what is looked at.
+    # The news notice would cover what the tests look at.
     "apputils-extension/notification.jupyterlab-settings": {
         "fetchNews": "false",
         "checkForUpdates": False,
@@ -36,10 +36,10 @@ SETTINGS = {
 
 
 class Lab:
-    """A running server with folders of its own; its kernels import this checkout."""
+    """A running server with its own folders, whose kernels import this checkout."""
 
     def __init__(self) -> None:
-        # Short, because kernels' unix sockets have room for about 100 bytes of path.
+        # Kept short, because a unix socket's path has room for about 100 bytes.
         self.folder = Path(
             tempfile.mkdtemp(prefix="nbl-", dir="/tmp" if sys.platform != "win32" else None)
         )
@@ -101,7 +101,7 @@ class Lab:
                     self.url = found
                     self.ask("GET", "status")
                 except (OSError, ValueError):
-                    continue  # half-written, or not listening yet
+                    continue  # written halfway, or not listening yet
                 return found
             time.sleep(POLL_SECONDS)
         said = self.log.read_text(encoding="utf-8", errors="replace")
@@ -109,7 +109,7 @@ class Lab:
         raise RuntimeError(f"JupyterLab did not start:\n{said}")
 
     def ask(self, method: str, path: str) -> Any:
-        """Use the server's own API."""
+        """Send a request to the server's API."""
         request = urllib.request.Request(
             f"{self.url}/api/{path}", method=method, headers={"Authorization": f"token {TOKEN}"}
         )
@@ -118,7 +118,8 @@ class Lab:
         return json.loads(text) if text else None
 
     def add_kernel(self, name: str, env: Mapping[str, str]) -> None:
-        """Offer a Python kernel with an environment of its own, so that each test has a ledger and a local cloud of its own."""
+        """Add a Python kernel with its own environment, so that each test has its own ledger and
+        cloud."""
         spec = {
             "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
             "display_name": "Python 3 (ipykernel)",
@@ -130,11 +131,12 @@ class Lab:
         (folder / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
 
     def remove_kernel(self, name: str) -> None:
-        """Take a kernel off the list, as on the machine of somebody who was sent the notebook."""
+        """Remove a kernel from the list, as on the computer of somebody who received the
+        notebook."""
         shutil.rmtree(self._kernel_folder(name), ignore_errors=True)
 
     def forget_signatures(self) -> None:
-        """Trust no notebook that was saved here, as a computer does not to which it was sent."""
+        """Trust no notebook that was saved here, as on a computer that received it."""
         with (
             closing(sqlite3.connect(self.folder / "data" / "nbsignatures.db")) as signatures,
             signatures,
@@ -145,7 +147,10 @@ class Lab:
         return self.folder / "data" / "kernels" / name
 
     def add_notebook(self, name: str, kernel: str, cells: Sequence[str] | Path) -> Path:
-        """Put a notebook into the server's folder: a file as it is, or one code cell a text; it runs in that kernel."""
+        """Put a notebook into the server's folder: a file as it is, or one code cell for each text.
+
+        It uses that kernel.
+        """
         if isinstance(cells, Path):
             notebook = nbformat.read(cells, as_version=4)
         else:
@@ -167,7 +172,7 @@ class Lab:
             self.ask("DELETE", f"sessions/{session['id']}")
 
     def close(self) -> None:
-        """End the server and forget its folders."""
+        """Stop the server and delete its folders."""
         if self._process.poll() is None:
             self._process.terminate()
         try:

@@ -1,4 +1,4 @@
-"""The local cloud of one test: its market, and its own list of what runs."""
+"""The local cloud of one test: its market, and its own list of machines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lab import ROOT
 
-MARKET = ROOT / "nbprov" / "clouds" / "local" / "market.toml"
+MARKET = ROOT / "nbprov" / "clouds" / "local" / "daemon" / "market.toml"
 ASK_SECONDS = 120.0
 
 
@@ -22,7 +22,10 @@ def set_market(
     stocked: bool = False,
     stuck: bool = False,
 ) -> None:
-    """The shipped market with other delays, in seconds; with `stocked` it is not short of stock, with `stuck` no machine ever boots."""
+    """Write the shipped market with other delays, in seconds.
+
+    With `stocked` it is not short of stock; with `stuck` no machine ever boots.
+    """
     text = MARKET.read_text(encoding="utf-8")
     for name, seconds in {"accept": accept, "boot": boot}.items():
         lines = [
@@ -41,7 +44,7 @@ def set_market(
 
 
 def machines(home: Path) -> int:
-    """How many machines the cloud itself lists as not gone; nbprov's books are not asked."""
+    """Return how many machines the cloud itself lists as not gone, whatever the ledger says."""
     told = _ask(home, "status")
     if told.startswith("no daemon"):
         return 0
@@ -50,7 +53,7 @@ def machines(home: Path) -> int:
 
 
 def stop(home: Path) -> None:
-    """End the cloud and whatever a failed test left in it."""
+    """Stop the cloud and whatever a failed test left in it."""
     _ask(home, "stop")
 
 

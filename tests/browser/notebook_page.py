@@ -1,4 +1,4 @@
-"""One notebook open in JupyterLab, driven as a person does: keys, clicks, and looking at what is drawn."""
+"""One notebook open in JupyterLab, driven like a person drives it: keys, clicks and looking."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from playwright.sync_api import Error, Locator, Page, expect
 RAN = re.compile(r"^\[\d+\]:$")
 RUNNING = "[*]:"
 KEY_MS = 10_000
-"""A keystroke that Lab took shows at the prompt at once; now and then Lab loses one just after it has opened."""
+"""A keystroke that JupyterLab accepted shows at the prompt at once. It sometimes loses one just
+after it has opened."""
 CELL_MS = 120_000
-"""No cell of these tests takes longer, on a machine that is busy with other things."""
+"""No cell of these tests takes longer, even on a busy machine."""
 
 
 class NotebookPage:
-    """A notebook in a page of its own.
+    """A notebook in its own page.
 
     Attributes
     ----------
@@ -27,11 +28,11 @@ class NotebookPage:
     file
         The notebook on disk.
     kernel
-        The name of the kernel it asks for.
+        The name of the kernel that it uses.
     home
-        nbprov's home for the notebook's kernel.
+        nbprov's home for that kernel.
     question
-        Lab's question which kernel to take.
+        JupyterLab's dialog that asks which kernel to use.
     """
 
     def __init__(self, page: Page, lab: Lab, file: Path, kernel: str, home: Path) -> None:
@@ -41,12 +42,16 @@ class NotebookPage:
         page.on("pageerror", self._note)
 
     def _note(self, error: Error) -> None:
-        # The panels' code comes out of the kernel as a blob; what Lab's own code throws is not ours to judge.
+        # The panels' code comes from the kernel as a blob. Errors of JupyterLab's own code do not
+        # count.
         if "blob:" in (error.stack or ""):
             self.faults.append(str(error.stack))
 
     def open(self) -> None:
-        """Open the notebook and wait until its kernel is idle; from now on Lab is told which kernel to take where it asks."""
+        """Open the notebook and wait until its kernel is idle.
+
+        From then on JupyterLab's question for a kernel is answered.
+        """
         self.page.add_locator_handler(self.question, self._answer)
         self.goto()
         self.await_idle()
@@ -63,19 +68,23 @@ class NotebookPage:
         ).to_be_visible(timeout=CELL_MS)
 
     def _answer(self, question: Locator) -> None:
-        """Lab asks which kernel to take where the last was slow to start or to go: the notebook's."""
-        named = "(options, name) => options.map((one) => one.value).find((value) => value.includes(JSON.stringify(name)))"
+        """Answer JupyterLab's question for a kernel, which it asks if the last one was slow to
+        start or end."""
+        named = (
+            "(options, name) => options.map((one) => one.value).find((value) => "
+            "value.includes(JSON.stringify(name)))"
+        )
         question.locator("select").select_option(
             value=question.locator("option").evaluate_all(named, self.kernel)
         )
         question.locator(".jp-mod-accept").click()
 
     def dialogs(self) -> list[str]:
-        """What Lab asks or says in dialogs, which take every click."""
+        """Return the texts of JupyterLab's dialogs, which would take every click."""
         return self.page.locator(".jp-Dialog").all_inner_texts()
 
     def cell(self, starts: str, nth: int = 0) -> Locator:
-        """The nth code cell whose source starts so."""
+        """Return the nth code cell whose source starts with this text."""
         pattern = re.compile(rf"^\s*{re.escape(starts)}")
         found = self.page.locator(".jp-CodeCell").filter(
             has=self.page.locator(".cm-content", has_text=pattern)
@@ -83,7 +92,7 @@ class NotebookPage:
         return found.nth(nth)
 
     def start(self, cell: Locator) -> None:
-        """Press the keys that run a cell, and see that it runs or has run."""
+        """Press the keys that run a cell, and check that it runs or has run."""
         prompt = cell.locator(".jp-InputPrompt")
         before = prompt.text_content() or ""
         for _ in range(2):
@@ -99,7 +108,7 @@ class NotebookPage:
         )
 
     def run(self, starts: str, nth: int = 0) -> Locator:
-        """Run a cell to its end; it must not fail. Returns its output area."""
+        """Run a cell to its end, where it must not have failed, and return its output area."""
         cell = self.cell(starts, nth)
         self.start(cell)
         self.finish(cell)
@@ -112,34 +121,35 @@ class NotebookPage:
         assert errors.count() == 0, errors.first.inner_text()
 
     def is_running(self, cell: Locator) -> bool:
-        """Whether the cell's prompt says that it runs."""
+        """Return whether the cell's prompt shows that it is running."""
         return cell.locator(".jp-InputPrompt").text_content() == RUNNING
 
     def command(self, name: str, **arguments: Any) -> Any:
-        """One of Lab's own commands, as its menus call them."""
+        """Run one of JupyterLab's commands, as its menus do."""
         return self.page.evaluate(
             "([name, given]) => jupyterapp.commands.execute(name, given).then(() => null)",
             [name, arguments],
         )
 
     def press_command(self, name: str) -> None:
-        """Begin one of Lab's commands that asks a question first."""
+        """Begin one of JupyterLab's commands that asks a question first."""
         self.page.evaluate("name => { jupyterapp.commands.execute(name); }", name)
 
     def theme(self, name: str) -> None:
-        """Switch Lab's theme while everything is open, and wait until it is there."""
+        """Switch JupyterLab's theme while everything is open, and wait until it is applied."""
         self.command("apputils:change-theme", theme=name)
         self.page.locator(f'body[data-jp-theme-name="{name}"]').wait_for(state="attached")
 
     def active_cell(self) -> int:
-        """The number of the notebook's active cell."""
+        """Return the number of the notebook's active cell."""
         number: int = self.page.evaluate(
-            "[...document.querySelectorAll('.jp-Notebook-cell')].findIndex(c => c.matches('.jp-mod-active'))"
+            "[...document.querySelectorAll('.jp-Notebook-cell')].findIndex(c => "
+            "c.matches('.jp-mod-active'))"
         )
         return number
 
     def cells(self) -> int:
-        """How many cells the notebook has."""
+        """Return how many cells the notebook has."""
         return self.page.locator(".jp-Notebook-cell").count()
 
     def save(self) -> None:
@@ -148,39 +158,41 @@ class NotebookPage:
 
 
 def output(cell: Locator) -> Locator:
-    """What a cell has put out."""
+    """Return the output of a cell."""
     return cell.locator(".jp-Cell-outputArea")
 
 
 def panel(place: Locator, label: str) -> Locator:
-    """The panel with this accessible name: `Provision`, `Prices`, `Clusters`."""
+    """Return the panel with this accessible name: `Provision`, `Prices`, `Clusters`."""
     return place.locator(f'section.nbprov-root[aria-label="{label}"]')
 
 
 def button(place: Locator, words: str) -> Locator:
-    """The button in a panel that says exactly this, if it is to be seen."""
+    """Return the visible button of a panel with exactly this label."""
     return place.locator("button:visible").filter(has_text=re.compile(rf"^{re.escape(words)}$"))
 
 
 def state(panel: Locator) -> Locator:
-    """The state in a run panel's head."""
+    """Return the state in the first line of a run panel."""
     return panel.locator(".nbprov-header .nbprov-badge")
 
 
 def header(table: Locator, label: str) -> Locator:
-    """The column header with this label."""
+    """Return the column header with this label."""
     return table.locator('[role="columnheader"]').filter(
         has_text=re.compile(rf"^\s*{re.escape(label)}\s*$")
     )
 
 
 def column(table: Locator, label: str) -> list[str]:
-    """The texts of a column in the rows that are drawn, from the top."""
+    """Return the texts of a column in the rows that are drawn, from the top."""
     texts: list[str] = table.evaluate(
         """(root, label) => {
-            const heads = [...root.querySelectorAll('[role="columnheader"]')].map((head) => head.textContent.trim());
+            const cells = [...root.querySelectorAll('[role="columnheader"]')];
+            const heads = cells.map((head) => head.textContent.trim());
             const rows = [...root.querySelectorAll('.nbprov-body [role="row"]:not([hidden])')];
-            rows.sort((a, b) => Number(a.getAttribute("aria-rowindex")) - Number(b.getAttribute("aria-rowindex")));
+            const place = (row) => Number(row.getAttribute("aria-rowindex"));
+            rows.sort((a, b) => place(a) - place(b));
             return rows.map((row) => row.children[heads.indexOf(label)].textContent);
         }""",
         label,

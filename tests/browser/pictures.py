@@ -1,4 +1,4 @@
-"""Pictures of what was drawn: checked to be small, kept for docs/images only when that is wanted."""
+"""Pictures of what was drawn: checked to be small, and kept for docs/images only on request."""
 
 from __future__ import annotations
 
@@ -15,19 +15,26 @@ IMAGES = ROOT / "docs" / "images"
 MOST_BYTES = 300_000
 LEFT_OUT = """
 .jp-cell-toolbar, .Toastify { display: none !important }
-.jp-Cell, .jp-Cell::before, .jp-Cell::after { outline: none !important; box-shadow: none !important; border-color: transparent !important }
+.jp-Cell, .jp-Cell::before, .jp-Cell::after {
+  outline: none !important; box-shadow: none !important; border-color: transparent !important
+}
 """
-"""Lab's buttons over the active cell, its outline and its notices: they say nothing of what the picture is about."""
+"""JupyterLab's buttons over the active cell, its outline and its notices, which are hidden in
+pictures."""
 
 
 class Album:
-    """Takes pictures into a folder of the test run's own; with NBPROV_TEST_SCREENSHOTS=docs they replace those of docs/images."""
+    """Takes pictures into a folder of the test run.
+
+    With NBPROV_TEST_SCREENSHOTS=docs they replace those of docs/images.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def take(self, name: str, *shown: Locator) -> Path:
-        """One picture of the area that these elements cover together, which must be in sight."""
+        """Take one picture of the area that these elements cover together, which must be
+        visible."""
         page = shown[0].page
         page.mouse.move(0, 0)
         shown[0].evaluate("element => element.scrollIntoView({ block: 'center' })")

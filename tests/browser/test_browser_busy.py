@@ -12,13 +12,14 @@ from playwright.sync_api import expect
 
 PROVISION = "%%provision dev\nresources:\n  accelerators: A100\n  infra: local\nmax_lifetime: 1h"
 COUNTED = re.compile(r"^([2-9]|\d\d+) s$|^\d+ min")
-"""Not the first second: what is shown goes on, whenever it is looked at."""
+"""Not the first second, because the panel's state does not depend on when it is looked at."""
 
 
 def test_buttons_while_a_cell_is_busy(
     open_notebook: Callable[..., NotebookPage], tmp_path: Path
 ) -> None:
-    """Launch, the attempts that follow and Cancel all come through while `time.sleep` holds the kernel's main thread."""
+    """Launch, the attempts and Cancel all work while `time.sleep` holds the kernel's main
+    thread."""
     gate = tmp_path / "gate"
     busy = f"import os, time\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.5)"
     notebook = open_notebook(["%load_ext nbprov", PROVISION, busy])

@@ -1,4 +1,4 @@
-"""A launch across three clouds, and what a person sees of clouds that are not set up."""
+"""A launch across three clouds, and how clouds that are not set up are shown."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_failover_across_clouds(
     album.take("across-clouds", notebook.cell("%%provision"))
     expect(notebook.run("%%on dev")).to_contain_text(re.compile("GPU 0: .*L4"))
     button(run, "Down").click()
-    button(run, "really down?").click()
+    button(run, "Really down?").click()
     expect(state(run)).to_have_text("ended", timeout=LONG_MS)
 
 

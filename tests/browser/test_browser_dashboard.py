@@ -1,4 +1,4 @@
-"""The dashboard in JupyterLab: what it shows, that it grows, and that its buttons act."""
+"""The dashboard in JupyterLab: its content, its growing amounts and its buttons."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_dashboard(
     expect(notebook.run("%nbprov history")).to_contain_text("1 launch")
     album.take("dashboard", notebook.cell("%nbprov dashboard"))
     button(board, "Down").click()
-    button(board, "really down?").click()
+    button(board, "Really down?").click()
     expect(board.locator(".nbprov-title")).to_have_text(
         "nbprov: no cluster is live", timeout=LONG_MS
     )

@@ -1,4 +1,7 @@
-"""What a machine sends is shown in real JupyterLab, and cannot reach its page; a cell there outlives a restart of the kernel here."""
+"""What a machine sends is shown in real JupyterLab and cannot reach its page.
+
+A remote cell survives a restart of the local kernel.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,29 @@ from playwright.sync_api import expect
 
 PROVISION = "%%provision dev --yes --wait\nresources:\n  cpus: 2\n  infra: local\nmax_lifetime: 1h"
 
-# Every way in that is known to work where a notebook's output is shown as it came; each would leave `owned` in the page.
+# Every known way to run code where a notebook shows an output unchanged. Each would leave `owned`
+# in the page.
 HOSTILE = """%%on dev
 from IPython.display import display, HTML, Javascript, SVG, Markdown, Latex
-act = "for (const w of [window, parent, top]) { try { w.owned = (w.owned || '') + '%s ' } catch (e) {} }"
-display(HTML('<p id=seen>waiting</p><script>' + act % 'script' + ";document.getElementById('seen').textContent = 'its script ran, origin ' + origin</script>"))
+act = (
+    "for (const w of [window, parent, top]) {"
+    " try { w.owned = (w.owned || '') + '%s ' } catch (e) {} }"
+)
+told = ";document.getElementById('seen').textContent = 'its script ran, origin ' + origin"
+display(HTML('<p id=seen>waiting</p><script>' + act % 'script' + told + '</script>'))
 display(HTML('<img src=x onerror="' + act % 'onerror' + '">'))
 display(HTML('<iframe srcdoc="<script>' + act % 'nested' + '</script>"></iframe>'))
-display(HTML('<b>bold</b> <span data-commandlinker-command="apputils:activate-command-palette">x</span>'))
+link = 'data-commandlinker-command="apputils:activate-command-palette"'
+display(HTML('<b>bold</b> <span ' + link + '>x</span>'))
 display(HTML('<a href="https://example.org/">a link</a>'))
-display(SVG('<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20" onload="' + act % 'svg' + '"><script>' + act % 'svg' + '</script><rect width="20" height="20"/></svg>'))
+head = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20" onload="'
+tail = '</script><rect width="20" height="20"/></svg>'
+display(SVG(head + act % 'svg' + '"><script>' + act % 'svg' + tail))
 display(Javascript(act % 'javascript'))
 display(Markdown('<img src=x onerror="' + act % 'markdown' + '">'))
 display(Latex('$\\\\href{javascript:owned=1}{x}$'))
-display({'text/html': '<script>' + act % 'raw' + '</script>', 'text/plain': 'x'}, raw=True, metadata={'isolated': True})
+raw = {'text/html': '<script>' + act % 'raw' + '</script>', 'text/plain': 'x'}
+display(raw, raw=True, metadata={'isolated': True})
 print('\\x1b]0;title\\x07shown')
 """
 
@@ -38,7 +50,7 @@ print('the end')
 def test_active_output_of_a_machine_cannot_reach_the_page(
     open_notebook: Callable[..., NotebookPage],
 ) -> None:
-    """It is drawn, in frames and as pictures and text; nothing of it has run in the page."""
+    """It is drawn in frames, as pictures and as text, and none of it has run in the page."""
     notebook = open_notebook(["%load_ext nbprov", PROVISION, HOSTILE, "%nbprov down dev"])
     set_market(notebook.home, accept=0.1, boot=0.1, stocked=True)
     notebook.run("%load_ext")
@@ -59,7 +71,8 @@ def test_active_output_of_a_machine_cannot_reach_the_page(
 
 
 def test_a_cell_there_outlives_a_restart_here(open_notebook: Callable[..., NotebookPage]) -> None:
-    """Lab's own restart button, in the middle of the cell; the next kernel shows all of its output."""
+    """JupyterLab's own restart button is pressed during the cell; the next kernel shows all of
+    its output."""
     follow = "%nbprov cells dev cell- --follow"
     notebook = open_notebook(
         [

@@ -1,4 +1,5 @@
-"""A price table as long as the catalogue, and longer: drawn, sorted and scrolled with a handful of rows in the page."""
+"""A price table of the catalogue's length and more is sorted and scrolled with few rows in the
+page."""
 
 from __future__ import annotations
 
@@ -9,12 +10,15 @@ from notebook_page import NotebookPage, column, header, panel
 from playwright.sync_api import Locator, expect
 
 ROWS = 40_000
-LONGER = f"from nbprov.notebook.panels import PriceTable\noffers = _.prices.offers()\nPriceTable((offers * 2)[:{ROWS}])"
+LONGER = (
+    f"from nbprov.notebook.panels import PriceTable\noffers = _.prices.offers()\n"
+    f"PriceTable((offers * 2)[:{ROWS}])"
+)
 MOST_DRAWN = 100
 
 
 def test_forty_thousand_rows(open_notebook: Callable[..., NotebookPage]) -> None:
-    """The last row is a key press away; sorting puts the dearest first."""
+    """The last row is one key press away, and sorting puts the most expensive first."""
     notebook = open_notebook(["%load_ext nbprov", "%prices", LONGER])
     notebook.run("%load_ext")
     everything = panel(notebook.run("%prices"), "Prices")

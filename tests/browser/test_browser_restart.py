@@ -1,4 +1,4 @@
-"""A kernel that is restarted in the middle of a launch: the next one finds what was begun, and says so in one line."""
+"""A kernel is restarted during a launch: the next one finds the launch and says so in one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ PROVISION = "%%provision dev\nresources:\n  accelerators: A100\n  infra: local\n
 
 
 def test_restart_during_a_launch(open_notebook: Callable[..., NotebookPage]) -> None:
-    """One machine, in the first zone with stock, adopted by the new kernel; none after it was put down."""
+    """One machine, in the first zone with stock, is adopted by the new kernel; none is left
+    after down."""
     notebook = open_notebook(
         ["%load_ext nbprov", PROVISION, "%%on dev\nprint(6 * 7)", "%nbprov down dev"]
     )

@@ -1,4 +1,4 @@
-"""A saved notebook, opened where there is no kernel, or one that has never shown it: it tells how things ended."""
+"""A saved notebook that is opened without its kernel shows how things ended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ CELLS = [
     "%clusters",
 ]
 MOST_BYTES = 100_000
-"""Five cells with three panels; one with the table's data or the panels' code in it would be many times as long."""
+"""Five cells with three panels. A notebook with the table's data or the panels' code in it would be
+many times as long."""
 PANELS = {"%prices": "Prices", "%%provision": "Provision", "%clusters": "Clusters"}
 FORM = "[data-nbprov]"
 WIDGET_ERRORS = re.compile("Error displaying widget|Loading widget")
@@ -38,7 +39,8 @@ HTML, TEXT, WIDGET = "text/html", "text/plain", "application/vnd.jupyter.widget-
 
 
 def test_saved_notebook(open_notebook: Callable[..., NotebookPage], album: Album) -> None:
-    """The static forms hold neither script nor secret, and tell how it ended: its author, and a reader whose computer never saw it."""
+    """The static forms hold neither script nor secret, and show the end to the author and to a
+    reader on another computer."""
     notebook = open_notebook(CELLS, env={"HUB_TOKEN": SECRET})
     set_market(notebook.home, accept=0.1)
     _play(notebook)
@@ -46,25 +48,27 @@ def test_saved_notebook(open_notebook: Callable[..., NotebookPage], album: Album
     notebook.save()
     _check_file(notebook)
     notebook.lab.end_kernels()
-    # The author, with a kernel that knows nothing of what was shown: Lab trusts the notebook and looks for the widgets.
+    # The author, with a kernel that knows nothing of the output: JupyterLab trusts the notebook and
+    # looks for the widgets.
     notebook.open()
     _check_drawn(notebook)
     notebook.lab.end_kernels()
     # The author, on a computer without that kernel.
     notebook.lab.remove_kernel(notebook.kernel)
-    # Lab asks which kernel to take only where more than one would do.
+    # JupyterLab asks which kernel to use only if there are several.
     notebook.lab.add_kernel("another", {})
     _reopen_without_kernel(notebook)
     _check_drawn(notebook)
     album.take("saved-notebook", notebook.cell("%%provision"), notebook.cell("%clusters"))
-    # Somebody else.
+    # Another reader.
     notebook.lab.forget_signatures()
     _reopen_without_kernel(notebook)
     _check_drawn(notebook)
 
 
 def test_restart_leaves_the_static_forms(open_notebook: Callable[..., NotebookPage]) -> None:
-    """Panels whose kernel is gone cannot act any more: what is left tells how far it had come, and the next run shows a panel again."""
+    """Panels without their kernel cannot act: they show the last state, and the next run shows a
+    live panel again."""
     notebook = open_notebook(
         [*CELLS[:2], PROVISION.partition("secrets:")[0], "%clusters", "%nbprov down dev"]
     )
@@ -96,7 +100,7 @@ def _shown(place: Locator | Page, what: str) -> Locator:
 
 
 def _check_one_form(cell: Locator, label: str) -> None:
-    """A live panel stands alone: its static form is there, and takes no room."""
+    """A live panel hides its static form, which takes no room."""
     expect(panel(output(cell), label)).to_be_visible()
     expect(output(cell).locator(FORM)).to_have_count(1)
     expect(_shown(output(cell), FORM)).to_have_count(0)
@@ -136,7 +140,7 @@ def _play(notebook: NotebookPage) -> None:
     expect(notebook.run("%%on dev")).to_contain_text(f"a token of {len(SECRET)} letters")
     clusters = panel(notebook.run("%clusters"), "Clusters")
     button(clusters, "Down").click()
-    button(clusters, "really down?").click()
+    button(clusters, "Really down?").click()
     for badge in (clusters.locator(".nbprov-badge"), state(run)):
         expect(badge).to_have_text("ended")
     assert machines(notebook.home) == 0

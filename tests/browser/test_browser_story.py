@@ -1,4 +1,5 @@
-"""The story of the quickstart, played in real JupyterLab: from prices to a machine, its use, and back to nothing."""
+"""The story of the quickstart in real JupyterLab: from prices to a machine, its use, and its
+end."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ ATTEMPTS = len(REFUSED) + 1
 
 
 def test_quickstart(open_notebook: Callable[..., NotebookPage], album: Album) -> None:
-    """Every step a person takes, with what they see at each."""
+    """Every step of a person, with what they see at each one."""
     notebook = open_notebook(QUICKSTART)
     set_market(notebook.home, accept=ACCEPT_SECONDS, boot=BOOT_SECONDS)
     assert notebook.run("%load_ext nbprov").text_content() == ""
@@ -54,7 +55,8 @@ def _look_at_prices(notebook: NotebookPage, album: Album) -> None:
 
 
 def _move_by_keys(notebook: NotebookPage) -> None:
-    """Keys pressed in the table move in the table; Lab, which uses the same ones for its cells, does not see them."""
+    """Keys pressed in the table move in the table, and JupyterLab does not use them for its
+    cells."""
     prices = panel(output(notebook.cell("%prices A100")), "Prices")
     before = notebook.active_cell(), notebook.cells()
     prices.locator('[role="row"][aria-rowindex="2"] [role="gridcell"]').first.click()
@@ -79,7 +81,7 @@ def _launch(notebook: NotebookPage, album: Album) -> None:
         f"local-{region}-{zone}" for region in ("south", "east", "north") for zone in "abc"
     ]
     assert column(run, "why here")[0] == "cheapest"
-    expect(header(run, "stock")).to_have_count(0)  # nothing is known of it, so it takes no room
+    expect(header(run, "stock")).to_have_count(0)  # the column is empty, so it is not drawn
     assert machines(notebook.home) == 0
     button(run, "Launch").click()
     attempts = run.get_by_role("table", name="Attempts")
@@ -129,7 +131,7 @@ def _down(notebook: NotebookPage) -> None:
     clusters = panel(output(notebook.cell("%clusters")), "Clusters")
     button(run, "Down").click()
     assert machines(notebook.home) == 1, "Down asks a second press"
-    button(run, "really down?").click()
+    button(run, "Really down?").click()
     expect(state(run)).to_have_text("ended")
     expect(clusters.locator(".nbprov-badge")).to_have_text("ended")
     assert machines(notebook.home) == 0

@@ -1,4 +1,4 @@
-"""Light and dark: the panels follow a live change of Lab's theme and can be read in both."""
+"""The panels follow a live change of JupyterLab's theme, and can be read in both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
 
 
 def test_dark_theme(open_notebook: Callable[..., NotebookPage], album: Album) -> None:
-    """Every text of the three panels has enough contrast in both themes, in every state on the way."""
+    """Every text of the three panels has enough contrast in both themes and in every state."""
     notebook = open_notebook(
         ["%load_ext nbprov", "%prices A100 --cloud gcp --spot", PROVISION, "%clusters"]
     )
@@ -43,5 +43,5 @@ def test_dark_theme(open_notebook: Callable[..., NotebookPage], album: Album) ->
     for part in (run, clusters):
         assert_readable(part, dark=False)
     button(clusters, "Down").click()
-    button(clusters, "really down?").click()
+    button(clusters, "Really down?").click()
     expect(clusters.locator(".nbprov-badge")).to_have_text("ended")

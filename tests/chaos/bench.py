@@ -1,4 +1,6 @@
-"""One worker's bench: a cloud of its own, and on it one story after another, each played, cut, taken up, checked and cleared away."""
+"""One worker's bench: a cloud of its own, and on it one story after another, each played, cut,
+taken up, checked and cleared away.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from nbprov.provisioning.reconcile import Report, reconcile
 
 PLAYER = Path(__file__).resolve().parent / "player.py"
 PLAY_SECONDS = 90.0
-"""How long a story may take until it is cut; one that takes longer is cut here, and counted as not reached."""
+"""How long a story may take until it is cut; one that takes longer is cut here, and counted as not
+reached.
+"""
 SETTLE_SECONDS = 10.0
 
 
@@ -55,7 +59,8 @@ class Outcome:
     adopted, ended
         How many of those were a cluster's afterwards, and how many were gone.
     orphans, doubles
-        What must not be: machines that no live cluster of the ledger owns, and runs with more than one cluster's machines.
+        What must not be: machines that no live cluster of the ledger owns, and runs with more than
+        one cluster's machines.
     """
 
     story: Story
@@ -78,7 +83,9 @@ class Outcome:
 def judge(
     machines: Sequence[Machine], clusters: Iterable[ClusterRow], nodes: int
 ) -> tuple[list[str], list[str]]:
-    """Orphans and doubles among the machines alive, given the ledger's live clusters and how many nodes each has."""
+    """Orphans and doubles among the machines alive, given the ledger's live clusters and how many
+    nodes each has.
+    """
     live = {row.token: row for row in clusters if row.state is not ClusterState.ENDED}
     orphans = [m.id for m in machines if m.token not in live]
     doubles = []
@@ -102,7 +109,9 @@ class Bench:
     # ------------------------------------------------------------ the daemon's own books
 
     def machines(self, owner: str = "") -> list[Machine]:
-        """Machines that are not gone, as the daemon has them; read from its file, past all that is tested."""
+        """Machines that are not gone, as the daemon has them; read from its file, past all that is
+        tested.
+        """
         with closing(
             sqlite3.connect(f"{(self.cloud / 'state.db').as_uri()}?mode=ro", uri=True, timeout=10)
         ) as db:
@@ -208,7 +217,8 @@ class Bench:
                 raise
         if code not in (0, -signal.SIGKILL):
             raise RuntimeError(
-                f"the player ended with {code}: {(home / 'player.log').read_text(errors='replace')[-600:]}"
+                f"the player ended with {code}:"
+                f" {(home / 'player.log').read_text(errors='replace')[-600:]}"
             )
 
     def _check(self, order: dict[str, Any], outcome: Outcome) -> None:

@@ -1,4 +1,7 @@
-"""Plays one launch on a cloud's double with a real engine, until the trap kills it. Run as `python cloud_player.py ORDER.json`."""
+"""Plays one launch on a cloud's double with a real engine, until the trap kills it.
+
+Run as `python cloud_player.py ORDER.json`.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +42,23 @@ SPECS = {
 TRAPPED = ("submit", "poll", "list", "terminate")
 
 SUBMIT_SECONDS = 4.0
-"""How long a create may take: the doubles answer in a fraction of one, and where the kernel died a fresh engine waits this long for the answer."""
+"""How long a create may take.
+
+The doubles answer in a fraction of one, and where the kernel died a fresh engine waits this long
+for the answer.
+"""
 DAY = 86_400.0
 SETTLE_SECONDS = 1.0
-"""How long what was made may be missing from a list: the doubles show it at once. After an unclear create this is waited as well."""
+"""How long what was made may be missing from a list: the doubles show it at once.
+
+After an unclear create this is waited as well.
+"""
 
 
 def quickened(name: str, trap: Trap | None) -> Cloud:
-    """The adapter of a cloud with short waits, and with a trap at every call that matters; the doubles take launches as they come."""
+    """The adapter of a cloud with short waits, and with a trap at every call that matters; the
+    doubles take launches as they come.
+    """
     adapter = LambdaCloud(Pace(0.1)) if name == "lambda" else registry.get(name)
     adapter.capabilities = replace(
         adapter.capabilities,

@@ -1,12 +1,14 @@
-"""Kill the process around a create on each cloud's double, let a fresh engine take up what it finds, and count what is left.
+"""Kill the process around a create on each cloud's double, let a fresh engine take up what it
+finds, and count what is left.
 
     python tests/chaos/clouds.py --runs 30 --seed 1 [--clouds aws,gcp,runpod,lambda]
 
-The doubles are server processes with real machines, reached by the real SDKs. Each run is cut with SIGKILL at one point from the intent to
-the machine's first sign, before or after the ledger's commit or the call, half of them on a cloud that misbehaves besides. Then a fresh engine
-reconciles, and the double's own books are compared with the ledger: a machine that is no live cluster's is an orphan, and so is what still
-lies there once all clusters have ended. Exit code 0: there was none, every point was hit, and nothing went wrong.
-"""
+The doubles are server processes with real machines, reached by the real SDKs. Each run is cut with
+SIGKILL at one point from the intent to the machine's first sign, before or after the ledger's
+commit or the call, half of them on a cloud that misbehaves besides. Then a fresh engine reconciles,
+and the double's own books are compared with the ledger: a machine that is no live cluster's is an
+orphan, and so is what still lies there once all clusters have ended. Exit code 0: there was none,
+every point was hit, and nothing went wrong."""
 
 from __future__ import annotations
 
@@ -42,21 +44,26 @@ Point = tuple[str, str]
 POINTS: tuple[Point, ...] = tuple(
     (transition, when)
     for transition in (
-        "intend",
+        "launches.intend",
         "cloud.submit",
-        "sent",
+        "launches.sent",
         "cloud.poll",
-        "accepted",
-        "set_launch(booting)",
+        "launches.accepted",
+        "launches.move(booting)",
     )
     for when in ("before", "after")
 )
 FAULTS = ("", "", "", "lose_answer", "capacity", "half_made")
-"""What the cloud does besides: nothing in half of the runs. A fault that no create met before its run was cut waits for the next one."""
+"""What the cloud does besides: nothing in half of the runs.
+
+A fault that no create met before its run was cut waits for the next one.
+"""
 PLAY_SECONDS = 90.0
 STEP_SECONDS = 90.0
 EMPTY_SECONDS = 30.0
-"""How long the ends of machines, and of what lies beside them, may take to show in a double's books."""
+"""How long the ends of machines, and of what lies beside them, may take to show in a double's
+books.
+"""
 PART = 5
 """Runs that one double is started for: parts of all clouds are shared out to the workers."""
 WORKERS = 3
@@ -83,7 +90,8 @@ class Tally:
     alive
         Machines that were alive at the kills, by the double's own books.
     adopted, ended
-        How many of those were a cluster's after the fresh engine had settled all, and how many were gone.
+        How many of those were a cluster's after the fresh engine had settled all, and how many were
+        gone.
     later
         Runs that left something beside machines which only a load of the next day removes.
     orphans, problems
@@ -154,14 +162,17 @@ def _play(home: Path, cloud: AtHand, tally: Tally) -> None:
         )
     if child.returncode not in (0, -signal.SIGKILL):
         tally.problems.append(
-            f"{home}: the player ended with {child.returncode}: {(home / 'player.log').read_text()[-800:]}"
+            f"{home}: the player ended with {child.returncode}:"
+            f" {(home / 'player.log').read_text()[-800:]}"
         )
 
 
 def settle(
     engine: Engine, cloud: AtHand, name: str, what: str, before: set[str], tally: Tally
 ) -> None:
-    """Let a fresh engine take up what a killed one left, compare the double's books with its ledger, and end the clusters."""
+    """Let a fresh engine take up what a killed one left, compare the double's books with its
+    ledger, and end the clusters.
+    """
     engine.thread.call(reconcile(engine, Report())).result(STEP_SECONDS)
     clusters = engine.ledger.clusters.latest(live_only=True)
     owned = {
@@ -186,18 +197,22 @@ def settle(
 
 
 def tidy(engine: Engine, cloud: AtHand, name: str) -> None:
-    """Look after what lies beside machines for as long as there is anything that the engine may remove now."""
+    """Look after what lies beside machines for as long as there is anything that the engine may
+    remove now.
+    """
     end = time.monotonic() + EMPTY_SECONDS
     while (
         cloud.left()
-        and engine.thread.call(engine.tidying.look(name)).result(STEP_SECONDS).asked
+        and engine.thread.call(engine.side_objects.look(name)).result(STEP_SECONDS).asked
         and time.monotonic() < end
     ):
         time.sleep(0.1)  # it was asked to go: the next look tells whether it did
 
 
 def tidy_tomorrow(order: dict[str, Any], cloud: AtHand) -> None:
-    """Load again the next day: what a create that was given up left is kept as long as its machine may yet appear."""
+    """Load again the next day: what a create that was given up left is kept as long as its machine
+    may yet appear.
+    """
     engine = make_engine(order, None, Tomorrow())
     try:
         engine.thread.call(reconcile(engine, Report())).result(STEP_SECONDS)
@@ -279,10 +294,12 @@ def missed(told: dict[str, Tally], runs: int) -> list[str]:
 def table(told: dict[str, Tally]) -> str:
     """One line a cloud."""
     lines = [
-        f"{'cloud':<8} {'runs':>5} {'killed':>7} {'alive at the kill':>18} {'adopted':>8} {'ended':>6} {'tidied later':>13} {'orphans':>8} {'s a run':>8}"
+        f"{'cloud':<8} {'runs':>5} {'killed':>7} {'alive at the kill':>18} {'adopted':>8}"
+        f" {'ended':>6} {'tidied later':>13} {'orphans':>8} {'s a run':>8}"
     ]
     lines += [
-        f"{name:<8} {one.runs:>5} {len(one.hit):>7} {one.alive:>18} {one.adopted:>8} {one.ended:>6} {one.later:>13} {len(one.orphans):>8}"
+        f"{name:<8} {one.runs:>5} {len(one.hit):>7} {one.alive:>18} {one.adopted:>8}"
+        f" {one.ended:>6} {one.later:>13} {len(one.orphans):>8}"
         f" {one.seconds / max(1, one.runs):>8.1f}"
         for name, one in told.items()
     ]
@@ -327,7 +344,8 @@ def main(arguments: list[str] | None = None) -> int:
         sum(len(one.orphans) for one in told.values()),
     )
     print(
-        f"\n{runs} runs, {sum(len(one.hit) for one in told.values())} killed at their point, {orphans} orphans, seed {options.seed}, {time.monotonic() - began:.0f} s"
+        f"\n{runs} runs, {sum(len(one.hit) for one in told.values())} killed at their point,"
+        f" {orphans} orphans, seed {options.seed}, {time.monotonic() - began:.0f} s"
     )
     if not wrong:
         shutil.rmtree(folder, ignore_errors=True)

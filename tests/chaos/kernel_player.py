@@ -10,7 +10,8 @@ PLAYER_FOLDER = Path(__file__).resolve().parent
 
 
 def play_in_kernel(order: Path, log: IO[bytes], seconds: float) -> None:
-    """Start an ipykernel, run the story in a cell, and return when the kernel is dead; one whose story was told is killed.
+    """Start an ipykernel, run the story in a cell, and return when the kernel is dead; one whose
+    story was told is killed.
 
     Raises
     ------

@@ -1,4 +1,7 @@
-"""Plays one story with a real engine, until the trap kills it. Run as `python player.py ORDER.json`, or inside a kernel by `play`."""
+"""Plays one story with a real engine, until the trap kills it.
+
+Run as `python player.py ORDER.json`, or inside a kernel by `play`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from nbprov.model.offers import Block, Candidate, Plan
 from nbprov.model.spec import Race, Request, Spec, Wait
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.reconcile import Report, reconcile
-from nbprov.provisioning.replacement import node_loss
+from nbprov.provisioning.replacement import node_replacer, policy
 from nbprov.provisioning.run import partial_gang
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.spec import parse
@@ -41,7 +44,10 @@ HOLD_SECONDS = 1.5
 
 
 def capabilities(order: dict[str, Any]) -> Capabilities:
-    """The local cloud's, with short waits: what a story spends its time on is the kill and what follows."""
+    """The local cloud's, with short waits.
+
+    What a story spends its time on is the kill and what follows.
+    """
     return replace(
         CAPABILITIES,
         settle=0.4,
@@ -62,9 +68,9 @@ def make_engine(order: dict[str, Any], trap: Trap | None) -> Engine:
         lease_seconds=LEASE_SECONDS,
         wrap_ledger=trap.ledger if trap else lambda ledger: ledger,
     )
-    engine.least_pause = 0.05
-    node_loss.FIRST_PAUSE = node_loss.NOT_NOW_PAUSE = 0.3
-    engine.replan = lambda spec, blocks: _plan(order, engine, spec, blocks)
+    engine.runs.least_pause = 0.05
+    policy.FIRST_PAUSE = node_replacer.NOT_NOW_PAUSE = 0.3
+    engine.hooks.replan = lambda spec, blocks: _plan(order, engine, spec, blocks)
     return engine
 
 
@@ -131,7 +137,9 @@ def play(order: dict[str, Any]) -> None:
 
 
 def see_wait_out(engine: Engine, driver: RunDriver) -> None:
-    """Clear the blocks whenever the run rests, as a person does who knows that there is stock again; returns when it is over."""
+    """Clear the blocks whenever the run rests, as a person does who knows that there is stock
+    again; returns when it is over.
+    """
     end = time.monotonic() + STEP_SECONDS
     while not driver.finished.done() and time.monotonic() < end:
         if driver.state is RunState.WAITING:
@@ -147,7 +155,9 @@ def _finished(driver: RunDriver) -> RunState | None:
 def _when(
     engine: Engine, driver: RunDriver, state: str, act: Callable[[], None]
 ) -> threading.Event:
-    """Act once, soon after an attempt is in this state, as a person's button would; the event is set then."""
+    """Act once, soon after an attempt is in this state, as a person's button would; the event is
+    set then.
+    """
     seen = threading.Event()
 
     def look() -> None:
@@ -186,7 +196,9 @@ def _afterwards(kind: str, engine: Engine, cloud: Path) -> None:
 
 
 def _take_back(kind: str, engine: Engine, cloud: Path) -> None:
-    """Let the cloud take a machine back; returns when another one is in its place, or for `replace-stop` asked for."""
+    """Let the cloud take a machine back; returns when another one is in its place, or for
+    `replace-stop` asked for.
+    """
     ledger, token = engine.ledger, engine.cluster(NAME).token
     lost = ledger.instances.members(token)[1].id
     Client(cloud).call("terminate", {"ids": [lost]}, timeout=15)

@@ -1,12 +1,14 @@
-"""Kill the engine's process at every state transition, let a fresh engine take up what it finds, and count what is left.
+"""Kill the engine's process at every state transition, let a fresh engine take up what it finds,
+and count what is left.
 
     python tests/chaos/run.py --runs 200 --seed 1
 
-Each run plays a story (a launch, a failover, a race, a gang, a cancel, …) with a real engine on a real `local` cloud and kills the
-process with SIGKILL at one transition, before or after its commit or its call. What a fresh engine makes of it is compared with the
-cloud's own books: no machine without a live cluster (an orphan), no run with two (a double). The same seed plays the same stories.
-Exit code 0: nothing was left behind, made twice or went wrong, and, from 82 runs on, every transition was cut before and after.
-"""
+Each run plays a story (a launch, a failover, a race, a gang, a cancel, …) with a real engine on a
+real `local` cloud and kills the process with SIGKILL at one transition, before or after its commit
+or its call. What a fresh engine makes of it is compared with the cloud's own books: no machine
+without a live cluster (an orphan), no run with two (a double). The same seed plays the same
+stories. Exit code 0: nothing was left behind, made twice or went wrong, and, from 82 runs on, every
+transition was cut before and after."""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ FOLDER_VARIABLE = "NBPROV_CHAOS_FOLDER"
 
 
 def stories(runs: int, seed: int, kernels: int) -> list[Story]:
-    """The stories of a whole run: every point in turn, in an order that the seed shuffles, over and over."""
+    """The stories of a whole run.
+
+    Every point in turn, in an order that the seed shuffles, over and over.
+    """
     dice = random.Random(seed)
     points: list[tuple[str, str]] = []
     while len(points) < runs:
@@ -120,7 +125,8 @@ def _sums(mine: list[Outcome]) -> tuple[str, ...]:
 def _tell_bad(outcome: Outcome, folder: Path) -> None:
     one = outcome.story
     print(
-        f"run {one.number} ({one.kind}, {one.when} {one.transition}, {one.nth}.) is not as it should be:",
+        f"run {one.number} ({one.kind}, {one.when} {one.transition}, {one.nth}.) is not as it"
+        " should be:",
         file=sys.stderr,
     )
     for name in ("orphans", "doubles", "problems"):
@@ -222,8 +228,10 @@ def _verdict(
     in_kernels = sum(o.story.in_kernel for o in outcomes)
     missed = missing(outcomes) if options.runs >= len(POINTS) else []
     print(
-        f"\n{len(outcomes)} runs ({in_kernels} in a real kernel), {kills} killed at their transition, seed {options.seed}, {seconds:.0f} s\n"
-        f"checked against the cloud's own books: {orphans} orphans, {doubles} doubles, {problems} other problems"
+        f"\n{len(outcomes)} runs ({in_kernels} in a real kernel), {kills} killed at their"
+        f" transition, seed {options.seed}, {seconds:.0f} s\n"
+        f"checked against the cloud's own books: {orphans} orphans, {doubles} doubles,"
+        f" {problems} other problems"
     )
     for transition, when in missed:
         print(f"never killed {when} {transition}", file=sys.stderr)

@@ -1,4 +1,7 @@
-"""The stories that are cut short: what the market does, what the person does, and which transitions each story passes."""
+"""The stories that are cut short.
+
+What the market does, what the person does, and which transitions each story passes.
+"""
 
 from __future__ import annotations
 
@@ -31,111 +34,156 @@ memory_gib = 4
 """
 
 LAUNCH = (
-    "open_run",
+    "runs.open",
     "cloud.quote",
-    "intend",
-    "note",
+    "launches.intend",
+    "events.add",
     "cloud.submit",
-    "sent",
+    "launches.sent",
     "cloud.poll",
-    "accepted",
-    "clear_blocks",
-    "set_launch(booting)",
+    "launches.accepted",
+    "blocks.clear",
+    "launches.move(booting)",
 )
 UP = (
     "cloud.list",
-    "seen",
-    "set_launch(ssh)",
-    "set_launch(agent)",
-    "set_guard",
-    "hand_over",
-    "release",
-    "renew",
+    "instances.seen",
+    "launches.move(ssh)",
+    "launches.move(agent)",
+    "guards.set",
+    "clusters.hand_over",
+    "leases.release",
+    "leases.renew",
 )
-END = ("cloud.terminate", "set_launch(gone)", "free_quota")
+END = ("cloud.terminate", "launches.move(gone)", "blocks.free_quota")
 
 PASSES: dict[str, tuple[str, ...]] = {
     "plain": (*LAUNCH, *UP),
-    "refused": ("failed(refused)", "remember", *LAUNCH),
-    "refused-later": ("failed(refused)", "cloud.poll", "sent"),
-    "sold-out": ("set_run(failed)", "failed(refused)", "remember", "release"),
-    "rate-limit": ("intend_again", "cloud.submit"),
-    "lost-answer": ("failed(unknown)", "failed(absent)", "cloud.submit", "cloud.list", "sent"),
-    "half-made": ("failed(ending)", *END, "remember", "seen"),
-    "cancel": ("request_cancel", "set_run(cancelled)", "failed(ending)", *END),
+    "refused": ("launches.failed(refused)", "blocks.remember", *LAUNCH),
+    "refused-later": ("launches.failed(refused)", "cloud.poll", "launches.sent"),
+    "sold-out": (
+        "runs.move(failed)",
+        "launches.failed(refused)",
+        "blocks.remember",
+        "leases.release",
+    ),
+    "rate-limit": ("launches.intend_again", "cloud.submit"),
+    "lost-answer": (
+        "launches.failed(unknown)",
+        "launches.failed(absent)",
+        "cloud.submit",
+        "cloud.list",
+        "launches.sent",
+    ),
+    "half-made": ("launches.failed(ending)", *END, "blocks.remember", "instances.seen"),
+    "cancel": ("runs.request_cancel", "runs.move(cancelled)", "launches.failed(ending)", *END),
     "race": (
-        "failed(ending)",
-        "set_launch(gone)",
-        "hand_over",
-        "release",
+        "launches.failed(ending)",
+        "launches.move(gone)",
+        "clusters.hand_over",
+        "leases.release",
         "cloud.terminate",
-        "accepted",
-        "set_launch(ssh)",
+        "launches.accepted",
+        "launches.move(ssh)",
     ),
     "hedge": (
-        "intend",
+        "launches.intend",
         "cloud.submit",
-        "sent",
-        "accepted",
-        "failed(ending)",
-        "set_launch(gone)",
-        "hand_over",
+        "launches.sent",
+        "launches.accepted",
+        "launches.failed(ending)",
+        "launches.move(gone)",
+        "clusters.hand_over",
     ),
-    "wait": ("remember", "set_run(waiting)", "set_run(launching)", "note", *LAUNCH, *UP),
-    "gang": (*LAUNCH, "set_guard", "hand_over", "set_launch(agent)"),
-    "partial": ("prolong", "cloud.submit", "cloud.poll", "failed(ending)", *END, "hand_over"),
+    "wait": (
+        "blocks.remember",
+        "runs.move(waiting)",
+        "runs.move(launching)",
+        "events.add",
+        *LAUNCH,
+        *UP,
+    ),
+    "gang": (*LAUNCH, "guards.set", "clusters.hand_over", "launches.move(agent)"),
+    "partial": (
+        "launches.prolong",
+        "cloud.submit",
+        "cloud.poll",
+        "launches.failed(ending)",
+        *END,
+        "clusters.hand_over",
+    ),
     "down": (
-        "set_cluster(ending)",
-        "set_cluster(ended)",
+        "clusters.move(ending)",
+        "clusters.move(ended)",
         "cloud.terminate",
-        "free_quota",
-        "hand_over",
+        "blocks.free_quota",
+        "clusters.hand_over",
     ),
     "stop-start": (
         *(
-            "set_cluster(stopping)",
-            "set_cluster(stopped)",
-            "set_cluster(starting)",
-            "set_cluster(running)",
-            "reprice",
-            "resume_prices",
+            "clusters.move(stopping)",
+            "clusters.move(stopped)",
+            "clusters.move(starting)",
+            "clusters.move(running)",
+            "clusters.reprice",
+            "clusters.resume_prices",
         ),
         *("cloud.stop", "cloud.start"),
     ),
     "replace": (
         *(
-            "lose_machines",
-            "intend_replacement",
-            "replacement_sent",
-            "replacement_made",
-            "replacement_ready",
+            "replacements.lose_machines",
+            "replacements.intend",
+            "replacements.sent",
+            "replacements.made",
+            "replacements.ready",
         ),
         "cloud.submit",
     ),
-    "replace-stop": ("intend_replacement", "end_replacement"),
-    "leave": ("release_all",),
-    "late": ("failed(unknown)", "cloud.submit", "cloud.list", "accepted", "set_launch(booting)"),
-    "log-fails": ("accepted", "note", "set_launch(ssh)", "hand_over", "release"),
-    "locked": ("sent", "cloud.poll", "accepted", "set_launch(booting)", "hand_over"),
-    "two-deaths": (
-        "take",
+    "replace-stop": ("replacements.intend", "replacements.end"),
+    "leave": ("leases.release_all",),
+    "late": (
+        "launches.failed(unknown)",
+        "cloud.submit",
         "cloud.list",
-        "seen",
-        "set_launch(ssh)",
-        "hand_over",
-        "set_launch(gone)",
-        "failed(ending)",
-        "release",
+        "launches.accepted",
+        "launches.move(booting)",
+    ),
+    "log-fails": (
+        "launches.accepted",
+        "events.add",
+        "launches.move(ssh)",
+        "clusters.hand_over",
+        "leases.release",
+    ),
+    "locked": (
+        "launches.sent",
+        "cloud.poll",
+        "launches.accepted",
+        "launches.move(booting)",
+        "clusters.hand_over",
+    ),
+    "two-deaths": (
+        "leases.take",
+        "cloud.list",
+        "instances.seen",
+        "launches.move(ssh)",
+        "clusters.hand_over",
+        "launches.move(gone)",
+        "launches.failed(ending)",
+        "leases.release",
     ),
 }
 """Which transitions a story passes.
 
-`replace`: a machine of two is taken back once the cluster is up, and another takes its place; `replace-stop`: the person stops the cluster meanwhile.
-`partial`: the first place makes one machine of two, which is held in vain. `hedge`: the first place does not answer for a while, and a second
-joins. `wait`: nothing is in stock in the first pass; the person clears the blocks, and a later pass, of this process or of the next, finds a machine. `late`: a create's answer is lost, and it is carried out after that, but before the instant until which it was wanted. `log-fails`: the
-provision log cannot be written. `locked`: another process holds the ledger for a while. `two-deaths` is cut twice: in the launch, and by
-the kernel that takes it up.
-"""
+`replace`: a machine of two is taken back once the cluster is up, and another takes its place;
+`replace-stop`: the person stops the cluster meanwhile. `partial`: the first place makes one machine
+of two, which is held in vain. `hedge`: the first place does not answer for a while, and a second
+joins. `wait`: nothing is in stock in the first pass; the person clears the blocks, and a later
+pass, of this process or of the next, finds a machine. `late`: a create's answer is lost, and it is
+carried out after that, but before the instant until which it was wanted. `log-fails`: the provision
+log cannot be written. `locked`: another process holds the ledger for a while. `two-deaths` is cut
+twice: in the launch, and by the kernel that takes it up. """
 
 TRANSITIONS = tuple(sorted({t for story in PASSES.values() for t in story}))
 POINTS = tuple((t, when) for t in TRANSITIONS for when in ("before", "after"))
@@ -144,11 +192,11 @@ REPLACING = ("replace", "replace-stop")
 """Stories of clusters with an engine, of which a machine is lost."""
 
 FIRST_CUTS = (
-    ("accepted", "after"),
+    ("launches.accepted", "after"),
     ("cloud.submit", "after"),
-    ("set_launch(ssh)", "after"),
-    ("intend", "after"),
-    ("request_cancel", "after"),
+    ("launches.move(ssh)", "after"),
+    ("launches.intend", "after"),
+    ("runs.request_cancel", "after"),
 )
 
 
@@ -221,7 +269,7 @@ def _faults(kind: str, number: int, transition: str, dice: random.Random) -> str
                 first=1,
                 retry_after=0.05,
             )
-        case "lost-answer" if transition == "failed(absent)":
+        case "lost-answer" if transition == "launches.failed(absent)":
             return _fault(number, do="lose_answer", first=1) + _fault(
                 number, do="refuse_later", first=1
             )
@@ -268,10 +316,10 @@ def story(seed: int, number: int, point: tuple[str, str], *, in_kernel: bool = F
     kind = dice.choice([kind for kind, passes in PASSES.items() if transition in passes])
     earlier = dice.choice(FIRST_CUTS) if kind == "two-deaths" else None
     if kind == "two-deaths":
-        if transition in ("hand_over", "set_launch(ssh)"):
-            earlier = ("accepted", "after")
-        elif transition in ("failed(ending)", "set_launch(gone)"):
-            earlier = ("request_cancel", "after")
+        if transition in ("clusters.hand_over", "launches.move(ssh)"):
+            earlier = ("launches.accepted", "after")
+        elif transition in ("launches.failed(ending)", "launches.move(gone)"):
+            earlier = ("runs.request_cancel", "after")
     hidden = dice.choice([0.0, 0.0, 0.15])
     market = MARKET.format(
         accept=0.5 if kind == "replace-stop" else dice.choice([0.0, 0.05, 0.2]),
@@ -288,7 +336,7 @@ def story(seed: int, number: int, point: tuple[str, str], *, in_kernel: bool = F
         nth=2
         if kind in REPLACING and transition == "cloud.submit"
         else dice.choice([2, 3])
-        if transition in ("note", "cloud.list", "cloud.poll") and dice.random() < 0.5
+        if transition in ("events.add", "cloud.list", "cloud.poll") and dice.random() < 0.5
         else 1,
         market=market + _faults(kind, number, transition, dice),
         count=2 if kind in ("gang", "partial", *REPLACING) else 1,
@@ -296,7 +344,8 @@ def story(seed: int, number: int, point: tuple[str, str], *, in_kernel: bool = F
         earlier=earlier,
         cancel_at=_cancel_at(kind, transition, earlier, dice),
         replayable=dice.random() < 0.5
-        if kind in ("lost-answer", "late") and transition not in ("sent", "failed(absent)")
+        if kind in ("lost-answer", "late")
+        and transition not in ("launches.sent", "launches.failed(absent)")
         else True,
         ssh_deadline=1.5 if kind == "half-made" else 10.0,
         submit_timeout=0.3 if kind == "late" else 0.0,
@@ -308,8 +357,8 @@ def _cancel_at(
     kind: str, transition: str, earlier: tuple[str, str] | None, dice: random.Random
 ) -> str:
     if kind == "cancel":
-        made = transition in ("failed(ending)", *END)
+        made = transition in ("launches.failed(ending)", *END)
         return dice.choice(
             ["booting", "ssh", "agent"] if made else ["intent", "sent", "booting", "ssh"]
         )
-    return "ssh" if earlier is not None and earlier[0] == "request_cancel" else ""
+    return "ssh" if earlier is not None and earlier[0] == "runs.request_cancel" else ""

@@ -18,7 +18,7 @@ from nbprov.clouds.runpod import make
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.reconcile import Report
 
-ACCEPTED = ("accepted", "after")
+ACCEPTED = ("launches.accepted", "after")
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""Where a process may be killed: before and after every writing method of the ledger (after its commit) and every call to the cloud."""
+"""Where a process may be killed.
+
+Before and after every writing method of the ledger (after its commit) and every call to the cloud.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +18,62 @@ from nbprov.model.launches import Instance, Launch, Operation, PollResult, Quote
 from nbprov.model.offers import Candidate
 from nbprov.provisioning.ledger import Ledger
 
-NAMED_BY_STATE = {"set_launch": 1, "failed": 2, "set_run": 1, "set_cluster": 1}
-"""Methods that move something to a state, and which argument that is: each state is a transition of its own."""
+NAMED_BY_STATE = {"launches.move": 1, "launches.failed": 2, "runs.move": 1, "clusters.move": 1}
+"""Methods that move something to a state, and which argument that is.
 
-WRITES = (
-    *("open_run", "set_run", "request_cancel", "renew", "take", "release", "release_all"),
-    *("intend", "intend_again", "prolong", "sent", "accepted", "failed", "set_launch"),
-    *("hand_over", "set_cluster", "reprice", "resume_prices", "seen"),
-    *(
-        "lose_machines",
-        "intend_replacement",
-        "replacement_sent",
-        "replacement_made",
-        "replacement_ready",
-        "end_replacement",
+Each state is a transition of its own.
+"""
+
+WRITES = {
+    "runs": (
+        "open",
+        "move",
+        "request_cancel",
     ),
-    *("remember", "clear_blocks", "free_quota", "note", "set_guard"),
-)
+    "leases": (
+        "renew",
+        "take",
+        "release",
+        "release_all",
+    ),
+    "launches": (
+        "intend",
+        "intend_again",
+        "prolong",
+        "sent",
+        "accepted",
+        "failed",
+        "move",
+    ),
+    "clusters": (
+        "hand_over",
+        "move",
+        "reprice",
+        "resume_prices",
+    ),
+    "instances": ("seen",),
+    "replacements": (
+        "lose_machines",
+        "intend",
+        "sent",
+        "made",
+        "ready",
+        "end",
+    ),
+    "blocks": (
+        "remember",
+        "clear",
+        "free_quota",
+    ),
+    "events": ("add",),
+    "guards": ("set",),
+}
+"""The writing methods of the ledger, by table."""
 
 
 class Trap:
-    """Kills this very process, with no chance to tidy up, when a transition is passed for the n-th time.
+    """Kills this very process, with no chance to tidy up, when a transition is passed for the n-th
+    time.
 
     Parameters
     ----------
@@ -68,8 +106,11 @@ class Trap:
 
     def ledger(self, ledger: Ledger) -> Ledger:
         """The same ledger, with a trap at every writing method."""
-        for name in WRITES:
-            setattr(ledger, name, self._guarded(ledger, name, getattr(ledger, name)))
+        for name, methods in WRITES.items():
+            table = getattr(ledger, name)
+            for method in methods:
+                guarded = self._guarded(ledger, f"{name}.{method}", getattr(table, method))
+                setattr(table, method, guarded)
         together = ledger.together
 
         @contextmanager

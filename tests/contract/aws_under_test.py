@@ -1,4 +1,7 @@
-"""AWS under the contract: the real adapter and boto3 over the double, whose machines are real sshd processes."""
+"""AWS under the contract.
+
+The real adapter and boto3 over the double, with real sshd processes as machines.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +123,7 @@ class AwsUnderTest(CloudUnderTest):
         return True
 
     def bodies(self) -> dict[str, str]:
-        """The real machine behind each instance, as far as they were ever seen."""
+        """Return the real machine behind each instance that was ever listed."""
         self.seen |= {
             one: told["machine"]
             for one, told in self.double.told("instances").items()

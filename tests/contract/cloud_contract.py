@@ -1,4 +1,7 @@
-"""The contract of `nbprov/clouds/base.py` as checks. Each takes a fresh `CloudUnderTest`; `CHECKS` holds them all."""
+"""The contract of `nbprov/clouds/base.py` as checks; `CHECKS` lists them all.
+
+Each check takes a new `CloudUnderTest`.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,14 @@ Check = Callable[[CloudUnderTest], None]
 CHECKS: list[Check] = []
 
 SLACK = 20.0
-"""Seconds that a busy machine may add to what a call promises: far less than a hung server would."""
+"""Seconds that a busy machine may add to the limit of a call: far less than a hung server would."""
 
-OUTLIVER = "nohup setsid sleep 4242 >/dev/null 2>&1 </dev/null & (setsid env -i /bin/sleep 4243 >/dev/null 2>&1 </dev/null &) ; true"
-"""Leaves processes behind that belong to no session, one of them without the machine's environment."""
+OUTLIVER = (
+    "nohup setsid sleep 4242 >/dev/null 2>&1 </dev/null & (setsid env -i /bin/sleep "
+    "4243 >/dev/null 2>&1 </dev/null &) ; true"
+)
+"""A command that leaves processes outside any session, one of them without the machine's
+environment."""
 
 
 def check(function: Check) -> Check:
@@ -41,7 +48,7 @@ def check(function: Check) -> Check:
 
 
 def answers(instance: Instance) -> bool:
-    """Whether an ssh server greets there."""
+    """Whether an ssh server answers at the instance's address."""
     try:
         with socket.create_connection((instance.host, instance.port), 2) as link:
             return link.recv(64).startswith(b"SSH-2.0")
@@ -50,7 +57,7 @@ def answers(instance: Instance) -> bool:
 
 
 def refusal(subject: CloudUnderTest, launch: Launch) -> Failure:
-    """Why a launch was refused, at once or later."""
+    """Return the cause of a refusal, at once or later."""
     try:
         result = subject.decided(subject.cloud.submit(launch))
     except CloudError as error:
@@ -106,7 +113,7 @@ def a_repeated_token_makes_nothing_new(subject: CloudUnderTest) -> None:
 @check
 def a_repeat_at_the_same_instant_makes_nothing_new(subject: CloudUnderTest) -> None:
     if not subject.cloud.capabilities.replayable:
-        return  # such a create is never sent twice: the listing is asked
+        return  # such a create is never sent twice; the listing is used instead
     launch = subject.launch()
     with ThreadPoolExecutor(6) as pool:
         operations = list(pool.map(lambda _: subject.make().submit(launch), range(6)))
@@ -341,7 +348,8 @@ def secrets_stay_out_of_what_is_kept_and_shown(subject: CloudUnderTest) -> None:
     (machine,) = subject.accepted(operation)
     shown = subject.in_state(launch.owner, machine, InstanceState.RUNNING)
     eventually(lambda: answers(shown), "an ssh server")
-    told = f"{operation}{shown}{launch}{lost.value}{subject.cloud.console(machine)}{subject.cloud.check()}"
+    told = f"{operation}{shown}{launch}{lost.value}"
+    told += f"{subject.cloud.console(machine)}{subject.cloud.check()}"
     for word in (canary, launch.fills["host_key"].splitlines()[1]):
         assert word not in told
         for name, content in subject.written().items():

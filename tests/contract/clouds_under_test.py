@@ -1,4 +1,6 @@
-"""What the contract needs to know of a cloud: how to make its adapter, what to launch, and how to make things go wrong."""
+"""What the contract needs of a cloud: how to make its adapter, what to launch, how to cause
+faults.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from nbprov.model.places import Market
 from nbprov.model.spec import Request
 
 DEADLINE = 120.0
-"""Seconds after which something awaited counts as never coming; everything here takes well under one."""
+"""Seconds after which an expected event counts as missing; everything here takes well under one."""
 PAUSE = 0.01
 LIVE = (
     InstanceState.PENDING,
@@ -42,7 +44,7 @@ LIVE = (
 
 
 def eventually(look: Callable[[], Any], what: str) -> Any:
-    """The first true answer of `look`; fails where none comes in time."""
+    """Return the first true answer of `look`; fail if none comes in time."""
     deadline = time.monotonic() + DEADLINE
     while True:
         found = look()
@@ -53,7 +55,7 @@ def eventually(look: Callable[[], Any], what: str) -> Any:
 
 
 def own_folder(prefix: str) -> Path:
-    """A new folder in the suite's own, whose leftovers are found and named at its end."""
+    """Make a new folder in the suite's own, whose leftovers are reported at its end."""
     base = Path(os.environ["NBPROV_HOME"]).parent if "NBPROV_HOME" in os.environ else None
     return Path(tempfile.mkdtemp(prefix=prefix, dir=base))
 
@@ -70,7 +72,7 @@ SCRIPTED = (
     Cause.TRANSIENT,
     Cause.SPOT,
 )
-"""The causes that a cloud itself gives; the others are the engine's."""
+"""The causes that a cloud itself reports; the others are the engine's."""
 
 
 class CloudUnderTest(ABC):
@@ -78,10 +80,11 @@ class CloudUnderTest(ABC):
 
     name: ClassVar[str]
     causes: ClassVar[frozenset[Cause]] = frozenset(SCRIPTED)
-    """What the cloud may refuse a create with; those it has no answer for are left out."""
+    """The causes with which the cloud may refuse a create."""
     tells_retry_after: ClassVar[bool] = True
     tells_poweroff_reason: ClassVar[bool] = True
-    """Whether the listing shows why a machine powered itself off: real clouds say only that it did."""
+    """Whether the listing shows why a machine powered itself off; real clouds only say that it did.
+    """
 
     def __init__(self) -> None:
         self.keys = own_folder("k")
@@ -105,11 +108,14 @@ class CloudUnderTest(ABC):
 
     @abstractmethod
     def make(self) -> Cloud:
-        """A new adapter of the same cloud, as another kernel would have."""
+        """Make another adapter of the same cloud, as another kernel would."""
 
     @abstractmethod
     def launch(self, **changes: Any) -> Launch:
-        """A launch that is accepted as long as nothing is scripted; `changes` replace fields, `market` picks the market."""
+        """Make a launch that is accepted unless a fault is scripted.
+
+        `changes` replace fields; `market` selects the market.
+        """
 
     @abstractmethod
     def refuse(self, cause: Cause) -> None:
@@ -121,34 +127,36 @@ class CloudUnderTest(ABC):
 
     @abstractmethod
     def leave(self, count: int) -> None:
-        """Leave room for so many machines of what `launch` asks for."""
+        """Leave stock for `count` machines of the type that `launch` requests."""
 
     @abstractmethod
     def hide_young(self, seconds: float) -> None:
-        """Keep machines out of listings until they are so old."""
+        """Hide machines from listings until they are this old."""
 
     @abstractmethod
     def end_slowly(self, seconds: float) -> None:
-        """Let a machine that ends go on running for so long."""
+        """Let a machine that is ending keep running for this long."""
 
     @abstractmethod
     def change_price(self, factor: float) -> None:
-        """Change what `launch` costs."""
+        """Change the price of what `launch` requests."""
 
     @abstractmethod
     def traces(self, ids: Sequence[str]) -> list[str]:
-        """What is left of machines in the real world: processes, directories."""
+        """Return what is left of machines: processes and directories."""
 
     @abstractmethod
     def written(self) -> dict[str, bytes]:
-        """All that the cloud and its adapter wrote anywhere, machines' own disks aside."""
+        """Return everything that the cloud and its adapter wrote, except the machines' own
+        disks.
+        """
 
     @abstractmethod
     def close(self) -> None:
-        """End everything and make sure of it."""
+        """End everything and check that it ended."""
 
     def login(self) -> str:
-        """The account that machines are entered as."""
+        """Return the user of machines."""
         from nbprov.clouds.local.daemon import platform_calls
 
         return platform_calls.login_name()
@@ -156,7 +164,7 @@ class CloudUnderTest(ABC):
     def run(
         self, instance: Instance, command: str, *, timeout: float = DEADLINE
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on a machine over ssh, its host key checked."""
+        """Run a command on a machine over ssh, with its host key checked."""
         known = self.keys / "known"
         key = " ".join((self.keys / "host.pub").read_text().split()[:2])
         known.write_text(f"[{instance.host}]:{instance.port} {key}\n")
@@ -183,21 +191,24 @@ class CloudUnderTest(ABC):
         )
 
     def odd_state(self, instance_id: str) -> bool:
-        """Put a machine into a state that the adapter cannot know; False where the cloud cannot be made to."""
+        """Put a machine into a state unknown to the adapter.
+
+        Return False if the cloud cannot do that.
+        """
         return False
 
     def hang(self, seconds: float) -> bool:
-        """Let every answer take so long from now on; False where the cloud cannot be made to."""
+        """Delay every answer from now on; return False if the cloud cannot do that."""
         return False
 
     def accepted(self, operation: Operation) -> tuple[str, ...]:
-        """The ids of a create once it is decided."""
+        """Return the ids of a create once it is decided."""
         result = self.decided(operation)
         assert isinstance(result, Accepted), result
         return result.ids
 
     def decided(self, operation: Operation) -> PollResult:
-        """What became of a create."""
+        """Return the outcome of a create."""
 
         def look() -> PollResult | None:
             result = self.cloud.poll(operation)
@@ -213,7 +224,7 @@ class CloudUnderTest(ABC):
         return [self.in_state(launch.owner, i, InstanceState.RUNNING) for i in ids]
 
     def in_state(self, owner: str, instance_id: str, *states: InstanceState) -> Instance:
-        """A machine once the listing shows it in one of these states."""
+        """Return a machine once the listing shows it in one of these states."""
 
         def look() -> Instance | None:
             return next(
@@ -225,7 +236,7 @@ class CloudUnderTest(ABC):
         return found
 
     def gone(self, owner: str, ids: Sequence[str]) -> None:
-        """Wait until the listing says that these machines are gone, by saying so or by leaving them out."""
+        """Wait until the listing shows these machines as gone or leaves them out."""
         eventually(
             lambda: (
                 not [
@@ -238,7 +249,7 @@ class CloudUnderTest(ABC):
         )
 
     def alive(self, owner: str) -> list[Instance]:
-        """The owner's machines that are not gone."""
+        """Return the owner's machines that are not gone."""
         return [i for i in self.cloud.list(owner) if i.state in LIVE]
 
 
@@ -296,7 +307,7 @@ class LocalUnderTest(CloudUnderTest):
         return LocalCloud(self.folder)
 
     def write(self, **values: Any) -> None:
-        """Write the market file anew, with changed values."""
+        """Write the market file again, with changed values."""
         self.values |= values
         text = LOCAL_MARKET.format(**self.values, extra="\n".join(self.extra))
         draft = self.folder / "market.new"
@@ -309,7 +320,7 @@ class LocalUnderTest(CloudUnderTest):
         self.write()
 
     def offer(self, market: Market = Market.ON_DEMAND) -> Offer:
-        """What `launch` buys."""
+        """Return the offer that `launch` requests."""
         found = self.cloud.offers() or ()
         return next(o for o in found if o.zone == "here-a" and o.market is market)
 
@@ -324,7 +335,9 @@ class LocalUnderTest(CloudUnderTest):
             candidate=Candidate(offer, Request(), rank=0, count=count),
             count=count,
             disk_gb=10,
-            user_data_template='#!/bin/sh\numask 077\ncat > "$NBPROV_HOST_KEY" <<KEY\n@@host_key@@\nKEY\n',
+            user_data_template=(
+                '#!/bin/sh\numask 077\ncat > "$NBPROV_HOST_KEY" <<KEY\n@@host_key@@\nKEY\n'
+            ),
             fills={"host_key": (self.keys / "host").read_text().strip()},
             public_key=(self.keys / "client.pub").read_text(),
         )
@@ -333,12 +346,14 @@ class LocalUnderTest(CloudUnderTest):
     def refuse(self, cause: Cause) -> None:
         later = "refuse_later" if cause in (Cause.CAPACITY, Cause.SPOT, Cause.QUOTA) else "refuse"
         self.add(
-            f'[[faults]]\ndo = "{later}"\nfirst = 1\nretry_after = 3\ncode = "{LOCAL_CODES[cause]}"\nmessage = "scripted {uuid.uuid4()}"'
+            f'[[faults]]\ndo = "{later}"\nfirst = 1\nretry_after = 3\ncode = '
+            f'"{LOCAL_CODES[cause]}"\nmessage = "scripted {uuid.uuid4()}"'
         )
 
     def lose_answer(self, call: str = "submit") -> None:
         self.add(
-            f'[[faults]]\ndo = "lose_answer"\ncall = "{call}"\nfirst = 1\nmessage = "{uuid.uuid4()}"'
+            f'[[faults]]\ndo = "lose_answer"\ncall = "{call}"\nfirst = 1\nmessage = '
+            f'"{uuid.uuid4()}"'
         )
 
     def leave(self, count: int) -> None:
@@ -377,7 +392,9 @@ class LocalUnderTest(CloudUnderTest):
 
 
 def processes_that_name(folder: Path) -> list[str]:
-    """Command lines of processes, ours aside, that have this directory in their command line or environment (Linux)."""
+    """Return command lines of other processes that name this directory in their arguments or
+    environment (Linux).
+    """
     found = []
     needle = str(folder).encode()
     for entry in Path("/proc").glob("[0-9]*"):

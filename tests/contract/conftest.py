@@ -1,4 +1,4 @@
-"""The clouds that the contract runs over."""
+"""The fixture of the contract: one cloud at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from subjects import CLOUDS
 
 @pytest.fixture(params=CLOUDS, ids=lambda made: made.name)
 def subject(request: pytest.FixtureRequest) -> Iterator[CloudUnderTest]:
-    """One cloud with nothing in it, ended for certain afterwards."""
+    """Yield one empty cloud, and end it afterwards in any case."""
     made: CloudUnderTest = request.param()
     try:
         yield made

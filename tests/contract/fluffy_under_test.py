@@ -1,4 +1,8 @@
-"""The out-of-tree example under the contract: installed as a package of its own, loaded by its entry point, over its own server process."""
+"""The example plugin under the contract.
+
+It is installed as a package of its own, loaded by its entry point, and runs over its own server
+process.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +53,11 @@ hourly = 2.0
 
 
 def install(target: Path) -> None:
-    """Put the package where an installer would, with the metadata that its pyproject.toml says.
+    """Install the package with the metadata of its pyproject.toml.
 
-    By hand, since a build needs its back end, and tests have no network to fetch one: what Python's import system and
-    `importlib.metadata` look at is the same. The entry points come from pyproject.toml, so they are tested as they are written.
+    This is done by hand because a build needs its back end, and tests have no network to download
+    one. Python's import system and `importlib.metadata` see the same result. The entry points come
+    from pyproject.toml, so they are tested as written.
     """
     project = tomllib.loads((PACKAGE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     shutil.copytree(
@@ -75,7 +80,7 @@ def install(target: Path) -> None:
 
 
 class FluffyServer:
-    """FluffyCloud's server as a process, over the daemon of a folder that holds a market file."""
+    """FluffyCloud's server as a process, over the daemon of a folder with a market file."""
 
     def __init__(self, folder: Path, site: Path) -> None:
         env = {**os.environ, "PYTHONPATH": str(site)}
@@ -88,7 +93,7 @@ class FluffyServer:
 
     @property
     def env(self) -> dict[str, str]:
-        """With which the adapter reaches it."""
+        """Return the environment with which the adapter reaches it."""
         return {"FLUFFYCLOUD_URL": self.url, "FLUFFYCLOUD_KEY": KEY}
 
     def tell(self, path: str) -> None:
@@ -111,7 +116,7 @@ class FluffyServer:
 
 
 class FluffyUnderTest(LocalUnderTest):
-    """FluffyCloud. Its server stands before a `local` daemon, so what a market file says holds here too."""
+    """FluffyCloud. Its server uses a `local` daemon, so the market file works here too."""
 
     name = "fluffycloud"
     causes = frozenset(SCRIPTED) - {Cause.SPOT}
@@ -153,7 +158,9 @@ class FluffyUnderTest(LocalUnderTest):
             candidate=Candidate(offer, Request(), rank=0, count=count),
             count=count,
             disk_gb=10,
-            user_data_template='#!/bin/sh\numask 077\ncat > "$NBPROV_HOST_KEY" <<KEY\n@@host_key@@\nKEY\n',
+            user_data_template=(
+                '#!/bin/sh\numask 077\ncat > "$NBPROV_HOST_KEY" <<KEY\n@@host_key@@\nKEY\n'
+            ),
             fills={"host_key": (self.keys / "host").read_text().strip()},
             public_key=(self.keys / "client.pub").read_text(),
         )

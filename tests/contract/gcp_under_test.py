@@ -1,4 +1,6 @@
-"""Google Cloud in the contract: the double made from its Discovery document, with real machines behind it."""
+"""Google Cloud under the contract: the double made from its Discovery document, with real
+machines.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from nbprov.model.places import Market
 from nbprov.model.spec import Request
 
 SPEED = 200.0
-"""Google takes no time limit below 30 s; the double lets its clock run so much faster."""
+"""How much faster the double's clock runs, because Google accepts no time limit below 30 s."""
 DO = {
     Cause.CAPACITY: "capacity",
     Cause.QUOTA: "quota",
@@ -67,7 +69,7 @@ class GcpUnderTest(CloudUnderTest):
         return GcpCloud()
 
     def offer(self, market: Market = Market.ON_DEMAND) -> Offer:
-        """What `launch` buys."""
+        """Return the offer that `launch` requests."""
         zone, kind = "us-central1-a", "n1-standard-4+1xT4"
         return Offer(
             "gcp",
@@ -124,10 +126,10 @@ class GcpUnderTest(CloudUnderTest):
         self.double.tell("set", end=seconds)
 
     def change_price(self, factor: float) -> None:
-        """Google has no call that quotes a price."""
+        """Do nothing: Google has no call that quotes a price."""
 
     def odd_state(self, instance_id: str) -> bool:
-        # A value that the model does not have: the double's own answer is then out of model on purpose.
+        # A value that the model does not have, so the double's own answer violates it on purpose.
         self.double.tell("set", id=instance_id, status="LEVITATING")
         return True
 

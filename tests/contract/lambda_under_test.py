@@ -1,4 +1,7 @@
-"""Lambda under the contract: the real adapter over its double, whose machines are real sshd processes."""
+"""Lambda under the contract.
+
+The real adapter over its double, with real sshd processes as machines.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ printf '%s\\n' '@@login@@' >>"$NBPROV_AUTHORIZED_KEYS"
 
 
 class LambdaUnderTest(CloudUnderTest):
-    """Lambda at the double's address. The double has no limits of its own unless it is told, so the adapter's pace is none either."""
+    """Lambda at the double's address.
+
+    The double has no rate limits unless told, so the adapter's pace has none either.
+    """
 
     name = "lambda"
     causes = frozenset(SCRIPTED) - {Cause.SPOT}
@@ -120,7 +126,7 @@ class LambdaUnderTest(CloudUnderTest):
         return made
 
     def bodies(self) -> dict[str, str]:
-        """The real machine behind each of Lambda's, as far as they were ever seen."""
+        """Return the real machine behind each of Lambda's that was ever listed."""
         self.seen |= self.double.told("machines")
         return self.seen
 

@@ -1,4 +1,4 @@
-"""RunPod for the contract: the adapter against its double, whose pods are real machines."""
+"""RunPod under the contract: the real adapter over its double, with real machines as pods."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ class RunPodUnderTest(CloudUnderTest):
             candidate=Candidate(offer, Request(), rank=0, count=count),
             count=count,
             disk_gb=10,
-            user_data_template='#!/bin/sh\numask 077\ncat > "$NBPROV_HOST_KEY" <<KEY\n@@host_key@@\nKEY\n',
+            user_data_template=(
+                '#!/bin/sh\numask 077\ncat > "$NBPROV_HOST_KEY" <<KEY\n@@host_key@@\nKEY\n'
+            ),
             fills={"host_key": (self.keys / "host").read_text().strip()},
             public_key=(self.keys / "client.pub").read_text(),
             ports=((8888, 8890),),
@@ -75,7 +77,8 @@ class RunPodUnderTest(CloudUnderTest):
         return replace(made, **changes)
 
     def refuse(self, cause: Cause) -> None:
-        # A 5xx of a create leaves open what was made: passing faults are those of the look that comes before it.
+        # A 5xx to a create leaves its outcome open, so temporary faults strike the request before
+        # it.
         self.double.add_fault(
             CODES[cause], call="listPods" if cause is Cause.TRANSIENT else "createPod", seconds=3
         )

@@ -1,4 +1,4 @@
-"""AWS's real answers, labelled by hand, mean what the adapter makes of them; so do the exceptions that boto3 raises."""
+"""AWS's real answers, labelled by hand, and boto3's exceptions are mapped to the right causes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CORPUS = [
     .splitlines()
 ]
 OURS = {Cause.TIMEOUT}
-"""Causes that no answer of AWS's means: a create that comes too late is not sent."""
+"""Causes that no answer of AWS has: a create that comes too late is not sent."""
 
 
 def failure(entry: dict[str, Any]) -> Failure:
@@ -116,7 +116,10 @@ def test_exceptions_of_botocore_have_causes(error: Exception, call: str, cause: 
 
 
 def test_a_refusal_by_botocore_does_not_repeat_the_start_script() -> None:
-    report = "Parameter validation failed:\nInvalid type for parameter UserData, value: ['SECRET KEY'], type: <class 'list'>, valid types: x"
+    report = (
+        "Parameter validation failed:\nInvalid type for parameter UserData, value: "
+        "['SECRET KEY'], type: <class 'list'>, valid types: x"
+    )
     said = errors.failure_of_exception(exceptions.ParamValidationError(report=report))
     assert said is not None
     assert said.cause is Cause.BAD_REQUEST

@@ -1,4 +1,4 @@
-"""Every cloud keeps the contract."""
+"""Every cloud satisfies the contract."""
 
 from __future__ import annotations
 

@@ -19,14 +19,14 @@ pytestmark = pytest.mark.machine
 
 
 class IgnoresTheToken(LocalCloud):
-    """Sends a new idempotency key with every create."""
+    """Broken on purpose: sends a new idempotency key with every create."""
 
     def submit(self, launch: Launch) -> Operation:
         return super().submit(replace(launch, token=uuid.uuid4().hex))
 
 
 class ListsAllOwners(LocalCloud):
-    """Shows every machine it knows of, whoever asks."""
+    """Broken on purpose: lists the machines of every owner."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -45,7 +45,7 @@ class ListsAllOwners(LocalCloud):
 
 
 class SaysGoneTooEarly(LocalCloud):
-    """Takes an ending machine, and one that is not found, for a gone one."""
+    """Broken on purpose: reports an ending or unlisted machine as gone."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -1,4 +1,4 @@
-"""Google's refusals, labelled by hand, against the table in `nbprov/clouds/gcp/errors.py`."""
+"""Google's real answers, labelled by hand, are mapped to the right causes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEAST = 0.95
 
 
 def failure(row: dict[str, Any]) -> Failure:
-    """What the adapter makes of a row: by the way on which such an answer reaches it."""
+    """Return the adapter's failure for a row, read in the way that such an answer arrives."""
     spot = row["market"] == "spot"
     if row.get("form") == "token":
         error = auth.RefreshError(
@@ -64,7 +64,7 @@ def failure(row: dict[str, Any]) -> Failure:
 
 
 def fits(row: dict[str, Any]) -> bool:
-    """Whether a row is classified as it was labelled: cause, scope, and for quotas whether the limit is zero."""
+    """Whether a row gets its label: cause, scope, and for quotas whether the limit is zero."""
     found = failure(row)
     scope = Scope(row["scope"]) if row["scope"] else None
     return (

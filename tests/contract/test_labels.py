@@ -1,8 +1,10 @@
-"""The corpora as a whole: labels given by somebody who had not read the tables, and every cause of the design.
+"""The corpora as a whole: independent labels, and coverage of every cause.
 
-A row's `label` is the cause that readers of the message gave it who had not seen the tables: first from the provider's documentation and the
-meaning of the causes, then looked through again with what follows from each cause and the project's own facts about codes. `cause` is what
-the adapter has to make of it; where the two differ, `because` says why. AWS's row without a code was added later and labelled with the table known.
+A row's `label` is the cause given by readers of the message who had not seen the tables: first from
+the provider's documentation and the meaning of the causes, then reviewed with the consequences of
+each cause and the project's own facts about codes. `cause` is what the adapter has to return; if
+the two differ, `because` says why. AWS's row without a code was added later and labelled with
+knowledge of the table.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ CORPORA = {
 }
 LEAST = 0.95
 OURS = {Cause.TIMEOUT}
-"""What no answer means: a deadline of the engine's passed (tests/unit/provisioning, tests/kernel)."""
+"""The cause that no answer has: a deadline of the engine's passed (tests/unit/provisioning,
+tests/kernel)."""
 
 
 @pytest.mark.parametrize("cloud", CORPORA)

@@ -1,4 +1,4 @@
-"""Lambda's real answers, labelled by hand, mean what the adapter makes of them."""
+"""Lambda's real answers, labelled by hand, are mapped to the right causes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ CORPUS = [
     .splitlines()
 ]
 ELSEWHERE = {Cause.SPOT, Cause.TIMEOUT, Cause.CANCELLED, Cause.UNHEALTHY}
-"""Causes that no answer of Lambda's means: it sells no spot machines; the others are the adapter's own or the engine's."""
+"""Causes that no answer of Lambda has: it sells no spot machines; the others are the adapter's or
+the engine's."""
 
 
 def failure(entry: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""RunPod's real answers, labelled by hand, mean what the adapter makes of them."""
+"""RunPod's real answers, labelled by hand, are mapped to the right causes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ CORPUS = [
     .splitlines()
 ]
 OTHERS = {Cause.SPOT, Cause.UNHEALTHY, Cause.TIMEOUT, Cause.CANCELLED}
-"""Causes that no answer of RunPod's means: v2 sells no spot, and the others are ours."""
+"""Causes that no answer of RunPod has: v2 sells no spot, and the others are the adapter's or the
+engine's."""
 
 
 def failure(entry: dict[str, Any]) -> Failure:

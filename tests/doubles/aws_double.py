@@ -1,10 +1,12 @@
-"""EC2, SSM, STS and Service Quotas as a server process on loopback: moto behind what it lacks, with made-up machines or real ones.
+"""EC2, SSM, STS and Service Quotas as a server process on loopback, based on moto.
 
     python tests/doubles/aws_double.py --port 0 [--machines DIR]
 
-prints `READY http://127.0.0.1:PORT`. Every request and every answer is checked against botocore's models. Beyond moto it has real
-`ClientToken` semantics, refusals as EC2 words them, lost answers, stock, transitions, hidden young machines and groups in use. Control is
-under `/_double/`: faults, stock, settings, state, preempt, open_spot_request, clear (POST), calls, problems, instances (GET).
+prints `READY http://127.0.0.1:PORT`. Machines are simulated, or real with `--machines`. Every
+request and every answer is checked against botocore's models. Beyond moto it has real `ClientToken`
+semantics, refusals in EC2's words, lost answers, stock, state transitions, hidden young machines
+and groups in use. It is controlled under `/_double/`: faults, stock, settings, state, preempt,
+open_spot_request, clear (POST), calls, problems, instances (GET).
 """
 
 from __future__ import annotations
@@ -35,14 +37,14 @@ ACCOUNT = "123456789012"
 KEY_ID, OTHER_KEY_ID = "AKIAIOSFODNN7EXAMPLE", "AKIAI44QH8DHBEXAMPLE"
 ACCOUNTS = {KEY_ID: ACCOUNT, OTHER_KEY_ID: "210987654321"}
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
-"""The keys of AWS's own documentation: they open nothing. The two are of two accounts."""
+"""The keys of AWS's own documentation, of two accounts; they give no access."""
 REGIONS = ("us-east-1", "eu-west-1")
 CREATE = "RunInstances"
 SIGNED_AS = {"servicequotas": "service-quotas"}
 BLOT = frozenset({"UserData"})
 
 MAKES = frozenset({"half_made", "late_failure", "hide"})
-"""Faults that let the create through and show in its machines."""
+"""Faults that let the create succeed and show in its machines."""
 
 
 class HangUp(Exception):
@@ -50,7 +52,7 @@ class HangUp(Exception):
 
 
 class Api:
-    """What the server does with a request."""
+    """Handles the requests of the server."""
 
     def __init__(self, world: World) -> None:
         from moto.server import DomainDispatcherApplication, create_backend_app
@@ -64,7 +66,7 @@ class Api:
         self.tokens: dict[tuple[str, str], tuple[dict[str, Any], bytes]] = {}
 
     def answer(self, path: str, body: bytes, headers: dict[str, str]) -> Answer:
-        """The answer to a signed request."""
+        """Answer a signed request."""
         began = time.monotonic()
         while time.monotonic() - began < self.world.settings["answer"]:
             time.sleep(0.02)
@@ -158,7 +160,7 @@ class Api:
         return refused(code, words.format(**told), status, service=service, headers=more)
 
     def where(self, region: str, parameters: dict[str, Any]) -> dict[str, str]:
-        """The place that a create asks for."""
+        """Return the place that a create requests."""
         from moto.ec2.models import ec2_backends
 
         subnet = parameters.get("SubnetId") or parameters.get("NetworkInterface.1.SubnetId") or ""
@@ -221,7 +223,7 @@ class Api:
         )
 
     def _run_instances(self, region: str, parameters: dict[str, Any], passed_on: Any) -> Any:
-        """A create with real token semantics, then stock."""
+        """Carry out a create with real token semantics, then check the stock."""
         if parameters.get("DryRun") == "true":
             return refused(
                 "DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412
@@ -231,14 +233,20 @@ class Api:
         if token in self.tokens:
             before, answered = self.tokens[token]
             if before != mine:
-                words = "Arguments on this idempotent request are inconsistent with arguments used in previous request(s)."
+                words = (
+                    "Arguments on this idempotent request are inconsistent with arguments "
+                    "used in previous request(s)."
+                )
                 return refused("IdempotentParameterMismatch", words, 400)
             self.world.refresh_all()
             if all(
                 self.world.bodies[i].instance.state == "terminated"
                 for i in re.findall(r"<instanceId>(i-\w+)<", answered.decode())
             ):
-                words = "The client token you have provided is associated with a terminated instance. Please use a different client token."
+                words = (
+                    "The client token you have provided is associated with a terminated "
+                    "instance. Please use a different client token."
+                )
                 return refused("IdempotentInstanceTerminated", words, 400)
             return 200, {"Content-Type": "text/xml"}, answered
         told = self.where(region, parameters)
@@ -250,7 +258,10 @@ class Api:
             (gb for one, (_, _, gb) in IMAGES.items() if one == parameters.get("ImageId")), 0
         )
         if int(parameters.get("BlockDeviceMapping.1.Ebs.VolumeSize", size)) < size:
-            words = f"Volume of size {parameters['BlockDeviceMapping.1.Ebs.VolumeSize']}GB is smaller than snapshot 'snap-0', expect size >= {size}GB"
+            words = (
+                f"Volume of size {parameters['BlockDeviceMapping.1.Ebs.VolumeSize']}GB is "
+                f"smaller than snapshot 'snap-0', expect size >= {size}GB"
+            )
             return refused("InvalidBlockDeviceMapping", words, 400)
         status, sent, answered = passed_on()
         if status == 200 and token[1]:
@@ -298,7 +309,10 @@ class Api:
         for one in regions:
             for zone in _zones(one):
                 score = self.world.settings["scores"].get(zone, 5) if len(kinds) >= 3 else 1
-                rows += f"<item><region>{one}</region><availabilityZoneId>{zone}</availabilityZoneId><score>{score}</score></item>"
+                rows += (
+                    f"<item><region>{one}</region><availabilityZoneId>{zone}</availabilityZoneId>"
+                    f"<score>{score}</score></item>"
+                )
         return as_xml(
             "GetSpotPlacementScores", f"<spotPlacementScoreSet>{rows}</spotPlacementScoreSet>"
         )
@@ -327,7 +341,7 @@ class Api:
     # ------------------------------------------------------------ control
 
     def control(self, what: str, body: Any) -> Any:
-        """A control route."""
+        """Handle a control route."""
         world = self.world
         with world.lock:
             if what == "faults":
@@ -376,7 +390,10 @@ def _zones(region: str) -> dict[str, str]:
 
 
 def _sizes_of_the_image(parameters: dict[str, Any]) -> bytes:
-    """What EC2 takes from the image where a create names a disk of it without a size; moto asks for one."""
+    """Add the size that EC2 takes from the image if a create names a disk without one.
+
+    Moto requires it.
+    """
     disk, added = DATA_DISKS.get(str(parameters.get("ImageId"))), ""
     for key, value in parameters.items():
         size = key.replace(".DeviceName", ".Ebs.VolumeSize")
@@ -393,7 +410,7 @@ class Server(ThreadingHTTPServer):
     """Serves each connection in a thread."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that was killed is no news."""
+        """Ignore clients that were killed."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -402,7 +419,8 @@ class Handler(BaseHTTPRequestHandler):
     """One connection."""
 
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # the head and the body in one packet: unbuffered, each answer waits 40 ms for an acknowledgement
+    # sends head and body in one packet: unbuffered, each answer waits 40 ms for an acknowledgement
+    wbufsize = -1
     api: Api
 
     def do_GET(self) -> None:
@@ -412,7 +430,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(length := int(self.headers.get("Content-Length") or 0))
         if (
             len(body) < length
-        ):  # whoever asked was killed in the middle: no server carries out half a request
+        ):  # the client was killed in the middle: no server carries out half a request
             self.close_connection = True
             return
         if self.path.startswith("/_double/"):
@@ -441,11 +459,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Write no log."""
 
 
 def main(argv: list[str] | None = None) -> NoReturn:
-    """Serve until told to end."""
+    """Serve until terminated."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--machines", type=Path)
@@ -471,7 +489,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
         if machines is not None:
             machines.close()
     sys.stdout.flush()
-    os._exit(0)  # to take moto's and botocore's models apart piece by piece would take a second
+    os._exit(0)  # a normal exit would spend a second on freeing moto's and botocore's models
 
 
 class AwsDouble:
@@ -505,7 +523,7 @@ class AwsDouble:
 
     @property
     def env(self) -> dict[str, str]:
-        """With which boto3 and the adapter reach it."""
+        """Return the environment with which boto3 and the adapter reach it."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": KEY_ID,
@@ -530,11 +548,13 @@ class AwsDouble:
         self.tell("faults", call=call, do=do, **more)
 
     def asked(self, call: str) -> list[dict[str, Any]]:
-        """What was asked by such calls."""
+        """Return the requests of such calls."""
         return [one for one in self.told("calls") if one["call"] == call]
 
     def close(self, *, check: bool = True) -> None:
-        """End it; nothing of it is left, and nothing in what was said broke AWS's models."""
+        """End the double, and check that nothing is left of it and no request broke AWS's
+        models.
+        """
         if self._process is None:
             return
         process, self._process = self._process, None

@@ -1,4 +1,4 @@
-"""An account at the double for tests of the AWS adapter: an owner nobody else has, and what was sent in its name."""
+"""A test's account at the double: an owner of its own, and what was sent in its name."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def offer(
 
 @dataclass
 class Account:
-    """The account of one test: an adapter, an owner nobody else has, and the double behind."""
+    """The account of one test: an adapter, an owner of its own, and the double."""
 
     double: AwsDouble
     cloud: AwsCloud = field(default_factory=AwsCloud)
     owner: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def launch(self, what: Offer | None = None, **changes: Any) -> Launch:
-        """A launch of one machine, unless `changes` say otherwise."""
+        """Make a launch of one machine, unless `changes` say otherwise."""
         count = changes.get("count", 1)
         made = Launch(
             token=uuid.uuid4().hex,
@@ -81,7 +81,7 @@ class Account:
         return replace(made, **changes)
 
     def up(self, what: Offer | None = None, **changes: Any) -> list[Instance]:
-        """Machines that run."""
+        """Launch machines and wait until they run."""
         launch = self.launch(what, **changes)
         self.cloud.submit(launch)
         made = [i for i in self.cloud.list(self.owner) if i.token == launch.token]
@@ -89,15 +89,15 @@ class Account:
         return made
 
     def shown(self, instance_id: str) -> Instance:
-        """A machine as the listing has it now."""
+        """Return a machine as the listing shows it now."""
         return next(i for i in self.cloud.list(self.owner) if i.id == instance_id)
 
     def poll(self, launch: Launch) -> PollResult:
-        """Submit and ask once."""
+        """Submit a launch and poll once."""
         return self.cloud.poll(self.cloud.submit(launch))
 
     def sent(self, call: str = "RunInstances") -> list[dict[str, str]]:
-        """The parameters of this test's calls of this name, as they went over the wire."""
+        """Return the parameters of this test's calls of this name, as they were sent."""
         asked = self.double.asked(call)[self.before.get(call, 0) :]
         return [one["parameters"] for one in asked if one["parameters"].get("DryRun") != "true"]
 

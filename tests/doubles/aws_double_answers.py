@@ -1,4 +1,4 @@
-"""How EC2, SSM, Service Quotas and STS word and render what the double answers by itself."""
+"""Answers of EC2, SSM, Service Quotas and STS that the double writes itself, without moto."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ REFUSALS: dict[str, tuple[int, str, str]] = {
     "capacity": (
         500,
         "InsufficientInstanceCapacity",
-        "We currently do not have sufficient {type} capacity in the Availability Zone you requested ({zone}). Our system will be working on "
-        "provisioning additional capacity. You can currently get {type} capacity by not specifying an Availability Zone in your request.",
+        "We currently do not have sufficient {type} capacity in the Availability Zone you "
+        "requested ({zone}). Our system will be working on "
+        "provisioning additional capacity. You can currently get {type} capacity by not "
+        "specifying an Availability Zone in your request.",
     ),
     "quota": (
         400,
         "VcpuLimitExceeded",
-        "You have requested more vCPU capacity than your current vCPU limit of 8 allows for the instance bucket that the specified instance "
-        "type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.",
+        "You have requested more vCPU capacity than your current vCPU limit of 8 allows for "
+        "the instance bucket that the specified instance "
+        "type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request "
+        "an adjustment to this limit.",
     ),
     "credentials": (
         401,
@@ -35,8 +39,10 @@ REFUSALS: dict[str, tuple[int, str, str]] = {
     "permission": (
         403,
         "UnauthorizedOperation",
-        "You are not authorized to perform this operation. User: arn:aws:iam::123456789012:user/ana is not authorized to perform: "
-        "ec2:RunInstances on resource: arn:aws:ec2:us-east-1:123456789012:instance/* because no identity-based policy allows the "
+        "You are not authorized to perform this operation. User: "
+        "arn:aws:iam::123456789012:user/ana is not authorized to perform: "
+        "ec2:RunInstances on resource: arn:aws:ec2:us-east-1:123456789012:instance/* because "
+        "no identity-based policy allows the "
         "ec2:RunInstances action. Encoded authorization failure message: AbC123",
     ),
     "bad_request": (
@@ -47,7 +53,8 @@ REFUSALS: dict[str, tuple[int, str, str]] = {
     "not_offered": (
         400,
         "Unsupported",
-        "Your requested instance type ({type}) is not supported in your requested Availability Zone ({zone}). Please retry your request by "
+        "Your requested instance type ({type}) is not supported in your requested Availability "
+        "Zone ({zone}). Please retry your request by "
         "not specifying an Availability Zone or choosing us-east-1a.",
     ),
     "rate_limit": (503, "RequestLimitExceeded", "Request limit exceeded."),
@@ -60,11 +67,14 @@ REFUSALS: dict[str, tuple[int, str, str]] = {
     "volume_tags": (
         403,
         "UnauthorizedOperation",
-        "You are not authorized to perform this operation. User: arn:aws:iam::123456789012:user/ana is not authorized to perform: "
-        "ec2:CreateTags on resource: arn:aws:ec2:us-east-1:123456789012:volume/* because no identity-based policy allows it.",
+        "You are not authorized to perform this operation. User: "
+        "arn:aws:iam::123456789012:user/ana is not authorized to perform: "
+        "ec2:CreateTags on resource: arn:aws:ec2:us-east-1:123456789012:volume/* because no "
+        "identity-based policy allows it.",
     ),
 }
-"""Scripted refusals: status, code, message, worded as EC2 does (the sources stand in the corpus of the contract tests)."""
+"""Scripted refusals: status, code and message in EC2's words (the contract's corpus names the
+sources)."""
 
 
 def refused(
@@ -75,7 +85,7 @@ def refused(
     service: str = "ec2",
     headers: dict[str, str] | None = None,
 ) -> Answer:
-    """An error in the form of its service."""
+    """Return an error in the format of its service."""
     words = escape(message)
     if service in ("ssm", "service-quotas"):
         return (
@@ -83,9 +93,15 @@ def refused(
             {"Content-Type": JSON},
             json.dumps({"__type": code, "message": message}).encode(),
         )
-    text = f"<Errors><Error><Code>{code}</Code><Message>{words}</Message></Error></Errors><RequestID>double</RequestID>"
+    text = (
+        f"<Errors><Error><Code>{code}</Code><Message>{words}</Message></Error></Errors>"
+        "<RequestID>double</RequestID>"
+    )
     if service == "sts":
-        text = f"<Error><Type>Sender</Type><Code>{code}</Code><Message>{words}</Message></Error><RequestId>double</RequestId>"
+        text = (
+            f"<Error><Type>Sender</Type><Code>{code}</Code><Message>{words}</Message></Error>"
+            "<RequestId>double</RequestId>"
+        )
         return (
             status,
             {"Content-Type": "text/xml"},
@@ -105,5 +121,8 @@ def as_json(value: object) -> Answer:
 
 def as_xml(call: str, inside: str) -> Answer:
     """An answer of EC2."""
-    text = f'<{call}Response xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>double</requestId>{inside}</{call}Response>'
+    text = (
+        f"<{call}Response "
+        f'xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>double</requestId>{inside}</{call}Response>'
+    )
     return 200, {"Content-Type": "text/xml"}, text.encode()

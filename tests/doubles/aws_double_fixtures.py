@@ -1,4 +1,4 @@
-"""Fixtures for tests of the AWS adapter: one double a module with made-up machines, an owner a test, nothing left over."""
+"""Fixtures for tests of the AWS adapter: one double for each module, one owner for each test."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from aws_double import AwsDouble
 from aws_double_account import KEPT, Account
 from aws_models_once import read_models_once
 
-from nbprov.clouds.aws import check, clients, stock
+from nbprov.clouds.aws import check, stock
+from nbprov.clouds.aws.account import clients
 
 PLENTY = 60.0
 
 
 @pytest.fixture(scope="module")
 def aws_double() -> Iterator[AwsDouble]:
-    """EC2 and the others, for one module; ends only if nothing that was said broke AWS's models."""
+    """Yield the double for one module; it checks at its end that nothing broke AWS's models."""
     read_models_once()
     with AwsDouble() as made:
         yield made
@@ -24,7 +25,7 @@ def aws_double() -> Iterator[AwsDouble]:
 
 @pytest.fixture
 def aws(aws_double: AwsDouble, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
-    """An account at the aws_double."""
+    """Return an account at the double."""
     for name, value in aws_double.env.items():
         monkeypatch.setenv(name, value)
     aws_double.tell("settings", **KEPT)
@@ -41,7 +42,10 @@ def aws(aws_double: AwsDouble, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acco
 
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All questions of a check or a look at the stock get their answer, however busy the machine is: what hurry leaves out has tests of its own."""
+    """Give checks and stock probes all the time they need, however busy the machine is.
+
+    What they leave out under time pressure has tests of its own.
+    """
     monkeypatch.setattr(check, "CHECK_SECONDS", PLENTY)
     monkeypatch.setattr(check, "ZONES_SECONDS", PLENTY - 10)
     monkeypatch.setattr(stock, "STOCK_SECONDS", PLENTY)

@@ -1,4 +1,7 @@
-"""Checks what goes over the wire against botocore's own models of AWS's services: both ways, and nothing that the model does not have."""
+"""Checks requests and answers against botocore's models of AWS's services.
+
+Anything that the model does not have is a problem, in both directions.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ from botocore.validate import ParamValidator
 
 TARGETS = {"AmazonSSM": "ssm", "ServiceQuotasV20190624": "service-quotas"}
 MEANT = ("DescribeInternetGateways.InternetGateways[].Attachments[].State is 'available'",)
-"""Where AWS itself answers what its model does not list: "for an internet gateway, the state is available when attached to a VPC"."""
+"""Values that AWS itself sends against its model: "for an internet gateway, the state is available
+when attached to a VPC"."""
 ENVELOPE = frozenset({"Action", "Version"})
 _session = botocore.session.get_session()
 _NUMBERS = {"integer": int, "long": int, "float": float, "double": float}
@@ -29,7 +33,7 @@ def model(service: str) -> Any:
 
 
 def asked(service: str, body: bytes, headers: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-    """The name of the call and its flat parameters, or its JSON."""
+    """Return the name of the call and its flat parameters, or its JSON."""
     target = headers.get("X-Amz-Target", "")
     if target:
         return target.rpartition(".")[2], json.loads(body or b"{}")
@@ -38,7 +42,7 @@ def asked(service: str, body: bytes, headers: Mapping[str, str]) -> tuple[str, d
 
 
 def wrong_request(service: str, call: str, parameters: Mapping[str, Any]) -> list[str]:
-    """What the model does not allow in a request."""
+    """Return what the model does not allow in a request."""
     if call not in model(service).operation_names:
         return [f"{service} has no call {call}"]
     shape = model(service).operation_model(call).input_shape
@@ -57,7 +61,7 @@ def wrong_request(service: str, call: str, parameters: Mapping[str, Any]) -> lis
 
 
 def wrong_answer(service: str, call: str, body: bytes) -> list[str]:
-    """What the model does not have in an answer that is no error."""
+    """Return what the model does not have in a successful answer."""
     shape = model(service).operation_model(call).output_shape
     if shape is None:
         return []
@@ -85,7 +89,7 @@ def _tree(flat: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _typed(node: Any, shape: Any, path: str, problems: list[str]) -> Any:
-    """The parameters as Python values, by the model; what it does not know is a problem."""
+    """Convert parameters to Python values by the model; unknown ones are problems."""
     if shape.type_name == "structure":
         names = {
             _query_name(name, member): (name, member) for name, member in shape.members.items()

@@ -1,7 +1,9 @@
-"""What moto's EC2 lacks, put into it: machines that take time, end, hide while young and may be real; stock; spot; groups that are in use.
+"""Additions to moto's EC2.
 
-moto knows neither transitions nor stock, and takes every security group for unused. Its backend's methods are wrapped here; what they answer
-is still rendered by moto.
+State transitions, hidden young machines, real machines, stock, spot, and security groups in use.
+
+moto has neither transitions nor stock, and counts every security group as unused. Methods of its
+backend are wrapped here; moto still renders their answers.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ PARAMETERS = {
 
 
 def prepare_moto() -> None:
-    """Set what moto reads when it is imported: few images, and unknown types and images refused."""
+    """Set what moto reads when it is imported: few images, and refusal of unknown types and
+    images.
+    """
     rows = [
         {
             "ami_id": one,
@@ -87,7 +91,7 @@ def prepare_moto() -> None:
 
 @dataclass
 class Body:
-    """What is behind one instance."""
+    """The state behind one instance."""
 
     instance: Any
     machine: str = ""
@@ -102,7 +106,10 @@ class Body:
 
 
 class World:
-    """All instances of the double, and its settings. Every method is called under the server's one lock."""
+    """All instances of the double, and its settings.
+
+    Every method is called under the server's lock.
+    """
 
     def __init__(self, machines: Any = None) -> None:
         self.machines = machines
@@ -195,10 +202,10 @@ class World:
             self.get_multi_instances_by_id(ids)
         )
 
-    # ------------------------------------------------------------ the life of an instance
+    # ------------------------------------------------------------ lifecycle of an instance
 
     def born(self, instance: Any, user_data: Any) -> None:
-        """A new instance: pending, with a real machine behind it where there are any."""
+        """Add a new pending instance, with a real machine behind it if there are any."""
         now = time.monotonic()
         body = self.bodies[instance.id] = Body(
             instance, boot=now + self.settings["boot"], fault=self.next_fault
@@ -225,7 +232,7 @@ class World:
         return not self.busy and body is not None and time.monotonic() < body.hidden
 
     def refresh_all(self) -> None:
-        """Bring all instances to where they are by now. moto looks into its own listing while it ends an instance: then nothing moves."""
+        """Bring all instances up to date, except while moto reads its own listing to end one."""
         if self.busy:
             return
         self.busy = True
@@ -236,7 +243,7 @@ class World:
             self.busy = False
 
     def start(self, instances: list[Any]) -> Any:
-        """Start what is stopped; as EC2, refuse all where one is in another state."""
+        """Start stopped instances; like EC2, refuse all if one is in another state."""
         for i in instances:
             if i.state not in ("stopped", "running", "pending"):
                 raise _error(
@@ -261,7 +268,10 @@ class World:
         """Stop what runs."""
         for i in instances:
             if i.lifecycle == "spot":
-                words = f"You can't stop the Spot Instance '{i.id}' because it is associated with a one-time Spot Instance request."
+                words = (
+                    f"You can't stop the Spot Instance '{i.id}' because it is associated "
+                    "with a one-time Spot Instance request."
+                )
                 raise _error("UnsupportedOperation", words)
             if i.state not in ("running", "stopping", "stopped"):
                 raise _error(
@@ -298,7 +308,7 @@ class World:
         return changed
 
     def end(self, instance: Any, code: str, words: str) -> None:
-        """Begin to end an instance, for a reason."""
+        """Begin to end an instance, with a reason."""
         body = self.bodies[instance.id]
         if instance.state not in ("shutting-down", "terminated"):
             body.ending, body.ended_by = time.monotonic() + self.settings["end"], (code, words)
@@ -336,7 +346,7 @@ class World:
             self._set(i, "running", 16)
 
     def _has_address(self, body: Body) -> bool:
-        """Put the machine's real address on the instance; whether there is one."""
+        """Put the machine's real address on the instance; return whether there is one."""
         i = body.instance
         if body.fault == "half_made":
             for nic in i.nics.values():
@@ -377,7 +387,7 @@ class World:
         instance.state_reason = StateReason(words, code) if code else StateReason()
 
     def open_spot_request(self, account: str, region: str, request: str) -> None:
-        """Let a spot request wait for a machine still: moto fills all at once."""
+        """Keep a spot request waiting for a machine, because moto fills all at once."""
         from moto.ec2.models import ec2_backends
 
         ec2_backends[account][region].spot_instance_requests[request].state = "open"
@@ -385,7 +395,7 @@ class World:
     # ------------------------------------------------------------ stock
 
     def short(self, where: dict[str, str], count: int) -> bool:
-        """Whether the stock that was set does not suffice for so many machines."""
+        """Whether the scripted stock does not suffice for this many machines."""
         self.refresh_all()
         for rule in self.stock:
             if any(

@@ -1,4 +1,7 @@
-"""botocore's models, read once a process: each session of boto3 reads those megabytes of JSON again, and tests open hundreds of sessions."""
+"""Reads botocore's models once for each process.
+
+Each boto3 session would read those megabytes of JSON again, and tests open hundreds of sessions.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 
 @cache
 def read_models_once() -> None:
-    """Keep what botocore reads of its own files, which nobody changes, for all sessions of this process."""
+    """Cache what botocore reads from its own files, for all sessions of this process."""
     from botocore.loaders import JSONFileLoader
 
     read = cache(JSONFileLoader().load_file)

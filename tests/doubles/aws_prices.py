@@ -1,4 +1,4 @@
-"""EC2's public price lists and EC2's query API, as far as prices need them, on a `WebDouble`."""
+"""EC2's public price lists and its query API on a `WebDouble`, as far as prices need them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,59 @@ from xml.sax.saxutils import escape
 
 from web_double import Answer, Asked, WebDouble
 
-# The columns of a list of 2025, in its order, without most of those about storage, transfer and capacity of hosts.
+# The columns of a list of 2025, in its order, without most of those about storage, transfer and
+# host capacity.
 HEADER = (
-    "SKU", "OfferTermCode", "RateCode", "TermType", "PriceDescription", "EffectiveDate", "StartingRange", "EndingRange", "Unit", "PricePerUnit",
-    "Currency", "RelatedTo", "LeaseContractLength", "PurchaseOption", "OfferingClass", "Product Family", "serviceCode", "Location", "Location Type",
-    "Instance Type", "Current Generation", "Instance Family", "vCPU", "Physical Processor", "Clock Speed", "Memory", "Storage",
-    "Network Performance", "Processor Architecture", "Storage Media", "Volume Type", "Tenancy", "EBS Optimized", "Operating System",
-    "License Model", "Group", "usageType", "operation", "AvailabilityZone", "CapacityStatus", "ECU", "GPU", "GPU Memory", "MarketOption",
-    "Normalization Size Factor", "Pre Installed S/W", "Processor Features", "Region Code", "serviceName",
-)  # fmt: skip
+    "SKU",
+    "OfferTermCode",
+    "RateCode",
+    "TermType",
+    "PriceDescription",
+    "EffectiveDate",
+    "StartingRange",
+    "EndingRange",
+    "Unit",
+    "PricePerUnit",
+    "Currency",
+    "RelatedTo",
+    "LeaseContractLength",
+    "PurchaseOption",
+    "OfferingClass",
+    "Product Family",
+    "serviceCode",
+    "Location",
+    "Location Type",
+    ("Instance Type"),
+    "Current Generation",
+    ("Instance Family"),
+    "vCPU",
+    "Physical Processor",
+    "Clock Speed",
+    "Memory",
+    "Storage",
+    "Network Performance",
+    ("Processor Architecture"),
+    "Storage Media",
+    "Volume Type",
+    "Tenancy",
+    "EBS Optimized",
+    "Operating System",
+    "License Model",
+    "Group",
+    "usageType",
+    "operation",
+    "AvailabilityZone",
+    "CapacityStatus",
+    "ECU",
+    "GPU",
+    "GPU Memory",
+    "MarketOption",
+    ("Normalization Size Factor"),
+    "Pre Installed S/W",
+    "Processor Features",
+    "Region Code",
+    "serviceName",
+)
 ABOUT = (
     ("FormatVersion", "v1.0"),
     (
@@ -43,7 +87,7 @@ def machine(
     region: str = "us-east-1",
     **other: str,
 ) -> dict[str, str]:
-    """A row of the list: a Linux machine on demand; `other` changes columns by name."""
+    """Return a row for a Linux machine on demand; `other` changes columns by name."""
     plain = {
         "SKU": f"SKU{abs(hash((name, price))) % 10**9}",
         "OfferTermCode": "JRTCKXETXF",
@@ -76,7 +120,9 @@ def machine(
 
 
 def unwanted(name: str, vcpus: int, memory: str, gpus: str = "NA") -> list[dict[str, str]]:
-    """Rows that stand beside every machine in a list, each with a price that must never be taken for it."""
+    """Return rows that stand beside every machine in a list, with prices that must never be
+    used.
+    """
     variants: tuple[dict[str, str], ...] = (
         {"TermType": "Reserved", "LeaseContractLength": "1yr", "OfferingClass": "standard"},
         {
@@ -127,7 +173,10 @@ def _ec2() -> Any:
 
 @dataclass
 class Ec2Region:
-    """A region as the double's account sees it. `broken` makes an action answer an error: its code, message and status, so many times."""
+    """A region as the double's account sees it.
+
+    `broken` makes an action fail with a code, message and status, a number of times.
+    """
 
     zones: dict[str, str] = field(default_factory=dict)
     offered: dict[str, list[str]] = field(default_factory=dict)
@@ -138,7 +187,7 @@ class Ec2Region:
 
 
 class Ec2Double:
-    """EC2's query protocol: a form in, XML out. Parameters are checked against botocore's model of the API."""
+    """EC2's query protocol: a form in, XML out. Parameters are checked against botocore's model."""
 
     def __init__(self, web: WebDouble) -> None:
         self.regions: dict[str, Ec2Region] = {}
@@ -170,19 +219,20 @@ class Ec2Double:
         end = len(items) if action == "DescribeAvailabilityZones" else start + region.page
         following = f"token-{end}" if end < len(items) else ""
         listed = "".join(f"<item>{item}</item>" for item in items[start:end])
-        # EC2 closes some answers with an empty token and others with none.
+        # EC2 ends some lists with an empty token and others with none.
         token = (
             f"<nextToken>{following}</nextToken>"
             if following or action == "DescribeSpotPriceHistory"
             else ""
         )
         return _xml(
-            f'<{action}Response xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>r</requestId>'
+            f"<{action}Response "
+            'xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>r</requestId>'
             f"<{element}>{listed}</{element}>{token}</{action}Response>"
         )
 
     def _check(self, action: str, form: dict[str, str]) -> None:
-        """That every parameter is one of the API's, as the EC2 protocol writes it."""
+        """Check that every parameter is one of the API's, in the notation of the EC2 protocol."""
         shape = self._model.operation_model(action).input_shape
         known = set()
         for name, member in (shape.members if shape else {}).items():
@@ -227,17 +277,23 @@ def _xml(text: str, status: int = 200) -> Answer:
 
 
 def _type(one: dict[str, Any]) -> str:
-    """A type: `name`, `vcpus`, `mib`, `arch`, and perhaps `gpu` = (name, maker, count, MiB) or `neuron` = (name, count, MiB)."""
+    """A type.
+
+    `name`, `vcpus`, `mib`, `arch`, and perhaps `gpu` = (name, maker, count, MiB) or `neuron` =
+    (name, count, MiB).
+    """
     parts = [
         f"<instanceType>{one['name']}</instanceType><vCpuInfo><defaultVCpus>{one['vcpus']}</defaultVCpus></vCpuInfo>",
         f"<memoryInfo><sizeInMiB>{one['mib']}</sizeInMiB></memoryInfo>",
-        f"<processorInfo><supportedArchitectures><item>{one.get('arch', 'x86_64')}</item></supportedArchitectures></processorInfo>",
+        f"<processorInfo><supportedArchitectures><item>{one.get('arch', 'x86_64')}</item>"
+        "</supportedArchitectures></processorInfo>",
     ]
     if "gpu" in one:
         name, maker, count, mib = one["gpu"]
         parts.append(
             f"<gpuInfo><gpus><item><name>{name}</name><manufacturer>{maker}</manufacturer><count>{count}</count>"
-            f"<memoryInfo><sizeInMiB>{mib}</sizeInMiB></memoryInfo></item></gpus><totalGpuMemoryInMiB>{mib * count}</totalGpuMemoryInMiB></gpuInfo>"
+            f"<memoryInfo><sizeInMiB>{mib}</sizeInMiB></memoryInfo></item></gpus>"
+            f"<totalGpuMemoryInMiB>{mib * count}</totalGpuMemoryInMiB></gpuInfo>"
         )
     if "neuron" in one:
         name, count, mib = one["neuron"]
@@ -255,7 +311,7 @@ def spot(
     when: str = "2026-11-22T01:00:00.000Z",
     product: str = "Linux/UNIX",
 ) -> dict[str, str]:
-    """An entry of the spot price history; `zone` by name, as EC2 has it."""
+    """Return an entry of the spot price history; `zone` is a name, like EC2's."""
     return {
         "instanceType": name,
         "productDescription": product,

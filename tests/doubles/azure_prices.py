@@ -46,7 +46,8 @@ def meter(
 class AzureDouble:
     """The API over some meters; pages of `page` meters.
 
-    The links to the next page name the provider's own host and port, as the real ones do, whatever host was asked.
+    The links to the next page name the provider's own host and port, as the real ones do, whatever
+    host was asked.
     """
 
     def __init__(self, web: WebDouble, meters: list[dict[str, Any]], *, page: int = 3) -> None:
@@ -55,7 +56,7 @@ class AzureDouble:
         web.on(PATH, self.answer)
 
     def answer(self, asked: Asked) -> Answer:
-        """One page, by the filter and `$skip`."""
+        """Return one page, by the filter and `$skip`."""
         found = [one for one in self.meters if _passes(asked.query["$filter"], one)]
         start = int(asked.query.get("$skip", 0))
         end = start + self.page
@@ -77,7 +78,10 @@ class AzureDouble:
 
 
 def _passes(question: str, one: dict[str, Any]) -> bool:
-    """Whether a meter passes an OData filter of `eq` and `contains`, joined by `and`, with `or` inside brackets; anything else is refused."""
+    """Whether a meter passes an OData filter of `eq`, `contains`, `and`, and `or` in brackets.
+
+    Any other filter is refused.
+    """
     held = re.sub(
         r"\(((?:contains\([^)]*\)(?: or )?)+)\)", lambda group: str(_any(group[1], one)), question
     )

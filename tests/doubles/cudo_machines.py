@@ -41,7 +41,7 @@ def machine(
 
 
 class CudoDouble:
-    """The list, for whoever brings the key."""
+    """The list, for requests with the key."""
 
     def __init__(
         self, web: WebDouble, machines: list[dict[str, Any]], key: str = "cudo-key-1234"
@@ -51,7 +51,7 @@ class CudoDouble:
         web.on(PATH, self.answer)
 
     def answer(self, asked: Asked) -> Answer:
-        """The list, or the refusal of a wrong key, which CUDO words as gRPC does."""
+        """Return the list, or the refusal of a wrong key in gRPC's words, like CUDO."""
         if asked.headers.get("authorization") != f"Bearer {self.key}":
             return json_answer({"code": 16, "message": "unauthenticated", "details": []}, 401)
         return json_answer({"machineTypes": self.machines})

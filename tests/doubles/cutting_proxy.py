@@ -1,4 +1,4 @@
-"""A way to a machine whose TCP connections can be cut: at once, or after so many more bytes of what the machine says or hears."""
+"""A TCP proxy in front of a machine whose connections can be cut, at once or after some bytes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator
 
 
 class CuttingProxy:
-    """Passes bytes on between its own port and a machine's, until told to cut.
+    """Forwards bytes between its own port and a machine's, until told to cut.
 
     Attributes
     ----------
     cuts
-        Connections that were cut so far.
+        How many connections were cut.
     """
 
     def __init__(self, target: int, host: str = "127.0.0.1") -> None:
@@ -25,11 +25,13 @@ class CuttingProxy:
         self._is_down = False
 
     def cut_after(self, count: int) -> None:
-        """Cut whatever is open once the machine has sent so many more bytes: most often in the middle of a message."""
+        """Cut all connections once the machine has sent `count` more bytes, usually within a
+        message.
+        """
         self._left["said"] = count
 
     def cut_after_heard(self, count: int) -> None:
-        """Cut whatever is open once the machine was sent so many more bytes."""
+        """Cut all connections once the machine has received `count` more bytes."""
         self._left["heard"] = count
 
     @property
@@ -38,7 +40,7 @@ class CuttingProxy:
         return bool(self._left)
 
     def cut(self) -> None:
-        """Cut all connections now, with a reset and no goodbye."""
+        """Cut all connections now, with a reset."""
         self._left.clear()
         for pair in tuple(self._pairs):
             self._pairs.discard(pair)
@@ -50,12 +52,12 @@ class CuttingProxy:
                 writer.transport.abort()
 
     def go_down(self) -> None:
-        """Cut, and refuse whoever comes until `come_up`."""
+        """Cut, and refuse new connections until `come_up`."""
         self._is_down = True
         self.cut()
 
     def come_up(self) -> None:
-        """Let connections through again."""
+        """Accept connections again."""
         self._is_down = False
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -84,7 +86,8 @@ class CuttingProxy:
             if left is not None:
                 if len(data) >= left:
                     writer.write(data[:left])
-                    # What was let through has to leave before the reset, which throws away what is still waiting.
+                    # Forwarded bytes have to leave before the reset, which drops what is still
+                    # waiting.
                     await writer.drain()
                     self.cut()
                     return

@@ -1,4 +1,6 @@
-"""What a price fetcher is given in a test: an `Http` that never really sleeps, and addresses of a double."""
+"""The inputs of a price fetcher in a test: an `Http` that does not sleep, and a double's
+addresses.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,16 @@ TODAY = "2026-11-22"
 
 
 class Fetching:
-    """A context and what happened in it.
+    """A context, and a record of its fetch.
 
     Attributes
     ----------
     pauses
-        The seconds that would have been slept between tries, in order.
+        The seconds that would have been slept between attempts, in order.
     seen
-        What was told of the progress.
+        The reported progress.
     stop
-        Set it, and the fetch ends with `Stopped`.
+        Setting it ends the fetch with `Stopped`.
     """
 
     def __init__(

@@ -1,8 +1,11 @@
-"""A web server of files on loopback, with the faults that downloads meet: cuts, wrong lengths, refusals, redirects, versions.
+"""A web server of files on loopback, with the faults that downloads meet.
+
+Cuts, wrong lengths, refusals, redirects, versions.
 
     server = FilesDouble(); server.files["/x"] = b"…"; server.url + "/x"; server.close()
 
-Answers `Range` with `If-Range`, `If-None-Match` and `If-Match` as RFC 9110 says. What was asked stands in `seen`.
+Answers `Range` with `If-Range`, `If-None-Match` and `If-Match` as RFC 9110 says. What was asked
+stands in `seen`.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Asked:
-    """A request."""
+    """A recorded request."""
 
     path: str
     headers: dict[str, str]
@@ -31,8 +34,8 @@ class FilesDouble:
 
     files: dict[str, bytes] = field(default_factory=dict)
     faults: dict[str, list[str]] = field(default_factory=dict)
-    """By path, done in this order: `cut:N` (after N bytes), `long:N` (announces N more), `more` (no length, closed), `chunked`, `norange`,
-    `wrongrange`, `redirect:URL`, or a status."""
+    """By path, done in this order: `cut:N` (after N bytes), `long:N` (announces N more), `more` (no
+    length, closed), `chunked`, `norange`, `wrongrange`, `redirect:URL`, or a status."""
     before: Callable[[str], None] = lambda path: None
     seen: list[Asked] = field(default_factory=list)
 

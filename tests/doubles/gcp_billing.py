@@ -1,8 +1,10 @@
-"""Google's billing catalogue, Compute API and token service, as far as prices need them, on a `WebDouble`.
+"""Google's billing catalogue, Compute API and token service, as far as prices need them, on a
+`WebDouble`.
 
-Shapes: Discovery documents `cloudbilling.v1` (ListSkusResponse, Sku) and `compute.v1` (MachineTypeAggregatedList,
-AcceleratorTypeAggregatedList), and RFC 7523 for the token, transcribed in part 2026-11. The unit prices of us-central1 are Google's list
-prices as their sums in the shipped snapshot give them (2026-07-30); A3's are chosen so that their sum is the listed machine.
+Shapes: Discovery documents `cloudbilling.v1` (ListSkusResponse, Sku) and `compute.v1`
+(MachineTypeAggregatedList, AcceleratorTypeAggregatedList), and RFC 7523 for the token, transcribed
+in part 2026-11. The unit prices of us-central1 are Google's list prices as their sums in the
+shipped snapshot give them (2026-07-30); A3's are chosen so that their sum is the listed machine.
 """
 
 from __future__ import annotations
@@ -198,7 +200,7 @@ def parts(
 
 
 def lookalikes() -> list[dict[str, Any]]:
-    """Lines that cost something else: none of them may ever become a part of a machine."""
+    """Return lines that cost something else, none of which may become a part of a machine."""
     cheap = 0.0001
     return [
         sku("Commitment v1: N2 Cpu in Americas for 1 Year", cheap, group="CPU", usage="Commit1Yr"),
@@ -244,9 +246,9 @@ class GcpDouble:
     Parameters
     ----------
     page
-        Lines a page, below what is asked for: the fetcher must follow the tokens.
+        Lines of a page, fewer than requested, so that the fetcher must follow the tokens.
     zones
-        Zone to the machine types and accelerators it has; None: the Compute API refuses.
+        The machine types and accelerators of each zone; if None, the Compute API refuses.
     """
 
     def __init__(
@@ -328,7 +330,7 @@ class GcpDouble:
         return json_answer({"items": items, **more})
 
     def login_file(self, folder: Path) -> Path:
-        """A service account whose token comes from this double."""
+        """Write the file of a service account whose token comes from this double."""
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import rsa
 

@@ -1,7 +1,10 @@
-"""A Google Compute Engine on loopback, made from the official Discovery document: what comes in and what goes out is checked against it.
+"""Google Compute Engine on loopback, made from the official Discovery document.
 
-`python tests/doubles/gcp_double.py --port 0 [--machines DIR] [--accept S] [--boot S] [--speed N]` prints `READY http://127.0.0.1:PORT`. State is in memory. Under
-`/_double/` it is told what to do (`faults`, `stock`, `preempt`, `set`) and tells what it was asked (`calls`) and what broke the model (`problems`).
+    python tests/doubles/gcp_double.py --port 0 [--machines DIR] [--accept S] [--boot S]
+
+prints `READY http://127.0.0.1:PORT`; `--speed N` lets its clock run faster. Requests and answers
+are checked against the document. State is in memory. It is controlled under `/_double/`: `faults`,
+`stock`, `preempt`, `set`; `calls` returns its requests and `problems` what broke the model.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from gcp_double_world import World
 
 PROJECT = "nbprov-test"
 OTHER_PROJECT = "nbprov-other"
-"""A second project of the same person, in which nothing is."""
+"""A second, empty project of the same user."""
 READY_SECONDS = 30.0
 CALL_SECONDS = 30.0
 HTML = (
@@ -40,7 +43,7 @@ HTML = (
 
 
 class Double:
-    """The service: one request in, one answer out."""
+    """The service, which answers one request at a time."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -51,7 +54,10 @@ class Double:
     def answer(
         self, verb: str, target: str, raw: bytes, headers: Mapping[str, str]
     ) -> tuple[int, bytes, dict[str, str]]:
-        """The status, body and headers for a request. `Lost`: carried out, and not answered."""
+        """Return status, body and headers.
+
+        Raise `Lost` if the request is carried out but not answered.
+        """
         parts = urlsplit(target)
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         found = model().match(verb, parts.path) if parts.path.startswith(model().prefix) else None
@@ -120,7 +126,7 @@ class Double:
         return _json(200, told)
 
     def _elsewhere(self, method: Method) -> Any:
-        """The answer of the project in which there is nothing."""
+        """Answer for the empty project."""
         found = {
             "instances.aggregatedList": {
                 "kind": "compute#instanceAggregatedList",
@@ -171,7 +177,7 @@ class Double:
         return found
 
     def control(self, verb: str, path: str, told: Any) -> Any:
-        """What a test says and asks."""
+        """Handle a control request."""
         if path == "/_double/reset":
             self._reset()
         world, what = self.world, path.removeprefix("/_double/")
@@ -219,7 +225,7 @@ class Double:
         return {}
 
     def _reset(self) -> None:
-        """Begin again with nothing; for made-up machines, of which nothing is left."""
+        """Start again with an empty world, for simulated machines."""
         old = self.world
         assert old.machines is None, "real machines are ended one by one"
         self.world = World(PROJECT, None, accept=old.accept, boot=old.boot, speed=old.speed)
@@ -237,7 +243,7 @@ class Double:
     def _set(self, told: Mapping[str, Any]) -> None:
         self.hang = told.get("hang", self.hang)
         self.world.end = told.get("end", self.world.end)
-        if rule := told.get("rule"):  # one that a person made
+        if rule := told.get("rule"):  # a rule made by a person
             self.world.firewalls[rule["name"]] = {
                 **rule,
                 "kind": "compute#firewall",
@@ -261,7 +267,7 @@ class Double:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # unbuffered, each answer of a kept connection waits for a delayed ACK: 43 ms
+    wbufsize = -1  # unbuffered, each answer of a kept connection waits 43 ms for a delayed ACK
     server: _Server
 
     def log_message(self, *_: object) -> None:
@@ -271,7 +277,7 @@ class _Handler(BaseHTTPRequestHandler):
         raw = self.rfile.read(length := int(self.headers.get("Content-Length") or 0))
         if (
             len(raw) < length
-        ):  # whoever asked was killed in the middle: no server carries out half a request
+        ):  # the client was killed in the middle: no server carries out half a request
             self.close_connection = True
             return
         try:
@@ -287,7 +293,7 @@ class _Handler(BaseHTTPRequestHandler):
         except Lost:
             self.close_connection = True
             return
-        except Exception as error:  # a fault of the double itself is told, never hidden
+        except Exception as error:  # a fault of the double itself is reported, never hidden
             self.server.double.world.problems.append(
                 f"the double failed: {type(error).__name__}: {error}"
             )
@@ -334,19 +340,19 @@ def _json(
 
 
 def _hash(bearer: str) -> str:
-    """What tells one token from another, and is none."""
+    """Hash a token, so that tokens can be compared without being stored."""
     return hashlib.sha256(bearer.encode()).hexdigest() if bearer else ""
 
 
 def _blotted(body: Any) -> Any:
-    """A body without what is secret in it: the values of metadata."""
+    """Remove the secrets from a body: the values of metadata."""
     if isinstance(body, dict):
         return {k: "•••" if k == "value" else _blotted(v) for k, v in body.items()}
     return [_blotted(v) for v in body] if isinstance(body, list) else body
 
 
 def main() -> None:
-    """Serve until told to end."""
+    """Serve until terminated."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--machines", type=Path)
@@ -426,7 +432,7 @@ class GcpDouble:
 
     @property
     def env(self) -> dict[str, str]:
-        """What leads the adapter here."""
+        """Return the environment with which the adapter reaches it."""
         return {
             "NBPROV_GCP_ENDPOINT": self.url,
             "GOOGLE_CLOUD_PROJECT": PROJECT,
@@ -434,7 +440,7 @@ class GcpDouble:
         }
 
     def tell(self, what: str, **told: Any) -> Any:
-        """One control request."""
+        """Send a control request."""
         asked = urllib.request.Request(
             f"{self.url}/_double/{what}",
             json.dumps(told).encode(),
@@ -449,12 +455,12 @@ class GcpDouble:
 
     @property
     def problems(self) -> list[str]:
-        """What broke the official model, on either side."""
+        """Return what broke the official model, in requests or answers."""
         found: list[str] = self.tell("problems")
         return found
 
     def calls(self, name: str = "") -> list[dict[str, Any]]:
-        """What it was asked, of one method or all."""
+        """Return its requests, of one method or all."""
         return [c for c in self.tell("calls") if not name or c["call"] == name]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The methods of the API that the double carries out; what it lacks is refused aloud."""
+"""The API methods that the double implements; any other one is refused with a message."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ class Calls:
             raise Refusal(501, "notImplemented", method)
         return carry_out(params, body, place, fault)
 
-    # --- once ------------------------------------------------------------------------------------------------------
+    # --- once
 
     def _replayed(self, params: dict[str, str], body: Any) -> dict[str, Any] | None:
-        """The operation of a request that was sent before under the same id."""
+        """Return the operation of an earlier request with the same id."""
         request = params.get("requestId", "")
         if not request:
             return None
@@ -86,7 +86,7 @@ class Calls:
             self.world.requests[params["requestId"]] = (operation["name"], body)
         return operation
 
-    # --- machines --------------------------------------------------------------------------------------------------
+    # --- machines
 
     def _checked(self, wanted: dict[str, Any], zone: str, names: list[str]) -> None:
         faults = label_faults(wanted.get("labels", {}), "resource.labels")
@@ -133,7 +133,10 @@ class Calls:
             raise Refusal(
                 409,
                 "alreadyExists",
-                f"The resource 'projects/{world.project}/zones/{zone}/instances/{name}' already exists",
+                (
+                    f"The resource 'projects/{world.project}/zones/{zone}/instances/{name}' "
+                    "already exists"
+                ),
             )
         errors = world.failing(fault, place, 1)
         row = world.make(name, zone, body)
@@ -185,7 +188,7 @@ class Calls:
         zones: list[str],
         where: dict[str, str],
     ) -> Any:
-        """Several machines or none, in the first of these zones that has room."""
+        """Create several machines or none, in the first of these zones that has room."""
         if before := self._replayed(params, body):
             return before
         world, wanted = self.world, body["instanceProperties"]
@@ -203,7 +206,10 @@ class Calls:
             raise Refusal(
                 400,
                 "invalid",
-                "Invalid value for field 'instanceProperties.machineType': a name is wanted, not an address.",
+                (
+                    "Invalid value for field 'instanceProperties.machineType': a name is wanted, "
+                    "not an address."
+                ),
             )
         self._checked(wanted, zones[0], names)
 
@@ -211,7 +217,11 @@ class Calls:
             errors: list[dict[str, Any]] = []
             for zone in zones:
                 if taken := [n for n in names if (zone, n) in world.rows]:
-                    words = f"The resource 'projects/{world.project}/zones/{zone}/instances/{taken[0]}' already exists"
+                    words = (
+                        "The resource "
+                        f"'projects/{world.project}/zones/{zone}/instances/{taken[0]}' already"
+                        " exists"
+                    )
                     return [{"code": "RESOURCE_ALREADY_EXISTS", "message": words}]
                 errors = world.failing(fault, {**place, "zone": zone}, count)
                 self._over_quota(errors, wanted, count, place)
@@ -265,7 +275,11 @@ class Calls:
             raise Refusal(
                 404,
                 "notFound",
-                f"The resource 'projects/{self.world.project}/zones/{key[0]}/instances/{key[1]}' was not found",
+                (
+                    "The resource "
+                    f"'projects/{self.world.project}/zones/{key[0]}/instances/{key[1]}' was not"
+                    " found"
+                ),
             )
         return key, self.world.rows[key]
 
@@ -276,7 +290,7 @@ class Calls:
         self, params: dict[str, str], _: Any, place: dict[str, str], fault: Fault | None
     ) -> Any:
         (zone, name), row = self._row(params)
-        if fault and fault.do == "late_failure":  # accepted, and the machine lives on
+        if fault and fault.do == "late_failure":  # accepted, but the machine stays
             told = self.world.operation(
                 "delete", f"zones/{zone}/instances/{name}", row.data["id"], zone
             )
@@ -314,7 +328,10 @@ class Calls:
             raise Refusal(
                 400,
                 "resourceNotReady",
-                f"The resource 'projects/{world.project}/zones/{zone}/instances/{name}' is not ready",
+                (
+                    f"The resource 'projects/{world.project}/zones/{zone}/instances/{name}' is not "
+                    "ready"
+                ),
             )
         told_place = {**place, "type": row.data["machineType"].rpartition("/")[2]}
         errors = (
@@ -350,7 +367,7 @@ class Calls:
 
     @staticmethod
     def _lacking(told: dict[str, Any], fault: Fault | None) -> dict[str, Any]:
-        """An answer that lacks what a zone has, and says so in one of Google's ways."""
+        """Return an answer that lacks a zone, and says so in one of Google's ways."""
         if fault and fault.do in ("unreachable", "partial"):
             code = {"unreachable": "UNREACHABLE", "partial": "PARTIAL_SUCCESS"}[fault.do]
             warning = {"code": code, "message": "The zone 'zones/us-central1-a' is unreachable."}
@@ -379,10 +396,13 @@ class Calls:
             "next": str(len(text)),
         }
 
-    # --- lists -----------------------------------------------------------------------------------------------------
+    # --- lists
 
     def _filter(self, wanted: str) -> Any:
-        """A test for a resource, for the filters that nbprov sends; another one is refused aloud."""
+        """Return a test for the filters that nbprov sends.
+
+        Any other filter is refused with a message.
+        """
         if not wanted:
             return lambda _: True
         if found := _LABEL_FILTER.fullmatch(wanted):
@@ -415,7 +435,9 @@ class Calls:
                 "zones/us-central1-a": {
                     "warning": {
                         "code": "NO_RESULTS_ON_PAGE",
-                        "message": "There are no results for scope 'zones/us-central1-a' on this page.",
+                        "message": (
+                            "There are no results for scope 'zones/us-central1-a' on this page."
+                        ),
                     }
                 }
             }
@@ -450,7 +472,11 @@ class Calls:
             raise Refusal(
                 404,
                 "notFound",
-                f"The resource 'projects/{self.world.project}/zones/{params['zone']}/operations/{params['operation']}' was not found",
+                (
+                    "The resource "
+                    f"'projects/{self.world.project}/zones/{params['zone']}/operations/{params['operation']}' was "
+                    "not found"
+                ),
             )
         return found
 
@@ -462,11 +488,15 @@ class Calls:
             raise Refusal(
                 404,
                 "notFound",
-                f"The resource 'projects/{self.world.project}/regions/{params['region']}/operations/x' was not found",
+                (
+                    "The resource "
+                    f"'projects/{self.world.project}/regions/{params['region']}/operations/x'"
+                    " was not found"
+                ),
             )
         return found
 
-    # --- the rest --------------------------------------------------------------------------------------------------
+    # --- the rest
 
     def _firewalls_list(self, params: dict[str, str], *_: Any) -> Any:
         return self._listed(params, [*self.world.firewalls.values()], "compute#firewallList")
@@ -506,7 +536,11 @@ class Calls:
             raise Refusal(
                 404,
                 "notFound",
-                f"The resource 'projects/{self.world.project}/global/firewalls/{params['firewall']}' was not found",
+                (
+                    "The resource "
+                    f"'projects/{self.world.project}/global/firewalls/{params['firewall']}' was"
+                    " not found"
+                ),
             )
         return found
 
@@ -572,7 +606,10 @@ class Calls:
             raise Refusal(
                 404,
                 "notFound",
-                f"The resource 'projects/{params['project']}/global/images/{params['image']}' was not found",
+                (
+                    f"The resource 'projects/{params['project']}/global/images/{params['image']}' "
+                    "was not found"
+                ),
             )
         return {
             "kind": "compute#image",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from nbprov.clouds.gcp.machine_types import DEVICES, machines
+from nbprov.clouds.gcp.catalog.machine_types import DEVICES, machines
 
 ROOT = "https://www.googleapis.com/compute/v1"
 TYPES = {m.name: m for m in machines() if m.name}

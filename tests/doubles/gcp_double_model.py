@@ -1,4 +1,7 @@
-"""Google's official model of the Compute API (the Discovery document in google-api-python-client's wheel): routes, and what fits a schema."""
+"""Google's official model of the Compute API: its routes, and validation against its schemas.
+
+It is the Discovery document in google-api-python-client's wheel.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,8 @@ class Model:
         self.schemas: dict[str, Any] = document["schemas"]
         self.prefix = "/" + document["servicePath"].rstrip("/")
         found = [_method(raw) for raw in _methods(document)]
-        # `…/instances/bulkInsert` fits `…/instances/{instance}` as well: the path with fewer holes is meant.
+        # `…/instances/bulkInsert` also matches `…/instances/{instance}`; the path with fewer
+        # parameters counts.
         self.methods = sorted(found, key=lambda m: m.depth)
 
     def match(self, verb: str, path: str) -> tuple[Method, dict[str, str]] | None:
@@ -74,7 +78,10 @@ class Model:
         return None
 
     def faults(self, schema: str, value: Any, where: str, method: str = "") -> list[str]:
-        """What is wrong with a value: names that the schema does not have, types, enums, and (in a request of `method`) what is missing."""
+        """Return what is wrong with a value.
+
+        Unknown names, types, enums, and missing fields in a request of `method`.
+        """
         return [*self._faults({"$ref": schema}, value, where, method)]
 
     def _faults(
@@ -137,7 +144,7 @@ def _scalar_faults(schema: Mapping[str, Any], value: Any, where: str) -> Iterato
 
 
 def label_faults(labels: Mapping[str, str], where: str) -> list[str]:
-    """What Google refuses of labels, beyond the schema."""
+    """Return what Google refuses in labels, beyond the schema."""
     found = [
         f"{where}: {key!r} is no name of a label" for key in labels if not LABEL_KEY.fullmatch(key)
     ]
@@ -150,7 +157,7 @@ def label_faults(labels: Mapping[str, str], where: str) -> list[str]:
 
 
 def _short(value: Any) -> str:
-    """A value in a message; long ones may be secret."""
+    """Return a value for a message; long ones are cut because they may be secret."""
     text = repr(value)
     return text if len(text) < 60 else f"{type(value).__name__} of {len(text)} characters"
 

@@ -1,4 +1,6 @@
-"""What the double's Google Cloud holds: machines, operations, rules, disks, quotas; and how they change with time."""
+"""The state of the double's Google Cloud: machines, operations, rules, disks and quotas over
+time.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from gcp_double_goods import DEVICE_NAMES, ROOT, TYPES, ZONE
 
 @dataclass
 class Row:
-    """One machine: its resource as Google shows it, and what goes on behind it."""
+    """One machine: its resource as Google shows it, and what runs behind it."""
 
     data: dict[str, Any]
     user_data: str
@@ -38,7 +40,7 @@ class Row:
 
 @dataclass
 class Underway:
-    """An operation that is not done: when it will be, and what happens then."""
+    """An unfinished operation: when it will be done, and what happens then."""
 
     data: dict[str, Any]
     done_at: float
@@ -51,7 +53,7 @@ def now_text() -> str:
 
 
 class World:
-    """All of it; everything happens under one lock, when somebody asks."""
+    """The whole state; it changes under one lock, when a request comes."""
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class World:
         self.bodies: dict[str, str] = {}
         self._number = 4_000_000_000_000_000_000
 
-    # --- operations -------------------------------------------------------------------------------------------------
+    # --- operations
 
     def number(self) -> str:
         """A new numeric id."""
@@ -109,7 +111,7 @@ class World:
         then: Any = None,
         after: float | None = None,
     ) -> dict[str, Any]:
-        """A new operation; `then` happens when it is done, and may return errors."""
+        """Make an operation; `then` is called when it is done, and may return errors."""
         name = f"operation-{round(time.time() * 1000)}-{uuid.uuid4().hex[:12]}"
         place = f"zones/{zone}" if zone else "global"
         data: dict[str, Any] = {
@@ -152,10 +154,10 @@ class World:
                 "httpErrorMessage": "SERVICE UNAVAILABLE",
             }
 
-    # --- time -------------------------------------------------------------------------------------------------------
+    # --- time
 
     def tick(self) -> None:
-        """Let happen what is due."""
+        """Carry out what is due."""
         now = time.monotonic()
         for name, work in [*self.underway.items()]:
             if now >= work.done_at:
@@ -249,11 +251,14 @@ class World:
             access.pop("natIP", None)
 
     def power_off(self, key: str) -> None:
-        """Let a real machine power itself off, as its guard does from inside; what follows from it is seen at the next tick."""
+        """Let a real machine power itself off from inside; the next tick notices it."""
         self.machines.stop(self.bodies[key])
 
     def guest_off(self, key: tuple[str, str], row: Row) -> None:
-        """A machine powered itself off: it is stopped, and an operation that nobody asked for says so."""
+        """Record that a machine powered itself off.
+
+        It is stopped, with an operation that nobody requested.
+        """
         self._is_stopped(row)
         zone, name = key
         told = self.operation(
@@ -282,10 +287,10 @@ class World:
         else:
             row.stops_at = time.monotonic() + seconds
 
-    # --- machines ---------------------------------------------------------------------------------------------------
+    # --- machines
 
     def check_wishes(self, wanted: dict[str, Any], zone: str) -> None:
-        """Refuse what Google would refuse of a machine's properties."""
+        """Refuse machine properties that Google would refuse."""
         kind = wanted.get("machineType", "").rpartition("/")[2]
         where = f"projects/{self.project}/zones/{zone}"
         if not ZONE.fullmatch(zone):
@@ -300,7 +305,10 @@ class World:
                 raise Refusal(
                     404,
                     "notFound",
-                    f"The resource '{where}/acceleratorTypes/{device['acceleratorType'].rpartition('/')[2]}' was not found",
+                    (
+                        "The resource "
+                        f"'{where}/acceleratorTypes/{device['acceleratorType'].rpartition('/')[2]}' was not found"
+                    ),
                 )
         has_gpu = bool(devices) or TYPES[kind].device is not None
         plan = wanted.get("scheduling", {})
@@ -334,7 +342,7 @@ class World:
                 )
 
     def room(self, zone: str, kind: str, count: int) -> str:
-        """Empty where so many more machines can be had, else what is lacking."""
+        """Say what is missing for `count` more machines; empty if there is room."""
         left = next(
             (
                 self.left[k]
@@ -351,7 +359,7 @@ class World:
         return "capacity" if left - live < count else ""
 
     def make(self, name: str, zone: str, wanted: dict[str, Any]) -> Row:
-        """A machine that is being made: shown as PROVISIONING at once, booted when its operation is done."""
+        """Begin a machine: PROVISIONING at once, booted when its operation is done."""
         number = self.number()
         wanted = deepcopy(wanted)
         data = {k: v for k, v in wanted.items() if k not in ("disks", "metadata")}
@@ -431,7 +439,10 @@ class World:
         )
 
     def discard(self, zone: str, name: str, *, keep_disk: bool = False) -> None:
-        """Take away a machine whose create failed; `keep_disk`: its disk is left, as a half-made one does."""
+        """Remove a machine whose create failed.
+
+        With `keep_disk` its disk is left, as a half-made one does.
+        """
         row = self.rows.pop((zone, name), None)
         if row is not None and row.machine:
             self.machines.terminate(row.machine)
@@ -441,7 +452,7 @@ class World:
             self.disks.pop((zone, name), None)
 
     def devices_in_use(self, metric: str, region: str = "") -> float:
-        """How much of a quota is used by machines that are not stopped."""
+        """Return how much of a quota is used by machines that are not stopped."""
         used = 0.0
         for (zone, _), row in self.rows.items():
             if (region and not zone.startswith(f"{region}-")) or row.data["status"] == "TERMINATED":
@@ -464,7 +475,7 @@ class World:
         return used
 
     def fault(self, method: str, place: dict[str, str]) -> Fault | None:
-        """The fault that strikes a request, counted down."""
+        """Return the fault that strikes a request, and count it."""
         found = next((f for f in self.faults if f.fits(method, place)), None)
         if found is not None and found.times > 0:
             found.times -= 1
@@ -473,7 +484,7 @@ class World:
     def failing(
         self, fault: Fault | None, place: dict[str, str], count: int
     ) -> list[dict[str, Any]]:
-        """The errors with which a create ends: scripted, or because there is no more stock."""
+        """Return the errors with which a create ends: scripted, or for lack of stock."""
         if fault is not None and fault.do in (
             "capacity",
             "quota",

@@ -1,8 +1,9 @@
-"""A git server on loopback: bare repositories behind git's own CGI, with or without a log-in.
+"""A git server on loopback: bare repositories behind git's own CGI, with or without a login.
 
-    server = GitDouble(folder); code = server.add("o/code"); code.commit(a="x"); server.url + "/o/code.git"; server.close()
+    server = GitDouble(folder); code = server.add("o/code"); code.commit(a="x"); server.close()
 
-With `password` set, requests without it are answered 401. What was asked stands in `seen`.
+A repository is at `server.url + "/o/code.git"`. With `password` set, requests without it get 401.
+`seen` records the requests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A package index on loopback that serves tiny wheels: what pip and uv install from where there is no internet."""
+"""A package index on loopback that serves tiny wheels to pip and uv without the internet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def wheel(
     requires: Sequence[str] = (),
     files: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write a wheel of a package: of a module that says its version, unless there are files by their path in it."""
+    """Write a wheel of a package with a module that holds its version, or with the given files."""
     module, info = name.replace("-", "_"), f"{name.replace('-', '_')}-{version}.dist-info"
     contents = (
         {f"{module}/__init__.py": f'__version__ = "{version}"\n'} if files is None else dict(files)
@@ -56,15 +56,15 @@ class Index:
     url: str = ""
     asked: list[str] = field(default_factory=list)
     held: set[str] = field(default_factory=set)
-    """Packages of which it says nothing until it ends: whoever asks for them waits."""
+    """Packages whose requests wait until the index ends."""
     ended: threading.Event = field(default_factory=threading.Event)
 
     def add(self, name: str, version: str, **more: Sequence[str]) -> None:
-        """Have a package in a version, from now on."""
+        """Add a package in a version."""
         wheel(self.folder, name, version, requires=more.get("requires", ()))
 
     def answer(self, path: str) -> tuple[str, bytes] | None:
-        """The type and the body of what lies at a path; None where nothing does."""
+        """Return the type and the body of a path, or None."""
         self.asked.append(path)
         parts = path.strip("/").split("/")
         if parts[-1] in self.held:
@@ -79,7 +79,8 @@ class Index:
             if place.name.split("-")[0].replace("_", "-") == parts[1]
         )
         links = "".join(
-            f'<a href="/files/{p.name}#sha256={hashlib.sha256(p.read_bytes()).hexdigest()}">{p.name}</a>\n'
+            f'<a href="/files/{p.name}#sha256={hashlib.sha256(p.read_bytes()).hexdigest()}">'
+            f"{p.name}</a>\n"
             for p in found
         )
         return (
@@ -106,7 +107,7 @@ def serving(folder: Path) -> Iterator[Index]:
                 self.wfile.write(body)
 
         def do_HEAD(self) -> None:
-            self.do_GET()  # uv asks first whether a part of a file can be had
+            self.do_GET()  # uv first asks whether ranges are supported
 
         def log_message(self, *args: object) -> None:
             """What was asked for is in the index."""

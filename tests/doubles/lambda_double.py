@@ -1,9 +1,11 @@
-"""Lambda's API as a server process on loopback, with made-up machines or, with `--machines FOLDER`, real ones.
+"""Lambda's API as a server process on loopback.
 
-    python tests/doubles/lambda_double.py --port 0 [--machines DIR] [--launch-every 12] [--call-every 1]
+    python tests/doubles/lambda_double.py --port 0 [--machines DIR] [--launch-every 12]
 
-prints `READY http://127.0.0.1:PORT` and serves `/api/v1/…`. Every request and every answer is checked against `lambda_schema.py`. Control is
-under `/_double/`: faults, stock, prices, timing, preempt (POST), calls, problems, machines (GET).
+prints `READY http://127.0.0.1:PORT` and serves `/api/v1/…`; `--call-every 1` limits other calls.
+Machines are simulated, or real with `--machines`. Every request and every answer is checked against
+`lambda_schema.py`. It is controlled under `/_double/`: faults, stock, prices, timing, preempt
+(POST), calls, problems, machines (GET).
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from urllib.parse import urlsplit
 sys.path.insert(0, str(Path(__file__).parent))
 
 if __name__ == "__main__":
-    # A grammar for a format that nothing here uses: it would take most of a second at every start of the server.
+    # This grammar is for a format that is not used here, and would take most of a second at every
+    # start.
     cast(dict[str, Any], sys.modules).setdefault("rfc3987_syntax", None)
 
 import requests
@@ -60,7 +63,7 @@ class Handler(BaseHTTPRequestHandler):
         raw = self.rfile.read(length := int(self.headers.get("Content-Length") or 0))
         if (
             len(raw) < length
-        ):  # whoever asked was killed in the middle: no server carries out half a request
+        ):  # the client was killed in the middle: no server carries out half a request
             self.close_connection = True
             return
         try:
@@ -113,7 +116,9 @@ class Handler(BaseHTTPRequestHandler):
     def decided(
         self, call: str, body: Any, named: str, wrong: list[str], fault: Fault | None
     ) -> tuple[int, Any, float | None]:
-        """Status, document and pause of the answer; carries the call out unless it is refused."""
+        """Return status, document and pause of the answer; carry the call out unless it is
+        refused.
+        """
         state = self.server.state
         try:
             if self.headers.get("Authorization") != f"Bearer {KEY}":
@@ -161,7 +166,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """The server, with its state and the event that ends what it waits for."""
+    """The server, with its state and the event that ends its waits."""
 
     daemon_threads = True
     block_on_close = False
@@ -173,7 +178,7 @@ class Server(ThreadingHTTPServer):
         self.closing = threading.Event()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news; anything else of ours is a problem."""
+        """Ignore clients that went away; record any other error as a problem."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             self.state.problems.append(f"the double failed: {error!r}")
@@ -185,7 +190,7 @@ def envelope(code: str, message: str) -> dict[str, Any]:
 
 
 def blotted(body: Any) -> Any:
-    """A request without what is secret in it."""
+    """Return a request without its secrets."""
     return (
         {k: f"({len(v)} characters)" if k == "user_data" else v for k, v in body.items()}
         if isinstance(body, dict)
@@ -194,7 +199,7 @@ def blotted(body: Any) -> Any:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve until told to end."""
+    """Serve until terminated."""
     parser = argparse.ArgumentParser(description="Lambda's API on loopback")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--machines", type=Path)
@@ -203,7 +208,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--seed",
         default="",
-        help="taken for the sake of one command line for all doubles; nothing here is random but ids",
+        help=(
+            "taken for the sake of one command line for all doubles; nothing here is random but ids"
+        ),
     )
     told = parser.parse_args(arguments)
     state = State(
@@ -258,7 +265,7 @@ class LambdaDouble:
 
     @property
     def env(self) -> dict[str, str]:
-        """With which the adapter reaches it."""
+        """Return the environment with which the adapter reaches it."""
         return {"LAMBDA_API_BASE_URL": f"{self.url}{PREFIX}", "LAMBDA_API_KEY": KEY}
 
     def tell(self, what: str, **body: Any) -> Any:
@@ -276,11 +283,13 @@ class LambdaDouble:
         self.tell("faults", call=call, do=do, **more)
 
     def asked(self, call: str) -> list[dict[str, Any]]:
-        """What was asked by such calls."""
+        """Return the requests of such calls."""
         return [one for one in self.told("calls") if one["call"] == call]
 
     def close(self, *, check: bool = True) -> None:
-        """End it; nothing of it is left, and nothing in what was said broke Lambda's model."""
+        """End the double, and check that nothing is left of it and no request broke Lambda's
+        model.
+        """
         if self._process is None:
             return
         process, self._process = self._process, None

@@ -1,4 +1,4 @@
-"""What Lambda's double knows: machines, keys, stock, prices, scripted faults, and the answers to Lambda's calls."""
+"""The state of Lambda's double: machines, keys, stock, prices, scripted faults, and its answers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Refusal(Exception):
 
 @dataclass
 class Fault:
-    """Something that goes wrong the next `times` times a call is made whose fields are as `where` says."""
+    """A fault of the next `times` calls whose fields match `where`."""
 
     call: str
     do: str
@@ -90,7 +90,7 @@ class Made:
 
 
 class State:
-    """All that the double knows. One lock: its answers are a few microseconds of work."""
+    """The whole state. One lock suffices, because answers take microseconds."""
 
     def __init__(self, machines: Machines | None, launch_every: float, call_every: float) -> None:
         self.lock = threading.RLock()
@@ -156,7 +156,7 @@ class State:
             hidden_until=now + self.timing["hidden"],
         )
         if self.machines:
-            # A machine that powers itself off is not given back: Lambda goes on billing it.
+            # A machine that powers itself off is not released: Lambda continues to bill it.
             one.body = self.machines.create(
                 user_data=body.get("user_data", ""),
                 on_poweroff="stop",
@@ -204,7 +204,7 @@ class State:
             one.ends_at, one.status = time.monotonic() + after, status
 
     def follow(self, one: Made) -> bool:
-        """Bring a machine up to now; whether it is still there."""
+        """Bring a machine up to date; return whether it still exists."""
         now = time.monotonic()
         if one.ends_at is None or now < one.ends_at:
             return True
@@ -220,7 +220,7 @@ class State:
         return False
 
     def status(self, one: Made) -> tuple[str, str, int]:
-        """Lambda's status, and where sshd answers."""
+        """Return Lambda's status, and the address of sshd."""
         if not self.machines:
             is_up = time.monotonic() >= one.active_at
             return (
@@ -286,7 +286,7 @@ class State:
         return {}
 
     def fault(self, call: str, body: Any) -> Fault | None:
-        """The next scripted fault of a call, used up."""
+        """Return the next scripted fault of a call, and count it."""
         for one in self.faults:
             fields = body if isinstance(body, dict) else {}
             if (
@@ -310,7 +310,7 @@ class State:
 
 
 def simulated(sort: dict[str, Any]) -> dict[str, Any]:
-    """The GPUs that a machine of this type shows, as `Machines.create` takes them."""
+    """Return the simulated GPUs of a type, in the form that `Machines.create` takes."""
     count = sort["specs"]["gpus"]
     gpu = gpu_names.read(re.sub(r"[()]", " ", sort["gpu_description"]))
     return {"gpus": f"{gpu.name}:{count}", "gpu_memory_gib": gpu.device_gib or 24} if count else {}

@@ -1,10 +1,12 @@
-"""What Lambda's API promises and demands, as far as nbprov uses it: checked on every request and every answer of the double.
+"""JSON schemas of Lambda's API as far as nbprov uses it, for every request and answer of the
+double.
 
-Transcribed by hand, 2026-11-22, from the OpenAPI document 1.10.0 that cloud.lambda.ai publishes (Instances, SSH keys, Firewalls), in the
-copy of github.com/api-evangelist/lambda-labs, `openapi/`. Requests of the document allow unknown fields; here they are refused, so that a
-misspelt one is found.
+Transcribed by hand, 2026-11-22, from the OpenAPI document 1.10.0 that cloud.lambda.ai publishes
+(Instances, SSH keys, Firewalls), in the copy of github.com/api-evangelist/lambda-labs, `openapi/`.
+Requests of the document allow unknown fields; here they are refused, so that misspelt ones are
+found.
 
-    python tests/doubles/lambda_schema.py          # with internet: what differs from the document that is published now
+    python tests/doubles/lambda_schema.py    # with internet: differences from the published one
 """
 
 from __future__ import annotations
@@ -166,7 +168,7 @@ def wrong_answer(call: str, status: int, document: Any) -> list[str]:
 
 
 def _told(validator: Draft202012Validator, value: Any) -> list[str]:
-    # Without the value: a start script holds a key.
+    # Without the value, because a start script holds a key.
     return [
         f"{'/'.join(map(str, error.absolute_path)) or '(all)'}: {error.validator} is not kept"
         for error in validator.iter_errors(value)
@@ -190,7 +192,7 @@ LIMITS = ("type", "enum", "pattern", "maxLength")
 
 
 def differences(document: dict[str, Any]) -> list[str]:
-    """What in Lambda's OpenAPI document is not as it stands here, one line each."""
+    """Return the differences between Lambda's OpenAPI document and these schemas, one line each."""
     found: list[str] = []
     for call, (path, method) in CALLS.items():
         said = document.get("paths", {}).get(path, {}).get(method)
@@ -216,7 +218,11 @@ def differences(document: dict[str, Any]) -> list[str]:
 def _compared(
     document: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any], *, asks: bool
 ) -> Iterator[str]:
-    """In a request, what is demanded must be sent and what is sent must be known; in an answer, what is promised must be known."""
+    """Compare a schema with ours.
+
+    In a request, required fields must be sent and sent fields must be known; in an answer, promised
+    fields must be known.
+    """
     theirs = _resolved(document, theirs)
     for name in LIMITS:
         if (
@@ -249,7 +255,7 @@ def _compared(
 
 
 UNUSED = frozenset({"file_system_mounts", "private_key"})
-"""Left out here on purpose: nothing of nbprov's mounts a file system, or lets Lambda make a key pair."""
+"""Left out on purpose: nbprov mounts no file system and does not let Lambda make a key pair."""
 
 
 def _resolved(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Lambda's `GET /api/v1/instance-types` on a `WebDouble`.
 
-Shape: OpenAPI 1.10.0 of cloud.lambda.ai (InstanceTypes), as public clients transcribe it, 2026-11. Types and prices are those of the
-shipped snapshot (SkyPilot's catalog v8, 2026).
+Shape: OpenAPI 1.10.0 of cloud.lambda.ai (InstanceTypes), as public clients transcribe it, 2026-11.
+Types and prices are those of the shipped snapshot (SkyPilot's catalog v8, 2026).
 """
 
 from __future__ import annotations

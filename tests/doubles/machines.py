@@ -1,7 +1,10 @@
-"""Real machines for a double: those of the `local` cloud (real sshd processes), in a folder of their own.
+"""Real machines for a double.
 
-A double that runs with `--machines FOLDER` gives its instances bodies: what the adapter lists can be entered over ssh, runs its start
-script and powers itself off. The daemon behind them is the `local` cloud's own, with a market that never runs out and never waits.
+Those of the `local` cloud (real sshd processes) in a separate folder.
+
+A double with `--machines FOLDER` puts them behind its instances: what the adapter lists can be
+reached over ssh, runs its start script and powers itself off. The daemon behind them is the `local`
+cloud's own, with a market that never runs out and has no delays.
 """
 
 from __future__ import annotations
@@ -25,14 +28,15 @@ from nbprov.clouds.local.rpc import AnswerLost, Unreachable
 
 OWNER = "double"
 CALL_SECONDS = 60.0
-"""How long one call to the daemon may take; it needs a millisecond, more where many tests share the processors."""
+"""How long one call to the daemon may take; it needs a millisecond, more if many tests share the
+processors."""
 END_SECONDS = 60.0
 """How long ending all machines and their daemon may take; one machine takes milliseconds."""
 CONNECT_SECONDS = 1.0
 """How long sshd may take to be connected to; on loopback this is at once or never."""
 LOOK = 0.01
 SHORT = 60
-"""The longest folder that is used as it is: unix sockets below it have room for about 100 bytes of path."""
+"""The longest folder that is used directly: unix sockets below it have about 100 bytes of path."""
 
 MARKET = """
 account = "double"
@@ -75,12 +79,15 @@ exec {shell} "$script"
 
 
 class Machines:
-    """Machines that a double starts, stops and ends. Safe to use from several threads; holds no connection.
+    """Machines that a double starts, stops and ends.
+
+    Safe to use from several threads; holds no connection.
 
     Parameters
     ----------
     folder
-        Where their disks lie, made if missing; a long one is replaced by a short one in the suite's own folder, which `close` removes.
+        Where their disks lie, made if missing; a long one is replaced by a short one in the suite's
+        own folder, which `close` removes.
 
     Examples
     --------
@@ -117,9 +124,11 @@ class Machines:
         Parameters
         ----------
         user_data
-            Its start script, run at every start with `NBPROV_HOST_KEY` and `NBPROV_AUTHORIZED_KEYS` naming where its keys go.
+            Its start script, run at every start with `NBPROV_HOST_KEY` and `NBPROV_AUTHORIZED_KEYS`
+            naming where its keys go.
         on_poweroff
-            `terminate` or `stop`: what becomes of it when it powers itself off without saying which.
+            `terminate` or `stop`: what becomes of it when it powers itself off without saying
+            which.
         gpus
             Simulated ones, `A100:8`, as its `nvidia-smi` shows them.
         node
@@ -154,17 +163,21 @@ class Machines:
         return str(decided["ids"][0])
 
     def state(self, machine: str) -> str:
-        """`pending`, `running`, `stopping`, `stopped`, `ending` or `gone`, a power-off from inside followed."""
+        """`pending`, `running`, `stopping`, `stopped`, `ending` or `gone`, a power-off from inside
+        followed.
+        """
         row = self._row(machine)
         return str(row["state"]) if row else "gone"
 
     def reason(self, machine: str) -> str:
-        """Why it is in its state; of a machine that powered itself off, the reason it gave."""
+        """Return why it is in its state; for a machine that powered itself off, the reason it
+        gave.
+        """
         row = self._row(machine)
         return str(row["reason"]) if row else ""
 
     def address(self, machine: str) -> tuple[str, int]:
-        """Where its sshd answers, `("", 0)` while it does not. Another port at every start."""
+        """Return the address of its sshd, or `("", 0)`. The port changes at every start."""
         row = self._row(machine)
         if not row or row["state"] != "running" or not row["port"]:
             return "", 0
@@ -176,7 +189,7 @@ class Machines:
         return place
 
     def login(self) -> str:
-        """The account that its sshd lets in: whoever runs the tests."""
+        """Return the user that its sshd admits: whoever runs the tests."""
         return platform_calls.login_name()
 
     def console(self, machine: str) -> str:
@@ -184,11 +197,14 @@ class Machines:
         return str(self._call("console", {"id": machine}))
 
     def disk(self, machine: str) -> Path:
-        """Its directory: `home` is what a person sees, `boot` and `log` are the cloud's."""
+        """Return its directory: `home` is the user's, `boot` and `log` are the cloud's."""
         return self.folder / "i" / machine
 
     def start(self, machine: str) -> None:
-        """Start a stopped machine; its start script runs again. Raises `wire.Refusal` where it is gone or stopping still."""
+        """Start a stopped machine; its start script runs again.
+
+        Raises `rpc.Refusal` if it is gone or stopping.
+        """
         self._call("start", {"ids": [machine]})
 
     def stop(self, machine: str) -> None:
@@ -200,12 +216,15 @@ class Machines:
         self._call("terminate", {"ids": [machine]})
 
     def close(self) -> None:
-        """End all machines and the daemon, and return when nothing of them runs. May be called again."""
+        """End all machines and the daemon, and wait until nothing of them runs.
+
+        May be called again.
+        """
         deadline = time.monotonic() + END_SECONDS
         while True:
             left = any((self.folder / "i").glob("*"))
             try:
-                # A daemon that was killed leaves its machines: then a new one ends them.
+                # A daemon that was killed leaves its machines; then a new one ends them.
                 self._client.call(
                     "shutdown", {"end_machines": True}, timeout=END_SECONDS, start=left
                 )
@@ -215,7 +234,7 @@ class Machines:
                     break
                 raise
             except AnswerLost:
-                # It was dying when it was asked; asking twice does no harm.
+                # The daemon was ending when it was asked; asking twice is harmless.
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(LOOK)
@@ -224,7 +243,7 @@ class Machines:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _await_end(self) -> None:
-        """Wait until the daemon has let go of its folder; it answers a moment before."""
+        """Wait until the daemon has released its folder, shortly after its answer."""
         deadline = time.monotonic() + END_SECONDS
         while (self.folder / "daemon.lock").exists():
             held = lock(self.folder)
@@ -264,7 +283,7 @@ def _short(folder: Path) -> tuple[Path, bool]:
     if len(os.fsencode(folder)) <= SHORT:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder, False
-    # In the suite's own folder where there is one: its leftovers are found and named at the end.
+    # In the suite's own folder if there is one: its leftovers are reported at the end.
     base = Path(os.environ["NBPROV_HOME"]).parent if "NBPROV_HOME" in os.environ else None
     return Path(tempfile.mkdtemp(prefix="m", dir=base if base and base.is_dir() else None)), True
 

@@ -1,4 +1,6 @@
-"""A loopback server of hosted v8 price files: tags and 304, 404, 429 with Retry-After, 5xx, bodies cut short, bodies that never end."""
+"""A loopback server of hosted v8 price files, with tags, 304, 404, 429, 5xx, and short or hanging
+bodies.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +14,29 @@ from types import MappingProxyType
 from typing import Any
 
 Behaviour = Callable[["Handler", "File"], None]
-"""Answers one request in another way than by the file."""
+"""Answers one request in another way than with the file."""
 
 
 @dataclass
 class File:
-    """What is hosted of one cloud, and how the next requests for it are answered (the last behaviour stays)."""
+    """The hosted file of one cloud, and the behaviours of its next requests (the last one
+    stays).
+    """
 
     data: bytes = b""
     behaviours: list[Behaviour] = field(default_factory=list)
 
     @property
     def etag(self) -> str:
-        """As S3 makes it."""
+        """The tag that S3 would give it."""
         return f'"{hashlib.md5(self.data, usedforsecurity=False).hexdigest()}"'
 
 
 class Mirror:
-    """The server: `files` by cloud may be changed at any time; `asked` is every request with its headers."""
+    """The server: `files` by cloud may be changed at any time.
+
+    `asked` is every request with its headers.
+    """
 
     def __init__(self) -> None:
         self.files: dict[str, File] = {}
@@ -54,7 +61,7 @@ class Mirror:
         return self.base + "/v8/{cloud}/vms.csv"
 
     def host(self, cloud: str, text: str, *behaviours: Behaviour) -> File:
-        """Host a file; answer its next requests in these ways."""
+        """Host a file; answer its next requests with these behaviours."""
         self.files[cloud] = File(text.encode(), list(behaviours))
         return self.files[cloud]
 
@@ -63,7 +70,7 @@ class Mirror:
         return [headers for path, headers in self.asked if path == f"/v8/{cloud}/vms.csv"]
 
     def close(self) -> None:
-        """Let go of what hangs, and end."""
+        """Release hanging requests, and end."""
         self.release.set()
         self._server.shutdown()
         self._server.server_close()
@@ -74,7 +81,7 @@ class _Server(ThreadingHTTPServer):
     mirror: Mirror
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is what some tests do."""
+        """Ignore clients that hang up, as some tests do."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -104,7 +111,7 @@ class Handler(BaseHTTPRequestHandler):
         *,
         length: int | None = None,
     ) -> None:
-        """Send an answer; `length` is what it claims to be long."""
+        """Send an answer; `length` is its announced length."""
         self.send_response(code)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -129,7 +136,7 @@ def whole(handler: Handler, file: File) -> None:
 
 
 def untagged(handler: Handler, file: File) -> None:
-    """The file without anything to ask with next time."""
+    """Send the file without validators."""
     handler.answer(200, file.data)
 
 
@@ -143,7 +150,7 @@ def status(code: int, retry_after: str = "") -> Behaviour:
 
 
 def torn(at: int) -> Behaviour:
-    """The first bytes of the file, and the connection closed."""
+    """Send the beginning of the file, and close the connection."""
 
     def answer(handler: Handler, file: File) -> None:
         handler.answer(200, file.data[:at], {"ETag": file.etag}, length=len(file.data))
@@ -152,7 +159,9 @@ def torn(at: int) -> Behaviour:
 
 
 def short(at: int) -> Behaviour:
-    """The first bytes of the file, as if they were all of it: what a proxy with a half file in its store does."""
+    """Send the beginning of the file as if it were all: like a proxy with half a file in its
+    cache.
+    """
 
     def answer(handler: Handler, file: File) -> None:
         handler.answer(200, file.data[:at], {"ETag": file.etag})
@@ -161,7 +170,7 @@ def short(at: int) -> Behaviour:
 
 
 def hanging(handler: Handler, file: File) -> None:
-    """Half of the file, and no more until the mirror lets go."""
+    """Send half of the file, and no more until the mirror ends."""
     mirror = handler.server.mirror
     handler.send_response(200)
     handler.send_header("Content-Length", str(len(file.data)))

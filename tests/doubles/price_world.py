@@ -13,10 +13,22 @@ from nbprov.catalog.refresh import Upkeep
 from nbprov.clouds.web.client import Http
 
 HEADER = (
-    "InstanceType", "AcceleratorName", "AcceleratorCount", "vCPUs", "MemoryGiB", "GpuInfo", "Price", "SpotPrice", "Region", "AvailabilityZone",
-)  # fmt: skip
+    "InstanceType",
+    "AcceleratorName",
+    "AcceleratorCount",
+    "vCPUs",
+    "MemoryGiB",
+    "GpuInfo",
+    "Price",
+    "SpotPrice",
+    "Region",
+    "AvailabilityZone",
+)
 
-INFO = "{{'Gpus': [{{'Name': '{0}', 'Manufacturer': 'NVIDIA', 'Count': {1}, 'MemoryInfo': {{'SizeInMiB': {2}}}}}], 'TotalGpuMemoryInMiB': {2}}}"
+INFO = (
+    "{{'Gpus': [{{'Name': '{0}', 'Manufacturer': 'NVIDIA', 'Count': {1}, 'MemoryInfo': "
+    "{{'SizeInMiB': {2}}}}}], 'TotalGpuMemoryInMiB': {2}}}"
+)
 
 TYPES = (
     ("A10", 1, 24576, 0.75),
@@ -61,7 +73,7 @@ def v8_text(
 
 
 class QuickHttp(Http):
-    """The real one; between two tries it does not sleep."""
+    """The real client without pauses between attempts."""
 
     def __init__(self, stop: threading.Event) -> None:
         self.pauses: list[float] = []
@@ -69,7 +81,7 @@ class QuickHttp(Http):
 
 
 def settings(home: Path, primary: str, fallback: str = "", more: str = "") -> None:
-    """Have the prices of a home fetched from there."""
+    """Set the addresses from which a home fetches its prices."""
     home.mkdir(parents=True, exist_ok=True)
     (home / "catalog.toml").write_text(
         f'[mirror]\nprimary = "{primary}"\nfallback = "{fallback}"\n{more}', encoding="utf-8"
@@ -83,6 +95,9 @@ def upkeep(
     http: Callable[[threading.Event], Http] = QuickHttp,
     clock: Callable[[], float] = time.time,
 ) -> Upkeep:
-    """The upkeep of a home with other shipped prices than the project's, which has no clouds where the folder is empty."""
+    """Return the refresher of a home with other shipped prices than the project's.
+
+    If the folder is empty, there are no clouds.
+    """
     shipped.mkdir(parents=True, exist_ok=True)
     return Upkeep(home, shipped=shipped, http=http, clock=clock)

@@ -8,7 +8,7 @@ import socket
 
 
 def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """A port where no system puts its own connections: nobody takes it before it is used."""
+    """Return a port outside the system's own range, so that nobody takes it before it is used."""
     while True:
         with contextlib.suppress(OSError), socket.socket(socket.AF_INET, kind) as probe:
             probe.bind(("127.0.0.1", random.randint(12000, 20000)))

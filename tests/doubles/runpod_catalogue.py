@@ -1,8 +1,9 @@
 """RunPod's two catalogues on a `WebDouble`: REST v2 (with a key) and GraphQL (without).
 
-Shapes: REST v2 is `openapi.json` 2.0.0 of github.com/runpod/docs (GpuType, CpuType, DataCenter, ErrorResponse), transcribed in part
-2026-11; that repository has no licence, so the document itself is not here. GraphQL has no published schema: the fields are those that public
-clients ask for. Prices are those of the shipped snapshot (SkyPilot's catalog v8, 2026).
+Shapes: REST v2 is `openapi.json` 2.0.0 of github.com/runpod/docs (GpuType, CpuType, DataCenter,
+ErrorResponse), transcribed in part 2026-11; that repository has no licence, so the document itself
+is not here. GraphQL has no published schema: the fields are those that public clients ask for.
+Prices are those of the shipped snapshot (SkyPilot's catalog v8, 2026).
 """
 
 from __future__ import annotations
@@ -157,16 +158,30 @@ class RunPodDouble:
     def gpu(name: str) -> dict[str, Any]:
         said, memory, secure, community, _, most = GPUS[name]
         return {
-            "id": name, "name": said, "pool": None, "manufacturer": "NVIDIA", "memory": memory, "secure": True, "community": True,
-            "price": {"secure": secure, "community": community}, "maxCount": {"secure": most, "community": 4},
-        }  # fmt: skip
+            "id": name,
+            "name": said,
+            "pool": None,
+            "manufacturer": "NVIDIA",
+            "memory": memory,
+            "secure": True,
+            "community": True,
+            "price": {"secure": secure, "community": community},
+            "maxCount": {"secure": most, "community": 4},
+        }
 
     @staticmethod
     def community_only() -> dict[str, Any]:
         return {
-            "id": COMMUNITY_ONLY, "name": "RTX 3070", "pool": None, "manufacturer": "NVIDIA", "memory": 8, "secure": False, "community": True,
-            "price": {"secure": 0.01, "community": 0.13}, "maxCount": {"secure": 1, "community": 4},
-        }  # fmt: skip
+            "id": COMMUNITY_ONLY,
+            "name": "RTX 3070",
+            "pool": None,
+            "manufacturer": "NVIDIA",
+            "memory": 8,
+            "secure": False,
+            "community": True,
+            "price": {"secure": 0.01, "community": 0.13},
+            "maxCount": {"secure": 1, "community": 4},
+        }
 
     @staticmethod
     def cpu() -> dict[str, Any]:
@@ -183,8 +198,13 @@ class RunPodDouble:
     @staticmethod
     def centre(name: str, asked: Asked) -> dict[str, Any]:
         entry: dict[str, Any] = {
-            "id": name, "name": name.title(), "region": "EUROPE", "networkVolumeTypes": [], "compliance": [], "globalNetwork": False,
-        }  # fmt: skip
+            "id": name,
+            "name": name.title(),
+            "region": "EUROPE",
+            "networkVolumeTypes": [],
+            "compliance": [],
+            "globalNetwork": False,
+        }
         wanted = asked.query.get("include", "").split(",")
         if "GPU_AVAILABILITY" in wanted and CENTRES[name]:
             level = {"availability": "NONE" if name == "US-TX-3" else "HIGH"}
@@ -215,11 +235,18 @@ class RunPodDouble:
             return json_answer({"errors": [{"message": f"not asked for: {unknown}"}], "data": None})
         gpus = [
             {
-                "id": name, "displayName": said, "manufacturer": "Nvidia", "memoryInGb": memory, "secureCloud": True, "securePrice": secure,
-                "secureSpotPrice": spot, "maxGpuCount": 10, "maxGpuCountSecureCloud": most,
+                "id": name,
+                "displayName": said,
+                "manufacturer": "Nvidia",
+                "memoryInGb": memory,
+                "secureCloud": True,
+                "securePrice": secure,
+                "secureSpotPrice": spot,
+                "maxGpuCount": 10,
+                "maxGpuCountSecureCloud": most,
             }
             for name, (said, memory, secure, _, spot, most) in GPUS.items()
-        ]  # fmt: skip
+        ]
         unsold = {
             **gpus[0],
             "id": COMMUNITY_ONLY,

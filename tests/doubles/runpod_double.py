@@ -1,7 +1,10 @@
-"""RunPod's REST API v2 (and the bit of GraphQL that is asked for) as a server of its own on loopback, with faults that are scripted.
+"""RunPod's REST API v2 (and the used part of GraphQL) as a server on loopback, with scripted
+faults.
 
-`python tests/doubles/runpod_double.py --port 0 [--machines FOLDER] [--seed N]` prints `READY http://127.0.0.1:PORT`. Requests and answers
-are checked against runpod_schema.py; what broke it is told under `/_double/problems`.
+    python tests/doubles/runpod_double.py --port 0 [--machines FOLDER] [--seed N]
+
+prints `READY http://127.0.0.1:PORT`. Requests and answers are checked against runpod_schema.py;
+`/_double/problems` returns what broke it.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from urllib.request import Request, urlopen
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent))
-    # A grammar for a format that nothing here uses: it would take most of a second at every start of the server.
+    # This grammar is for a format that is not used here, and would take most of a second at every
+    # start.
     cast(dict[str, Any], sys.modules).setdefault("rfc3987_syntax", None)
 
 from machines import Machines
@@ -57,7 +61,8 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = (
         -1
-    )  # without a buffer every answer on a kept connection costs 40 ms of delayed acknowledgement
+        # without a buffer every answer on a kept connection waits 40 ms for an ACK
+    )
     server: Server
 
     def do_GET(self) -> None:
@@ -66,7 +71,7 @@ class Handler(BaseHTTPRequestHandler):
         raw = self.rfile.read(length)
         if (
             len(raw) < length
-        ):  # whoever asked was killed in the middle: no server carries out half a request
+        ):  # the client was killed in the middle: no server carries out half a request
             self.close_connection = True
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
@@ -137,7 +142,10 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _stream(self, lines: list[dict[str, str]]) -> None:
-        """Server-sent events: what is there, and then silence for as long as somebody listens."""
+        """Stream server-sent events.
+
+        The existing lines, then nothing as long as the client listens.
+        """
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
@@ -159,10 +167,10 @@ class Server(ThreadingHTTPServer):
         self.service = Service(world)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """Ignore clients that went away."""
 
     def control(self, method: str, name: str, body: Any) -> Any:
-        """What a test scripts and reads."""
+        """Handle a control request."""
         world = self.service.world
         with world.lock:
             if name == "faults" and method == "POST":
@@ -250,7 +258,7 @@ class Double:
         seconds: float = 0.0,
         where: Mapping[str, Any] | None = None,
     ) -> None:
-        """Let the next such calls go wrong."""
+        """Script a fault of the next such calls."""
         self.control(
             "faults",
             {
@@ -263,7 +271,7 @@ class Double:
         )
 
     def set_stock(self, left: int, *, kind: str = "", centre: str = "") -> None:
-        """Leave so many of a kind in a data centre; empty means each."""
+        """Set the stock of a type in a data centre; empty means each."""
         self.control("stock", {"left": left, "kind": kind, "centre": centre})
 
     def set(self, **settings: Any) -> None:
@@ -271,15 +279,15 @@ class Double:
         self.control("settings", settings)
 
     def calls(self, call: str = "") -> list[dict[str, Any]]:
-        """What was asked, in order."""
+        """Return the requests, in order."""
         return [one for one in self.control("calls") if call in ("", one["call"])]
 
     def reset(self) -> None:
-        """Begin again with an empty world; not for one with machines."""
+        """Start again with an empty world; not for one with machines."""
         self.control("reset", {})
 
     def problems(self) -> list[str]:
-        """What broke the contract so far."""
+        """Return what broke the contract so far."""
         found: list[str] = self.control("problems")
         return found
 
@@ -324,7 +332,7 @@ def main() -> None:
     print(f"READY http://127.0.0.1:{server.server_address[1]}", flush=True)
     parent = os.getppid()
     while not over.wait(0.5):
-        if os.getppid() != parent:  # whoever started it is gone
+        if os.getppid() != parent:  # the parent process is gone
             break
     server.service.closing.set()
     server.shutdown()

@@ -1,8 +1,10 @@
 """The part of RunPod's REST API v2 that nbprov speaks, as JSON schemas in words of our own.
 
-Transcribed in part, 2026-11, from `api-reference-v2/openapi.json` 2.0.0 of github.com/runpod/docs (which has no licence, so the document
-itself is not here), in its form of 2026-09 with paged lists, `entrypoint`/`cmd` and secrets. Two departures, both seen in recorded answers
-of 2026-08: a GPU pod's `vcpuCount` and `memory` may be missing, and a pod that was started without its GPU has a `count` of 0.
+Transcribed in part, 2026-11, from `api-reference-v2/openapi.json` 2.0.0 of github.com/runpod/docs
+(which has no licence, so the document itself is not here), in its form of 2026-09 with paged lists,
+`entrypoint`/`cmd` and secrets. Two departures, both seen in recorded answers of 2026-08: a GPU
+pod's `vcpuCount` and `memory` may be missing, and a pod that was started without its GPU has a
+`count` of 0.
 """
 
 from __future__ import annotations
@@ -169,7 +171,8 @@ POD = an_object(
         "createdAt": {"type": "string"},
         "startedAt": {"type": OR_NULL},
     },
-    required="id name status actions image args disk mounts ports env registry cloud dataCenterId cudaVersion ssh template cost locked runtime"
+    required="id name status actions image args disk mounts ports env registry cloud "
+    "dataCenterId cudaVersion ssh template cost locked runtime"
     " createdAt startedAt globalNetworking",
 )
 AVAILABLE = an_object(
@@ -317,7 +320,7 @@ _PATHS = {
 
 
 def operation_of(method: str, path: str) -> tuple[str, str]:
-    """The operation that a request is, and the id in its path; empty where there is none."""
+    """Return the operation of a request, and the id in its path; empty if there is none."""
     for name, pattern in _PATHS.items():
         found = pattern.fullmatch(path)
         if found and OPERATIONS[name][0] == method:
@@ -326,7 +329,7 @@ def operation_of(method: str, path: str) -> tuple[str, str]:
 
 
 def faults_of(schema: dict[str, Any], document: Any) -> list[str]:
-    """What in a document is not as the schema says, each in a line as RunPod writes it."""
+    """Return the violations of a schema in a document, one line each in RunPod's form."""
     found = sorted(
         Draft202012Validator(schema).iter_errors(document),
         key=lambda error: list(map(str, error.path)),
@@ -335,7 +338,7 @@ def faults_of(schema: dict[str, Any], document: Any) -> list[str]:
 
 
 def request_faults(operation: str, params: dict[str, str], body: Any) -> list[str]:
-    """What of a request breaks the contract."""
+    """Return the violations in a request."""
     _, _, known, schema, _ = OPERATIONS[operation]
     found = [f"?{name}: unknown query parameter" for name in sorted(set(params) - known)]
     if {"product", "count", "vcpuCount"} & set(params) and params.get("include") != "AVAILABILITY":
@@ -346,7 +349,7 @@ def request_faults(operation: str, params: dict[str, str], body: Any) -> list[st
 
 
 def answer_faults(operation: str, status: int, body: Any) -> list[str]:
-    """What of an answer breaks the contract."""
+    """Return the violations in an answer."""
     if status >= 400:
         return faults_of(PROBLEM, body)
     answers = OPERATIONS[operation][4]

@@ -1,4 +1,4 @@
-"""What RunPod's double answers: the operations of REST v2, and the bit of GraphQL that is asked for."""
+"""The operations of RunPod's double: REST v2, and the used part of GraphQL."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SECRET_NAMES = ("PUBLIC_KEY", "NBPROV_START")
 
 
 class Hung(Exception):
-    """The connection is closed without a word."""
+    """The connection is closed without an answer."""
 
 
 class Raw(Exception):
-    """An answer that is no JSON."""
+    """An answer that is not JSON."""
 
     def __init__(self, status: int, body: bytes, kind: str, cut: int | None = None) -> None:
         super().__init__(status)
@@ -110,9 +110,7 @@ class Service:
         if operation == "getPodLogs":
             return
         for wrong in answer_faults(operation, status, made):
-            if (
-                "is not one of ['PROVISIONING'" not in wrong
-            ):  # a state that nobody knows is put there on purpose
+            if "is not one of ['PROVISIONING'" not in wrong:  # an unknown state is set on purpose
                 self.world.problems.append(f"answer {operation} {status}: {wrong}")
 
     def _paged(
@@ -273,7 +271,9 @@ class Service:
         return self._paged("dataCenters", made, params)
 
     def _graphql(self, body: Any, who: str) -> dict[str, Any]:
-        """What the balance, a pod that ends itself, and the `runpod` package ask for."""
+        """Answer queries for the balance, from a pod that ends itself, and from the `runpod`
+        package.
+        """
         query = str(body.get("query", "")) if isinstance(body, dict) else ""
         settings = self.world.settings
         for name, action in (("podTerminate", "terminate"), ("podStop", "stop")):
@@ -320,7 +320,7 @@ class Service:
 
 
 def scripted(fault: Fault) -> Exception:
-    """The refusal that a scripted fault gives, in RunPod's own words where they are known."""
+    """Return the refusal of a scripted fault, in RunPod's own words if they are known."""
     wait = {"Retry-After": str(int(fault.seconds or 3))}
     refusals = {
         "capacity": Refusal(400, CAPACITY),

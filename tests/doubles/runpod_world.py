@@ -1,4 +1,4 @@
-"""The state of RunPod's double: pods and what becomes of them, stock, secrets, prices, and faults that are scripted."""
+"""The state of RunPod's double: pods over time, stock, secrets, prices, and scripted faults."""
 
 from __future__ import annotations
 
@@ -26,12 +26,26 @@ CPU = {
     "each": 0.03,
 }
 CENTRES = {
-    "EU-CZ-1": "EUROPE", "EU-NL-1": "EUROPE", "EU-SE-1": "EUROPE", "EU-SE-2": "EUROPE", "EU-RO-1": "EUROPE", "EUR-NO-1": "EUROPE",
-    "EUR-NO-2": "EUROPE", "EUR-IS-1": "EUROPE", "EUR-IS-2": "EUROPE", "EUR-IS-3": "EUROPE", "EUR-IS-4": "EUROPE", "EUR-IS-5": "EUROPE",
-    "US-TX-3": "NORTH_AMERICA", "CA-MTL-1": "NORTH_AMERICA",
-}  # fmt: skip
+    "EU-CZ-1": "EUROPE",
+    "EU-NL-1": "EUROPE",
+    "EU-SE-1": "EUROPE",
+    "EU-SE-2": "EUROPE",
+    "EU-RO-1": "EUROPE",
+    "EUR-NO-1": "EUROPE",
+    "EUR-NO-2": "EUROPE",
+    "EUR-IS-1": "EUROPE",
+    "EUR-IS-2": "EUROPE",
+    "EUR-IS-3": "EUROPE",
+    "EUR-IS-4": "EUROPE",
+    "EUR-IS-5": "EUROPE",
+    "US-TX-3": "NORTH_AMERICA",
+    "CA-MTL-1": "NORTH_AMERICA",
+}
 PLENTY = 16
-CAPACITY = "There are no longer any instances available with the requested specifications. Please refresh and try again."
+CAPACITY = (
+    "There are no longer any instances available with the requested specifications. "
+    "Please refresh and try again."
+)
 NO_FREE_GPUS = "There are not enough free GPUs on the host machine to start this pod."
 ALLOWED = {
     "RUNNING": ["stop", "restart", "terminate"],
@@ -63,7 +77,7 @@ class Refusal(Exception):
 
 @dataclass
 class Settings:
-    """How the world runs: seconds of each phase, and what is wrong with it."""
+    """Settings of the world: seconds of each phase, and permanent faults."""
 
     provision: float = 0.03
     starting: float = 0.03
@@ -120,7 +134,7 @@ class Fault:
 
 
 class World:
-    """All of it. Every method that changes anything holds the lock."""
+    """The whole state. Every method that changes something holds the lock."""
 
     def __init__(self, seed: int, machines: Machines | None) -> None:
         self.lock = threading.RLock()
@@ -136,7 +150,7 @@ class World:
         self.problems: list[str] = []
 
     def fault(self, call: str, asked: dict[str, Any]) -> Fault | None:
-        """The next scripted fault for a call, used up."""
+        """Return the next scripted fault of a call, and count it."""
         with self.lock:
             for one in self.faults:
                 if (
@@ -164,7 +178,7 @@ class World:
                 return
 
     def level(self, kind: str, centre: str, count: int) -> str:
-        """What the catalogue says."""
+        """Return the catalogue's level."""
         machines = self.left(kind, centre) // max(1, count)
         return (
             "NONE"
@@ -177,7 +191,7 @@ class World:
         )
 
     def create(self, body: dict[str, Any], *, hidden: float = 0.0, fails: bool = False) -> Pod:
-        """Make a pod, or refuse. Names are not unique, and nothing is idempotent."""
+        """Create a pod or refuse. Names are not unique, and nothing is idempotent."""
         with self.lock:
             if ("gpu" in body) == ("cpu" in body):
                 raise Refusal(400, "exactly one of gpu or cpu must be set")
@@ -193,7 +207,10 @@ class World:
             if "cpu" in body and body.get("disk", 0) > 10 * body["cpu"]["vcpuCount"]:
                 raise Refusal(
                     400,
-                    f"create pod: Container Disk must be less than or equal to {10 * body['cpu']['vcpuCount']}",
+                    (
+                        "create pod: Container Disk must be less than or equal to "
+                        f"{10 * body['cpu']['vcpuCount']}"
+                    ),
                 )
             unknown = [one for one in body.get("dataCenterIds", []) if one not in CENTRES]
             if unknown:
@@ -282,7 +299,7 @@ class World:
         )
 
     def status(self, pod: Pod) -> str:
-        """Where a pod is on its way."""
+        """Return the current status of a pod."""
         now, phases = time.time(), self.settings
         if pod.status:
             return pod.status
@@ -295,7 +312,7 @@ class World:
         return "STARTING" if now < pod.started + phases.provision + phases.starting else "RUNNING"
 
     def address(self, pod: Pod) -> tuple[str, int]:
-        """Where its sshd answers; nowhere until its port is mapped, which is after RUNNING."""
+        """Return the address of its sshd; none until its port is mapped, which is after RUNNING."""
         if self.status(pod) != "RUNNING":
             return "", 0
         if self.machines is not None:
@@ -366,7 +383,7 @@ class World:
         return made
 
     def listed(self) -> list[Pod]:
-        """The pods that a listing shows, the newest first."""
+        """Return the pods of a listing, newest first."""
         with self.lock:
             self._sweep()
             now = time.time()
@@ -422,7 +439,7 @@ class World:
         self._boot(pod)
 
     def end(self, pod_id: str) -> None:
-        """Delete a pod: it is out of the listing at once, or once its machine is gone where it ends slowly."""
+        """Delete a pod. It leaves the listing at once, or with its machine if it ends slowly."""
         with self.lock:
             pod = self.get(pod_id)
             pod.ending = time.time() + self.settings.ending
@@ -453,7 +470,7 @@ class World:
         return [*pod.said, *own]
 
     def account_of(self, authorization: str) -> str:
-        """Whose key it is: `account`, a pod's id, or nobody's."""
+        """Return whose key it is: `account`, a pod's id, or nobody's."""
         key = authorization.removeprefix("Bearer ").strip()
         if key == KEY:
             return "account"
@@ -468,7 +485,9 @@ def _iso(at: float) -> str:
 def _at(document: Any, path: str) -> str:
     """The value at a dotted path, as text."""
     for part in path.split("."):
-        document = document[int(part)] if isinstance(document, list) and part.isdigit() and int(part) < len(document) else (
-            document.get(part) if isinstance(document, dict) else None
-        )  # fmt: skip
+        document = (
+            document[int(part)]
+            if isinstance(document, list) and part.isdigit() and int(part) < len(document)
+            else (document.get(part) if isinstance(document, dict) else None)
+        )
     return str(document)

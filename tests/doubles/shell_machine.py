@@ -1,4 +1,4 @@
-"""A machine as far as a shell on it goes: this computer's, with a home of its own. For what only reads a file there, or runs a job to its end."""
+"""A machine for tests that only need a shell: this computer's, with another home."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nbprov.remote.agent.messages import Output, TaskInfo
 
 
 class ShellMachine:
-    """Stands where a connection does."""
+    """Replaces a connection."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -38,7 +38,7 @@ class ShellMachine:
 
 
 class ShellAgent:
-    """Stands where an agent does: runs jobs, each when its output is asked for."""
+    """Replaces an agent: runs each job when its output is read."""
 
     def __init__(self, home: Path, env: Mapping[str, str]) -> None:
         self.home, self.env = home, env
@@ -61,7 +61,7 @@ class ShellAgent:
         self.scripts[id] = script, env
 
     async def job_output(self, id: str) -> AsyncIterator[Output]:
-        """Run it, a line after the other."""
+        """Run a job and yield its output line by line."""
         script, env = self.scripts[id]
         process = await asyncio.create_subprocess_exec(
             "bash",
@@ -82,7 +82,7 @@ class ShellAgent:
 
 
 def shell_node(home: Path, number: int = 0, env: Mapping[str, str] | None = None) -> Node:
-    """A node that is such a machine; with the variables of its jobs it has an agent, too."""
+    """Return a node that is such a machine; with variables for its jobs it has an agent too."""
     instance = Instance(
         "local",
         f"i{number}",

@@ -1,7 +1,7 @@
 """Vast's `POST /api/v0/bundles/` on a `WebDouble`: it filters, sorts and limits as it is asked to.
 
-Shape: `api-reference/openapi.yaml` of github.com/vast-ai/docs (search offers), transcribed in part 2026-11; that repository has no licence, so
-the document itself is not here.
+Shape: `api-reference/openapi.yaml` of github.com/vast-ai/docs (search offers), transcribed in part
+2026-11; that repository has no licence, so the document itself is not here.
 """
 
 from __future__ import annotations
@@ -49,16 +49,32 @@ _COMPARE = {
 
 
 def offer(number: int, gpu: str, dollars: float, **more: Any) -> dict[str, Any]:
-    """One machine for rent; GPUs with half of a host of 64 cores and 128 GiB unless said otherwise."""
+    """Return one machine for rent, by default with half of a host of 64 cores and 128 GiB."""
     return {
-        "id": number, "gpu_name": gpu, "num_gpus": 1, "gpu_ram": 24576, "gpu_arch": "nvidia", "cpu_cores": 64, "cpu_cores_effective": 32.0,
-        "cpu_ram": 131072, "cpu_arch": "amd64", "dph_total": dollars, "min_bid": round(dollars / 2, 4), "geolocation": "Texas, US",
-        "verified": True, "external": False, "rentable": True, "rented": False, "inet_down": 900.0, "disk_space": 500.0, "reliability2": 0.99,
-    } | more  # fmt: skip
+        "id": number,
+        "gpu_name": gpu,
+        "num_gpus": 1,
+        "gpu_ram": 24576,
+        "gpu_arch": "nvidia",
+        "cpu_cores": 64,
+        "cpu_cores_effective": 32.0,
+        "cpu_ram": 131072,
+        "cpu_arch": "amd64",
+        "dph_total": dollars,
+        "min_bid": round(dollars / 2, 4),
+        "geolocation": "Texas, US",
+        "verified": True,
+        "external": False,
+        "rentable": True,
+        "rented": False,
+        "inet_down": 900.0,
+        "disk_space": 500.0,
+        "reliability2": 0.99,
+    } | more
 
 
 class VastDouble:
-    """The market; `cap` is the most offers it gives whatever `limit` asks for."""
+    """The market; `cap` is the most offers of an answer, whatever `limit` asks for."""
 
     def __init__(self, web: WebDouble, offers: list[dict[str, Any]], *, cap: int = 64) -> None:
         self.web = web

@@ -1,9 +1,10 @@
-"""Compares what was transcribed of RunPod's and Lambda's APIs (runpod_schema.py, lambda_schema.py) with what they publish now.
+"""Compares the transcribed schemas of RunPod's and Lambda's APIs with the published documents.
 
     python tests/doubles/verify_published.py       # `make verify-doubles`
 
-Needs the internet, and no account. Exits with 0 where all is as published, with 1 where something differs, a line each. A document that cannot
-be had is said and compared with nothing: that is no failure on a computer without internet, and one where `CI=true`.
+It needs the internet, and no account. It exits with 0 if all agree, and with 1 if something
+differs, one line each. A document that cannot be downloaded is reported; this counts as a failure
+only with `CI=true`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ Compare = Callable[[dict[str, Any]], list[str]]
 
 
 def differences(document: dict[str, Any]) -> list[str]:
-    """What in RunPod's OpenAPI document is not as runpod_schema.py has it, one line each."""
+    """Return the differences between RunPod's OpenAPI document and runpod_schema.py, one line
+    each.
+    """
     found: list[str] = []
     for name, (method, path, params, body, answers) in runpod_schema.OPERATIONS.items():
         item = document.get("paths", {}).get(path, {})
@@ -75,7 +78,11 @@ def _of_parameters(
 def _compared(
     document: dict[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any], *, asks: bool
 ) -> Iterator[str]:
-    """In a request what is demanded must be sent and what is sent be known; in an answer what is relied on must be promised, and what may come be known."""
+    """Compare a schema with ours.
+
+    In a request, required fields must be sent and sent fields must be known; in an answer, fields
+    that nbprov relies on must be promised, and possible ones must be known.
+    """
     mine, published = _flat(document, ours), _flat(document, theirs)
     if (
         mine["enum"]
@@ -123,7 +130,7 @@ def _compared(
 
 
 def _flat(document: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What a schema demands in one piece, references followed and parts put together."""
+    """Return the requirements of a schema, with references resolved and parts merged."""
     said = _resolved(document, dict(schema))
     types = said.get("type", [])
     flat: dict[str, Any] = {
@@ -134,7 +141,7 @@ def _flat(document: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]
         "items": said.get("items"),
         "additionalProperties": said.get("additionalProperties"),
     }
-    # What is one of several forms is here always something or null.
+    # A schema of several forms is here always one form or null.
     for part in (*said.get("allOf", ()), *said.get("anyOf", ()), *said.get("oneOf", ())):
         one = _flat(document, part)
         for name in ("type", "enum", "required"):
@@ -142,7 +149,7 @@ def _flat(document: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]
         flat["properties"] = {**one["properties"], **flat["properties"]}
         for name in ("items", "additionalProperties"):
             flat[name] = flat[name] if flat[name] is not None else one[name]
-    # JSON Schema counts whole numbers among the numbers.
+    # JSON Schema counts integers as numbers.
     flat["type"] |= {"integer"} if "number" in flat["type"] else set()
     return flat
 
@@ -169,7 +176,7 @@ SOURCES: tuple[tuple[str, str, Compare], ...] = (
 
 
 def main(sources: tuple[tuple[str, str, Compare], ...] = SOURCES) -> int:
-    """Compare, say what came of it, and return the exit status."""
+    """Compare, report the result, and return the exit status."""
     import requests
 
     differ = unread = 0
@@ -185,7 +192,7 @@ def main(sources: tuple[tuple[str, str, Compare], ...] = SOURCES) -> int:
         try:
             told = compare(document)
         except (AttributeError, IndexError, KeyError, TypeError) as error:
-            # A document of another make than the one that was transcribed.
+            # The document has another structure than the transcribed one.
             told = [f"the document cannot be followed any more ({type(error).__name__}: {error})"]
         differ += bool(told)
         print("\n".join(f"{cloud}: {line}" for line in told or ["as published"]))

@@ -1,4 +1,4 @@
-"""A scripted web server on loopback: what a provider's service answers, piece by piece, and what it was asked."""
+"""A scripted web server on loopback that records its requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ PIECE = 1 << 16
 
 @dataclass(frozen=True)
 class Asked:
-    """One request as it arrived. `query` holds the first value of each name; header names are in lower case."""
+    """One request as it arrived.
+
+    `query` holds the first value of each name; header names are in lower case.
+    """
 
     method: str
     path: str
@@ -27,12 +30,12 @@ class Asked:
 
     @property
     def json(self) -> Any:
-        """The body, read as JSON."""
+        """Decode the body as JSON."""
         return json.loads(self.body)
 
     @property
     def form(self) -> dict[str, str]:
-        """The body, read as a form."""
+        """Decode the body as a form."""
         return {
             name: values[0]
             for name, values in parse_qs(self.body.decode(), keep_blank_values=True).items()
@@ -50,7 +53,8 @@ class Answer:
     chunked
         Sent in chunks, without a Content-Length.
     cut
-        Break the connection after so many bytes of the body, against what was announced: a short body, or a torn chunk where `chunked`.
+        Break the connection after so many bytes of the body, against what was announced: a short
+        body, or a torn chunk where `chunked`.
     hold, hold_after
         Send so many bytes of the body, then wait for the event before the rest goes out.
     ranges
@@ -70,12 +74,12 @@ class Answer:
     hang_up: bool = False
 
     def with_(self, **changes: Any) -> Answer:
-        """The same with other attributes."""
+        """Return the answer with other attributes."""
         return replace(self, **changes)
 
 
 def json_answer(value: Any, status: int = 200, **more: Any) -> Answer:
-    """An answer that says a value as JSON."""
+    """Return an answer with a value as JSON."""
     headers = {"Content-Type": "application/json", **more.pop("headers", {})}
     return Answer(status, json.dumps(value).encode(), headers, **more)
 
@@ -89,7 +93,7 @@ def text_answer(text: str, status: int = 200, **more: Any) -> Answer:
 def busy(
     status: int = 429, *, retry_after: str | int | None = None, words: str = "slow down"
 ) -> Answer:
-    """A refusal that passes: 429, or a 5xx."""
+    """Return a temporary refusal: 429, or a 5xx."""
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
     return json_answer({"error": {"message": words}}, status, headers=headers)
 
@@ -99,9 +103,13 @@ Reply = Answer | Callable[[Asked], Answer]
 
 
 class WebDouble:
-    """The server. Routes that are set later go before earlier ones; of several answers of one route the last is repeated.
+    """The server.
 
-    What a route's function raises, an assertion about the request for one, is raised again where the server is left.
+    Routes that are set later go before earlier ones; of several answers of one route the last is
+    repeated.
+
+    What a route's function raises, an assertion about the request for one, is raised again where
+    the server is left.
 
     Examples
     --------
@@ -142,26 +150,29 @@ class WebDouble:
             raise self.faults[0]
 
     def url(self, path: str = "") -> str:
-        """The address of a path."""
+        """Return the address of a path."""
         return f"http://127.0.0.1:{self._server.server_address[1]}{path}"
 
     def on(self, where: Where, *replies: Reply) -> None:
-        """Answer what matches (an exact path, a pattern that matches the whole path, or a function of the request) with these, in turn."""
+        """Answer matching requests with these replies, in turn.
+
+        `where` is an exact path, a pattern for the whole path, or a function of the request.
+        """
         self._routes.insert(0, (where, list(replies)))
 
     def wait_for(self, requests: int, timeout: float = 10.0) -> None:
-        """Wait until so many requests have arrived."""
+        """Wait until this many requests have arrived."""
         with self.arrived:
             assert self.arrived.wait_for(lambda: len(self.asked) >= requests, timeout), (
                 f"{len(self.asked)} of {requests} requests came"
             )
 
     def paths(self) -> list[str]:
-        """The paths that were asked, in order."""
+        """Return the requested paths, in order."""
         return [asked.path for asked in self.asked]
 
     def reply(self, asked: Asked) -> Answer:
-        """What is answered, noting the request."""
+        """Record the request and return its answer."""
         with self.arrived:
             self.asked.append(asked)
             self.arrived.notify_all()
@@ -197,7 +208,7 @@ class _Server(ThreadingHTTPServer):
     web: WebDouble
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """Ignore clients that went away."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -216,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(asked, self._reply(asked))
 
     def _reply(self, asked: Asked) -> Answer:
-        """The answer; a fault of the script is kept for the end of the test, where it can be seen."""
+        """Return the answer; an error of the script is kept and raised at the end of the test."""
         try:
             return self.server.web.reply(asked)
         except Exception as error:
@@ -285,7 +296,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _ranged(asked: Asked, answer: Answer) -> Answer:
-    """The part that `Range: bytes=N-` asks for, if the document is still the one it began with."""
+    """Return the part that `Range: bytes=N-` requests, if the document has not changed."""
     found = re.fullmatch(r"bytes=(\d+)-", asked.headers.get("range", ""))
     wanted = asked.headers.get("if-range", "")
     if (

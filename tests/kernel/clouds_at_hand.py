@@ -1,4 +1,4 @@
-"""The doubles of the clouds with real machines, as kernels and the chaos harness reach them, and what their own books say is there."""
+"""The doubles of the clouds with real machines, for kernels and the chaos harness."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 ALWAYS = 1_000_000
 """More calls than any test makes."""
 BOOKS_SECONDS = 90.0
-"""How long a double's books may take to come to what is waited for: ends are confirmed within a few seconds."""
+"""How long a double may take to reach an expected state; ends are confirmed within a few
+seconds."""
 TOKEN_TAG = "nbprov-token"
 
 QUICK = """
@@ -30,45 +31,46 @@ for _name in {clouds!r}:
     _cloud.capabilities = _replace(_cloud.capabilities, poll_every={pause})
 """
 POLL_EVERY = 0.1
-"""Seconds between two looks at a double, which limits nobody: the clouds' own 2 to 10 s are most of what a story would take."""
+"""Seconds between two polls of a double. The clouds' own intervals of 2 to 10 s would take most of
+a test's time."""
 
 
 class AtHand(ABC):
-    """One cloud's double, serving, with real machines in a folder of its own."""
+    """The running double of one cloud, with real machines in its own folder."""
 
     env: Mapping[str, str]
 
     @abstractmethod
     def alive(self) -> set[str]:
-        """What may be on the bill, whoever made it: machines that are neither gone nor ending, by the adapter's ids."""
+        """Return the ids of the machines that may be billed, which are neither gone nor ending."""
 
     @abstractmethod
     def left(self) -> list[str]:
-        """What lies there for one launch alone, beside machines."""
+        """Return the objects beside machines that exist for one launch only."""
 
     @abstractmethod
     def problems(self) -> list[str]:
-        """What broke the official model so far, on either side."""
+        """Return what has violated the official model so far, on either side."""
 
     @abstractmethod
     def fault(self, what: str, times: int = 1) -> None:
-        """Let the next creates go wrong."""
+        """Make the next creates fail."""
 
     @abstractmethod
     def creates(self) -> int:
-        """How many creates it was asked for."""
+        """Return how many creates were requested."""
 
     @abstractmethod
     def close(self) -> None:
-        """End it with all its machines."""
+        """Stop it with all its machines."""
 
     def is_empty(self, seconds: float = BOOKS_SECONDS) -> bool:
-        """Whether, within a while, nothing is alive and nothing lies beside."""
+        """Return whether, within a while, no machine is alive and no side object is left."""
         return soon(lambda: not self.alive() and not self.left(), seconds)
 
 
 class Aws(AtHand):
-    """EC2's."""
+    """The double of EC2."""
 
     def __init__(self, folder: Path) -> None:
         from aws_double import AwsDouble
@@ -133,7 +135,7 @@ class Aws(AtHand):
 
 
 class Gcp(AtHand):
-    """Compute Engine's."""
+    """The double of Compute Engine."""
 
     CREATES = ("instances.insert", "instances.bulkInsert", "regionInstances.bulkInsert")
 
@@ -151,7 +153,8 @@ class Gcp(AtHand):
 
     def left(self) -> list[str]:
         books = self.double.tell("state")
-        # Firewall rules of a launch are named after it; the one that lets this computer in serves all.
+        # A launch's firewall rules are named after it. The one that lets this computer in serves
+        # all launches.
         return [disk["name"] for disk in books["disks"]] + [
             name for name in books["firewalls"] if name.endswith("-ports")
         ]
@@ -170,7 +173,7 @@ class Gcp(AtHand):
 
 
 class RunPod(AtHand):
-    """RunPod's."""
+    """The double of RunPod."""
 
     def __init__(self, folder: Path) -> None:
         from runpod_double import Double
@@ -179,7 +182,7 @@ class RunPod(AtHand):
         self.env = self.double.env
 
     def alive(self) -> set[str]:
-        # The whole account's list: the control route shows ended pods as well.
+        # The list of the whole account, because the control route also shows ended pods.
         asked = Request(
             f"{self.double.url}/v2/pods",
             headers={"Authorization": f"Bearer {self.env['RUNPOD_API_KEY']}"},
@@ -204,7 +207,7 @@ class RunPod(AtHand):
 
 
 class Lambda(AtHand):
-    """Lambda's. It has A10s everywhere, and sets no pace of its own."""
+    """The double of Lambda, with A10s everywhere and without a rate limit of its own."""
 
     def __init__(self, folder: Path) -> None:
         from lambda_double import LambdaDouble
@@ -231,7 +234,7 @@ class Lambda(AtHand):
             }
 
     def left(self) -> list[str]:
-        return []  # a key is all it knows beside machines, and that one serves all launches
+        return []  # it only has a key beside machines, and that one serves all launches
 
     def problems(self) -> list[str]:
         return list(self.double.told("problems"))
@@ -255,13 +258,13 @@ CLOUDS: Mapping[str, Callable[[Path], AtHand]] = {
 
 
 def started(name: str, folder: Path) -> AtHand:
-    """The double of a cloud, serving."""
+    """Start the double of a cloud."""
     folder.mkdir(parents=True, exist_ok=True)
     return CLOUDS[name](folder)
 
 
 def soon(look: Callable[[], bool], seconds: float = BOOKS_SECONDS) -> bool:
-    """Whether something comes true within a while."""
+    """Return whether a condition becomes true within a while."""
     end = time.monotonic() + seconds
     while not look():
         if time.monotonic() > end:
@@ -272,7 +275,8 @@ def soon(look: Callable[[], bool], seconds: float = BOOKS_SECONDS) -> bool:
 
 @contextmanager
 def kernel_with(home: Path, clouds: Sequence[str]) -> Iterator[tuple[Kernel, dict[str, Any]]]:
-    """A kernel to which these clouds are set up, and they by name; all ended afterwards."""
+    """Yield a kernel with these clouds set up, and the clouds by name; all are stopped
+    afterwards."""
     from kernels import new_kernel
 
     with ExitStack() as stack:

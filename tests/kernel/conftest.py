@@ -15,34 +15,34 @@ from kernels import CPU, Kernel, new_home, new_kernel
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A home of the test's own."""
+    """Yield a home for one test."""
     with new_home() as made:
         yield made
 
 
 @pytest.fixture
 def kernel(home: Path) -> Iterator[Kernel]:
-    """A kernel of the test's own, the extension loaded."""
+    """Yield a kernel for one test, with the extension loaded."""
     with new_kernel(home) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def shared_home() -> Iterator[Path]:
-    """A home for the tests of a module."""
+    """Yield a home for the tests of a module."""
     with new_home() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def shared(shared_home: Path) -> Iterator[Kernel]:
-    """A kernel for the tests of a module that leave it as they found it."""
+    """Yield a kernel for the tests of a module that leave it as they found it."""
     with new_kernel(shared_home) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def shared_cluster(shared: Kernel) -> Kernel:
-    """The same, with a cluster called `dev`."""
+    """Yield the same kernel with a cluster called `dev`."""
     shared.run(f"%%provision dev --yes --wait\n{CPU}")
     return shared

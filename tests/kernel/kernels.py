@@ -1,4 +1,4 @@
-"""Real kernels on the `local` cloud, each with a home of its own, and what a front end would see of them."""
+"""Real kernels on the `local` cloud, each with its own home, and what a front end sees of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from nbprov.clouds.local.rpc import Unreachable
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 DEADLINE = 150.0
-"""Seconds after which something awaited counts as never coming: many times what it takes on a machine busy with other tests."""
+"""Seconds after which an expected event counts as missing: many times what it takes on a busy
+machine."""
 
 MARKET = """
 account = "kernel-tests"
@@ -66,13 +67,15 @@ left = 0
 WATCH = """
 import sys as _sys, threading as _threading, time as _time
 def _watch(main=_threading.main_thread().ident):
-    waits = ("nbprov/runtime/waiting.py", "nbprov/notebook/magics/on.py", "nbprov/notebook/commands/outputs.py")
+    waits = ("runtime/waiting.py", "notebook/remote_output.py", "notebook/commands/outputs.py")
+    waits = tuple("nbprov/" + path for path in waits)
+    functions = ("wait_for", "publish_waiting", "wait_showing")
     while True:
         frame, names = _sys._current_frames()[main], []
         while frame is not None:
             names.append((frame.f_code.co_filename.replace(chr(92), "/"), frame.f_code.co_name))
             frame = frame.f_back
-        if any(file.endswith(waits) and name in ("wait_for", "publish_waiting", "wait_showing") for file, name in names):
+        if any(file.endswith(waits) and name in functions for file, name in names):
             open({flag!r}, "w").close()
             return
         _time.sleep(0.005)
@@ -84,7 +87,7 @@ CPU = "resources: {cpus: 2, infra: local}"
 
 
 def market(home: Path, more: str = "", *, accept: float = 0.02, end: float = 0.0) -> None:
-    """Write the market of a home's `local` cloud; it is read at the cloud's next call."""
+    """Write the market of a home's `local` cloud, which reads it at its next call."""
     folder = home / "local"
     folder.mkdir(parents=True, exist_ok=True)
     fresh = folder / "market.new"
@@ -93,13 +96,13 @@ def market(home: Path, more: str = "", *, accept: float = 0.02, end: float = 0.0
 
 
 def machines(home: Path) -> int:
-    """How many machines the cloud itself says are not gone, whatever the ledger thinks; 0 where no cloud was ever started."""
+    """Return how many machines the cloud itself lists as not gone; 0 if no cloud was started."""
     counts: dict[str, int] = (_ask_cloud(home, "describe") or {"machines": {}})["machines"]
     return sum(count for state, count in counts.items() if state != "gone")
 
 
 def end_cloud(home: Path) -> None:
-    """End the cloud of a home with all its machines."""
+    """Stop the cloud of a home with all its machines."""
     _ask_cloud(home, "shutdown", {"end_machines": True})
 
 
@@ -112,7 +115,7 @@ def _ask_cloud(home: Path, verb: str, arguments: dict[str, Any] | None = None) -
 
 @dataclass
 class Outcome:
-    """What a cell put out, as a front end would keep it."""
+    """What a cell put out, as a front end keeps it."""
 
     messages: list[dict[str, Any]] = field(default_factory=list)
 
@@ -121,7 +124,7 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """What it wrote to stdout, colours removed."""
+        """The text that it wrote to stdout, without colours."""
         return ANSI.sub("", "".join(c["text"] for c in self._of("stream") if c["name"] == "stdout"))
 
     @property
@@ -130,7 +133,7 @@ class Outcome:
 
     @property
     def displays(self) -> list[dict[str, Any]]:
-        """New displays and results, in order; not their renewals."""
+        """The new displays and results, in order, without their updates."""
         return self._of("display_data", "execute_result")
 
     @property
@@ -144,26 +147,26 @@ class Outcome:
 
     @property
     def error_text(self) -> str:
-        """The lines of the error output, colours removed."""
+        """The lines of the error output, without colours."""
         assert self.error is not None, f"no error; it wrote: {self.text}"
         return ANSI.sub("", "\n".join(self.error["traceback"]))
 
     @property
     def everything(self) -> str:
-        """All text it showed."""
+        """All text that it showed."""
         shown = "\n".join(d["data"].get("text/plain", "") for d in self.displays)
         return f"{self.text}{self.stderr}{shown}" + (self.error_text if self.error else "")
 
 
 class Kernel:
-    """A kernel and all that it ever published.
+    """A kernel and everything that it has published.
 
     Parameters
     ----------
     home
         Becomes NBPROV_HOME.
     is_notebook
-        A person looks at it: panels are widgets and wait for Launch.
+        Whether a person watches it: panels are widgets and wait for Launch.
     """
 
     def __init__(self, home: Path, *, is_notebook: bool = True, **env: str) -> None:
@@ -176,7 +179,8 @@ class Kernel:
         self.start()
 
     def start(self) -> None:
-        # Not TCP: ports are chosen before they are bound, and kernels that start side by side take one another's.
+        # Not TCP, because its ports are chosen before they are bound, and kernels that start
+        # together would take each other's.
         self.manager = KernelManager(
             transport="ipc", ip=str(self.home.parent / f"{self.home.name}.k")
         )
@@ -186,11 +190,11 @@ class Kernel:
         self.client.wait_for_ready(timeout=DEADLINE)
 
     def send(self, code: str) -> str:
-        """Begin a cell; the id of its request."""
+        """Begin a cell, and return the id of its request."""
         return str(self.client.execute(code))
 
     def run(self, code: str, *, ok: bool = True) -> Outcome:
-        """Run a cell to its end; it must succeed unless `ok` is False, and then it must fail."""
+        """Run a cell to its end. It must succeed, or with `ok=False` it must fail."""
         outcome = self.finish(self.send(code))
         if ok:
             assert outcome.error is None, outcome.error_text
@@ -201,7 +205,10 @@ class Kernel:
         return outcome
 
     def finish(self, request: str) -> Outcome:
-        """Wait for a cell's end, and for its reply as front ends do: ipykernel 7.0 to 7.3 may lose a request that comes while it replies."""
+        """Wait for a cell's end and for its reply, as front ends do.
+
+        ipykernel 7.0 to 7.3 may lose a request that arrives while it replies.
+        """
         self.until(
             lambda: self._is_idle(request),
             f"the end of the cell; so far: {self.outcome(request).everything}",
@@ -218,11 +225,11 @@ class Kernel:
         return self.replies[request]
 
     def outcome(self, request: str) -> Outcome:
-        """What a cell has put out so far, with what came later on its account."""
+        """Return what a cell has put out so far, with later updates."""
         return Outcome([m for m in self.messages if m["parent_header"].get("msg_id") == request])
 
     def until(self, look: Callable[[], Any], what: str, seconds: float = DEADLINE) -> Any:
-        """Read what the kernel publishes until `look` gives something true; that."""
+        """Read what the kernel publishes until `look` returns something true, and return that."""
         end = time.monotonic() + seconds
         while True:
             found = look()
@@ -232,7 +239,7 @@ class Kernel:
             self.read(0.2)
 
     def read(self, seconds: float) -> None:
-        """Take in one message, if one comes."""
+        """Read one message, if there is one."""
         try:
             message = self.client.get_iopub_msg(timeout=seconds)
         except queue.Empty:
@@ -249,7 +256,7 @@ class Kernel:
         )
 
     def shown(self, display_id: str) -> list[dict[str, Any]]:
-        """Every form of a display, oldest first, renewals included."""
+        """Return every form of a display, oldest first, with its updates."""
         kinds = ("display_data", "update_display_data")
         return [
             m["content"]
@@ -259,7 +266,7 @@ class Kernel:
         ]
 
     def renewed(self, display: dict[str, Any], words: str, seconds: float = DEADLINE) -> str:
-        """Wait until a display's text has these words; the text."""
+        """Wait until a display's text contains these words, and return the text."""
         display_id = display["transient"]["display_id"]
 
         def look() -> str:
@@ -273,18 +280,18 @@ class Kernel:
         )
 
     def value(self, expression: str) -> Any:
-        """A JSON value out of the kernel."""
+        """Return a value of the kernel, sent as JSON."""
         told = self.run(f"import json as _json; print('@@' + _json.dumps({expression}))").text
         return json.loads(told.partition("@@")[2])
 
     def complete(self, code: str, cursor: int | None = None) -> list[str]:
-        """What the completer offers at a cursor (the end by default), applied to the code: the words that would stand there."""
+        """Return the completions at a cursor (default: the end), applied to the code."""
         reply = self.reply(str(self.client.complete(code, cursor)))
         assert reply["status"] == "ok", reply
         return list(reply["matches"])
 
     def send_waiting(self, code: str) -> str:
-        """Begin a cell, and return once its main thread waits for something of nbprov's."""
+        """Begin a cell, and return once its main thread waits for nbprov."""
         flag = self.home / f"waits-{len(self.messages)}"
         self.run(WATCH.format(flag=str(flag)))
         request = self.send(code)
@@ -292,7 +299,7 @@ class Kernel:
         return request
 
     def interrupt(self, request: str) -> float:
-        """Press the stop button once a cell runs; when that was."""
+        """Press the stop button once a cell runs, and return when that was."""
         self.until(
             lambda: any(m["msg_type"] == "execute_input" for m in self.outcome(request).messages),
             "the cell to begin",
@@ -302,7 +309,7 @@ class Kernel:
         return pressed
 
     def panels(self) -> list[str]:
-        """The comms of all panels that were opened as widgets, in order."""
+        """Return the comms of all panels that were opened as widgets, in order."""
         return [
             str(m["content"]["comm_id"])
             for m in self.messages
@@ -310,7 +317,7 @@ class Kernel:
         ]
 
     def subshell(self) -> str:
-        """A new subshell, as a browser makes one for what its widgets send."""
+        """Create a subshell, as a browser does for the messages of its widgets."""
         message = self.client.session.msg("create_subshell_request", {})
         self.client.control_channel.send(message)
         while True:
@@ -319,7 +326,7 @@ class Kernel:
                 return str(reply["content"]["subshell_id"])
 
     def press(self, comm_id: str, *, subshell: str | None = None, **content: Any) -> None:
-        """What a button of a panel sends."""
+        """Send what a button of a panel sends."""
         message = self.client.session.msg(
             "comm_msg", {"comm_id": comm_id, "data": {"method": "custom", "content": content}}
         )
@@ -328,7 +335,7 @@ class Kernel:
         self.client.shell_channel.send(message)
 
     def state(self, comm_id: str) -> dict[str, Any]:
-        """What a panel shows in the browser: the last state that was sent to it."""
+        """Return what a panel shows in the browser, which is the last state sent to it."""
         last: dict[str, Any] = {}
         for message in self.messages:
             content = message["content"]
@@ -340,7 +347,8 @@ class Kernel:
         return last
 
     def restart(self, *, orderly: bool = False) -> None:
-        """End it, by SIGKILL or as a person restarts the kernel of a notebook, and start another on the same home."""
+        """End it, by SIGKILL or as a person restarts a kernel, and start another on the same
+        home."""
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=not orderly)
         self.messages.clear()
@@ -354,7 +362,8 @@ class Kernel:
 
 @cache
 def catalogue_cache() -> Path:
-    """The binary cache of the shipped prices, made once: only the first kernel of a user ever makes it."""
+    """Make the binary cache of the shipped prices once, since only a user's first kernel ever
+    makes it."""
     folder = Path(tempfile.mkdtemp(prefix="nbp-cache-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     Catalog.open(cache=folder).clouds()
@@ -363,7 +372,7 @@ def catalogue_cache() -> Path:
 
 @contextmanager
 def new_home() -> Iterator[Path]:
-    """A home with a fast market, ended with all its machines afterwards."""
+    """Yield a home with a fast market, which is ended with all its machines afterwards."""
     root = Path(tempfile.mkdtemp(prefix="nbp-", dir="/tmp" if sys.platform != "win32" else None))
     home = root / "h"
     home.mkdir()
@@ -380,7 +389,7 @@ def new_home() -> Iterator[Path]:
 def new_kernel(
     home: Path, *, load: bool = True, is_notebook: bool = True, **env: str
 ) -> Iterator[Kernel]:
-    """A kernel for a while, with the extension loaded."""
+    """Yield a kernel with the extension loaded."""
     kernel = Kernel(home, is_notebook=is_notebook, **env)
     try:
         if load:

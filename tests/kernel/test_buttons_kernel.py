@@ -1,4 +1,4 @@
-"""The buttons of the panels, by the messages that a browser sends."""
+"""The buttons of the panels, pressed by the messages that a browser sends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_launch_and_down(home, kernel: Kernel) -> None:
     shown = reaches(kernel, panel, "ready")
     assert [a["state"] for a in shown["attempts"]] == ["refused", "refused", "ready"]
     assert machines(home) == 1
-    # Once more does nothing.
+    # Pressing it again does nothing.
     kernel.press(panel, type="launch")
     assert kernel.value("dev.wait().name") == "dev"
     kernel.press(panel, type="down", name="dev")
@@ -46,7 +46,7 @@ def test_a_press_while_a_cell_is_busy_is_handled(home, kernel: Kernel) -> None:
     kernel.run(f"%%provision dev\n{CPU}")
     (panel,) = kernel.panels()
     is_late = kernel.value("__import__('ipykernel').version_info[0]") == 6
-    # Pressed through the subshell that a browser uses, where there are such.
+    # Pressed through the subshell that a browser uses, if the kernel has subshells.
     subshell = None if is_late else kernel.subshell()
     busy = kernel.send(
         f"import time\nprint('busy')\nend = time.monotonic() + {3 if is_late else DEADLINE}\n"
@@ -66,7 +66,7 @@ def test_cancel(home, kernel: Kernel) -> None:
     reaches(kernel, panel, "launching")
     kernel.press(panel, type="cancel")
     shown = reaches(kernel, panel, "cancelled")
-    assert shown["summary"][-1] == "nothing of it is on the bill"
+    assert shown["summary"][-1] == "nothing of this launch is billed"
     assert machines(home) == 0
     assert "dev: cancelled" in kernel.run("dev.wait()", ok=False).error_text
 
@@ -111,7 +111,8 @@ def test_what_a_button_could_not_do_is_said_in_the_panel(kernel: Kernel) -> None
         ]
 
     kernel.run(
-        "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local/north, use_spot: true}"
+        "%%provision dev --yes --wait\n"
+        "resources: {accelerators: A100, infra: local/north, use_spot: true}"
     )
     kernel.run("%clusters")
     table = kernel.panels()[1]

@@ -1,4 +1,5 @@
-"""Secrets: values planted in a kernel's environment and in a spec are looked for wherever they must not be, while a whole story is played."""
+"""Secrets in a kernel's environment and in a spec are searched for in all places where they must
+not be."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from kernels import Kernel, new_home, new_kernel
 SECRET = "canary-7d1f-of-the-spec"
 JOB, CELL = "canary-7d1f-of-a-job", "canary-7d1f-of-a-cell"
 GIVEN = {"JOB_TOKEN": JOB, "CELL_TOKEN": CELL}
-"""What the kernel's environment holds and the story hands on by its name."""
+"""Values in the kernel's environment that the test passes on by name."""
 FOREIGN = {
     "AWS_ACCESS_KEY_ID": "AKIACANARY7D1F",
     "AWS_SECRET_ACCESS_KEY": "canary-7d1f-aws",
@@ -26,10 +27,10 @@ FOREIGN = {
     "GOOGLE_OAUTH_ACCESS_TOKEN": "canary-7d1f-google",
     "SSH_AUTH_SOCK": "/nowhere/canary-7d1f-agent",
 }
-"""What a kernel's environment holds of a user's own; no spec names any of it."""
+"""Other values of a user in the kernel's environment, which no spec names."""
 
 KEPT = "written-by-the-users-own-code"
-"""A file on the machines that holds the spec's secret because its setup put it there."""
+"""A file on the machines that holds the spec's secret because its setup wrote it."""
 
 PROVISION = f"""%%provision dev --yes --wait
 resources: {{cpus: 2, infra: local}}
@@ -60,19 +61,23 @@ token"""
 STORY = (
     PROVISION,
     "import nbprov; _code = nbprov.cluster('dev').wait_job('run')",
-    "%%on dev\nimport os\nprint(sorted(k for k in os.environ if 'TOKEN' in k or 'KEY' in k or 'AUTH' in k))",
+    "%%on dev\nimport os\n"
+    "print(sorted(k for k in os.environ if 'TOKEN' in k or 'KEY' in k or 'AUTH' in k))",
     "%%on dev --bash --nodes all\nenv | grep -c canary; ssh-add -l 2>&1 | head -1",
     "%nbprov jobs dev",
     "%nbprov logs dev run",
     "%nbprov logs dev setup",
     "%nbprov log dev",
-    "%nbprov jobs dev submit --name train --env JOB_TOKEN -- echo the job has $JOB_TOKEN; mkdir -p results; echo 1 >results/a;"
+    "%nbprov jobs dev submit --name train --env JOB_TOKEN -- echo the job has $JOB_TOKEN; "
+    "mkdir -p results; echo 1 >results/a;"
     " printf 'in two pieces %.12s' $JOB_TOKEN; sleep 0.5; echo $JOB_TOKEN | tail -c +13",
     "%nbprov logs dev train -f",
     "nbprov.cluster('dev').job('train')",
     f"%%on dev --env CELL_TOKEN\nimport os\nassert len(os.environ['CELL_TOKEN']) == {len(CELL)}",
     PRINTING,
-    f"%%on dev --bash --env CELL_TOKEN\ntest ${{#CELL_TOKEN}} = {len(CELL)}; echo the script has $CELL_TOKEN; echo wrongly so: $CELL_TOKEN >&2",
+    f"%%on dev --bash --env CELL_TOKEN\n"
+    f"test ${{#CELL_TOKEN}} = {len(CELL)}; echo the script has $CELL_TOKEN; echo wrongly so: "
+    f"$CELL_TOKEN >&2",
     f"%%on dev --bash\ncat {KEPT}",
     "sent = 5",
     "%%on dev -i sent -o back\nback = sent + 1",
@@ -107,11 +112,11 @@ READING = (
     "%%on dev\ntoken",
     "%nbprov history",
 )
-"""What a kernel runs that was given no secret, and so knows none to blot out."""
+"""What a kernel runs that was given no secret, and so knows none to mask."""
 
 
 class CommandLines(threading.Thread):
-    """Looks at every command line on this computer, again and again, for what must not stand in one."""
+    """Checks every command line on this computer, again and again, for what must not be in one."""
 
     def __init__(self) -> None:
         super().__init__(name="command lines", daemon=True)
@@ -146,7 +151,7 @@ class Played:
 
 
 def _printed(played: Played) -> str:
-    """What all cells printed, whatever pieces it came in."""
+    """Return what all cells printed, joined."""
     return "".join(m["content"]["text"] for m in played.outputs if m["msg_type"] == "stream")
 
 
@@ -178,7 +183,7 @@ def played() -> Iterator[Played]:
                 ):
                     reader.finish(
                         reader.send(f"%nbprov cells dev {id}")
-                    )  # as the cell itself, it may have failed
+                    )  # like the cell itself, it may have failed
                     reader.run(f"%nbprov cells dev {id} --save saved-{id}")
                 lines.end()
                 yield Played(home, kernel, reader, lines)
@@ -188,7 +193,7 @@ def played() -> Iterator[Played]:
 
 
 def where(played: Played, value: str) -> list[str]:
-    """The files of the home, machines' disks among them, that hold a value."""
+    """Return the files of the home, with the machines' disks, that contain a value."""
     return sorted(
         str(path.relative_to(played.home))
         for path, data in played.before_the_end.items()
@@ -281,7 +286,7 @@ def test_what_the_spec_does_not_name_goes_nowhere(played: Played, name: str) -> 
 def test_no_private_key_of_this_computer_is_on_a_machine(played: Played) -> None:
     keys = [path for path in _files(played.home / "keys") if b"PRIVATE KEY" in path.read_bytes()]
     assert keys
-    # The inner pair is the cluster's own: its machines log in to each other with it, and to nothing else.
+    # The inner key pair belongs to the cluster, whose machines use it to log in to each other only.
     secret_lines = {
         path: path.read_text().splitlines()[2]
         for path in keys

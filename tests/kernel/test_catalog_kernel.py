@@ -1,4 +1,5 @@
-"""`%nbprov catalog refresh` in a real kernel: progress in one output, an interrupt, refresh behind the first price question."""
+"""`%nbprov catalog refresh` in a real kernel: progress, an interrupt, and a refresh in the
+background."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.kernel
 
 @pytest.fixture
 def mirror(home: Path) -> Iterator[doubles.Mirror]:
-    """What the kernel's home fetches from."""
+    """Start the mirror from which the kernel's home downloads."""
     with doubles.mirror() as made:
         world.settings(home, made.address)
         made.host("lambda", world.v8_text())

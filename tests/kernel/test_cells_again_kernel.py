@@ -1,4 +1,5 @@
-"""Cells that outlive the kernel that began them, and lines that are down: found again, replayed to the end, interrupted."""
+"""Cells that survive their kernel and broken connections: they are found, replayed and
+interrupted."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ print('the end')
 'value'
 """
 
-# The ways of the engine to its machines lead into nothing, or somewhere again.
+# Break the engine's connections to its machines, or restore them.
 LINE = """
 import nbprov
 from nbprov.remote.ssh.connection import Connection
@@ -36,7 +37,7 @@ def _cut():
 
 
 def machine_home(kernel: Kernel) -> Path:
-    """The machine's home: a folder of this computer."""
+    """Return the machine's home, which is a folder of this computer."""
     (found,) = (kernel.home / "local" / "i").glob("*/home")
     return found
 
@@ -59,13 +60,16 @@ def test_a_cell_goes_on_through_a_restart_of_the_kernel_and_is_replayed(
         listed = kernel.run("%nbprov cells dev").text.splitlines()
         assert [" running " in line for line in listed] == [False, False, True]
         shown = kernel.run("%nbprov cells dev last").text
-        assert shown.startswith("begun\n… it still runs: %nbprov cells dev cell-")
+        assert shown.startswith("begun\n… it is still running: %nbprov cells dev cell-")
         request = kernel.send("%nbprov cells dev last --follow")
         kernel.until(lambda: "begun" in kernel.outcome(request).text, "the replay")
         (machine_home(kernel) / "go").touch()
         kernel.until(lambda: "middle" in kernel.outcome(request).text, "what came after it")
         kernel.interrupt(request)
-        assert kernel.finish(request).error_text == "no longer looking; what runs on dev goes on"
+        assert (
+            kernel.finish(request).error_text
+            == "no longer following; the cell on dev keeps running"
+        )
         (machine_home(kernel) / "on").touch()
         outcome = kernel.run("%nbprov cells dev last --follow")
         assert outcome.text == "begun\nmiddle\nthe end\n"
@@ -129,7 +133,10 @@ def test_a_line_that_is_down_is_told_and_an_interrupt_is_delivered_later(home: P
     with new_kernel(home) as kernel:
         kernel.run(f"%%provision dev --yes --wait\n{CPU}")
         kernel.run(LINE)
-        down = "import threading\nthreading.Timer({0}, lambda: (globals().update(_is_down=True), _engine.thread.soon(_cut))).start()"
+        down = (
+            "import threading\nthreading.Timer({0}, lambda: (globals().update(_is_down=True), "
+            "_engine.thread.soon(_cut))).start()"
+        )
         kernel.run("%%on dev\nkept = 1")
         kernel.run(down.format(0.5))
         request = begun(kernel)
@@ -141,11 +148,11 @@ def test_a_line_that_is_down_is_told_and_an_interrupt_is_delivered_later(home: P
         )
         kernel.interrupt(request)
         assert (
-            "the line to dev is down: it is interrupted there once it is back"
-            in kernel.finish(request).error_text
+            "the connection to dev is down: the cell there is interrupted when the connection "
+            "is back" in kernel.finish(request).error_text
         )
         kernel.run("_is_down = False")
-        # The interrupt comes through by itself; else this would wait for ever.
+        # The interrupt is delivered without further action; otherwise this would wait forever.
         outcome = kernel.run("%nbprov cells dev last --follow", ok=False)
         assert "KeyboardInterrupt" in outcome.error_text
         assert kernel.run("%%on dev\nprint(kept)").text == "1\n"
@@ -157,7 +164,8 @@ def test_a_cell_begun_while_the_line_is_down_runs_once_it_is_back(home: Path) ->
         kernel.run("%%on dev\nran = 0")
         kernel.run(LINE + "\n_is_down = True\n_engine.thread.soon(_cut)")
         kernel.run(
-            "import threading\nthreading.Timer(2.5, lambda: globals().update(_is_down=False)).start()"
+            "import threading\nthreading.Timer(2.5, lambda: "
+            "globals().update(_is_down=False)).start()"
         )
         outcome = kernel.run("%%on dev\nran += 1\nprint(ran)")
         assert outcome.text == "1\n"
@@ -170,19 +178,20 @@ def test_another_cluster_of_the_same_name_and_a_kernel_begun_anew_are_loud(home:
         kernel.run("%%on dev\nx = 1")
         kernel.run("%%on dev\nx")
         other.run(
-            "%load_ext nbprov\nimport nbprov\nnbprov.session().wait_remote('dev', lambda live: live.head.agent.restart_kernel())"
+            "%load_ext nbprov\nimport nbprov\n"
+            "nbprov.session().wait_remote('dev', lambda live: live.head.agent.kernels.restart())"
         )
         outcome = kernel.run("%%on dev\nprint('x' in globals())")
-        assert (
-            outcome.stderr
-            == "nbprov: the kernel on dev was started anew since the last cell; its variables are gone\n"
+        assert outcome.stderr == (
+            "nbprov: the kernel on dev was started anew since the last cell; its variables "
+            "are gone\n"
         )
         assert outcome.text == "False\n"
         assert kernel.run("%%on dev\n1").stderr == ""
         other.run("%nbprov down dev")
         other.run(f"%%provision dev --yes --wait\n{CPU}")
         told = kernel.run("%%on dev\nopen('touched', 'w')", ok=False).error_text
-        assert "dev is another cluster than the one this notebook used" in told
+        assert "dev is now another cluster than the one this notebook used" in told
         assert "[cluster.other]" in told
         assert not (machine_home(kernel) / "touched").exists()
         assert kernel.run("%%on dev\nprint('new')").text == "new\n"

@@ -1,4 +1,5 @@
-"""`%nbprov check`, grey rows and the stock column in a real kernel, as a front end gets them."""
+"""`%nbprov check`, grey rows and the stock column in a real kernel, as a front end receives
+them."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from kernels import Kernel
 
 pytestmark = pytest.mark.kernel
 
-# A cloud of the kernel's own process: there is no other way to have one without an account. It is an adapter like any other.
+# A cloud in the kernel's own process, because a real one needs an account. It is an adapter like
+# any other.
 CLOUD = """
 import builtins, threading, time
 from nbprov.clouds import registry
@@ -18,15 +20,18 @@ from nbprov.model.stock import Level, Pool, Stock
 class Told(Cloud):
     capabilities = Capabilities(stock_probe=True, spot=True)
     def __init__(self, name, problem=None):
-        self.name, self.problem, self.telling, self.was_asked = name, problem, threading.Event(), threading.Event()
+        self.name, self.problem = name, problem
+        self.telling, self.was_asked = threading.Event(), threading.Event()
         self.telling.set()
     def check(self):
-        return CheckResult(self.name, self.problem is None, "someone", "a key (…beef)", self.problem)
+        key = "a key (…beef)"
+        return CheckResult(self.name, self.problem is None, "someone", key, self.problem)
     def stock(self, offers, count):
         self.was_asked.set()
         self.telling.wait(120)
         level = {"NO": Level.HIGH, "CZ": Level.NONE}
-        return [Stock(time.time(), Pool.of(o), level[o.region]) for o in offers if o.region in level]
+        known = [o for o in offers if o.region in level]
+        return [Stock(time.time(), Pool.of(o), level[o.region]) for o in known]
     def submit(self, launch): raise CloudError(Failure(Cause.CAPACITY, "none"))
     def poll(self, operation): raise CloudError(Failure(Cause.CAPACITY, "none"))
     def list(self, owner): return []
@@ -40,12 +45,16 @@ refused = Told("aws", Failure(Cause.CREDENTIALS, "no AWS credentials were found"
 points = {**registry._points(), "runpod": Point(rented), "aws": Point(refused)}
 registry._points = lambda: points
 """
-SPEC = "resources: {accelerators: L40S:1, any_of: [{infra: runpod/CZ}, {infra: runpod/NO}, {infra: aws}]}"
+SPEC = (
+    "resources: {accelerators: L40S:1, any_of: [{infra: runpod/CZ}, {infra: runpod/NO}, {infra: "
+    "aws}]}"
+)
 
 
 @pytest.fixture(scope="module")
 def told(shared: Kernel) -> Kernel:
-    """A kernel with two clouds more: one can be used and tells its stock, the other has no credentials."""
+    """Yield a kernel with two more clouds: one is usable and reports its stock, the other has no
+    credentials."""
     shared.run(CLOUD)
     return shared
 
@@ -56,20 +65,18 @@ def test_check_is_one_table_in_both_forms(told: Kernel) -> None:
     text, html = sheet["text/plain"], sheet["text/html"]
     assert "clouds can be used" in text.splitlines()[0]
     assert "aws: no AWS credentials were found" in text
-    assert "aws: next: give it credentials that work" in text
+    assert "aws: next: provide working credentials" in text
     assert "<table" in html
     assert "✕ no AWS credentials were found" in html
     assert "simulated" in html
-    assert "prices only, nothing can be launched there yet: " in text
+    assert "prices are known, but nothing can be launched there yet: " in text
 
 
 def test_a_panel_is_there_at_once_and_is_put_in_order_when_the_clouds_have_answered(
     told: Kernel,
 ) -> None:
     told.run("rented.telling.clear()")
-    outcome = told.run(
-        f"%%provision dev\n{SPEC}"
-    )  # ends while no cloud has said a word of its stock
+    outcome = told.run(f"%%provision dev\n{SPEC}")  # ends while no cloud has reported any stock
     panel = outcome.displays[0]
     assert "first L40S:1 1x_L40S_SECURE in runpod/CZ" in panel["data"]["text/plain"]
     assert "not set up: no AWS credentials were found" in panel["data"]["text/html"]
@@ -91,7 +98,10 @@ def test_a_plan_s_saved_form_has_the_stock_that_came(told: Kernel) -> None:
     table = told.shown(outcome.displays[0]["transient"]["display_id"])[-1]["data"]
     assert "high, " in table["text/html"]
     assert "color:#767676" in table["text/html"]
-    assert "in brackets, not set up: aws (no AWS credentials were found)" in table["text/plain"]
+    assert (
+        "clouds in brackets are not set up: aws (no AWS credentials were found)"
+        in table["text/plain"]
+    )
     assert "tried last" in outcome.text
 
 

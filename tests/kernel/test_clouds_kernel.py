@@ -1,4 +1,5 @@
-"""The quickstart's story on each cloud's double, a launch that goes on across three clouds, and what a look at the stock spares."""
+"""The quickstart on each cloud's double, a launch across three clouds, and the use of stock
+reports."""
 
 from __future__ import annotations
 
@@ -34,14 +35,14 @@ run: echo kept > kept; echo "from run $((6 * 7))"
 
 
 def assert_nothing_is_left(clouds: dict[str, Any]) -> None:
-    """By the clouds' own books; and nothing that was said broke their models."""
+    """Checked in the clouds' own records; no request violated their models."""
     for name, cloud in clouds.items():
         assert cloud.is_empty(), f"{name}: {cloud.alive()} {cloud.left()}"
         assert cloud.problems() == []
 
 
 def last_panel(kernel: Kernel, cell: Outcome) -> dict[str, str]:
-    """The last form of a cell's panel, by MIME type."""
+    """Return the last form of a cell's panel, by MIME type."""
     shown = next(d for d in cell.displays if d.get("transient", {}).get("display_id"))
     data: dict[str, str] = kernel.shown(shown["transient"]["display_id"])[-1]["data"]
     return data
@@ -97,7 +98,8 @@ def test_a_launch_goes_on_across_clouds_until_one_accepts(home: Path) -> None:
             ):
                 assert words in form
         assert (clouds["aws"].alive(), clouds["gcp"].alive()) == (set(), set())
-        # Every zone of the region was asked; the quota is the region's, so that no second zone can have any.
+        # Every zone of the region was tried. The quota is the region's, so a second zone cannot
+        # have any.
         assert clouds["aws"].creates() >= 2
         assert clouds["gcp"].creates() == 1
         kernel.run("%nbprov down dev")
@@ -114,7 +116,8 @@ IN_EUROPE = (
 
 @pytest.fixture
 def only_in_norway(home: Path) -> Iterator[tuple[Kernel, Any]]:
-    """RunPod with its L40S sold out everywhere but in one place, the last one in the document's order."""
+    """Start RunPod with its L40S sold out everywhere but in one place, the last one of the
+    document."""
     with kernel_with(home, ["runpod"]) as (kernel, clouds):
         double = clouds["runpod"].double
         double.set_stock(0, kind=L40S_ID)
@@ -127,7 +130,8 @@ def only_in_norway(home: Path) -> Iterator[tuple[Kernel, Any]]:
 def test_a_look_at_the_stock_spares_the_creates_that_would_be_refused(
     look: bool, only_in_norway: tuple[Kernel, Any]
 ) -> None:
-    """The reference document's example: one L40S over six countries of Europe, with stock in a single data centre."""
+    """The example of the reference document: one L40S in six countries of Europe, with stock in
+    a single data centre."""
     kernel, runpod = only_in_norway
     if not look:
         runpod.double.add_fault(
@@ -138,7 +142,7 @@ def test_a_look_at_the_stock_spares_the_creates_that_would_be_refused(
     tried = [call["body"]["dataCenterIds"] for call in runpod.double.calls("createPod")]
     if look:
         assert tried == [["EUR-NO-1"]]
-    else:  # nothing is known, so one place after the other is tried
+    else:  # nothing is known, so the places are tried one after the other
         assert len(tried) > 1
         assert tried[-1] == ["EUR-NO-1"]
     print(f"creates with{'' if look else 'out'} a look at the stock: {len(tried)}")

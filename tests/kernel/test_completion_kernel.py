@@ -1,4 +1,4 @@
-"""Completion as a front end asks for it, by `complete_request`."""
+"""Completion as a front end requests it, with `complete_request`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kernels import ANSI, DEADLINE, Kernel, new_kernel
 
 
 def at(kernel: Kernel, marked: str) -> list[str]:
-    """What is offered at the bar in a cell."""
+    """Return the completions at the bar in a cell."""
     cursor = marked.index("|")
     return kernel.complete(marked.replace("|", ""), cursor)
 
 
 def told(kernel: Kernel, marked: str, detail: int = 0) -> str:
-    """What Shift-Tab shows at the bar in a cell; empty where nothing is found."""
+    """Return what Shift-Tab shows at the bar in a cell; empty if nothing is found."""
     cursor = marked.index("|")
     answer = kernel.client.inspect(
         marked.replace("|", ""), cursor, detail, reply=True, timeout=DEADLINE
@@ -89,12 +89,12 @@ def test_the_body_of_a_remote_cell_is_completed_from_there(shared_cluster: Kerne
     shared_cluster.run(
         "%%on dev\nimport collections\nweights_there = collections.OrderedDict(loss_a=1)"
     )
-    # The first Tab only wakes the completer there, which takes longer than a key may wait.
+    # The first Tab only starts the remote completer, which takes longer than a key may wait.
     shared_cluster.until(
         lambda: at(shared_cluster, "%%on dev\nx = 1\nprint(weights_|") == ["weights_there"],
         "the completer there",
     )
-    # On a busy machine any of its answers can come too late for a key.
+    # On a busy machine any answer can come too late for a key press.
     shared_cluster.until(
         lambda: (
             [m.rpartition(".")[2] for m in at(shared_cluster, "%%on dev\nweights_there.move_|")]
@@ -117,11 +117,12 @@ def test_shift_tab_tells_what_is_known_on_the_machine(shared_cluster: Kernel) ->
     ]["data"]
     assert set(raw) == {"text/plain"}
     assert "\x1b]" not in raw["text/plain"]
-    assert "def forget" in ANSI.sub("", raw["text/plain"])  # with its source, as it was asked for
-    # The same name in both places is the machine's in its cells, and what only this kernel has is not there.
+    assert "def forget" in ANSI.sub("", raw["text/plain"])  # with its source, as requested
+    # A name that exists on both sides is the machine's in its cells, and a name of this kernel only
+    # is not found.
     assert "str" in told(shared_cluster, "%%on dev\nbo|th")
     assert told(shared_cluster, "%%on dev\nkno|wn(1)") == ""
-    # All else is answered here.
+    # The local kernel answers everything else.
     assert "int" in told(shared_cluster, "bo|th")
     for cell in (
         "kno|wn(1)",
@@ -135,7 +136,10 @@ def test_shift_tab_tells_what_is_known_on_the_machine(shared_cluster: Kernel) ->
 def test_a_kernel_at_work_offers_nothing_at_once(shared_cluster: Kernel) -> None:
     (home,) = (shared_cluster.home / "local" / "i").glob("*/home")
     code = "import os, time\nwhile not os.path.exists('go-on'): time.sleep(0.01)"
-    run = f"nbprov.session().start_remote('dev', lambda live: nbprov.machines.cells.cells.python_cell(live, {code!r}))"
+    run = (
+        f"nbprov.session().start_remote('dev', lambda live: "
+        f"nbprov.machines.cells.cells.python_cell(live, {code!r}))"
+    )
     shared_cluster.run(
         f"import collections, nbprov\nhere_alone = collections.OrderedDict()\nbusy = {run}"
     )
@@ -145,7 +149,7 @@ def test_a_kernel_at_work_offers_nothing_at_once(shared_cluster: Kernel) -> None
     assert at(shared_cluster, "%%on dev\nweights_|") == []
     assert "OrderedDict" in told(
         shared_cluster, "%%on dev\nhere_a|lone"
-    )  # Shift-Tab is answered here
+    )  # Shift-Tab is answered by the local kernel
     assert time.monotonic() - started < 5
     (home / "go-on").touch()
     shared_cluster.run("busy.result(120)")
@@ -166,12 +170,13 @@ def test_unloading_leaves_the_kernel_as_it_was(shared: Kernel) -> None:
         assert other.value(f"{wrapped} is not None")
         other.run("%unload_ext nbprov")
         assert other.value(wrapped) is None
-        # Whoever came in between keeps what they wrapped, and it still answers.
+        # Another wrapper that was added meanwhile stays in place and still answers.
         other.run(
             "%load_ext nbprov\nkernel = get_ipython().kernel\nours = kernel.do_inspect\nseen = []"
         )
         other.run(
-            "def theirs(*given):\n    seen.append(given)\n    return ours(*given)\nkernel.do_inspect = theirs\n%unload_ext nbprov"
+            "def theirs(*given):\n    seen.append(given)\n    return ours(*given)\n"
+            "kernel.do_inspect = theirs\n%unload_ext nbprov"
         )
         assert "Return the number of items" in told(other, "le|n")
         assert other.value(f"({wrapped} is theirs, len(seen))") == [True, 1]

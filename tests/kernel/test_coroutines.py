@@ -1,4 +1,4 @@
-"""The verbs as coroutines, in a plain script with a loop of its own."""
+"""The commands as coroutines, in a plain script with its own event loop."""
 
 from __future__ import annotations
 
@@ -24,11 +24,16 @@ async def main():
     begun = asyncio.Event()
     loop = asyncio.get_running_loop()
     slow = asyncio.create_task(
-        aio.cell("dev", "print('on', flush=True)\\nimport time; time.sleep(600)", on_output=lambda _: loop.call_soon_threadsafe(begun.set))
+        aio.cell(
+            "dev",
+            "print('on', flush=True)\\nimport time; time.sleep(600)",
+            on_output=lambda _: loop.call_soon_threadsafe(begun.set),
+        )
     )
     await begun.wait()
     slow.cancel()
-    told["cancelled"] = isinstance((await asyncio.gather(slow, return_exceptions=True))[0], asyncio.CancelledError)
+    (outcome,) = await asyncio.gather(slow, return_exceptions=True)
+    told["cancelled"] = isinstance(outcome, asyncio.CancelledError)
     told["still there"] = (await aio.cell("dev", "x")).value
     told["jobs"] = await aio.jobs("dev")
     try:

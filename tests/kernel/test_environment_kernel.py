@@ -1,4 +1,5 @@
-"""`python`: the same interpreter and packages on every node, made by the real uv; and what becomes of a machine that could not be set up."""
+"""`python`: the same interpreter and packages on every node, made by the real uv, and failed
+setups."""
 
 from __future__ import annotations
 
@@ -7,39 +8,46 @@ from pathlib import Path
 from kernels import CPU, Kernel, new_kernel
 
 PAIR = "num_nodes: 2\nresources: {cpus: 2, infra: local}"
-LOOK = "%%on dev --nodes all\nimport six, sys\nprint(six.__version__, sys.prefix.rpartition('.nbprov/')[2][:5])"
+LOOK = (
+    "%%on dev --nodes all\nimport six, sys\n"
+    "print(six.__version__, sys.prefix.rpartition('.nbprov/')[2][:5])"
+)
 
 
 def test_both_nodes_have_it_and_it_is_made_once(kernel: Kernel) -> None:
-    cell = f"%%provision dev --yes --wait\n{PAIR}\npython: {{requirements: [six==1.16.0, tomli]}}\nsetup: pip --version; echo $VIRTUAL_ENV"
+    cell = (
+        f"%%provision dev --yes --wait\n{PAIR}\npython: {{requirements: [six==1.16.0, tomli]}}\n"
+        f"setup: pip --version; echo $VIRTUAL_ENV"
+    )
     kernel.run(cell)
     assert sorted(kernel.run(LOOK).text.splitlines()) == ["[0] 1.16.0 envs/", "[1] 1.16.0 envs/"]
     here = kernel.run(
-        "%%on dev --bash --nodes all\npython -c 'import sys, tomli; print(sys.prefix == \"'$VIRTUAL_ENV'\")'"
+        "%%on dev --bash --nodes all\n"
+        "python -c 'import sys, tomli; print(sys.prefix == \"'$VIRTUAL_ENV'\")'"
     ).text
     assert sorted(here.splitlines()) == ["[0] True", "[1] True"]
     told = kernel.run("%nbprov logs dev setup").text
     assert told.startswith("pip ")
     assert ".nbprov/envs/" in told
     assert "python: made in" in kernel.run("%nbprov logs dev python").text
-    # The same cell again asks for nothing; a set-up on request finds what is there.
+    # The same cell asks for nothing again, and a requested setup finds the existing environment.
     assert "python: as before" in kernel.run(cell).text
     kernel.run("%nbprov setup dev")
     assert kernel.run("%nbprov logs dev python").text.startswith("python: as before: Python 3.")
 
-    # Another list is made beside it, and kernels move there between two cells.
+    # Another list gets another environment, and kernels move there between two cells.
     kernel.run("%%on dev\nkept = 1")
     kernel.run(cell.replace("1.16.0", "1.15.0"))
     moved = kernel.run(LOOK)
     assert sorted(moved.text.splitlines()) == ["[0] 1.15.0 envs/", "[1] 1.15.0 envs/"]
     assert moved.stderr.count("the Python environment of the machine is another one now") == 2
     assert "NameError" in kernel.run("%%on dev\nkept", ok=False).error_text
-    # And back: nothing is made.
+    # Going back makes nothing new.
     kernel.run(cell)
     assert kernel.run("%nbprov logs dev python").text.startswith("python: as before")
     assert sorted(kernel.run(LOOK).text.splitlines())[0] == "[0] 1.16.0 envs/"
 
-    # A list that cannot be had: its last lines, and the machines as they were.
+    # A list that cannot be installed: the error has its last lines, and the machines are unchanged.
     error = kernel.run(cell.replace("six==1.16.0", "six==99"), ok=False).error_text
     assert "python ended with code 1 on node 0" in error
     assert "no version of six==99" in error
@@ -73,7 +81,8 @@ def test_a_corrected_setup_is_taken_with_its_log(kernel: Kernel) -> None:
     assert kernel.run("%nbprov logs dev setup").text == "corrected\n"
     kernel.run("import nbprov; nbprov.cluster('dev').wait_job('run')")
     assert kernel.run("%%on dev --bash\ncat ran").text == "ran\n"
-    # What is done is done: the same cell changes nothing, and says nothing of a setup that was not run.
+    # What is done stays: the same cell changes nothing, and does not mention a setup that was not
+    # run.
     assert (
         "not run again"
         not in kernel.run(
@@ -105,10 +114,15 @@ def test_down_where_that_is_asked_for(kernel: Kernel) -> None:
     assert kernel.value("[(c.name, c.state.value) for c in nbprov.clusters(ended=True)]") == [
         ["dev", "ended"]
     ]
-    # That it is ended loses nothing of what the setup said; there is no run whose log might be meant.
+    # Ending the machine loses none of the setup's output, and there is no `run` whose log could be
+    # meant.
     assert "%nbprov logs dev" in error
-    assert kernel.run("%nbprov logs dev").text == "last words\n(kept here; dev has ended)\n"
-    # A cluster that was set up once has somebody's work on it: a slip in a later cell ends nothing.
+    assert (
+        kernel.run("%nbprov logs dev").text
+        == "last words\n(from the local archive; dev has ended)\n"
+    )
+    # A cluster that was set up once may hold somebody's work, so an error in a later cell ends
+    # nothing.
     good = f"{CPU}\non_setup_failure: down\n"
     kernel.run(f"%%provision dev --yes --wait\n{good}setup: test ! -e broken")
     kernel.run("%%on dev --bash\ntouch broken")
@@ -119,7 +133,10 @@ def test_down_where_that_is_asked_for(kernel: Kernel) -> None:
 
 
 def test_the_log_is_shown_while_it_is_written(kernel: Kernel) -> None:
-    setup = "setup: |\n  for n in 1 2 3; do echo line $n; done\n  while [ ! -e ~/go ]; do sleep 0.05; done\n  echo over"
+    setup = (
+        "setup: |\n  for n in 1 2 3; do echo line $n; done\n"
+        "  while [ ! -e ~/go ]; do sleep 0.05; done\n  echo over"
+    )
     kernel.run(f"%%provision dev --yes\n{CPU}\n{setup}")
     comm = kernel.panels()[0]
     kernel.until(
@@ -143,4 +160,4 @@ def test_where_lines_are_printed_every_line_of_the_log_is(home: Path) -> None:
         assert [line for line in first.text.splitlines() if line.startswith("setup: line")] == lines
         second = kernel.run(f"%%provision dev --yes --wait\n{CPU}\n{setup}").text
         assert [line for line in second.splitlines() if line.startswith("setup: line")] == lines
-        assert "dev is set up: %%on dev uses it" in second
+        assert "dev is set up: %%on dev runs cells on it" in second

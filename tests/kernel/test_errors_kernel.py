@@ -1,4 +1,4 @@
-"""What a cell that goes wrong looks like: an error output, a handful of lines, and what to do next."""
+"""What a failing cell shows: an error of a few lines, with the next step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_all_errors_of_a_spec_at_once_each_with_its_place_and_a_hint(shared: Ker
     told = shared.run(BAD, ok=False).error_text.splitlines()
     assert told[0].startswith("3 problems in this cell")
     assert len(told) <= 1 + 3 * 4
-    # Lines are counted as the editor shows them, the magic's own line included.
+    # Lines are counted as the editor shows them, including the line of the magic.
     assert any(
         line.startswith("line 3, column 3") and "[spec.unknown-field]" in line for line in told
     )
@@ -59,9 +59,9 @@ def test_the_error_stops_nbclient(home) -> None:
         ("%%provision x\nresources: {accelerators: A100, infra: locl}", "locl", "local"),
         ("%%on nosuch\n1", "cluster.not-found", "live clusters"),
         ("%nbprov down nosuch", "cluster.not-found", "live clusters"),
-        ("%nbprov down", "which cluster?", "next:"),
+        ("%nbprov down", "name the cluster", "next:"),
         ("%nbprov logs", "usage", "%nbprov logs --help"),
-        # Found before anything is on the bill.
+        # The error is found before anything is billed.
         (
             f"%%provision bad --yes --wait\n{CPU}\nworkdir: ./nosuch",
             "sync.missing",
@@ -101,20 +101,21 @@ def test_a_run_without_machines_tells_its_history_and_leaves_its_handle(
     assert kernel.value(
         "[none.state.value, type(none.error).__name__, len(none.error.attempts)]"
     ) == ["failed", "Unavailable", 4]
-    # The same error again for whoever waits, not a wait for ever.
+    # Waiting again raises the same error instead of waiting forever.
     assert "no machine in 4 attempts" in kernel.run("none.wait()", ok=False).error_text
     assert "no machine in 4 attempts" in kernel.run("await none", ok=False).error_text
-    # What is refused everywhere is blocked for a while, and a second try says so.
+    # What was refused everywhere is blocked for a while, and a second try says so.
     again = kernel.run(f"%%provision none --yes --wait\n{GPU}", ok=False).error_text
     assert len(again.splitlines()) <= 4
     assert kernel.value("none.plan.chosen is None")
-    assert "4 blocks forgotten" in kernel.run("%nbprov blocks --clear").text
+    assert "4 blocks removed" in kernel.run("%nbprov blocks --clear").text
     assert machines(home) == 0
 
 
 def test_a_failed_setup_shows_its_last_lines_and_keeps_the_cluster(kernel: Kernel) -> None:
     told = kernel.run(
-        f"%%provision s --yes --wait\n{CPU}\nsetup: |\n  echo before\n  echo broken >&2\n  exit 7\n",
+        f"%%provision s --yes --wait\n{CPU}\nsetup: |\n  echo before\n  echo broken >&2\n"
+        f"  exit 7\n",
         ok=False,
     ).error_text
     assert "setup ended with code 7" in told

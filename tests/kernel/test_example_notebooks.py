@@ -1,4 +1,4 @@
-"""The notebooks of `example_notebooks/`, executed as a person would without touching a cell."""
+"""The notebooks of `example_notebooks/`, executed as a person would, without changing a cell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.kernel
 
 
 def text_of(cell: nbformat.NotebookNode) -> str:
-    """All that a cell shows, as text."""
+    """Return everything that a cell shows, as text."""
     parts = [
         o.text if o.output_type == "stream" else o.data.get("text/plain", "") for o in cell.outputs
     ]
@@ -33,7 +33,10 @@ def text_of(cell: nbformat.NotebookNode) -> str:
 
 @pytest.fixture(scope="module")
 def tour() -> Iterator[nbformat.NotebookNode]:
-    """`prices_and_plans.ipynb` as nbclient leaves it. It makes a home of its own, in the folder for temporary files."""
+    """Return `prices_and_plans.ipynb` as nbclient leaves it.
+
+    It makes its own home in the folder for temporary files.
+    """
     notebook = nbformat.read(FOLDER / "prices_and_plans.ipynb", as_version=4)
     with new_home() as home, pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(home))
@@ -82,7 +85,7 @@ def test_the_frame_is_a_frame(tour: nbformat.NotebookNode) -> None:
 
 def test_plans_explain_themselves(tour: nbformat.NotebookNode) -> None:
     either = text_of(cell_with(tour, "either, the cheaper first"))
-    assert "as if set up: aws, gcp, lambda" in either
+    assert "planned as if these were set up: aws, gcp, lambda" in either
     assert "why here" in either
     assert re.search(r"left out: [\d,]+ offers: azure is not set up", either)
     places = text_of(cell_with(tour, "deny: [gcp/europe-west4]"))
@@ -93,7 +96,7 @@ def test_plans_explain_themselves(tour: nbformat.NotebookNode) -> None:
         "race: up to 2 places",
         "wait: ",
         "budget: $10.00 lasts",
-        "simulated, you pay $0",
+        "simulated: you pay $0",
         "passed over",
     ):
         assert words in money
@@ -106,7 +109,9 @@ def test_variables_are_shown(tour: nbformat.NotebookNode) -> None:
 
 
 def test_one_constraint_less(tour: nbformat.NotebookNode) -> None:
-    assert "one constraint less, each alone:" in text_of(cell_with(tour, "--relax"))
+    assert "what dropping one constraint would open, each on its own:" in text_of(
+        cell_with(tour, "--relax")
+    )
     assert "opens" in text_of(cell_with(tour, "nbprov.relax("))
 
 
@@ -196,7 +201,7 @@ def test_the_quickstart_tells_its_story(monkeypatch: pytest.MonkeyPatch) -> None
     notebook = nbformat.read(FOLDER / "quickstart.ipynb", as_version=4)
     with new_home() as home:
         for name in ("NBPROV_HOME", "IPYTHONDIR", "PYDEVD_DISABLE_FILE_VALIDATION"):
-            monkeypatch.setenv(name, "")  # the story sets them, and they are put back
+            monkeypatch.setenv(name, "")  # the notebook sets them, and they are restored
         told = io.StringIO()
         quickstart.story(notebook, home, told)
         quickstart.check_story(notebook)

@@ -1,4 +1,5 @@
-"""A cell whose workdir is a git repository: its panel says which commit is there; what cannot be had is one line."""
+"""A cell whose workdir is a git repository: the panel names the commit, and an error is one
+line."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ def server(tmp_path: Path) -> Iterator[GitDouble]:
 def test_a_repository_is_there_before_setup(home: Path, server: GitDouble) -> None:
     commit = server.add("o/code").commit(train="one")
     with new_kernel(home, is_notebook=False) as kernel:
-        spec = f"{CPU}\nenvs: {{REF: main}}\nworkdir: {{url: '{server.url}/o/code.git', ref: $REF}}\nsetup: cat train > ~/seen\n"
+        spec = (
+            f"{CPU}\nenvs: {{REF: main}}\nworkdir: {{url: '{server.url}/o/code.git', ref: $REF}}\n"
+            f"setup: cat train > ~/seen\n"
+        )
         told = kernel.run(f"%%provision dev --yes --wait\n{spec}").everything
         assert f"code: o/code at {commit[:7]} (main)" in told
         assert kernel.run("%%on dev --bash\ncat ~/seen").text == "one\n"

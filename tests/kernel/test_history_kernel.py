@@ -1,4 +1,4 @@
-"""What there was, and how things stand: `%nbprov history` and `%nbprov dashboard`."""
+"""`%nbprov history` and `%nbprov dashboard`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def test_history_tells_of_every_launch_and_why_it_ended(home, kernel: Kernel) ->
         "datetime64",
     ]
     assert kernel.value(
-        "[bool(x['refused'][1] > 0), bool(x['cost'][2] > 0), x['reason'][2], bool(x['ended'].isna()[0])]"
+        "[bool(x['refused'][1] > 0), bool(x['cost'][2] > 0), x['reason'][2], "
+        "bool(x['ended'].isna()[0])]"
     ) == [
         True,
         True,
@@ -62,8 +63,8 @@ def test_the_dashboard_follows_what_another_notebook_does(home, kernel: Kernel) 
         assert [f["label"] for f in state["figures"]] == [
             "today",
             "today, simulated",
-            "in all",
-            "in all, simulated",
+            "in total",
+            "in total, simulated",
         ]
         assert state["figures"][0]["cost"] == 0
         assert state["figures"][1]["hourly"] > 0
@@ -76,6 +77,6 @@ def test_the_dashboard_follows_what_another_notebook_does(home, kernel: Kernel) 
         kernel.until(
             lambda: kernel.state(panel)["heading"] == "nbprov: no cluster is live", "the end"
         )
-    # Another one takes over; what the first shows is left as it is.
+    # Another dashboard takes over, and the first one is left as it is.
     kernel.run("%nbprov dashboard")
     assert len(kernel.panels()) == 2

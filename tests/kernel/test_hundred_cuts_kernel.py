@@ -1,4 +1,4 @@
-"""`%%on` over a line that is cut a hundred times in the middle of one cell."""
+"""`%%on` over a connection that is cut a hundred times during one cell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ for turn in range({CUTS + 1}):
         print(turn, line, secrets.token_hex(40), flush=True)
 """
 
-# The engine's way to its machine leads through the proxy from now on.
+# From now on the engine reaches its machine through the proxy.
 THROUGH = """
 import nbprov
 from nbprov.remote.ssh.connection import Connection
@@ -39,7 +39,7 @@ _engine = nbprov.session().engine
 def proxy_in_thread(
     host: str, target: int
 ) -> Iterator[tuple[CuttingProxy, asyncio.AbstractEventLoop]]:
-    """A cutting proxy with a loop of its own."""
+    """A proxy that cuts connections, with its own event loop."""
     ready, made = threading.Event(), {}
 
     async def serve() -> None:
@@ -69,7 +69,8 @@ def test_a_hundred_cuts_lose_nothing_double_nothing_and_run_nothing_twice(home) 
         with proxy_in_thread(host, port) as (proxy, loop):
             kernel.run(THROUGH.format(port=proxy.port))
             kernel.run(
-                "_engine.thread.soon(lambda: [n.agent.connection.abort() for live in _engine.live.values() for n in live.nodes])"
+                "_engine.thread.soon(lambda: [n.agent.connection.abort() for live in "
+                "_engine.live.values() for n in live.nodes])"
             )
             (machine,) = (home / "local" / "i").glob("*/home")
             request = kernel.send(CELL)
@@ -90,7 +91,7 @@ def test_a_hundred_cuts_lose_nothing_double_nothing_and_run_nothing_twice(home) 
 
 
 def test_cut_is_a_cut(home) -> None:
-    """The proxy does what the test above counts on: what is beyond the cut does not arrive."""
+    """The proxy does what the test above relies on: nothing beyond the cut arrives."""
 
     async def ask() -> bytes:
         async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,5 @@
-"""The same cell again: what runs is used, what is stopped is started, what differs is named; and the flags of `%%provision`."""
+"""The same cell again: a running cluster is used, a stopped one started, a difference named; and
+flags."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ def test_the_same_cell_again(home, kernel: Kernel) -> None:
     again = kernel.run(f"%%provision dev\n{GPU}")
     assert again.text == "dev is running and fits: nothing was launched\n"
     assert kernel.value("[dev.view().cluster_id, dev.view().instances[0].id]") == first
-    # A spec that asks for less is served too; one that asks for more is told what is in the way.
+    # A spec that asks for less is served too. One that asks for more names what does not fit.
     assert (
         "nothing was launched"
         in kernel.run("%%provision dev\nresources: {infra: local, cpus: 2+}").text
@@ -21,12 +22,14 @@ def test_the_same_cell_again(home, kernel: Kernel) -> None:
         "%%provision dev\nresources: {accelerators: A100:8, infra: local}", ok=False
     ).error_text
     assert told.splitlines() == [
-        "dev is running and differs: accelerators: asked A100:8, has A100:1  [cluster.does-not-fit]",
-        "  next: use another name; put a new one in its place: %%provision dev --replace; or end it first: %nbprov down dev",
+        "dev is running and differs: accelerators: asked A100:8, has A100:1  "
+        "[cluster.does-not-fit]",
+        "  next: use another name; put a new one in its place: %%provision dev --replace; or "
+        "end it first: %nbprov down dev",
     ]
     kernel.run("%nbprov stop dev")
     assert "stopped" in kernel.run("%clusters").displays[0]["data"]["text/plain"]
-    # A look at the plan starts nothing.
+    # Showing the plan starts nothing.
     kernel.run(f"%%provision dev --dry-run\n{GPU}")
     kernel.run("import nbprov")
     assert kernel.value("nbprov.cluster('dev').state.value") == "stopped"
@@ -53,7 +56,7 @@ def test_the_same_cell_while_it_is_being_launched(home, kernel: Kernel) -> None:
     kernel.run(f"%%provision dev --yes\n{CPU}")
     assert (
         kernel.run(f"%%provision dev --yes --wait\n{CPU}").text
-        == "dev is being launched already; this panel follows it\n"
+        == "dev is already being launched; this panel follows it\n"
     )
     assert machines(home) == 1
     market(home, accept=1.0)
@@ -156,14 +159,14 @@ def test_commands_before_anything_was_launched(shared: Kernel, command: str) -> 
 def test_every_command_on_a_cluster(shared_cluster: Kernel) -> None:
     say = shared_cluster.run
     assert "dev" in say("%nbprov costs").text
-    assert "* simulated: shown as if it were paid" in say("%nbprov costs").text
-    assert "you pay $0.00 in all" in say("%nbprov costs").text
+    assert "of which you pay $0" in say("%nbprov costs").text
+    assert "you pay $0.00 in total" in say("%nbprov costs").text
     assert "● ready" in say("%nbprov attempts dev").text
     assert "ready" in say("%nbprov log dev").text
     assert "idle" in say("%nbprov autostop dev").text
     assert say("%nbprov jobs dev").text == "dev has no jobs\n"
     assert "its jobs: none" in say("%nbprov logs dev", ok=False).error_text
-    assert say("%nbprov sweep").text == "no machine of ours is unknown to the ledger\n"
+    assert say("%nbprov sweep").text == "the ledger knows all your machines\n"
     assert "simulated" in say("%nbprov check").everything
     assert "dev" in say("%clusters").displays[0]["data"]["text/plain"]
     assert "live clusters: dev" in say("%nbprov down", ok=False).error_text

@@ -1,4 +1,5 @@
-"""The stop button: what waits ends at once, says what is being ended, and its line is renewed once that is confirmed."""
+"""The stop button: a waiting cell ends at once, and its line is updated when the end is
+confirmed."""
 
 from __future__ import annotations
 
@@ -9,13 +10,14 @@ from kernels import GPU, Kernel, machines, market
 
 SLOW = 5.0
 PROMPTLY = 4.5
-"""Seconds. It is a tenth of one on an idle machine; what must not happen is that the wait goes on to the launch's own end."""
+"""Seconds. It takes a tenth of one on an idle machine; the wait must not go on until the launch
+ends by itself."""
 NORTH = "resources: {accelerators: A100, infra: local/north}"
 
 
 @pytest.fixture
 def slow(home) -> None:
-    """A cloud that takes its time to decide, so that there is a middle to interrupt: much longer than an interrupt may take."""
+    """Return a cloud that takes much longer to decide than an interrupt takes."""
     market(home, accept=SLOW)
 
 
@@ -32,17 +34,17 @@ def asked(kernel: Kernel) -> None:
 
 
 def begin(kernel: Kernel, wait: str) -> str:
-    """Begin a cell that waits, and see it wait."""
+    """Begin a cell that waits, and check that it waits."""
     if not wait.startswith("await"):
         return kernel.send_waiting(wait)
-    # An awaiting cell is cancelled by its kernel from its first line on.
+    # The kernel cancels an awaiting cell from its first line on.
     request = kernel.send(f"print('begun')\n{wait}")
     kernel.until(lambda: "begun" in kernel.outcome(request).text, "the cell's first line")
     return request
 
 
 def stopped(kernel: Kernel, request: str):
-    """Press stop; the cell's outcome."""
+    """Press stop, and return the cell's outcome."""
     pressed = kernel.interrupt(request)
     outcome = kernel.finish(request)
     assert time.monotonic() - pressed < PROMPTLY
@@ -54,15 +56,15 @@ def test_interrupt_of_a_waiting_cell(home, slow: None, kernel: Kernel) -> None:
     request = kernel.send(f"%%provision dev --wait --yes\n{NORTH}")
     asked(kernel)
     outcome = stopped(kernel, request)
-    assert outcome.error_text == "interrupted: dev is cancelled"
+    assert outcome.error_text == "interrupted: dev is being cancelled"
     line = outcome.displays[-1]
     assert line["data"]["text/plain"] == "dev: cancelled; 1 attempt being ended and confirmed"
     renewed = kernel.renewed(line, "confirmed gone")
-    assert renewed.startswith("dev: cancelled; everything is confirmed gone; it cost $")
+    assert renewed.startswith("dev: cancelled; all its machines are confirmed gone; it cost $")
     assert "<div" in kernel.shown(line["transient"]["display_id"])[-1]["data"]["text/html"]
     assert machines(home) == 0
     market(home)
-    # The engine is alive and the name is free.
+    # The engine still works and the name is free.
     assert "cancelled" in kernel.run("%nbprov costs").text
     kernel.run(f"%%provision dev --yes --wait\n{NORTH}")
     assert kernel.value("dev.wait().state.value") == "running"
@@ -132,6 +134,6 @@ def test_interrupt_of_down_says_that_it_goes_on(home, kernel: Kernel) -> None:
     market(home, end=SLOW)
     outcome = stopped(kernel, kernel.send_waiting("%nbprov down dev"))
     assert (
-        outcome.error_text == "ending dev goes on in the background; %clusters shows how far it is"
+        outcome.error_text == "ending dev goes on in the background; %clusters shows the progress"
     )
     kernel.until(lambda: machines(home) == 0, "the end of the machine")

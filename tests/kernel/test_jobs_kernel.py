@@ -1,4 +1,5 @@
-"""`%nbprov jobs` and `%nbprov logs`: a queue on the machine that no kernel has to keep alive, and logs that outlive the machine."""
+"""`%nbprov jobs` and `%nbprov logs`: a queue that needs no kernel, and logs that outlive the
+machine."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ UNTIL_GO = 'until [ -e "$HOME/go" ]; do sleep 0.02; done'
 
 
 def table(kernel: Kernel, line: str = "%nbprov jobs dev") -> dict[str, list[str]]:
-    """The rows of a list of jobs, by id."""
+    """Return the rows of a list of jobs, by id."""
     lines = kernel.run(line).values[0].splitlines()
     rule = next(n for n, text in enumerate(lines) if set(text) <= set("─- ") and text.strip())
     return {row.split()[0]: re.split(r"\s{2,}", row.strip()) for row in lines[rule + 1 :]}
@@ -19,17 +20,18 @@ def table(kernel: Kernel, line: str = "%nbprov jobs dev") -> dict[str, list[str]
 def test_a_killed_kernel_leaves_jobs_and_queue_to_the_machine(kernel: Kernel) -> None:
     kernel.run(f"%%provision dev --yes --wait\n{GPU}")
     first = kernel.run(
-        f"%%nbprov jobs dev submit --name train --env WORD=one\necho began with $WORD on $CUDA_VISIBLE_DEVICES\n{UNTIL_GO}\nseq 2000"
+        f"%%nbprov jobs dev submit --name train --env WORD=one\n"
+        f"echo began with $WORD on $CUDA_VISIBLE_DEVICES\n{UNTIL_GO}\nseq 2000"
     )
     assert (
         first.text
-        == "train-1: begins now on dev; %nbprov logs dev train-1 -f shows its output as it comes\n"
+        == "train-1: starts now on dev; %nbprov logs dev train-1 -f shows its output as it comes\n"
     )
     assert kernel.run(
         "%nbprov jobs dev submit -- echo 'it'\"'\"'s' $((1+1)); exit 3"
-    ).text.startswith("job-1: is next on dev;")
+    ).text.startswith("job-1: is next in the queue on dev;")
     assert kernel.run("%nbprov jobs dev submit --name train -- kill -9 $$").text.startswith(
-        "train-2: waits, 1 before it on dev;"
+        "train-2: waits behind 1 other on dev;"
     )
     kernel.until(
         lambda: kernel.run("%nbprov logs dev train-1").text == "began with one on 0\n",
@@ -49,13 +51,13 @@ def test_a_killed_kernel_leaves_jobs_and_queue_to_the_machine(kernel: Kernel) ->
     assert kernel.run("%nbprov jobs dev wait train-1 job-1 train-2").text.splitlines() == [
         "train-1: ok",
         "job-1: failed, exit code 3",
-        "train-2: failed, exit code -9: killed by signal 9 (SIGKILL), most likely because the memory ran out",
+        "train-2: failed, exit code -9: killed by signal 9 (SIGKILL), most likely because the "
+        "memory ran out",
     ]
     assert kernel.run("%nbprov logs dev job-1").text == "it's 2\n"
     told = kernel.run("%nbprov logs dev train-1").text.splitlines()
-    assert (
-        told[0]
-        == "… 1,001 earlier lines are not shown; all of it: %nbprov logs dev train-1 --save FILE"
+    assert told[0] == (
+        "… 1,001 earlier lines are not shown; %nbprov logs dev train-1 --save FILE saves all of it"
     )
     assert told[1:] == [str(n) for n in range(1001, 2001)]
     assert kernel.run("%nbprov logs dev train-1 --last 2").text == "1999\n2000\n"
@@ -63,11 +65,14 @@ def test_a_killed_kernel_leaves_jobs_and_queue_to_the_machine(kernel: Kernel) ->
         "log.txt: 2,001 lines, "
     )
     assert kernel.value("open('log.txt').read().splitlines()[:2]") == ["began with one on 0", "1"]
-    # All of it is there when the machine is not.
+    # All of it is still there after the machine has ended.
     kernel.run("%nbprov down dev")
     listed = kernel.run("%nbprov jobs dev").values[0]
-    assert listed.endswith("kept here; the machine has ended")
-    assert kernel.run("%nbprov logs dev job-1").text == "it's 2\n(kept here; dev has ended)\n"
+    assert listed.endswith("from the local archive; the machine has ended")
+    assert (
+        kernel.run("%nbprov logs dev job-1").text
+        == "it's 2\n(from the local archive; dev has ended)\n"
+    )
     assert kernel.run("%nbprov jobs").text == "no cluster is live\n"
     kernel.run("frame = %nbprov jobs dev")
     assert kernel.value("frame.set_index('id').exit_code.to_dict()") == {
@@ -81,7 +86,8 @@ def test_following_ends_with_the_job_and_an_interrupt_ends_the_following_alone(
     shared_cluster: Kernel,
 ) -> None:
     shared_cluster.run(
-        "%nbprov jobs dev submit --name calm -- printf '\\033[31mred\\033[2J\\033[0m\\n'; sleep 0.3; echo end"
+        "%nbprov jobs dev submit --name calm -- printf '\\033[31mred\\033[2J\\033[0m\\n'; "
+        "sleep 0.3; echo end"
     )
     assert shared_cluster.run("%nbprov logs dev calm -f").text == "red\nend\n(calm-1: ok)\n"
     shared_cluster.run("%nbprov jobs dev submit --name flood -- yes")
@@ -91,10 +97,10 @@ def test_following_ends_with_the_job_and_an_interrupt_ends_the_following_alone(
     )
     shared_cluster.interrupt(request)
     told = shared_cluster.finish(request)
-    assert told.error_text == "no longer followed; the job goes on on dev"
+    assert told.error_text == "no longer following; the job on dev keeps running"
     assert len(told.text) < 2_000_000
     assert table(shared_cluster)["flood-1"][1] == "running"
-    assert shared_cluster.run("%nbprov jobs dev cancel flood").text == "asked to end: flood-1\n"
+    assert shared_cluster.run("%nbprov jobs dev cancel flood").text == "cancelling: flood-1\n"
     assert shared_cluster.run("%nbprov jobs dev wait flood").text.startswith("flood-1: cancelled")
     assert len(shared_cluster.run("%nbprov logs dev flood").text.splitlines()) == 1001
 
@@ -107,7 +113,7 @@ def test_the_handle_its_twin_and_completion(shared_cluster: Kernel) -> None:
     assert shared_cluster.value("job.logs()") == "hi\n"
     assert (
         shared_cluster.run("%nbprov logs dev").text == "hi\n"
-    )  # the newest, where the spec had no `run`
+    )  # the newest job, because the spec had no `run`
     assert shared_cluster.run(
         "(await (await nbprov.aio.submit('dev', 'true', name='twin'))).state"
     ).values == ["'ok'"]
@@ -136,20 +142,28 @@ def test_a_variable_of_the_kernel_travels_as_a_secret(shared_cluster: Kernel) ->
 
 def test_errors_are_short(shared_cluster: Kernel) -> None:
     cases = {
-        "jobs dev submit --gpus 1 -- true": "dev: this node has no GPUs, the job asks for 1  [job.too-many-gpus]",
+        "jobs dev submit --gpus 1 -- true": "dev: this node has no GPUs, the job asks for 1  "
+        "[job.too-many-gpus]",
         "jobs dev submit --nodes 2 -- true": "dev has 1 node, the job asks for 2  [job.nodes]",
-        "jobs dev submit --nodes x -- true": "--nodes wants all or a number, not 'x'",
+        "jobs dev submit --nodes x -- true": "--nodes takes all or a number, not 'x'",
         "jobs dev submit --name setup -- true": "'setup' cannot be a job's name  [job.name]",
-        "jobs dev submit --gpus some -- true": "%nbprov jobs: argument --gpus: 'some' is neither all nor a number of GPUs",
-        "jobs dev submit --env NOBODY -- true": "the kernel's environment has no NOBODY  [env.missing]",
-        "jobs dev submit": "what is to run?",
-        "jobs dev submit python train.py": "what is 'python'?",
-        "jobs dev cancel": "which job?",
+        "jobs dev submit --gpus some -- true": "%nbprov jobs: argument --gpus: 'some' is neither "
+        "all "
+        "nor "
+        "a "
+        "number "
+        "of "
+        "GPUs",
+        "jobs dev submit --env NOBODY -- true": "the kernel's environment has no NOBODY  "
+        "[env.missing]",
+        "jobs dev submit": "there is no script to run",
+        "jobs dev submit python train.py": "%nbprov jobs NAME submit does not take 'python'",
+        "jobs dev cancel": "name the jobs to cancel",
         "jobs dev cancel nothing-1": "dev has no job 'nothing-1'  [job.not-found]",
         "jobs dev wait nothing-1": "dev has no job 'nothing-1'  [job.not-found]",
         "jobs nobody": "no live cluster is called 'nobody'",
         "logs dev nothing": "dev has no job 'nothing'  [job.not-found]",
-        "jobs dev list": "what is 'list'?",
+        "jobs dev list": "%nbprov jobs has no action 'list'",
         "logs dev --node 7": "dev has no node 7",
         "logs dev --save /nowhere/log": "/nowhere/log cannot be written: its folder does not exist",
     }

@@ -1,4 +1,4 @@
-"""What `%load_ext nbprov` brings, what it leaves alone, and what the magics say of themselves."""
+"""What `%load_ext nbprov` registers and leaves alone, and the help of the magics."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ def test_unload_takes_everything_away_and_load_brings_it_back(home) -> None:
         assert "`%prices` not found" in kernel.run("%prices A100").stderr
         assert (
             kernel.value(
-                "[c for c in map(lambda c: type(c).__name__, get_ipython().configurables) if c == 'Nbprov']"
+                "[c for c in map(lambda c: type(c).__name__, get_ipython().configurables) if "
+                "c == 'Nbprov']"
             )
             == []
         )
@@ -118,7 +119,8 @@ def test_unload_takes_everything_away_and_load_brings_it_back(home) -> None:
         )
         assert (
             kernel.value(
-                "len([m for m in get_ipython().Completer.custom_matchers if 'nbprov' in m.__module__])"
+                "len([m for m in get_ipython().Completer.custom_matchers if 'nbprov' in "
+                "m.__module__])"
             )
             == 1
         )
@@ -130,13 +132,15 @@ def test_autoreload_of_the_package_leaves_the_magics_working(home) -> None:
         kernel.run("%load_ext autoreload\n%autoreload 2")
         kernel.run("import importlib, nbprov.notebook.extension, nbprov.notebook.completion.magics")
         kernel.run(
-            "importlib.reload(nbprov.notebook.completion.magics); importlib.reload(nbprov.notebook.extension)"
+            "importlib.reload(nbprov.notebook.completion.magics); "
+            "importlib.reload(nbprov.notebook.extension)"
         )
         kernel.run("%reload_ext nbprov")
         assert "nothing has been launched yet" in kernel.run("%nbprov costs").text
         assert (
             kernel.value(
-                "len([m for m in get_ipython().Completer.custom_matchers if 'nbprov' in m.__module__])"
+                "len([m for m in get_ipython().Completer.custom_matchers if 'nbprov' in "
+                "m.__module__])"
             )
             == 1
         )
@@ -197,6 +201,6 @@ def test_the_ipykernel_that_loses_background_updates_is_refused(home) -> None:
     with new_kernel(home, load=False) as kernel:
         kernel.run("import ipykernel; ipykernel.version_info = (7, 0, 1)")
         told = kernel.run("%load_ext nbprov", ok=False).error_text.splitlines()
-        assert told[0].startswith("ipykernel 7.0 loses what background threads display")
+        assert told[0].startswith("ipykernel 7.0 loses the output of background threads")
         assert "pip install 'ipykernel>=7.1'" in told[1]
         assert "`%prices` not found" in kernel.run("%prices A100").stderr

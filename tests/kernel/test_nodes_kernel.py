@@ -1,4 +1,4 @@
-"""`%%on --nodes`: which machines, what their lines look like, whose error it is."""
+"""`%%on --nodes`: which machines run the cell, how their lines look, and whose error is raised."""
 
 from __future__ import annotations
 
@@ -46,7 +46,11 @@ def test_nodes_that_are_not_there_are_named(three: Kernel, nodes: str) -> None:
 
 
 def test_lines_stay_whole_and_values_come_in_the_order_of_the_nodes(three: Kernel) -> None:
-    code = "import sys, time\nfor n in range(20):\n    sys.stdout.write(f'{rank}:'); sys.stdout.flush()\n    time.sleep(0.002 * (3 - rank)); print(n)\nrank * 10"
+    code = (
+        "import sys, time\nfor n in range(20):\n"
+        "    sys.stdout.write(f'{rank}:'); sys.stdout.flush()\n"
+        "    time.sleep(0.002 * (3 - rank)); print(n)\nrank * 10"
+    )
     lines = three.run(f"%%on gang --nodes all\n{code}").text.splitlines()
     assert lines[-3:] == ["[0] 0", "[1] 10", "[2] 20"]
     for rank in range(3):
@@ -57,7 +61,8 @@ def test_lines_stay_whole_and_values_come_in_the_order_of_the_nodes(three: Kerne
 
 def test_displays_come_in_the_order_of_the_nodes(three: Kernel) -> None:
     outcome = three.run(
-        "%%on gang --nodes all\nfrom IPython.display import HTML\nimport time; time.sleep(0.1 * (2 - rank))\nHTML(f'<b>{rank}</b>')"
+        "%%on gang --nodes all\nfrom IPython.display import HTML\n"
+        "import time; time.sleep(0.1 * (2 - rank))\nHTML(f'<b>{rank}</b>')"
     )
     assert [d["data"]["text/html"] for d in outcome.displays] == [
         "<b>0</b>",
@@ -68,7 +73,8 @@ def test_displays_come_in_the_order_of_the_nodes(three: Kernel) -> None:
 
 def test_an_error_names_its_nodes_and_the_others_go_to_their_end(three: Kernel) -> None:
     outcome = three.run(
-        "%%on gang --nodes all\nif rank: raise ValueError(f'on {rank}')\nimport time; time.sleep(0.5); print('done')",
+        "%%on gang --nodes all\nif rank: raise ValueError(f'on {rank}')\n"
+        "import time; time.sleep(0.5); print('done')",
         ok=False,
     )
     assert outcome.text == "[0] done\n"

@@ -1,4 +1,4 @@
-"""Outputs through the magics: shown as they come, pulled before `down`, and by a kernel that never saw the launch."""
+"""Outputs in the magics: shown as they arrive, fetched before `down`, also by another kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def test_outputs_are_pulled_now_and_before_down(kernel: Kernel) -> None:
     kernel.run(f"%%provision dev --yes --wait\n{CPU}\noutputs: [results, '*.ckpt']")
     kernel.run("%%on dev --bash\nmkdir results; echo 1 >results/a; echo 2 >x.ckpt")
     told = kernel.run("%nbprov outputs dev").text
-    assert told.splitlines()[-1] == "dev: outputs pulled, 2 files, 4 B"
+    assert told.splitlines()[-1] == "dev: outputs fetched, 2 files, 4 B"
     assert "dev: ~/results to " in told
     kernel.run("%%on dev --bash\necho more >results/b")
     ended = kernel.run("%nbprov down dev").text

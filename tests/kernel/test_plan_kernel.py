@@ -1,4 +1,5 @@
-"""`%%nbprov plan` in a real kernel: why, what was left out, one constraint less, notebook variables, and what launches met."""
+"""`%%nbprov plan` in a real kernel: reasons, what was left out, relaxations and notebook
+variables."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ CANARY = "canary-secret-5521"
 
 @pytest.fixture
 def mirror(home: Path) -> Iterator[doubles.Mirror]:
-    """What the kernel's home fetches from."""
+    """Start the mirror from which the kernel's home downloads."""
     with doubles.mirror() as made:
         world.settings(home, made.address)
         made.host("cudo", world.v8_text(), doubles.hanging)
@@ -38,13 +39,14 @@ def test_relax_is_the_cells_value_in_both_forms(shared: Kernel) -> None:
 
 def test_a_plan_on_prices_of_clouds_without_an_account(shared: Kernel) -> None:
     outcome = shared.run(
-        "%%nbprov plan --assume aws,gcp\nresources: {accelerators: A100:8, use_spot: prefer}\nbudget: 50"
+        "%%nbprov plan --assume aws,gcp\nresources: {accelerators: A100:8, use_spot: prefer}\n"
+        "budget: 50"
     )
     table, widget = (display["data"] for display in outcome.displays)
     assert "why here" in table["text/plain"]
     assert "1st choice, cheapest" in table["text/html"]
     assert "application/vnd.jupyter.widget-view+json" in widget
-    assert "as if set up: aws, gcp" in outcome.text
+    assert "planned as if these were set up: aws, gcp" in outcome.text
     assert "budget: $50.00 lasts" in outcome.text
 
 
@@ -58,7 +60,8 @@ def test_a_plan_renews_prices_behind_it(home: Path, mirror: doubles.Mirror) -> N
 def test_variables_through_a_cluster_s_life(home: Path) -> None:
     cell = (
         "%%provision dev --yes --wait\nresources: {accelerators: $gpus, infra: $where}\n"
-        'max_lifetime: "${hours}h"\nenvs: {N: $n}\nsecrets: {TOKEN: $token}\nsetup: echo $N ${#TOKEN}'
+        'max_lifetime: "${hours}h"\nenvs: {N: $n}\nsecrets: {TOKEN: $token}\n'
+        "setup: echo $N ${#TOKEN}"
     )
     names = f"gpus = ['A100:1', 'H100:1']; where = 'local'; hours = 4; n = 3; token = {CANARY!r}"
     with new_kernel(home) as kernel:

@@ -1,4 +1,4 @@
-"""`%%on`: cells that run on the machine and put their output into the cell here."""
+"""`%%on`: cells that run on the machine and show their output here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ shown = display("before", display_id=True)
 shown.update("after")
 """
 
-# The ssh connections of the engine end as if the line were cut: no goodbye, nothing flushed.
+# Break the engine's ssh connections abruptly, without a closing message or a flush.
 CUT = """
 import asyncio, nbprov
 def _cut():
@@ -77,7 +77,7 @@ def test_output_comes_while_the_cell_runs(shared_cluster: Kernel) -> None:
 
 
 def _touch(kernel: Kernel, name: str) -> None:
-    """Make a file on the machine, from outside: its home is a folder of this computer."""
+    """Create a file on the machine from outside, since its home is a folder of this computer."""
     homes = list((kernel.home / "local" / "i").glob("*/home"))
     assert len(homes) == 1
     (homes[0] / name).touch()
@@ -117,16 +117,21 @@ def test_interrupt_of_a_script_ends_it(shared_cluster: Kernel) -> None:
     )
     shared_cluster.interrupt(request)
     assert (
-        shared_cluster.finish(request).error_text == "interrupted on dev; the script there is ended"
+        shared_cluster.finish(request).error_text
+        == "interrupted on dev; the script there has ended"
     )
     shared_cluster.run(
-        '%%on dev --bash\nwhile kill -0 "$(cat pid)" 2>/dev/null; do sleep 0.05; done\ntest ! -e never'
+        '%%on dev --bash\nwhile kill -0 "$(cat pid)" 2>/dev/null; do sleep 0.05; done\n'
+        "test ! -e never"
     )
 
 
 def test_nothing_is_lost_when_the_line_is_cut_in_mid_cell(shared_cluster: Kernel) -> None:
     shared_cluster.run(CUT)
-    code = "%%on dev\nimport os, time\nfor n in range(40):\n    print(n, flush=True)\n    time.sleep(0.03)\nlast = n"
+    code = (
+        "%%on dev\nimport os, time\nfor n in range(40):\n    print(n, flush=True)\n"
+        "    time.sleep(0.03)\nlast = n"
+    )
     shared_cluster.run(
         "import threading\nthreading.Timer(0.4, lambda: _engine.thread.soon(_cut)).start()"
     )
@@ -135,7 +140,7 @@ def test_nothing_is_lost_when_the_line_is_cut_in_mid_cell(shared_cluster: Kernel
 
 
 def test_python_api_of_a_cluster(shared_cluster: Kernel) -> None:
-    # What a %%provision cell leaves serves as well as the cluster's own handle.
+    # The handle that a %%provision cell stores works as well as the cluster's own.
     assert shared_cluster.value(
         "[type(dev).__name__, dev.cell('6 * 7').value, dev.cluster().name]"
     ) == ["Run", "42", "dev"]
@@ -143,7 +148,10 @@ def test_python_api_of_a_cluster(shared_cluster: Kernel) -> None:
     assert shared_cluster.value("dev.cell('6 * 7').value") == "42"
     assert shared_cluster.value("dev.bash('echo hi').text") == "hi\n"
     assert shared_cluster.value("[c.name for c in nbprov.clusters()]") == ["dev"]
-    caught = "try:\n    dev.cell('1/0')\nexcept Exception as error:\n    print(error.code, len(error.traceback) > 0)"
+    caught = (
+        "try:\n    dev.cell('1/0')\nexcept Exception as error:\n"
+        "    print(error.code, len(error.traceback) > 0)"
+    )
     assert shared_cluster.run(caught).text == "remote.raised True\n"
     assert (
         "not done within"
@@ -189,7 +197,7 @@ def test_a_cluster_of_an_earlier_kernel_is_used_on(home) -> None:
 
 
 def badges(kernel: Kernel, code: str, *, ok: bool = True) -> list[str]:
-    """The badges of a cell, without the seconds."""
+    """Return the badges of a cell, without the seconds."""
     shown = [d["data"]["text/plain"] for d in kernel.run(code, ok=ok).displays]
     return [re.sub(r"[\d.]+ s\b", "N s", text) for text in shown if " · " in text]
 
@@ -225,12 +233,16 @@ def test_time_is_measured_there_and_here(shared_cluster: Kernel) -> None:
 
 
 def test_progress_bars_clear_output_and_colours(shared_cluster: Kernel) -> None:
-    bar = "%%on dev\nimport sys\nfor n in range(3):\n    print(f'\\r{n}/2', end='', flush=True)\nprint('\\x1b[31m red \\x1b[0m\\x1b]52;c;ZXZpbA==\\x07')"
+    bar = (
+        "%%on dev\nimport sys\nfor n in range(3):\n    print(f'\\r{n}/2', end='', flush=True)\n"
+        "print('\\x1b[31m red \\x1b[0m\\x1b]52;c;ZXZpbA==\\x07')"
+    )
     outcome = shared_cluster.run(bar)
     raw = "".join(m["content"]["text"] for m in outcome.messages if m["msg_type"] == "stream")
     assert raw == "\r0/2\r1/2\r2/2\x1b[31m red \x1b[0m\n"
     cleared = shared_cluster.run(
-        "%%on dev\nfrom IPython.display import clear_output\nprint(1)\nclear_output(wait=True)\nprint(2)"
+        "%%on dev\nfrom IPython.display import clear_output\nprint(1)\n"
+        "clear_output(wait=True)\nprint(2)"
     )
     assert [m["content"]["wait"] for m in cleared.messages if m["msg_type"] == "clear_output"] == [
         True
@@ -245,8 +257,8 @@ def test_input_says_what_to_do_instead(shared_cluster: Kernel) -> None:
     told = shared_cluster.run("%%on dev\ninput('name? ')", ok=False).error_text
     assert "does not support input" in told
     assert (
-        "next: a cell on a machine cannot ask; assign the answer here and send it with %%on NAME -i answer"
-        in told
+        "next: a cell on a machine cannot ask; assign the answer here and send it with %%on "
+        "NAME -i answer" in told
     )
 
 
@@ -256,7 +268,8 @@ from IPython.display import display, HTML, Javascript, SVG
 display(HTML("<script>parent.owned = 1</script>"))
 display(Javascript("owned = 2"))
 display(SVG("<svg xmlns='http://www.w3.org/2000/svg' onload='owned = 3'></svg>"))
-display({"application/vnd.jupyter.widget-view+json": {"model_id": "x"}, "text/plain": "IntSlider(value=3)"}, raw=True)
+view = {"application/vnd.jupyter.widget-view+json": {"model_id": "x"}}
+display({**view, "text/plain": "IntSlider(value=3)"}, raw=True)
 _ = display({"text/plain": "x"}, raw=True, display_id="of-another")
 """
     frame, script, picture, widget, named = (
@@ -288,13 +301,14 @@ def test_variables_of_the_environment_go_there_and_are_shown_nowhere(home) -> No
     with new_kernel(home, CELL_TOKEN="canary-4711-secret") as kernel:
         kernel.run(f"%%provision dev --yes --wait\n{CPU}")
         shown = kernel.run(
-            "%%on dev --env CELL_TOKEN --env MODE=fast\nimport os\nprint(len(os.environ['CELL_TOKEN']), os.environ['MODE'])"
+            "%%on dev --env CELL_TOKEN --env MODE=fast\nimport os\n"
+            "print(len(os.environ['CELL_TOKEN']), os.environ['MODE'])"
         )
         assert shown.text == "18 fast\n"
         assert kernel.run("%%on dev --bash --env CELL_TOKEN\necho ${#CELL_TOKEN}").text == "18\n"
         for wrong, words in {
             "--env NOT_THERE": "the kernel's environment has no NOT_THERE",
-            "--env 1x=canary-4711-secret": "'1x' is no name",
+            "--env 1x=canary-4711-secret": "'1x' is not a variable name",
         }.items():
             told = kernel.run(f"%%on dev {wrong}\n1", ok=False).error_text
             assert words in told

@@ -1,4 +1,5 @@
-"""A kernel ends in the middle of a launch: the next `%load_ext` says in one display what it found, then what became of it."""
+"""A kernel ends during a launch: the next `%load_ext` reports what it found and what became of
+it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ NORTH = "resources: {accelerators: A100, infra: local/north}"
 
 
 def launched(kernel: Kernel, state: str) -> None:
-    """Wait until an attempt of the first panel has come so far."""
+    """Wait until an attempt of the first panel has reached a state."""
     kernel.until(
         lambda: any(
             a["state"] == state for a in kernel.state(kernel.panels()[0]).get("attempts", [])
@@ -27,7 +28,9 @@ def test_a_launch_of_a_kernel_that_ended_is_adopted(home, kernel: Kernel, orderl
     kernel.restart(orderly=orderly)
     shown = kernel.run("%load_ext nbprov").displays
     assert len(shown) == 1
-    assert shown[0]["data"]["text/plain"] == "nbprov: looking at what an earlier kernel left …"
+    assert (
+        shown[0]["data"]["text/plain"] == "nbprov: checking what an earlier kernel left running …"
+    )
     if not orderly:
         kernel.renewed(shown[0], "its kernel is silent; taken over in")
     told = kernel.renewed(shown[0], "adopted")
@@ -73,7 +76,7 @@ def test_what_was_to_end_or_to_stop_when_the_kernel_was_killed_does_so_in_the_ne
             else f"%%provision {name} --yes --wait\n{CPU}"
         )
     kernel.run("%%on kept --bash\nmkdir results; echo 1 >results/a")
-    # Killed in the seconds in which the logs of jobs are kept.
+    # Killed during the seconds in which the logs of jobs are copied.
     kernel.run(HANGS)
     kernel.run("ending, stopping = nbprov.cluster('dev').down(), nbprov.cluster('kept').stop()")
     kernel.run(f"%%provision bad --yes --on-setup-failure down\n{CPU}\nsetup: exit 3")
@@ -107,5 +110,5 @@ def test_once_all_is_ended_a_load_shows_nothing_and_starts_no_engine(home, kerne
         kernel.value("[t.name for t in __import__('threading').enumerate() if 'nbprov' in t.name]")
         == []
     )
-    # What it cost is still known.
+    # Its cost is still known.
     assert "dev" in kernel.run("%nbprov costs").text

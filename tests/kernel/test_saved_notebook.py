@@ -1,4 +1,4 @@
-"""Notebooks as they are saved: by nbclient, where nobody looks on, and by a person's front end."""
+"""Notebooks as they are saved, by nbclient where nobody watches and by a person's front end."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def displays(cell: nbformat.NotebookNode) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[tuple[Path, nbformat.NotebookNode]]:
-    """The quickstart's story as nbclient leaves it, with the home it was played in."""
+    """Return the quickstart's story as nbclient leaves it, with its home."""
     with new_home() as home:
         notebook = notebook_of(STORY)
         context = pytest.MonkeyPatch.context()
@@ -69,7 +69,8 @@ def test_it_ran_to_its_end_and_left_nothing(story) -> None:
     assert text_of(notebook.cells[4]) == "on the machine\n"
     assert "both were there" in text_of(notebook.cells[5])
     assert re.search(
-        r"dev: ended, confirmed by the cloud's list after .*; it cost \$[\d.]+ \(simulated: you pay \$0\)",
+        r"dev: ended, confirmed by the cloud's list after .*; it cost \$[\d.]+ \(simulated: "
+        r"you pay \$0\)",
         text_of(notebook.cells[6]),
     )
     assert machines(home) == 0
@@ -132,11 +133,11 @@ def test_no_secret_is_in_an_output_or_in_any_file(story) -> None:
 
 
 def test_what_costs_money_is_not_launched_without_consent(home) -> None:
-    """A plan whose prices somebody pays: the market of this test says so, the rest is the real path."""
+    """The plan's prices are treated as real by a patch; the rest is the real path."""
     notebook = notebook_of(
         [
             "%load_ext nbprov",
-            "import nbprov.notebook.magics.provision as p\np.is_simulated = lambda offer: False",
+            "import nbprov.notebook.magics.consent as p\np.is_simulated = lambda offer: False",
             "%%provision dev\nresources: {accelerators: A100, infra: local}",
         ]
     )
@@ -159,6 +160,6 @@ def test_with_a_person_there_is_a_widget_too(kernel: Kernel) -> None:
     assert "waiting for Launch" not in final
     renewed = kernel.shown(shown["transient"]["display_id"])[-1]["data"]
     assert set(renewed) == {"text/html", "text/plain"}
-    # The saved form follows the cluster to its end.
+    # The saved form follows the cluster until it has ended.
     kernel.run("%nbprov down dev")
     kernel.renewed(shown, "ended")

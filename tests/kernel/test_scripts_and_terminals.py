@@ -1,4 +1,4 @@
-"""The same verbs without a notebook: plain IPython, a script, asyncio."""
+"""The same commands without a notebook: plain IPython, a script, and asyncio."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ async def main():
     print(*clusters)
     await asyncio.gather(*(c.down() for c in clusters))
     try:
-        await asyncio.wait_for(nbprov.provision("resources: {{accelerators: A100, infra: local/north}}", "late").launch(), 0.3)
+        late = nbprov.provision("resources: {{accelerators: A100, infra: local/north}}", "late")
+        await asyncio.wait_for(late.launch(), 0.3)
     except TimeoutError:
         print("timeout", nbprov.session().runs["late"].settled(30).value)
     ticking.cancel()
@@ -63,7 +64,7 @@ print(nbprov.costs())
 
 
 def run(code: str, home: Path, *command: str) -> str:
-    """Run Python code in a process of its own; what it printed."""
+    """Run Python code in its own process, and return what it printed."""
     environment = {**os.environ, "NBPROV_HOME": str(home), "TERM": "dumb", "COLUMNS": "120"}
     done = subprocess.run(
         [sys.executable, *(command or ("-c",)), code],
@@ -99,7 +100,8 @@ def test_a_script_that_ends_leaves_its_cluster_to_the_next(home) -> None:
     run(ABANDONED, home)
     assert machines(home) == 1
     told = run(
-        "import nbprov; print(nbprov.clusters()[0].name, nbprov.cluster('left').bash('echo on').text); nbprov.cluster('left').down().wait()",
+        "import nbprov; print(nbprov.clusters()[0].name, nbprov.cluster('left').bash('echo "
+        "on').text); nbprov.cluster('left').down().wait()",
         home,
     )
     assert told.split() == ["left", "on"]
@@ -116,7 +118,8 @@ def test_plain_ipython(home) -> None:
         [
             "ip = get_ipython()",
             "ip.run_line_magic('load_ext', 'nbprov')",
-            "ip.run_cell_magic('provision', 'dev --yes --wait', 'resources: {accelerators: A100, infra: local}')",
+            "ip.run_cell_magic('provision', 'dev --yes --wait', 'resources: {accelerators: "
+            "A100, infra: local}')",
             "ip.run_cell_magic('on', 'dev', 'print(6 * 7)')",
             "ip.run_line_magic('clusters', '')",
             "ip.run_line_magic('nbprov', 'down dev')",
@@ -138,5 +141,8 @@ def test_plain_ipython(home) -> None:
 
 def test_api_errors_are_short_in_a_script_too() -> None:
     with new_home() as home:
-        code = "import nbprov\ntry:\n    nbprov.cluster('x').down()\nexcept nbprov.model.errors.NbprovError as error:\n    print(error)"
+        code = (
+            "import nbprov\ntry:\n    nbprov.cluster('x').down()\n"
+            "except nbprov.model.errors.NbprovError as error:\n    print(error)"
+        )
         assert "no live cluster is called 'x'  [cluster.not-found]" in run(code, home)

@@ -1,4 +1,5 @@
-"""`%nbprov sync`: what will move is said first, then it moves, both ways; an interrupt leaves whole files."""
+"""`%nbprov sync`: a summary first, then the transfer, both ways; an interrupt leaves complete
+files."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ def write(folder, **files):
 def test_a_folder_goes_there_and_comes_back(shared_cluster: Kernel) -> None:
     shared_cluster.run(
         MAKE
-        + "write('runs', a=2_000_000, b=10)\nwrite('runs/logs', x=5)\nopen('runs/.nbprovignore', 'w').write('logs/\\n')"
+        + (
+            "write('runs', a=2_000_000, b=10)\nwrite('runs/logs', x=5)\n"
+            "open('runs/.nbprovignore', 'w').write('logs/\\n')"
+        )
     )
     dry = shared_cluster.run("%nbprov sync dev runs --push --dry").text
     assert dry.splitlines()[:2] == [
@@ -71,7 +75,7 @@ def test_errors_are_short(shared_cluster: Kernel) -> None:
     cases = {
         "dev nothere --push": "there is no folder ",
         "dev back:~/nothere --pull": "there is no folder ~/nothere on the machine",
-        "dev x:": "%nbprov sync wants PATH or PATH:REMOTE, not 'x:'",
+        "dev x:": "%nbprov sync takes PATH or PATH:REMOTE, not 'x:'",
         "dev . --push --pull": "%nbprov sync: argument --pull: not allowed with argument --push",
         "dev data:~ --push": "~ holds the machine's whole home",
         "dev data --push --node 7": "dev has no node 7",
@@ -85,20 +89,20 @@ def test_errors_are_short(shared_cluster: Kernel) -> None:
 
 def test_an_interrupt_leaves_whole_files_and_the_next_goes_on(shared_cluster: Kernel) -> None:
     shared_cluster.run(MAKE + "write('wide', big=150_000_000)")
-    # Interrupted by its own progress: at once, however slow the machine is.
+    # Interrupted by its own progress, so that it happens at once however slow the machine is.
     shared_cluster.run(
         "import nbprov.notebook.commands.sync as s, _thread\n"
-        "class Hasty(s._Showing):\n"
+        "class Hasty(s._SyncDisplay):\n"
         "    def at(self, sent):\n"
         "        super().at(sent)\n"
         "        if sent > 3_000_000 and not getattr(self, 'done', False):\n"
         "            self.done = True\n"
         "            _thread.interrupt_main()\n"
-        "usual, s._Showing = s._Showing, Hasty"
+        "usual, s._SyncDisplay = s._SyncDisplay, Hasty"
     )
     told = shared_cluster.run("%nbprov sync dev wide --push", ok=False).error_text
     assert told.startswith("interrupted; every file is whole")
-    shared_cluster.run("s._Showing = usual")
+    shared_cluster.run("s._SyncDisplay = usual")
     assert shared_cluster.run("%%on dev --bash\nls wide").text == ""
     outcome = shared_cluster.run("%nbprov sync dev wide --push")
     assert "1 file moved and verified" in outcome.text

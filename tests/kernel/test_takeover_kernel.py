@@ -1,4 +1,5 @@
-"""Names whose launch this kernel did not begin, clusters that nobody set up, handles of what has ended."""
+"""Names whose launch another kernel began, clusters that were never set up, and handles of ended
+ones."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ NORTH = "resources: {accelerators: A100, infra: local/north}"
 
 
 def launched(kernel: Kernel, state: str) -> None:
-    """Wait until an attempt of the first panel has come so far."""
+    """Wait until an attempt of the first panel has reached a state."""
     kernel.until(
         lambda: any(
             a["state"] == state for a in kernel.state(kernel.panels()[0]).get("attempts", [])
@@ -20,7 +21,8 @@ def launched(kernel: Kernel, state: str) -> None:
 
 @pytest.fixture
 def adopting(home, kernel: Kernel) -> Kernel:
-    """A kernel that takes up the launch of the one before it, which the cloud is slow to decide."""
+    """Return a kernel that adopts the launch of the one before it, which the cloud is slow to
+    decide."""
     market(home, accept=5.0)
     kernel.run(f"%%provision dev --yes\n{NORTH}")
     launched(kernel, "sent")
@@ -72,7 +74,7 @@ def test_a_launch_of_a_killed_kernel_that_nobody_greets_is_taken_up_for_its_end(
     kernel.run(f"%%provision dev --yes\n{NORTH}")
     launched(kernel, "sent")
     kernel.restart()
-    # Without %load_ext nothing looks at what is left; the lease of the dead kernel has to lapse.
+    # Without %load_ext nothing checks what is left, so the lease of the dead kernel has to expire.
     told = kernel.run(
         "import nbprov\nd = nbprov.session().down('dev')\nprint(d.note)\nd.wait()"
     ).text
@@ -107,7 +109,7 @@ def test_what_was_never_set_up_is_set_up_when_the_cell_is_run_again(home, kernel
     again = kernel.run(cell)
     assert "nothing was launched" not in again.text
     line = next(d for d in again.displays if "never set up" in d["data"]["text/plain"])
-    assert kernel.renewed(line, "is set up") == "dev is set up: %%on dev uses it"
+    assert kernel.renewed(line, "is set up") == "dev is set up: %%on dev runs cells on it"
     assert kernel.run("%%on dev --bash\ncat marker").text == "done\n"
     assert "nothing was launched" in kernel.run(cell).text
     assert kernel.run("%%on dev --bash\ncat marker").text == "done\n"
@@ -123,7 +125,7 @@ def test_guards_of_the_cell_are_those_of_the_running_cluster(kernel: Kernel) -> 
     assert "idle: stop in" in kernel.run("%nbprov autostop dev").text
     kernel.run("import nbprov")
     assert kernel.value("nbprov.cluster('dev').view().guards.words()") == "stop after 30 min idle"
-    # A cell that says nothing of guards changes none.
+    # A cell without guards changes none.
     assert "guards" not in kernel.run(f"%%provision dev\n{CPU}").text
     assert kernel.value("nbprov.cluster('dev').view().guards.words()") == "stop after 30 min idle"
 

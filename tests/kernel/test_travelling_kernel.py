@@ -30,7 +30,7 @@ def test_what_is_large_is_sent_in_pieces_and_says_so(shared_cluster: Kernel) -> 
     ]
     assert len(lines) == 2, (
         lines
-    )  # one there, one back; on a busy machine they begin with what comes before
+    )  # one there and one back; on a busy machine lines about earlier work come first
     for display, end in zip(
         [d for d in outcome.displays if "·" not in d["data"]["text/plain"]],
         ("sending big", "fetching back"),
@@ -45,15 +45,23 @@ def test_what_cannot_travel_is_named_with_the_reason(shared_cluster: Kernel) -> 
         "import threading\nlock, small = threading.Lock(), 1\nclass Mine: pass\nmine = Mine()"
     )
     cases = {
-        "-i lock": "lock (lock) cannot travel: it belongs to the process that made it",
+        "-i lock": "lock (lock) cannot be copied: it belongs to the process that created it",
         "-i nothere": "there is no variable nothere here",
-        "-i mine": "mine cannot be read on dev: its class or function Mine is defined in a cell here alone",
+        "-i mine": "mine cannot be read on dev: its class or function Mine is only defined in a "
+        "cell "
+        "here",
         "-o nothere": "there is no variable nothere on the machine",
-        "-o gen": "gen (generator) cannot travel: a generator or iterator is code that is half run",
-        "-o gen --trust": "gen (generator) cannot travel: a generator or iterator is code that is half run",
-        "-i small --trust": "--trust is about what comes back with -o",
-        "-i 1x": "%%on -i wants names of variables, not '1x'",
-        "-i small --bash": "variables travel with Python cells on the head alone",
+        "-o gen": "gen (generator) cannot be copied: a generator or iterator is code in the middle "
+        "of "
+        "running",
+        "-o gen --trust": "gen (generator) cannot be copied: a generator or iterator is code in "
+        "the "
+        "middle "
+        "of "
+        "running",
+        "-i small --trust": "--trust only applies to variables that -o brings back",
+        "-i 1x": "%%on -i takes names of variables, not '1x'",
+        "-i small --bash": "-i and -o only work with Python cells on the head node",
     }
     for flags, words in cases.items():
         told = shared_cluster.run(f"%%on dev {flags}\ngen = (x for x in [])", ok=False).error_text
@@ -63,16 +71,17 @@ def test_what_cannot_travel_is_named_with_the_reason(shared_cluster: Kernel) -> 
 
 def test_too_much_is_refused_before_anything_is_sent(shared_cluster: Kernel) -> None:
     shared_cluster.run(
-        "import nbprov.notebook.magics.on_variables as t\nmost, t.MOST_BYTES = t.MOST_BYTES, 1_000_000\nwide = bytes(2_000_000)"
+        "import nbprov.notebook.magics.on_variables as t\n"
+        "most, t.MOST_BYTES = t.MOST_BYTES, 1_000_000\nwide = bytes(2_000_000)"
     )
     try:
         told = shared_cluster.run("%%on dev -i wide\nprint('ran')", ok=False)
         assert told.error_text.startswith(
-            "wide (bytes) makes it 2 MB or more, and at most 1 MB travel with a cell"
+            "with wide (bytes) the variables take 2 MB or more, and a cell can copy at most 1 MB"
         )
         back = shared_cluster.run("%%on dev -o wide\nwide = bytes(2_000_000)", ok=False)
         assert back.error_text.startswith(
-            "wide (bytes) makes it 2 MB or more, and at most 1 MB travel with a cell"
+            "with wide (bytes) the variables take 2 MB or more, and a cell can copy at most 1 MB"
         )
         assert told.text == ""
     finally:
@@ -80,7 +89,7 @@ def test_too_much_is_refused_before_anything_is_sent(shared_cluster: Kernel) -> 
 
 
 HOSTILE = """%%on dev
-# What a machine that was taken over would do: the variable is a program, and so is the pickler itself.
+# What a hostile machine would do: the variable is a program, and so is the pickler.
 import pickle
 class Evil:
     def __reduce__(self):
@@ -102,16 +111,18 @@ def test_what_a_hostile_machine_sends_is_not_run(shared_cluster: Kernel) -> None
     shared_cluster.run(HOSTILE.format(flag=flag))
     try:
         told = shared_cluster.run("%%on dev -o evil\npass", ok=False).error_text
-        assert told.startswith("evil came back and is not taken: it holds posix.system"), told
+        assert told.startswith("evil arrived, but is not accepted: it holds posix.system"), told
         assert "--trust" in told
         assert not flag.exists()
     finally:
         shared_cluster.run("%%on dev\npickle.Pickler = _real")
     named = shared_cluster.run("%%on dev -o evil\npass", ok=False).error_text
-    assert named.startswith("evil (Evil) cannot travel: its class is defined in a notebook or cell")
+    assert named.startswith(
+        "evil (Evil) cannot be copied: its class is defined in a notebook or cell"
+    )
     assert "--trust" in named
     shared_cluster.run("%%on dev -o evil --trust\npass")
-    assert flag.exists()  # which shows that the others could have failed
+    assert flag.exists()  # which shows that the other checks could have failed
 
 
 def test_arrays_and_tables_travel(shared_cluster: Kernel) -> None:
@@ -119,7 +130,8 @@ def test_arrays_and_tables_travel(shared_cluster: Kernel) -> None:
         "import numpy as np, pandas as pd\ntable = pd.DataFrame({'n': [1, 2], 's': ['a', None]})"
     )
     shared_cluster.run(
-        "%%on dev -i table -o table2,arrays\nimport numpy as np\ntable2 = table.assign(m=table.n * 2)\narrays = {'w': np.eye(2)}"
+        "%%on dev -i table -o table2,arrays\nimport numpy as np\n"
+        "table2 = table.assign(m=table.n * 2)\narrays = {'w': np.eye(2)}"
     )
     assert shared_cluster.value("table2.equals(table.assign(m=table.n * 2))") is True
     assert shared_cluster.value("arrays['w'].tolist()") == [[1, 0], [0, 1]]

@@ -1,4 +1,5 @@
-"""Tunnels in a kernel: a page of the machine in a cell, after a cut as well, and nothing that listens on after the kernel."""
+"""Tunnels in a kernel: a page of the machine in a cell, also after a broken connection, until
+the kernel ends."""
 
 from __future__ import annotations
 

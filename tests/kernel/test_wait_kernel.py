@@ -1,4 +1,5 @@
-"""A launch that waits for stock: it goes on when stock returns, ends at once when cancelled, and outlives its kernel."""
+"""A launch that waits for stock: it continues when stock returns, can be cancelled, and outlives
+its kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ WAITS = "waiting for stock"
 
 
 def waits(kernel: Kernel) -> dict[str, object]:
-    """The first panel, once it says that its run waits."""
+    """Return the first panel, once it shows that its run waits."""
 
     def look() -> dict[str, object]:
         state = kernel.state(kernel.panels()[0]) if kernel.panels() else {}
@@ -39,24 +40,25 @@ def launch_in_vain(home, kernel: Kernel, flags: str = "--yes") -> dict[str, obje
 
 def test_the_panel_says_until_when_and_the_saved_form_too(home, kernel: Kernel) -> None:
     state = launch_in_vain(home, kernel)
-    assert "waits for stock until" in str(state["waiting"])
-    assert "nothing is on the bill meanwhile" in str(state["waiting"])
+    assert "waiting for stock until" in str(state["waiting"])
+    assert "nothing is billed meanwhile" in str(state["waiting"])
     assert state["cost"] == 0
     panel = next(m["content"] for m in kernel.messages if m["msg_type"] == "display_data")
     saved = kernel.renewed(panel, WAITS)
-    assert "next pass at" in saved
-    assert "1 pass made" in saved
+    assert "next pass over the plan at" in saved
+    assert "1 pass so far" in saved
     assert machines(home) == 0
 
 
 def test_it_goes_on_when_stock_returns_and_blocks_are_cleared(home, kernel: Kernel) -> None:
     launch_in_vain(home, kernel)
     market(home)
-    assert "forgot" in kernel.run("%nbprov blocks --clear").text
+    assert "removed" in kernel.run("%nbprov blocks --clear").text
     assert kernel.run("%%on dev --bash\ncat answer").text.strip() == "42"
     assert machines(home) == 1
     assert "pass 2" in kernel.value(
-        "[e.text for e in dev._context.engine.ledger.events(dev.run_id) if e.kind.value == 'pass_begun'][0]"
+        "[e.text for e in dev._context.engine.ledger.events(dev.run_id) if e.kind.value == "
+        "'pass_begun'][0]"
     )
 
 
@@ -66,13 +68,13 @@ def test_a_cancel_of_a_wait_is_instant(home, kernel: Kernel) -> None:
     kernel.until(lambda: kernel.state(kernel.panels()[0])["state"] == "cancelled", "the cancel")
     assert kernel.value("dev.settled(5).value") == "cancelled"
     assert machines(home) == 0
-    kernel.run(CELL.format(flags="--dry-run"))  # nothing holds the name
+    kernel.run(CELL.format(flags="--dry-run"))  # the name is free
 
 
 def test_the_same_cell_follows_a_wait_that_goes_on(home, kernel: Kernel) -> None:
     launch_in_vain(home, kernel)
     assert (
-        "dev waits for stock already; this panel follows it"
+        "dev is already waiting for stock; this panel follows it"
         in kernel.run(CELL.format(flags="--yes")).text
     )
     assert len(kernel.panels()) == 2
@@ -86,8 +88,8 @@ def test_a_killed_kernel_leaves_its_wait_to_the_next(home, kernel: Kernel) -> No
     assert (
         "dev: another kernel waited for its stock; checking whether that kernel is alive …" in told
     )
-    assert "dev waits for stock already; this panel follows it" in told
-    assert "waits for stock until" in str(waits(kernel)["waiting"])
+    assert "dev is already waiting for stock; this panel follows it" in told
+    assert "waiting for stock until" in str(waits(kernel)["waiting"])
     market(home)
     kernel.run("%nbprov blocks --clear")
     assert kernel.run("%%on dev --bash\ncat answer").text.strip() == "42"

@@ -1,4 +1,7 @@
-"""Cuts the ssh connections of a kernel every few seconds, as a network does: without a word to either end's program."""
+"""Cuts the ssh connections of a kernel every few seconds, as a network does.
+
+Without a word to either end's program.
+"""
 
 from __future__ import annotations
 

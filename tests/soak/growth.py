@@ -7,14 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WARM_UP = 0.25
-"""Share of a soak that is not judged: modules are imported, pools and caches filled, connections opened for the first time."""
+"""Share of a soak that is not judged.
+
+Modules are imported, pools and caches filled, connections opened for the first time.
+"""
 
 LEAST_SAMPLES = 8
 """Fewer judged samples than this say nothing about growth."""
 
 
 AGENTS_SLACK = 12.0
-"""MiB. Each agent remembers its last 500 tasks, some 6 MiB, which takes a quarter of an hour to come together; then it stays as it is."""
+"""MiB.
+
+Each agent remembers its last 500 tasks, some 6 MiB, which takes a quarter of an hour to come
+together; then it stays as it is.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +31,9 @@ class Watched:
     Attributes
     ----------
     slack
-        What its median may grow by between the first and the last third of the judged samples: what comes and goes with
-        a round (a thread that is ending, a page more in an arena) and is no leak.
+        What its median may grow by between the first and the last third of the judged samples: what
+        comes and goes with a round (a thread that is ending, a page more in an arena) and is no
+        leak.
     """
 
     name: str
@@ -79,7 +87,8 @@ def judged(samples: Sequence[dict[str, float]]) -> list[Growth]:
     rest = samples[int(len(samples) * WARM_UP) :]
     if len(rest) < LEAST_SAMPLES:
         raise ValueError(
-            f"{len(rest)} samples after the warm-up: at least {LEAST_SAMPLES} are needed; soak for longer"
+            f"{len(rest)} samples after the warm-up: at least {LEAST_SAMPLES} are needed; soak"
+            " for longer"
         )
     third = len(rest) // 3
     found = []
@@ -103,6 +112,7 @@ def table(growths: Sequence[Growth]) -> str:
         unit = f" {one.watched.unit}" if one.watched.unit else ""
         mark = " **leak**" if one.is_leak else ""
         lines.append(
-            f"| {one.watched.name} | {one.first:.1f}{unit} | {one.last:.1f}{unit}{mark} | {one.greatest:.1f} | {one.watched.slack:g} |"
+            f"| {one.watched.name} | {one.first:.1f}{unit} | {one.last:.1f}{unit}{mark} |"
+            f" {one.greatest:.1f} | {one.watched.slack:g} |"
         )
     return "\n".join(lines)

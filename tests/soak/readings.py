@@ -12,7 +12,10 @@ MEBIBYTE = 1024.0 * 1024.0
 
 
 def processes_of(home: Path) -> list[psutil.Process]:
-    """The processes of a home's `local` cloud: its daemon, its machines and all that runs on them."""
+    """The processes of a home's `local` cloud.
+
+    Its daemon, its machines and all that runs on them.
+    """
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

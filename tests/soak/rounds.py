@@ -1,4 +1,6 @@
-"""What a person does on a cluster in one round of a soak, and what must come of it whatever is cut meanwhile."""
+"""What a person does on a cluster in one round of a soak, and what must come of it whatever is cut
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,8 @@ class Tally:
             self.faults.append(f"round {self.rounds}, {what}: {outcome.error_text}")
         elif (text := _without_notes(outcome.text)) != expected:
             self.faults.append(
-                f"round {self.rounds}, {what}: {_difference(text, expected)}; stderr: {outcome.stderr[-300:]!r}"
+                f"round {self.rounds}, {what}: {_difference(text, expected)}; stderr:"
+                f" {outcome.stderr[-300:]!r}"
             )
 
 
@@ -86,7 +89,10 @@ def _difference(text: str, expected: str) -> str:
         (i for i, (a, b) in enumerate(zip(got, wanted, strict=False)) if a != b),
         min(len(got), len(wanted)),
     )
-    return f"{len(got)} lines instead of {len(wanted)}; from line {at} on: {got[at : at + 3]} instead of {wanted[at : at + 3]}"
+    return (
+        f"{len(got)} lines instead of {len(wanted)}; from line {at} on: {got[at : at + 3]}"
+        f" instead of {wanted[at : at + 3]}"
+    )
 
 
 def prepare(kernel: Kernel) -> None:
@@ -108,7 +114,9 @@ threading.Thread(target=_server.serve_forever, daemon=True).start()
 def one_round(
     kernel: Kernel, tally: Tally, *, lines: int = LINES, new_cluster: bool = False
 ) -> None:
-    """Cells, scripts, variables, a tunnel, a sync; now and then a whole cluster that comes and goes."""
+    """Cells, scripts, variables, a tunnel, a sync; now and then a whole cluster that comes and
+    goes.
+    """
     tally.rounds += 1
     mark = f"r{tally.rounds}"
     long = kernel.finish(kernel.send(LONG_CELL.format(lines=lines, mark=mark)))

@@ -1,11 +1,13 @@
-"""Use a cluster for a long time while its connections are cut every few seconds, and see what grows.
+"""Use a cluster for a long time while its connections are cut every few seconds, and see what
+grows.
 
     python tests/soak/soak.py --duration 20m
 
-A real kernel on a real `local` cloud works without a pause: cells that print, scripts, variables there and back, a tunnel, a sync, and now and
-then a second cluster that comes and goes. Meanwhile the kernel's ssh connections are cut from outside. Every line must arrive once and in order.
-Exit code 0: nothing was lost, and neither memory nor open files nor threads nor processes grew, in the kernel, on the machines or in the cloud.
-"""
+A real kernel on a real `local` cloud works without a pause: cells that print, scripts, variables
+there and back, a tunnel, a sync, and now and then a second cluster that comes and goes. Meanwhile
+the kernel's ssh connections are cut from outside. Every line must arrive once and in order. Exit
+code 0: nothing was lost, and neither memory nor open files nor threads nor processes grew, in the
+kernel, on the machines or in the cloud."""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ with _x.suppress(OSError, AttributeError):
     _c.CDLL("libc.so.6").malloc_trim(0)
 print(len(_a.all_tasks(_api.session().engine.thread.loop)))
 """
-"""Counts the tasks of the engine's loop; before, what is free goes back to the system, so that memory means what is in use."""
+"""Counts the tasks of the engine's loop; before, what is free goes back to the system, so that
+memory means what is in use.
+"""
 
 
 def seconds_of(text: str) -> float:
@@ -121,7 +125,8 @@ def main(arguments: list[str] | None = None) -> int:
     left = _left(home)
     done = ", ".join(f"{count} {what}" for what, count in tally.done.items())
     print(
-        f"{time.monotonic() - began:.0f} s, {tally.rounds} rounds, {cuts} connections cut, seed {options.seed}: {done}\n"
+        f"{time.monotonic() - began:.0f} s, {tally.rounds} rounds, {cuts} connections cut, seed"
+        f" {options.seed}: {done}\n"
     )
     if options.json is not None:
         options.json.write_text(

@@ -1,4 +1,6 @@
-"""The harness itself: it sees a leak, sees a lost line, and a few rounds under cuts lose nothing and leave nothing."""
+"""The harness itself: it sees a leak, sees a lost line, and a few rounds under cuts lose nothing
+and leave nothing.
+"""
 
 from __future__ import annotations
 

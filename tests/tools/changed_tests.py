@@ -140,7 +140,10 @@ def _is_unit_test(name: str) -> bool:
 
 
 def _mirrors(test: str, module: str) -> bool:
-    """Whether a unit test belongs to the package of a module: `tests/unit/x/` mirrors `nbprov/x/`."""
+    """Whether a unit test belongs to the package of a module.
+
+    `tests/unit/x/` mirrors `nbprov/x/`.
+    """
     of_test = PurePosixPath(test).relative_to(UNIT).parts
     of_module = PurePosixPath(module).parts[1:]
     return (of_test[0] if len(of_test) > 1 else "") == (of_module[0] if len(of_module) > 1 else "")

@@ -152,7 +152,8 @@ def main() -> int:
         check.join()
     failed = [check.name for check in chosen if check.failed]
     print(
-        f"{'FAILED: ' + ', '.join(failed) if failed else 'all is well'}; {time.monotonic() - started:.0f} s"
+        f"{'FAILED: ' + ', '.join(failed) if failed else 'all is well'};"
+        f" {time.monotonic() - started:.0f} s"
     )
     return 1 if failed else 0
 

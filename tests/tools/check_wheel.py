@@ -1,4 +1,7 @@
-"""Build the wheel from a clean copy of the tree and see that what a user installs is whole: code, panels, prices, licence."""
+"""Build the wheel from a clean copy of the tree and see that what a user installs is whole.
+
+Code, panels, prices, licence.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from tree import ROOT, source_files
 
 SHIPPED = {"widgets": "nbprov/_static", "catalogs": "nbprov/_catalogs"}
 
-# Runs against the installed wheel, in a folder from which the checkout cannot be imported by chance.
+# Runs against the installed wheel, in a folder from which the checkout cannot be imported by
+# chance.
 PROBE = """
 import pathlib, sys
 import nbprov

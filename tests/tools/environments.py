@@ -1,4 +1,7 @@
-"""The further Python environments of the suite: the lowest supported versions, and the other releases of ipykernel."""
+"""The further Python environments of the suite.
+
+The lowest supported versions, and the other releases of ipykernel.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +107,10 @@ def lowest_environment(root: Path = ROOT) -> tuple[Path, list[str]]:
 
 def _verify(python: Path, pins: list[str]) -> None:
     """A pin that pip did not keep would make a run with the lowest versions a lie."""
-    code = "import json, sys; from importlib.metadata import version; print(json.dumps([version(name) for name in sys.argv[1:]]))"
+    code = (
+        "import json, sys; from importlib.metadata import version;"
+        " print(json.dumps([version(name) for name in sys.argv[1:]]))"
+    )
     names = [pin.split("==")[0] for pin in pins]
     told = subprocess.run(
         [str(python), "-c", code, *names], capture_output=True, text=True, check=True
@@ -115,11 +121,14 @@ def _verify(python: Path, pins: list[str]) -> None:
 
 
 def ipykernel_folder(version: str, python: Path, root: Path = ROOT) -> Path:
-    """A folder with one release of ipykernel, to be put before everything else on PYTHONPATH; made, or found made."""
+    """A folder with one release of ipykernel, to be put before everything else on PYTHONPATH; made,
+    or found made.
+    """
     folder = root / ".venv-ipykernel" / version
     done = folder / "nbprov-done"
     if not done.exists():
-        # nest-asyncio: releases before 7.3 import it, later ones another package which the main environment has.
+        # nest-asyncio: releases before 7.3 import it, later ones another package which the main
+        # environment has.
         pip_install(
             python,
             "--no-deps",
@@ -134,7 +143,10 @@ def ipykernel_folder(version: str, python: Path, root: Path = ROOT) -> Path:
 
 
 def other_ipykernels() -> list[str]:
-    """The releases that are not installed here: with the one that is, the stage kernel runs all of its tests."""
+    """The releases that are not installed here.
+
+    With the one that is, the stage kernel runs all of its tests.
+    """
     installed = importlib.metadata.version("ipykernel")
     return [version for version in IPYKERNELS if version != installed]
 

@@ -1,8 +1,9 @@
-"""Make the virtual environment and install what one profile (demo, lab or test) needs; at once when all of it is there.
+"""Make the virtual environment and install what one profile (demo, lab or test) needs; at once when
+all of it is there.
 
-The Python that runs this needs nothing installed. What was done is kept in a stamp beside the environment, so that the work is done
-again only when pyproject.toml, the Python or the place of the checkout has changed.
-"""
+The Python that runs this needs nothing installed. What was done is kept in a stamp beside the
+environment, so that the work is done again only when pyproject.toml, the Python or the place of the
+checkout has changed."""
 
 from __future__ import annotations
 
@@ -85,7 +86,8 @@ def make_venv(venv: Path, root: Path = ROOT) -> Path:
     if made.returncode != 0:
         shutil.rmtree(venv, ignore_errors=True)
         raise PrepareError(
-            f"{sys.executable} -m venv failed:\n{made.stdout}{made.stderr}on Debian and Ubuntu: apt-get install python3-venv"
+            f"{sys.executable} -m venv failed:\n{made.stdout}{made.stderr}on Debian and Ubuntu:"
+            " apt-get install python3-venv"
         )
     return python
 
@@ -128,7 +130,8 @@ def prepare(name: str, root: Path = ROOT) -> None:
     ]
     if profile.extra not in declared:
         raise PrepareError(
-            f"pyproject.toml declares no extra named {profile.extra!r}; it has {', '.join(sorted(declared))}"
+            f"pyproject.toml declares no extra named {profile.extra!r}; it has"
+            f" {', '.join(sorted(declared))}"
         )
     wanted = fingerprint(root)
     python = make_venv(venv, root)
@@ -138,7 +141,8 @@ def prepare(name: str, root: Path = ROOT) -> None:
             flush=True,
         )
         pip_install(python, "--no-compile", "--editable", f"{root}[{profile.extra}]")
-        # On all processors, where pip does it on one. What does not compile is nothing that is imported: some packages ship templates.
+        # On all processors, where pip does it on one. What does not compile is nothing that is
+        # imported: some packages ship templates.
         subprocess.run(
             [str(python), "-m", "compileall", "-qq", "-j", "0", str(venv)],
             stdin=subprocess.DEVNULL,

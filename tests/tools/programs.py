@@ -1,4 +1,7 @@
-"""The programs outside Python that the suite uses: which are there, what installs them, and the one line that says what to install."""
+"""The programs outside Python that the suite uses.
+
+Which are there, what installs them, and the one line that says what to install.
+"""
 
 from __future__ import annotations
 
@@ -99,16 +102,23 @@ def advice(programs: Iterable[Program]) -> str:
             else f"missing: {names}; macOS should have it"
         )
     if shutil.which("apt-get"):
-        return f"missing: {names}; install with: sudo apt-get install {' '.join(program.debian for program in wanted)}"
+        return (
+            f"missing: {names}; install with: sudo apt-get install"
+            f" {' '.join(program.debian for program in wanted)}"
+        )
     if shutil.which("dnf"):
-        return f"missing: {names}; install with: sudo dnf install {' '.join(program.fedora for program in wanted)}"
+        return (
+            f"missing: {names}; install with: sudo dnf install"
+            f" {' '.join(program.fedora for program in wanted)}"
+        )
     return f"missing: {names}; install them with this system's package manager"
 
 
 def install_missing(programs: Iterable[Program]) -> list[Program]:
     """Install what is missing where that needs no question asked: on Debian, as root.
 
-    Elsewhere, and where apt-get fails, nothing is raised: what uses a program says so itself when the program is not there.
+    Elsewhere, and where apt-get fails, nothing is raised: what uses a program says so itself when
+    the program is not there.
 
     Returns
     -------
@@ -130,16 +140,18 @@ def install_missing(programs: Iterable[Program]) -> list[Program]:
 
 
 def may_apt() -> bool:
-    """Whether packages can be installed here without asking: Debian or a relative of it, as root."""
+    """Whether packages can be installed here without asking.
+
+    Debian or a relative of it, as root.
+    """
     return sys.platform != "win32" and os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 
 def apt_install(packages: list[str]) -> bool:
     """Install Debian packages; quiet when it works, everything apt-get said when it does not.
 
-    A server that comes with a package is neither started nor enabled: the suite and the demo start their own on loopback, and a
-    machine that had no ssh port open before shall have none after.
-    """
+    A server that comes with a package is neither started nor enabled: the suite and the demo start
+    their own on loopback, and a machine that had no ssh port open before shall have none after."""
     if not packages:
         return True
     print(f"installing {', '.join(packages)} (apt-get)", flush=True)
@@ -154,7 +166,10 @@ def apt_install(packages: list[str]) -> bool:
 
 
 class _NoServiceStart:
-    """While this is held, package scripts start no service (Debian's policy-rc.d answers 101: forbidden)."""
+    """While this is held, package scripts start no service (Debian's policy-rc.d answers 101.
+
+    Forbidden).
+    """
 
     def __init__(self) -> None:
         self._policy = Path("/usr/sbin/policy-rc.d")

@@ -1,9 +1,10 @@
-"""Run the whole suite as named stages and say plainly what passed, what failed and what could not run.
+"""Run the whole suite as named stages and say plainly what passed, what failed and what could not
+run.
 
-A stage that passes is one line; one that fails shows all it printed. A few tests that fail are run once more, one by one, when all stages
-have ended: what passes then is named as unsteady. What could not run is named with its reason, and where CI=true it counts as failed. The
-last line is `N passed, N failed`.
-"""
+A stage that passes is one line; one that fails shows all it printed. A few tests that fail are run
+once more, one by one, when all stages have ended: what passes then is named as unsteady. What could
+not run is named with its reason, and where CI=true it counts as failed. The last line is `N passed,
+N failed`."""
 
 from __future__ import annotations
 
@@ -20,11 +21,17 @@ from stages import STAGES
 from work import Result, Stage, Work
 
 LOOK_SECONDS = 1.0
-"""How often the main thread wakes while the stages run: where it can only wait, a Ctrl-C would come too late on Windows."""
+"""How often the main thread wakes while the stages run.
+
+Where it can only wait, a Ctrl-C would come too late on Windows.
+"""
 
 
 class Suite:
-    """Runs stages in two lanes at once: those of many processes one after another, and beside them those that leave room."""
+    """Runs stages in two lanes at once.
+
+    Those of many processes one after another, and beside them those that leave room.
+    """
 
     def __init__(self, scratch: Path, *, strict: bool) -> None:
         self.results: dict[str, Result] = {}
@@ -37,7 +44,10 @@ class Suite:
         self._over: dict[str, threading.Event] = {}
 
     def run(self, chosen: Sequence[Stage]) -> None:
-        """Run the stages; returns when all have ended. Ctrl-C ends the running ones and leaves the rest out."""
+        """Run the stages; returns when all have ended.
+
+        Ctrl-C ends the running ones and leaves the rest out.
+        """
         self._over = {stage.name: threading.Event() for stage in chosen}
         lanes = [
             threading.Thread(target=self._lane, args=([s for s in chosen if s.beside is beside],))
@@ -90,7 +100,8 @@ class Suite:
         if work.is_undecided:
             self._undecided.append(work)
             self._say(
-                f"{stage.name:<10} …      {work.result.seconds:6.1f} s  a few tests failed: a second look when all stages have ended"
+                f"{stage.name:<10} …      {work.result.seconds:6.1f} s  a few tests failed: a"
+                " second look when all stages have ended"
             )
         else:
             self._report(stage, work.result)
@@ -112,7 +123,8 @@ class Suite:
         bad = result.failed or result.unsteady or (self._strict and result.absent)
         if bad:
             self._say(
-                f"\n===== {stage.name}: everything it printed =====\n{''.join(result.log)}===== end of {stage.name} =====\n"
+                f"\n===== {stage.name}: everything it printed =====\n{''.join(result.log)}====="
+                f" end of {stage.name} =====\n"
             )
         self._say(line(stage.name, result))
 
@@ -198,7 +210,8 @@ def main() -> int:
         print("\n".join(f"{stage.name:<10} {stage.what}" for stage in chosen))
         return 0
     strict = os.environ.get("CI", "").lower() in ("1", "true", "yes")
-    # Thousands of Python processes start here: without bytecode each compiles anew what it imports, which takes a quarter of the time.
+    # Thousands of Python processes start here: without bytecode each compiles anew what it imports,
+    # which takes a quarter of the time.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="nbp-suite-", ignore_cleanup_errors=True) as folder:

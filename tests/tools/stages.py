@@ -21,12 +21,18 @@ TOOLS = ROOT / "tests" / "tools"
 CHAOS = ROOT / "tests" / "chaos" / "run.py"
 SHORT_CHAOS = ("--runs", "24", "--seed", "1", "--workers", "2")
 BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
-"""The files of a folder in its order: xdist's own order, by the number of tests, leaves files of a few long ones to the end."""
+"""The files of a folder in its order.
+
+Xdist's own order, by the number of tests, leaves files of a few long ones to the end.
+"""
 PARALLEL = ("-n", "3", *BY_FILE)
 """These tests wait more than they compute: three processes keep two cores busy."""
 BESIDE = ("-n", "2", *BY_FILE)
 LONG_FIRST = ("machines", "provisioning", "remote", "clouds")
-"""Folders of unit tests with real machines or doubles: they come first, or one of their files would be worked on alone at the end."""
+"""Folders of unit tests with real machines or doubles.
+
+They come first, or one of their files would be worked on alone at the end.
+"""
 DEMO_SECONDS = 60.0
 LOWEST = (
     "notebook",  # IPython, traitlets, anywidget, ipywidgets; pandas for what is stored
@@ -40,7 +46,9 @@ LOWEST = (
     "clouds/*/test_*price*.py",
     "remote/ssh/test_connection_machine.py",  # asyncssh
 )
-"""The unit tests of what stands on other libraries; the engine and the agent stand on these parts and on Python alone."""
+"""The unit tests of what stands on other libraries; the engine and the agent stand on these parts
+and on Python alone.
+"""
 LOWEST_CONTRACT = "(aws or gcp) and (lives or lost or all_or_none)"
 """Of the contract what meets most of the providers' SDKs."""
 
@@ -52,11 +60,14 @@ def lint(work: Work) -> None:
 
 
 def types(work: Work) -> None:
-    """The strict type check, for this platform and for Windows; one cache each, or they would undo one another's."""
+    """The strict type check, for this platform and for Windows; one cache each, or they would undo
+    one another's.
+    """
     for platform in (sys.platform, "win32"):
         cache = ROOT / ".mypy_cache" / platform
         base = [sys.executable, "-m", "mypy", "--platform", platform, "--cache-dir", str(cache)]
-        # The agent runs on machines with POSIX; what this side imports of it is checked all the same.
+        # The agent runs on machines with POSIX; what this side imports of it is checked all the
+        # same.
         base += ["--exclude", "nbprov/on_machine/agent/"] if platform == "win32" else []
         work.command(
             [
@@ -106,7 +117,9 @@ def kernel(work: Work) -> None:
 
 
 def chaos(work: Work) -> None:
-    """Kills at every state transition, the short form; before it the harness's own tests, and a short soak."""
+    """Kills at every state transition, the short form; before it the harness's own tests, and a
+    short soak.
+    """
     if any((ROOT / "tests" / "chaos").glob("test_*.py")):
         work.pytest(["tests/chaos"])
     work.pytest(["tests/soak"])
@@ -130,12 +143,15 @@ def wheel(work: Work) -> None:
 
 
 def install(work: Work) -> None:
-    """Fetch what the stages `lowest` and `ipykernel` need, beside the quick stages; they find it made."""
+    """Fetch what the stages `lowest` and `ipykernel` need, beside the quick stages; they find it
+    made.
+    """
     work.command([sys.executable, TOOLS / "environments.py"], test=False)
 
 
 def lowest(work: Work) -> None:
-    """What uses other libraries, and the kernel tests marked `versions`, with the lowest versions that pyproject.toml allows.
+    """What uses other libraries, and the kernel tests marked `versions`, with the lowest versions
+    that pyproject.toml allows.
 
     The property tests are left out: they look for faults of our own, and do so in the stage `unit`.
     """
@@ -154,7 +170,9 @@ def lowest(work: Work) -> None:
 
 
 def ipykernel(work: Work) -> None:
-    """The kernel tests marked `versions`, with every other supported ipykernel; all at once, each one test at a time."""
+    """The kernel tests marked `versions`, with every other supported ipykernel; all at once, each
+    one test at a time.
+    """
     work.at_once(
         {
             version: functools.partial(_with_ipykernel, version)
@@ -169,7 +187,10 @@ def _with_ipykernel(version: str, work: Work) -> None:
     folder = environments.ipykernel_folder(version, Path(sys.executable))
     inherited = os.environ.get("PYTHONPATH")
     env = {"PYTHONPATH": os.pathsep.join([str(folder), *([inherited] if inherited else [])])}
-    check = f"import sys, ipykernel; print(ipykernel.__version__); sys.exit(ipykernel.__version__ != {version!r})"
+    check = (
+        "import sys, ipykernel; print(ipykernel.__version__);"
+        f" sys.exit(ipykernel.__version__ != {version!r})"
+    )
     if work.command([sys.executable, "-c", check], env=env, test=False):
         work.note(version)
         work.pytest(["tests/kernel"], "-m", "versions", env=env)
@@ -192,7 +213,8 @@ def demo(work: Work) -> None:
     work.note(f"{seconds:.0f} s after the installation")
     if seconds > DEMO_SECONDS:
         work.result.log.append(
-            f"make demo took {seconds:.0f} s after its installation; it may take {DEMO_SECONDS:.0f} s\n"
+            f"make demo took {seconds:.0f} s after its installation; it may take"
+            f" {DEMO_SECONDS:.0f} s\n"
         )
         work.result.failed += 1
 

@@ -1,4 +1,6 @@
-"""A pytest plugin: `--stop-after SECONDS` begins no further test after that time, and names the files that were left out."""
+"""A pytest plugin: `--stop-after SECONDS` begins no further test after that time, and names the
+files that were left out.
+"""
 
 from __future__ import annotations
 

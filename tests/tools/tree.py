@@ -1,4 +1,7 @@
-"""Which files belong to the project: what git tracks or would track, or, in a copy without git, all but what make makes."""
+"""Which files belong to the project.
+
+What git tracks or would track, or, in a copy without git, all but what make makes.
+"""
 
 from __future__ import annotations
 

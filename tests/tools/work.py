@@ -1,4 +1,7 @@
-"""What a stage of the suite is, and how one runs: its commands, its log, and the counts it comes back with."""
+"""What a stage of the suite is, and how one runs.
+
+Its commands, its log, and the counts it comes back with.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,10 @@ from tree import ROOT
 NO_TESTS_COLLECTED = 5
 TESTS_FAILED = 1
 SECOND_LOOK = 8
-"""So many failures of one run are tried again, one after another, once no stage runs any more: on a busy machine a test that waits for another
-process can come too late. More at once are no accident. What passes alone is named in the summary, with all that the stage printed: it is a
-fault to mend."""
+"""So many failures of one run are tried again, one after another, once no stage runs any more: on a
+busy machine a test that waits for another process can come too late. More at once are no accident.
+What passes alone is named in the summary, with all that the stage printed: it is a fault to mend.
+"""
 SECOND_LOOK_SECONDS = 300.0
 """Second looks of a stage may take so long: the longest test takes one minute."""
 
@@ -61,11 +65,13 @@ class Stage:
     run
         Does the work; raises nothing that is not a failure of the stage.
     beside
-        It leaves the machine room: such stages run one after another beside those of many processes.
+        It leaves the machine room: such stages run one after another beside those of many
+        processes.
     after
         Names of stages that must have ended before it begins, where they are chosen too.
     deadline
-        Seconds after which its commands are killed: a stage that hangs is a failure with a log, not a lost run.
+        Seconds after which its commands are killed: a stage that hangs is a failure with a log, not
+        a lost run.
     """
 
     name: str
@@ -104,7 +110,8 @@ class Work:
         cwd: Path = ROOT,
         test: bool = True,
     ) -> bool:
-        """Run a command that counts as one test; with `test=False` it is a preparation, and counts only when it fails.
+        """Run a command that counts as one test; with `test=False` it is a preparation, and counts
+        only when it fails.
 
         Returns
         -------
@@ -123,10 +130,11 @@ class Work:
         python: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        """Run pytest on folders and files and take its counts; a run without a test is something that could not run.
+        """Run pytest on folders and files and take its counts; a run without a test is something
+        that could not run.
 
-        A few failures are kept for `second_look`; until then they count as neither passed nor failed.
-        """
+        A few failures are kept for `second_look`; until then they count as neither passed nor
+        failed."""
         for place in places:
             if not (ROOT / place).is_file() and not any((ROOT / place).rglob("test_*.py")):
                 self.absent(f"{place} holds no tests")
@@ -145,7 +153,8 @@ class Work:
         code, failed = self._tests(command, env)
         if code == NO_TESTS_COLLECTED:
             self.absent(
-                f"{' '.join(str(place) for place in places)}: no tests chosen by {shlex.join(arguments)}"
+                f"{' '.join(str(place) for place in places)}: no tests chosen by"
+                f" {shlex.join(arguments)}"
             )
         elif code == TESTS_FAILED and 0 < len(failed) <= SECOND_LOOK:
             alone = [*command, "-n", "0", "--last-failed", "--last-failed-no-failures", "none"]
@@ -159,7 +168,9 @@ class Work:
         return bool(self._again) or any(part.is_undecided for part in self._parts)
 
     def second_look(self) -> None:
-        """Try again, one after another, the few tests that failed; the caller sees to it that nothing runs beside them."""
+        """Try again, one after another, the few tests that failed; the caller sees to it that
+        nothing runs beside them.
+        """
         self._end = time.monotonic() + SECOND_LOOK_SECONDS
         while self._again:
             self._again[0]()
@@ -177,7 +188,9 @@ class Work:
         self._failed(code, still)
 
     def at_once(self, parts: Mapping[str, Callable[[Work], None]]) -> None:
-        """Do several parts of the stage side by side, each named and with a log of its own; what they say follows in their order."""
+        """Do several parts of the stage side by side, each named and with a log of its own; what
+        they say follows in their order.
+        """
         self._parts = [Work(self.stage, self.scratch / name) for name in parts]
         threads = [
             threading.Thread(target=_do, args=(run, part))
@@ -220,7 +233,10 @@ class Work:
             os.killpg(process.pid, signal.SIGKILL)
 
     def _tests(self, command: Sequence[str], env: Mapping[str, str] | None) -> tuple[int, set[str]]:
-        """Run pytest once; returns its exit code and the names of what failed. What passed and what was left out is counted."""
+        """Run pytest once; returns its exit code and the names of what failed.
+
+        What passed and what was left out is counted.
+        """
         self._reports += 1
         report = self.scratch / f"report-{self._reports}.xml"
         code = self._execute([*command, f"--junit-xml={report}"], env, ROOT)

@@ -33,7 +33,9 @@ KEPT = 4
 
 @pytest.fixture(scope="session", autouse=True)
 def _shipped_prices_are_built_once() -> Iterator[None]:
-    """The same bytes for the same content, which is what the cache's file is named after; all that reads, writes and checks it still runs."""
+    """The same bytes for the same content, which is what the cache's file is named after; all that
+    reads, writes and checks it still runs.
+    """
     build, shipped = building.build, shipped_folder()
     made: dict[str, bytes] = {}
 
@@ -60,7 +62,9 @@ def _shipped_prices_are_built_once() -> Iterator[None]:
 
 @pytest.fixture(params=["as written", "replaced"])
 def texts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Runs a test with a ledger as it is, and with one in which every text for people becomes random words."""
+    """Runs a test with a ledger as it is, and with one in which every text for people becomes
+    random words.
+    """
     if request.param == "as written":
         yield
         return

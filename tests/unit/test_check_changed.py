@@ -26,7 +26,8 @@ FILES = {
     "tests/unit/spec/test_scalars.py": "from spec_world import a\n",
     "tests/unit/spec/test_named.py": "NAME = 'nbprov.spec.parser.parse'\n# pytest.mark.machine\n",
     "tests/unit/spec/test_clock_in_spec.py": "from nbprov.model import clock\n",
-    "tests/unit/api/test_api.py": "from nbprov.spec import parser\nfrom nbprov.model.clock import a\nimport other_double\n",
+    "tests/unit/api/test_api.py": "from nbprov.spec import parser\nfrom nbprov.model.clock"
+    " import a\nimport other_double\n",
     "tests/doubles/other_double.py": "",
     "tests/kernel/test_kernel.py": "import nbprov.spec.parser\n",
 }
@@ -43,7 +44,8 @@ def imports(tmp_path: Path) -> TestImports:
 @pytest.mark.parametrize(
     ("changed", "shown"),
     [
-        # Those of its own package alone, also by a name that a package passes on; machines come last.
+        # Those of its own package alone, also by a name that a package passes on; machines come
+        # last.
         ("nbprov/spec/parser.py", ["spec/test_parser.py", "spec/test_named.py"]),
         ("nbprov/spec/yaml/scalars.py", ["spec/test_scalars.py"]),
         # No test mirrors it.

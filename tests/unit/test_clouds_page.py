@@ -1,4 +1,7 @@
-"""docs/clouds.md against the adapters: the permissions are those of the calls they make, and no variable they read is left out."""
+"""docs/clouds.md against the adapters.
+
+The permissions are those of the calls they make, and no variable they read is left out.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ PAGE = (ROOT / "docs" / "clouds.md").read_text(encoding="utf-8")
 SERVICES = {"ec2": "ec2", "sts": "sts", "ssm": "ssm", "service-quotas": "servicequotas"}
 """boto3's services that the adapter speaks to, and what they are called in a policy."""
 BESIDE = {"ec2:CreateTags", "iam:CreateServiceLinkedRole"}
-"""Permissions without a call of their own: for tags given with a create, and for the first spot machine of an account."""
+"""Permissions without a call of their own.
+
+For tags given with a create, and for the first spot machine of an account.
+"""
 
 _MAKING = {
     "compute.instances.create", "compute.instances.setLabels", "compute.instances.setMetadata", "compute.instances.setTags",
@@ -49,7 +55,9 @@ GCP_METHODS: dict[str, set[str]] = {
     "ZoneOperations": set(),
     "RegionOperations": set(),
 }
-"""The library's services that the adapter uses and their methods; `get`, `list` and `wait`, which are words of every day, are not looked for."""
+"""The library's services that the adapter uses and their methods; `get`, `list` and `wait`, which
+are words of every day, are not looked for.
+"""
 GCP_NEEDS = {
     "Disks": {"compute.disks.list", "compute.disks.delete"},
     "Firewalls": {
@@ -95,7 +103,10 @@ def texts(cloud: str) -> Iterator[str]:
 
 
 def aws_calls() -> set[str]:
-    """The operations that the AWS adapter and its price fetcher name: by botocore's name, or as a method of a client."""
+    """The operations that the AWS adapter and its price fetcher name.
+
+    By botocore's name, or as a method of a client.
+    """
     session = botocore.session.get_session()
     operations = {
         name: f"{policy}:{name}"
@@ -166,7 +177,9 @@ def test_whatever_ends_or_changes_something_is_narrowed_to_what_is_ours() -> Non
 
 
 def test_every_create_that_tags_may_tag() -> None:
-    """The tags of a create are a permission of their own, and the policy names the creates for which it is given."""
+    """The tags of a create are a permission of their own, and the policy names the creates for
+    which it is given.
+    """
     creating = next(s for s in policy()["Statement"] if s["Action"] == "ec2:CreateTags")[
         "Condition"
     ]["StringEquals"]["ec2:CreateAction"]
@@ -178,7 +191,10 @@ def test_every_create_that_tags_may_tag() -> None:
 
 @cache
 def gcp_library() -> dict[str, set[str]]:
-    """The services of Google's library and their methods, read from its files: importing it would take a second."""
+    """The services of Google's library and their methods, read from its files.
+
+    Importing it would take a second.
+    """
     place = find_spec("google.cloud.compute_v1")
     assert place is not None
     assert place.origin is not None
@@ -230,7 +246,7 @@ def test_what_gcp_is_asked_without_the_library_is_known_here() -> None:
 def variables() -> Iterator[tuple[str, str]]:
     """Environment variables that anything below nbprov/clouds names, with the file."""
     for path in sorted(CLOUDS.rglob("*")):
-        if path.suffix in (".py", ".txt"):
+        if path.suffix in (".py", ".sh", ".txt"):
             name, text = path.relative_to(CLOUDS).as_posix(), path.read_text(encoding="utf-8")
             yield from (
                 (found, name) for found in re.findall(r"\bNBPROV_[A-Z][A-Z_]*[A-Z]\b", text)

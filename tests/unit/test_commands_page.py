@@ -1,4 +1,5 @@
-"""docs/commands.md against the parsers, and every line of ours that a page or an example shows against them too."""
+"""docs/commands.md matches the parsers, and every line of ours in a page or an example can be
+parsed."""
 
 from __future__ import annotations
 
@@ -13,15 +14,14 @@ import pytest
 
 import nbprov
 from nbprov.model.errors import UsageError
-from nbprov.notebook.arguments import (
-    HelpWanted,
-    MagicParser,
+from nbprov.notebook.arguments import HelpWanted, MagicParser
+from nbprov.notebook.commands.registry import COMMANDS, parser_of
+from nbprov.notebook.magics.parsers import (
     clusters_parser,
     on_parser,
     prices_parser,
     provision_parser,
 )
-from nbprov.notebook.commands.registry import COMMANDS, parser_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -86,7 +86,7 @@ def _texts(path: Path) -> Iterator[str]:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The magic, and what stands behind it, of each line in a block or between backticks."""
+    """Yield the magic and the rest of each line of ours in a code block or between backticks."""
     for text in _texts(path):
         fenced = re.findall(r"^```[a-z]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
         inline = re.findall(
@@ -99,7 +99,7 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 STANDS_FOR = {"TIME": "30m", "PORT": "6006", "LOCAL": "6007", "N": "1", "GPU": "A100"}
-"""What a page writes where a number or a time would stand."""
+"""What a page writes in place of a number or a time."""
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -113,7 +113,7 @@ def test_every_line_that_a_page_shows_is_read(path: Path) -> None:
 
 
 def _problem(magic: str, rest: str) -> str:
-    """Why a line would not be read; empty where it would."""
+    """Return why a line cannot be parsed; empty if it can."""
     words = " ".join(STANDS_FOR.get(word, word) for word in rest.split())
     if magic == "nbprov":
         verb, _, words = words.partition(" ")
@@ -129,7 +129,8 @@ def _problem(magic: str, rest: str) -> str:
     except HelpWanted:
         return ""
     except UsageError as error:
-        # `%nbprov sync --push` speaks of the command with its option; nothing to paste.
+        # `%nbprov sync --push` only mentions the command and its option; it is not meant to be
+        # pasted.
         options = {word for word in words.split(" -- ")[0].split() if word.startswith("--")}
         spoken_of = "arguments are required" in error.message and options <= set(parser.flags())
         return "" if spoken_of else error.message
@@ -139,7 +140,8 @@ def _problem(magic: str, rest: str) -> str:
 def test_a_line_that_no_parser_reads_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        "```python\n%nbprov down dev --nope     # ends it\nx = %prices A100 --spot\n```\nand `%nbprov dwn dev`, `%%on --bash`\n"
+        "```python\n%nbprov down dev --nope     # ends it\nx = %prices A100 --spot\n```\n"
+        "and `%nbprov dwn dev`, `%%on --bash`\n"
     )
     assert [bool(_problem(*line)) for line in _lines(page)] == [True, False, True, False]
 

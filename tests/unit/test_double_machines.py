@@ -1,4 +1,7 @@
-"""The machines behind the doubles are real: they boot, are entered over ssh, power themselves off, stop and start."""
+"""The machines behind the doubles are real.
+
+They boot, are entered over ssh, power themselves off, stop and start.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import pytest
 from machines import SHORT, Machines
 
 from nbprov.clouds.local.daemon import processes
-from nbprov.remote.boot.user_data import boot_template, fills
+from nbprov.remote.boot.user_data import boot_template, template_values
 from nbprov.remote.ssh.keys import ClusterKeys
 
 pytestmark = [
@@ -52,9 +55,12 @@ def keys(tmp_path: Path) -> ClusterKeys:
 
 
 def script(keys: ClusterKeys) -> str:
-    """The start script that nbprov gives every machine: it holds the host key and the key that may log in."""
+    """The start script that nbprov gives every machine.
+
+    It holds the host key and the key that may log in.
+    """
     text = boot_template("nbprov-poweroff {mode} {reason}")
-    for name, value in fills(keys).items():
+    for name, value in template_values(keys).items():
         text = text.replace(f"@@{name}@@", value)
     return text
 

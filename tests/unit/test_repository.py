@@ -1,4 +1,6 @@
-"""The repository as a whole: what an import drags in, what the papers say, and what no file may hold."""
+"""The repository as a whole: what an import drags in, what the papers say, and what no file may
+hold.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,10 @@ def _targets() -> set[str]:
 
 
 def test_import_of_the_package_stays_light() -> None:
-    code = "import json, sys, nbprov; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+    code = (
+        "import json, sys, nbprov; print(json.dumps(sorted({name.partition('.')[0] for name"
+        " in sys.modules})))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
@@ -106,7 +111,10 @@ def test_an_engine_that_has_no_machine_yet_loads_nothing_that_reaches_one(tmp_pa
         "nbprov.remote.agent.client",
         "nbprov.clouds.local.daemon.machine_lifecycle",
     }
-    code = f"import json, sys, nbprov; nbprov.session().engine.cloud('local'); print(json.dumps(sorted({later!r} & sys.modules.keys())))"
+    code = (
+        "import json, sys, nbprov; nbprov.session().engine.cloud('local');"
+        f" print(json.dumps(sorted({later!r} & sys.modules.keys())))"
+    )
     told = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""docs/settings.md against the code: no variable that is read is left out, and none is made up."""
+"""docs/settings.md names every variable that the code reads, and no other."""
 
 from __future__ import annotations
 
@@ -11,17 +11,24 @@ ROOT = Path(__file__).resolve().parents[2]
 CODE = ROOT / "nbprov"
 PAGE = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
 OTHERS = "".join(
-    (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("clouds.md", "using.md")
+    (ROOT / "docs" / name).read_text(encoding="utf-8")
+    for name in ("clouds.md", "using.md", "jobs-and-engines.md")
 )
-"""The variables of clouds, which a test of that page holds, and those of several machines."""
+"""The variables of clouds, which another test checks, and those of several machines."""
 
 MADE_UP = {"NBPROV_END", "NBPROV_END_OF_PROGRAM", "NBPROV_LABEL_TEAM_COST_CENTRE"}
-"""Ends of texts, and an example of a label."""
+"""Prefixes and suffixes in the code, and an example of a label."""
 NOT_READ = {
-    "CUDA_VISIBLE_DEVICES", "GRPC_ENABLE_FORK_SUPPORT", "LAST_LINES", "RAY_ADDRESS", "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S",
-    "SKYPILOT_DOCKER_PASSWORD", "SKYPILOT_DOCKER_SERVER", "SKYPILOT_DOCKER_USERNAME",
-}  # fmt: skip
-"""Set for processes on a machine, fields of a spec, and words that look alike."""
+    "CUDA_VISIBLE_DEVICES",
+    "GRPC_ENABLE_FORK_SUPPORT",
+    "LAST_LINES",
+    "RAY_ADDRESS",
+    "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S",
+    "SKYPILOT_DOCKER_PASSWORD",
+    "SKYPILOT_DOCKER_SERVER",
+    "SKYPILOT_DOCKER_USERNAME",
+}
+"""Variables set for processes on a machine, fields of a spec, and similar words."""
 
 
 def _ours() -> Iterator[tuple[str, str]]:
@@ -34,7 +41,10 @@ def _ours() -> Iterator[tuple[str, str]]:
 
 
 def _read_here() -> Iterator[tuple[str, str]]:
-    """What looks like a variable in the modules that read this computer's environment; those of clouds have a page and a test of their own."""
+    """Yield what looks like a variable in the modules that read this computer's environment.
+
+    Clouds have their own page and test.
+    """
     for path in sorted(CODE.rglob("*.py")):
         where, text = path.relative_to(CODE).as_posix(), path.read_text(encoding="utf-8")
         if "environ" in text and not where.startswith(("clouds/", "remote/", "on_machine/")):

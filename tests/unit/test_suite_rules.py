@@ -88,7 +88,8 @@ def test_a_process_left_behind_is_killed_and_fails_the_run(tmp_path: Path) -> No
     body = (
         "import pathlib, subprocess, sys\n"
         "def test_a():\n"
-        "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
+        "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],"
+        " start_new_session=True)\n"
         f"    pathlib.Path({str(tmp_path)!r}, 'pid').write_text(str(child.pid))\n"
     )
     done = _run(tmp_path, body, ci=False)

@@ -88,7 +88,10 @@ def test_a_program_that_does_not_exist_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_a_stage_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
-    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
+    code = (
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time;"
+        " time.sleep(600)'])"
+    )
     result = _ran(tmp_path, lambda work: work.command([sys.executable, "-c", code]), deadline=1.0)
     assert result.failed == 1
     assert "was not done after" in "".join(result.log)
@@ -98,7 +101,8 @@ def test_pytest_counts_what_ran_and_names_what_did_not(tmp_path: Path) -> None:
     suite = tmp_path / "suite"
     suite.mkdir()
     (suite / "test_few.py").write_text(
-        "import pytest\ndef test_a(): pass\ndef test_b(): assert 0\ndef test_c(): pytest.skip('for a reason')\n",
+        "import pytest\ndef test_a(): pass\ndef test_b(): assert 0\ndef test_c():"
+        " pytest.skip('for a reason')\n",
         encoding="utf-8",
     )
     result = _ran(tmp_path, lambda work: work.pytest([suite]))
@@ -109,7 +113,8 @@ def test_pytest_counts_what_ran_and_names_what_did_not(tmp_path: Path) -> None:
 
 def test_what_failed_once_and_passes_alone_is_named(tmp_path: Path) -> None:
     (tmp_path / "test_two.py").write_text(
-        "from pathlib import Path\ndef test_fine(): pass\ndef test_again():\n    mark = Path(__file__).with_name('mark')\n"
+        "from pathlib import Path\ndef test_fine(): pass\ndef test_again():\n    mark ="
+        " Path(__file__).with_name('mark')\n"
         "    seen = mark.exists()\n    mark.touch()\n    assert seen, 'the first time'\n",
         encoding="utf-8",
     )
@@ -128,7 +133,8 @@ def test_a_second_look_waits_until_all_stages_have_ended(
     folder.mkdir()
     scratch.mkdir()
     (folder / "test_one.py").write_text(
-        "from pathlib import Path\ndef test_after():\n    assert Path(__file__).with_name('mark').exists()\n",
+        "from pathlib import Path\ndef test_after():\n    assert"
+        " Path(__file__).with_name('mark').exists()\n",
         encoding="utf-8",
     )
     first = _stage(lambda work: work.at_once({"part": lambda part: part.pytest([folder])}), "first")

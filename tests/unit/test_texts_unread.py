@@ -62,7 +62,9 @@ def _name(node: ast.expr) -> str:
 
 
 def _is_words(node: ast.expr) -> bool:
-    """Whether an expression is a text that is written in the program; the empty one says that there is none."""
+    """Whether an expression is a text that is written in the program; the empty one says that there
+    is none.
+    """
     return isinstance(node, ast.JoinedStr) or (
         isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value != ""
     )
@@ -118,5 +120,8 @@ drop.rule.partition(":")
 line.startswith(message)
 """
     assert len(reads(read, "x.py")) == 7
-    shown = 'f"{row.reason}: {why}"; reason or "none"; if_none = row.reason == ""; text.startswith("#"); code == "x"; state in (a, b)'
+    shown = (
+        'f"{row.reason}: {why}"; reason or "none"; if_none = row.reason == "";'
+        ' text.startswith("#"); code == "x"; state in (a, b)'
+    )
     assert reads(shown, "x.py") == []

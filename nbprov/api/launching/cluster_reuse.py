@@ -50,7 +50,7 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
     CloudError
         If its machines cannot be reached.
     """
-    from nbprov.machines.agents import agent_of
+    from nbprov.provisioning.live_cluster import agent_of
     from nbprov.provisioning.supervision.guard_config import (
         guard_config,
         guards_from,
@@ -104,9 +104,9 @@ async def change_outputs(
     engine: Engine, row: ClusterRow, stored: Spec, spec: Spec, folder: str
 ) -> str:
     """Give a running cluster the outputs of a cell's spec; what changed, in a line."""
-    from nbprov.machines.agents import agent_of
+    from nbprov.provisioning.live_cluster import agent_of
     from nbprov.provisioning.supervision.guard_config import hold_known, hold_of, of_node
-    from nbprov.remote.agent.messages import GuardConfig
+    from nbprov.remote.agent.config import GuardConfig
     from nbprov.spec import to_yaml
 
     def pairs(of: Spec) -> list[tuple[str, str]]:

@@ -181,7 +181,7 @@ def restored_lines(services: Services, row: ClusterRow) -> Steps[list[str]]:
 
 
 def _lost_jobs(services: Services, row: ClusterRow) -> Steps[str]:
-    from nbprov.machines.agents import agent_of
+    from nbprov.provisioning.live_cluster import agent_of
 
     async def lost(live: LiveCluster) -> list[str]:
         told = [(node.instance.node, agent_of(node).lost_jobs) for node in live.present]

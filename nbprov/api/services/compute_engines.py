@@ -17,10 +17,10 @@ from nbprov.model.spec import Engine
 from .tunnels import TunnelService
 
 if TYPE_CHECKING:
-    from nbprov.machines.engines.engine_state import Running
-    from nbprov.machines.engines.ray import Connection
-    from nbprov.machines.engines.startup import Values
-    from nbprov.machines.tunnels.tunnels import Kept
+    from nbprov.machines.engines.engine_state import RunningEngine
+    from nbprov.machines.engines.processes import Values
+    from nbprov.machines.engines.ray import RayConnection
+    from nbprov.machines.tunnels.tunnel import PersistentTunnel
     from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.agent.messages import Environment
 
@@ -48,7 +48,7 @@ class ComputeEngineService:
         self._without: set[str] = set()  # runs whose cells need no variables of an engine
         self.connecting = threading.Lock()
         self.clients: dict[str, Any] = {}
-        self.connections: dict[str, Connection] = {}
+        self.connections: dict[str, RayConnection] = {}
 
     def words(self, run_id: str) -> tuple[str, ...]:
         """What a person should know of a cluster's engine, a line each. Any thread."""
@@ -82,7 +82,7 @@ class ComputeEngineService:
 
     async def start(
         self, live: LiveCluster, engine: Engine, values: Values, report: Callable[[str], None]
-    ) -> Running:
+    ) -> RunningEngine:
         """Start what of an engine does not run, and open the tunnel to its dashboard."""
         from nbprov.machines.engines.startup import ensure_engine
 
@@ -90,7 +90,7 @@ class ComputeEngineService:
         await self.open_dashboard(live, running)
         return running
 
-    async def start_known(self, live: LiveCluster, engine: Engine) -> Running:
+    async def start_known(self, live: LiveCluster, engine: Engine) -> RunningEngine:
         """As `start`, with the values of the cluster's run and without reports."""
         return await self.start(
             live, engine, lambda: self.environment_of(live.run_id), lambda text: None
@@ -131,7 +131,9 @@ class ComputeEngineService:
         except Exception as error:  # the cell says itself where the machine does not answer
             log.info("%s of %s: %s", engine.kind, live.name, error)
 
-    async def open_dashboard(self, live: LiveCluster, running: Running) -> Kept | None:
+    async def open_dashboard(
+        self, live: LiveCluster, running: RunningEngine
+    ) -> PersistentTunnel | None:
         """Open the tunnel to an engine's dashboard; None where it has none. Never raises."""
         from nbprov.machines.engines.startup import services
 

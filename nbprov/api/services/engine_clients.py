@@ -18,8 +18,8 @@ from .tunnels import TunnelService
 if TYPE_CHECKING:
     from distributed import Client
 
-    from nbprov.machines.engines.engine_state import Running
-    from nbprov.machines.tunnels.tunnels import Kept
+    from nbprov.machines.engines.engine_state import RunningEngine
+    from nbprov.machines.tunnels.tunnel import PersistentTunnel
     from nbprov.provisioning.ledger import ClusterRow
 
 WORKERS_SECONDS: Seconds = 60.0
@@ -135,7 +135,7 @@ class EngineClientService:
                 )
             return known.context
 
-    def _running(self, row: ClusterRow, kind: str) -> Steps[Running]:
+    def _running(self, row: ClusterRow, kind: str) -> Steps[RunningEngine]:
         from nbprov.machines.engines.engine_state import NoEngine
 
         engine = self._context.spec_of(row.run_id).engine
@@ -153,14 +153,14 @@ class EngineClientService:
         )
 
     def _tunnel(
-        self, row: ClusterRow, running: Running, port: str
-    ) -> Steps[tuple[Kept, Kept | None, Path]]:
+        self, row: ClusterRow, running: RunningEngine, port: str
+    ) -> Steps[tuple[PersistentTunnel, PersistentTunnel | None, Path]]:
         """The tunnels to a port of the engine and to its dashboard, and the key folder."""
         from nbprov.machines.engines.startup import services
 
         engine, tunnels = self._context.engine, self._tunnels.open_tunnels
 
-        async def opened() -> tuple[Kept, Kept | None, Path]:
+        async def opened() -> tuple[PersistentTunnel, PersistentTunnel | None, Path]:
             live = await engine.attach(row.name)
             kept, _ = await tunnels.open(
                 live, running.ports[port], service=services(running.kind)[port]

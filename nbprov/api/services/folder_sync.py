@@ -16,7 +16,7 @@ from .remote import RemoteService
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.remote.sync.plan import Direction, SyncPlan
-    from nbprov.remote.sync.sync import Synced
+    from nbprov.remote.sync.sync import SyncResult
 
 
 class FolderService:
@@ -38,7 +38,7 @@ class FolderService:
         on_plan: Callable[[SyncPlan], object] = lambda plan: None,
         progress: Callable[[int], None] = lambda sent: None,
         timeout: Seconds | None = None,
-    ) -> Steps[Synced]:
+    ) -> Steps[SyncResult]:
         """Copy a folder to a machine. Blocks.
 
         Only what is missing or differs there is moved, and each file is verified by its digest.
@@ -54,7 +54,7 @@ class FolderService:
         delete
             Delete there what is not here.
         dry
-            Only find out what would be done: see `Synced.plan`.
+            Only find out what would be done: see `SyncResult.plan`.
         on_plan
             Called (on the engine thread) with what will be done, before anything is.
         progress
@@ -92,7 +92,7 @@ class FolderService:
         on_plan: Callable[[SyncPlan], object] = lambda plan: None,
         progress: Callable[[int], None] = lambda sent: None,
         timeout: Seconds | None = None,
-    ) -> Steps[Synced]:
+    ) -> Steps[SyncResult]:
         """Copy a folder of a machine to this computer; as `push`, the other way. Blocks.
 
         Nothing is ever written outside `local`.
@@ -124,12 +124,12 @@ class FolderService:
         on_plan: Callable[[SyncPlan], object] = lambda plan: None,
         progress: Callable[[int], None] = lambda sent: None,
         timeout: Seconds | None = None,
-    ) -> Steps[Synced]:
+    ) -> Steps[SyncResult]:
         """Synchronize a folder here and one on a machine, both ways. Blocks.
 
         What changed on one side since the last sync is copied to the other. What changed on both
-        sides is left alone (`Synced.plan.conflicts`). With `delete`, what one side has lost since
-        is deleted on the other.
+        sides is left alone (`SyncResult.plan.conflicts`). With `delete`, what one side has lost
+        since is deleted on the other.
         """
         from nbprov.remote.sync.plan import Direction
 
@@ -149,14 +149,14 @@ class FolderService:
         on_plan: Callable[[SyncPlan], object],
         progress: Callable[[int], None],
         timeout: Seconds | None,
-    ) -> Steps[Synced]:
-        from nbprov.machines.files.folder_sync import place_there, sync_folder
-        from nbprov.remote.sync.sync import Wanted
+    ) -> Steps[SyncResult]:
+        from nbprov.machines.files.folder_sync import remote_folder, sync_folder
+        from nbprov.remote.sync.options import SyncOptions
 
         # Made absolute now: the current folder may be another one when the copy begins.
-        wanted = Wanted(
+        wanted = SyncOptions(
             Path(local).expanduser().absolute(),
-            place_there(os.fspath(local), remote),
+            remote_folder(os.fspath(local), remote),
             direction,
             delete,
             dry,

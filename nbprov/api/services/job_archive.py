@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from nbprov.api.context import Context, EngineBound
 
 if TYPE_CHECKING:
-    from nbprov.machines.jobs.archive import KeptJobs
-    from nbprov.machines.jobs.monitor import JobKeeper
+    from nbprov.machines.jobs.archive import JobArchive
+    from nbprov.machines.jobs.monitor import JobMonitor
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow
 
@@ -24,18 +24,18 @@ class JobArchiveService:
         self._context = context
         self._keeper = EngineBound(context, self._made)
 
-    def _made(self, engine: Engine) -> JobKeeper:
-        from nbprov.machines.jobs.monitor import JobKeeper
+    def _made(self, engine: Engine) -> JobMonitor:
+        from nbprov.machines.jobs.monitor import JobMonitor
 
-        return JobKeeper(engine, self._context.mask)
+        return JobMonitor(engine, self._context.mask)
 
     @property
-    def keeper(self) -> JobKeeper:
+    def keeper(self) -> JobMonitor:
         """The task that keeps logs, for code on the engine thread."""
         return self._keeper.get()
 
     @property
-    def store(self) -> KeptJobs:
+    def store(self) -> JobArchive:
         """The logs that are kept here. Any thread."""
         return self.keeper.store
 

@@ -15,6 +15,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import Interrupted, NbprovError, NotFound
 from nbprov.model.failures import CloudError
+from nbprov.model.paths import WORKDIR
 
 from .job_archive import JobArchiveService
 from .job_handle import JobHandle
@@ -33,9 +34,6 @@ log = logging.getLogger("nbprov.api")
 ALL_SECONDS: Seconds = 10.0
 """How long a list of the jobs of all clusters waits for one machine. The list shows the jobs kept
 here where a machine does not answer in time."""
-
-WORKDIR = "sky_workdir"
-"""The folder of a job where its cluster's spec has a `workdir`: that of the spec's own `run`."""
 
 _UP = (ClusterState.RUNNING, ClusterState.UNKNOWN)
 

@@ -20,7 +20,7 @@ from nbprov.model.failures import CloudError
 from nbprov.model.spec import Spec
 
 if TYPE_CHECKING:
-    from nbprov.machines.files.outputs import Taking
+    from nbprov.machines.files.outputs import OutputPull
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
     from nbprov.provisioning.live_cluster import LiveCluster
@@ -58,8 +58,8 @@ class OutputService:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._tasks: dict[str, asyncio.Task[Taking]] = {}
-        self._views: dict[str, Taking] = {}
+        self._tasks: dict[str, asyncio.Task[OutputPull]] = {}
+        self._views: dict[str, OutputPull] = {}
 
     @property
     def _engine(self) -> Engine:
@@ -67,7 +67,7 @@ class OutputService:
 
     # ------------------------------------------------------------ on request
 
-    def outputs(self, row: ClusterRow) -> Steps[Taking]:
+    def outputs(self, row: ClusterRow) -> Steps[OutputPull]:
         """Pull the spec's `outputs` to this computer now; the machine goes on. Blocks.
 
         Only what is missing here or was changed there is moved. A file that was changed here is
@@ -75,7 +75,7 @@ class OutputService:
 
         Returns
         -------
-        Taking
+        OutputPull
             What came: `files`, `bytes`, and `lines` that say it.
 
         Raises
@@ -97,7 +97,7 @@ class OutputService:
                 " %clusters shows how far it is"
             ) from None
 
-    def begin_pull(self, row: ClusterRow) -> concurrent.futures.Future[Taking]:
+    def begin_pull(self, row: ClusterRow) -> concurrent.futures.Future[OutputPull]:
         """Begin a pull of outputs, or join the one that goes on.
 
         Raises
@@ -111,7 +111,7 @@ class OutputService:
                 hint="add outputs: [results] to the cell, and run it again",
             )
 
-        async def pulled() -> Taking:
+        async def pulled() -> OutputPull:
             from nbprov.machines.files.outputs import OutputsNotPulled
 
             taking = await self.take(row)
@@ -126,7 +126,7 @@ class OutputService:
 
     # ------------------------------------------------------------ state
 
-    def view(self, cluster_id: str) -> Taking | None:
+    def view(self, cluster_id: str) -> OutputPull | None:
         """The pull of a cluster that goes on, or the last one. Any thread."""
         return self._views.get(cluster_id)
 
@@ -165,8 +165,8 @@ class OutputService:
 
     # ------------------------------------------------------------ pulls
 
-    async def take(self, row: ClusterRow) -> Taking:
-        """Pull the outputs of a cluster; `Taking.left` has what could not be pulled.
+    async def take(self, row: ClusterRow) -> OutputPull:
+        """Pull the outputs of a cluster; `OutputPull.left` has what could not be pulled.
 
         Raises
         ------
@@ -180,12 +180,12 @@ class OutputService:
             task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return await asyncio.shield(task)
 
-    async def _take(self, row: ClusterRow) -> Taking:
-        from nbprov.machines.files.outputs import Taking, pull_outputs
-        from nbprov.machines.liveness import Answers
+    async def _take(self, row: ClusterRow) -> OutputPull:
+        from nbprov.machines.files.outputs import OutputPull, pull_outputs
+        from nbprov.machines.liveness import LivenessPolicy
 
         engine = self._engine
-        taking = self._views[row.cluster_id] = Taking(row.name)
+        taking = self._views[row.cluster_id] = OutputPull(row.name)
         run = engine.ledger.runs.get(row.run_id)
         spec, folder = self._spec(row), Path(run.folder if run is not None and run.folder else ".")
         try:
@@ -196,7 +196,7 @@ class OutputService:
                 )
             async with engine.lifecycle.leased(row):
                 live = await self._reached(row)
-                answers = Answers(REACH_SECONDS, lambda: self._can_be_asked(row))
+                answers = LivenessPolicy(REACH_SECONDS, lambda: self._can_be_asked(row))
                 await pull_outputs(live, spec, folder, engine.home, taking, engine.changed, answers)
             if taking.silent and not taking.left:
                 raise NotReached(
@@ -255,7 +255,7 @@ class OutputService:
         return True
 
     async def _reached_once(self, row: ClusterRow) -> LiveCluster:
-        from nbprov.machines.agents import agent_of
+        from nbprov.provisioning.live_cluster import agent_of
 
         engine = self._engine
         last: BaseException | None = None

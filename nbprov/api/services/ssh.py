@@ -41,7 +41,7 @@ class SshService:
 
         Raises
         ------
-        CannotSay
+        SshConfigError
             If the path of the file cannot stand in an ssh config.
         """
         file = self.file

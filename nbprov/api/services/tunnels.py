@@ -17,7 +17,8 @@ from nbprov.model.spec import Expose
 from nbprov.runtime.engine_thread import on_engine_thread
 
 if TYPE_CHECKING:
-    from nbprov.machines.tunnels.tunnels import Kept, Tunnels, TunnelView
+    from nbprov.machines.tunnels.tunnel import PersistentTunnel, TunnelView
+    from nbprov.machines.tunnels.tunnels import Tunnels
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster
@@ -42,7 +43,7 @@ class Tunnel:
     http://127.0.0.1:6006
     """
 
-    def __init__(self, service: TunnelService, kept: Kept, *, is_new: bool) -> None:
+    def __init__(self, service: TunnelService, kept: PersistentTunnel, *, is_new: bool) -> None:
         self._service, self._kept, self._is_new = service, kept, is_new
 
     @property
@@ -165,7 +166,7 @@ class TunnelService:
         """
         engine, tunnels = self._context.engine, self.open_tunnels
 
-        async def opened() -> tuple[Kept, bool]:
+        async def opened() -> tuple[PersistentTunnel, bool]:
             return await tunnels.open(await engine.attach(row.name), port, local, node)
 
         # It does not wait for the end of the setup, which may be worth a look.
@@ -233,14 +234,14 @@ class TunnelService:
 
     def words(self, cluster_id: str) -> list[str]:
         """The tunnels of a cluster, a line each. Any thread."""
-        from nbprov.machines.tunnels.tunnels import in_words
+        from nbprov.machines.tunnels.tunnel import in_words
 
         views = self.open_tunnels.views()
         return in_words([view for view in views if view.cluster_id == cluster_id])
 
     def all_words(self) -> list[str]:
         """The tunnels of this kernel, a line each. Any thread."""
-        from nbprov.machines.tunnels.tunnels import in_words
+        from nbprov.machines.tunnels.tunnel import in_words
 
         return in_words(self.open_tunnels.views())
 

@@ -1,9 +1,10 @@
-"""One cloud's folder in `NBPROV_HOME/catalogs`: whose its files are, and how they are replaced so that a kill leaves the old or the new.
+"""One cloud's folder in `NBPROV_HOME/catalogs`: whose its files are, and how they are replaced so
+that a kill leaves the old or the new.
 
-A cloud's prices are one file (`vms.csv`, as hosted) or three (nbprov's own form). One is replaced in one step. Three cannot be: there, one
-of the old is taken away first, so that readers turn to the whole copy in `.last-good`, until the last of the new ones is in place. What a
-kill leaves between is finished by `recover`, under the cloud's lease.
-"""
+A cloud's prices are one file (`vms.csv`, as hosted) or three (nbprov's own form). One is replaced
+in one step. Three cannot be: there, one of the old is taken away first, so that readers turn to the
+whole copy in `.last-good`, until the last of the new ones is in place. What a kill leaves between
+is finished by `recover`, under the cloud's lease."""
 
 from __future__ import annotations
 
@@ -27,9 +28,15 @@ from . import atomic_files, refresh_state
 from .refresh_state import State
 
 KEY_FILE = "types.csv"
-"""The one of the three that is taken away first and comes last: without it the others are no price list."""
+"""The one of the three that is taken away first and comes last.
+
+Without it the others are no price list.
+"""
 KEPT = ".set-aside"
-"""Edited or damaged files that `force` or a recovery replaced: nothing a person wrote is thrown away."""
+"""Edited or damaged files that `force` or a recovery replaced.
+
+Nothing a person wrote is thrown away.
+"""
 
 REPLACE_TRIES, REPLACE_PAUSE = 20, 0.05
 """One second in all: readers have a price file open for some milliseconds."""
@@ -132,7 +139,10 @@ class Folder:
         return coming
 
     def recover(self) -> str:
-        """Finish or undo what a kill left, and put back what was damaged. Returns what was done, in words; empty where nothing was."""
+        """Finish or undo what a kill left, and put back what was damaged.
+
+        Returns what was done, in words; empty where nothing was.
+        """
         known = self.state
         marks = self.marks()
         done = ""
@@ -172,7 +182,9 @@ class Folder:
         self.difference.unlink(missing_ok=True)
 
     def _back(self) -> bool:
-        """Put the last good copy in place; a kill on the way leaves what `recover` sees to be a part, and does again."""
+        """Put the last good copy in place; a kill on the way leaves what `recover` sees to be a
+        part, and does again.
+        """
         marks = _marks(self.last_good)
         if not marks or not self._is_readable(self.last_good):
             return False
@@ -213,7 +225,10 @@ class Folder:
         self._remove(sorted(others, key=lambda name: name != KEY_FILE))
 
     def _keep_present(self) -> None:
-        """While files are exchanged readers turn to `.last-good`: it must be what is in place now."""
+        """While files are exchanged readers turn to `.last-good`.
+
+        It must be what is in place now.
+        """
         marks = self.marks()
         if marks and marks != _marks(self.last_good) and self._is_readable(self.path):
             self._copy_to_last_good()

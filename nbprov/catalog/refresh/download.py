@@ -65,7 +65,8 @@ class Task:
     Attributes
     ----------
     known
-        The state of the files in place, whose validators are sent along; an empty one to have the file whatever was there.
+        The state of the files in place, whose validators are sent along; an empty one to have the
+        file whatever was there.
     before
         The rows in place, or the shipped ones: what a list does not speak of is kept from them.
     staging
@@ -117,7 +118,9 @@ def fetch(task: Task, source: Source) -> Fetched:
 
 
 def hosted(task: Task) -> Fetched:
-    """The file of the v8 mirror: the primary address, then, where that has none that can be used, the fallback."""
+    """The file of the v8 mirror: the primary address, then, where that has none that can be used,
+    the fallback.
+    """
     errors: list[CloudError | CatalogError] = []
     for url in task.settings.mirrors(task.cloud):
         try:
@@ -256,7 +259,10 @@ def _read(path: Path, cloud: str) -> tuple[Entry, ...]:
 
 
 def _worst(errors: list[CloudError | CatalogError], cloud: str) -> CloudError | CatalogError:
-    """The error of several addresses: that nothing is hosted only if all of them say so, that nobody is there only if nobody is."""
+    """The error of several addresses.
+
+    That nothing is hosted only if all of them say so, that nobody is there only if nobody is.
+    """
     if not errors:
         return CatalogError(
             "no mirror is set", hint="catalog.toml: [mirror] primary", code="catalog.no-mirror"

@@ -1,8 +1,8 @@
 """One refresh of a cloud at a time, over all kernels of a user.
 
-The lock is the operating system's, on an open file: it is freed the moment its holder dies, however it dies. A lease file with a
-heartbeat would need a thread that beats, a length to wait out after a kill, and clocks that agree.
-"""
+The lock is the operating system's, on an open file: it is freed the moment its holder dies, however
+it dies. A lease file with a heartbeat would need a thread that beats, a length to wait out after a
+kill, and clocks that agree."""
 
 from __future__ import annotations
 
@@ -18,9 +18,15 @@ from nbprov.clouds.web.client import Stopped
 from nbprov.model.clock import Seconds
 
 WAIT_SECONDS: Seconds = 60.0
-"""How long another kernel's refresh is waited for: the hosted lists take seconds, and what takes longer will be there for the next question."""
+"""How long another kernel's refresh is waited for.
+
+The hosted lists take seconds, and what takes longer will be there for the next question.
+"""
 POLL_SECONDS: Seconds = 0.1
-"""How often a taken lock is tried again: below what a person notices, and far above what a try costs."""
+"""How often a taken lock is tried again.
+
+Below what a person notices, and far above what a try costs.
+"""
 
 
 class Held(Exception):
@@ -31,7 +37,9 @@ class Held(Exception):
 def lease(
     path: Path, *, stop: threading.Event, waiting: Callable[[], object] = lambda: None
 ) -> Iterator[bool]:
-    """Hold the lock of `path` for a while. Yields whether it had to be waited for: then somebody else has just done the same work.
+    """Hold the lock of `path` for a while.
+
+    Yields whether it had to be waited for: then somebody else has just done the same work.
 
     Raises
     ------

@@ -1,4 +1,7 @@
-"""When each cloud's prices are renewed, and from where: defaults, `catalog.toml`, the options of a notebook, one environment variable."""
+"""When each cloud's prices are renewed, and from where.
+
+Defaults, `catalog.toml`, the options of a notebook, one environment variable.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ HOSTED: Final = frozenset({
     "aws", "cudo", "do", "fluidstack", "gcp", "hyperbolic", "hyperstack", "ibm", "jarvislabs", "lambda", "lium", "mithril", "nebius", "oci",
     "paperspace", "primeintellect", "runpod", "seeweb", "shadeform", "spheron", "vast", "verda", "yotta",
 })  # fmt: skip
-"""Clouds with a file on the v8 mirror, as far as is known: names that may be asked for though no price of theirs is kept yet."""
+"""Clouds with a file on the v8 mirror, as far as is known.
+
+Names that may be asked for though no price of theirs is kept yet.
+"""
 
 ON_DEMAND: Final = "on demand"
 NEVER: Final = "never"
@@ -60,9 +66,11 @@ class Policy:
     Attributes
     ----------
     every
-        The age from which its prices are renewed with the first price question of a notebook; None: only when asked.
+        The age from which its prices are renewed with the first price question of a notebook; None:
+        only when asked.
     never
-        Its prices are kept by hand: a refresh of everything passes it over too; one that names it works.
+        Its prices are kept by hand: a refresh of everything passes it over too; one that names it
+        works.
     """
 
     every: Seconds | None = None
@@ -183,7 +191,10 @@ class Settings:
 
 
 def _taken(settings: Settings, told: Mapping[str, Any], where: str) -> Settings:
-    """The settings with what a file or an option says. Its keys: `automatic`, `refresh`, `source`, `mirror`, `regions`, `endpoints`."""
+    """The settings with what a file or an option says.
+
+    Its keys: `automatic`, `refresh`, `source`, `mirror`, `regions`, `endpoints`.
+    """
     changes: dict[str, Any] = {}
     try:
         for key, value in told.items():

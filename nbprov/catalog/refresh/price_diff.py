@@ -65,7 +65,8 @@ class Change:
 
 
 class Differences(Sequence[Change]):
-    """The changes of one or more clouds, the largest change of a price first, then what is new, then what is gone.
+    """The changes of one or more clouds, the largest change of a price first, then what is new,
+    then what is gone.
 
     Examples
     --------
@@ -125,7 +126,9 @@ def compare(before: Iterable[Entry], after: Iterable[Entry]) -> Differences:
 
 
 def prices_of(entries: Iterable[Entry]) -> dict[Key, Micros]:
-    """The price of everything that is on sale; of two for the same thing the dearer, as the catalogue takes it."""
+    """The price of everything that is on sale; of two for the same thing the dearer, as the
+    catalogue takes it.
+    """
     prices: dict[Key, Micros] = {}
     for entry in entries:
         for market, price in ((Market.ON_DEMAND, entry.on_demand), (Market.SPOT, entry.spot)):

@@ -31,7 +31,9 @@ from .status import OFFLINE, CloudRefresh, Outcome, Step, Watch
 from .validation import Yardstick, check, joined
 
 JUST_NOW: Final[Seconds] = 60.0
-"""Prices that another kernel fetched this shortly before, while this one waited for it, are not fetched again."""
+"""Prices that another kernel fetched this shortly before, while this one waited for it, are not
+fetched again.
+"""
 
 log = logging.getLogger("nbprov.catalog")
 
@@ -68,7 +70,10 @@ class Job:
 
 
 def refresh(job: Job) -> CloudRefresh:
-    """Refresh one cloud. Whatever goes wrong is in the result, and the prices in place stay as they are."""
+    """Refresh one cloud.
+
+    Whatever goes wrong is in the result, and the prices in place stay as they are.
+    """
     begun, found = time.monotonic(), list[str]()
     try:
         result = _refresh(job, found)
@@ -247,7 +252,8 @@ def _edited(job: Job, known: State) -> CloudRefresh:
         known.source,
         known.url,
         message=f"{names}: edited by hand, so not overwritten",
-        hint=f"%nbprov catalog restore {job.cloud} takes the edits back, refresh {job.cloud} --force fetches over them; a copy is kept of them",
+        hint=f"%nbprov catalog restore {job.cloud} takes the edits back, refresh {job.cloud}"
+        " --force fetches over them; a copy is kept of them",
         code="catalog.edited",
     )
 

@@ -30,7 +30,8 @@ class State:
     marks
         MD5 of each file as nbprov wrote it.
     pending
-        What the state will be once the files that are just being put in place are; empty but for that moment.
+        What the state will be once the files that are just being put in place are; empty but for
+        that moment.
     etag, last_modified
         What the service sent to be asked with next time.
     rows
@@ -58,7 +59,10 @@ class State:
 
 
 def read(path: Path) -> State:
-    """The state of a cloud; an empty one where there is none, or it cannot be read: then nothing is known of its files."""
+    """The state of a cloud; an empty one where there is none, or it cannot be read.
+
+    Then nothing is known of its files.
+    """
     try:
         told = json.loads(path.read_bytes())
         if not isinstance(told, dict):

@@ -32,11 +32,19 @@ from .status import CloudRefresh, CloudStatus, Outcome, Refreshed, Step, Watch
 from .validation import Yardstick, joined, yardstick
 
 AT_ONCE: Final = 4
-"""Clouds that are fetched at the same time: reading a list is work for the processor, and a notebook may be computing."""
+"""Clouds that are fetched at the same time.
+
+Reading a list is work for the processor, and a notebook may be computing.
+"""
 LETTING_GO: Final[Seconds] = 0.8
-"""How long an interrupt waits for what is under way to be let go of; it is crash-safe, so nothing is lost after that."""
+"""How long an interrupt waits for what is under way to be let go of; it is crash-safe, so nothing
+is lost after that.
+"""
 AFTER_A_FAILURE: Final[Seconds] = 600.0
-"""A refresh that failed is not begun again by itself before this: a source that is down is asked six times an hour at most."""
+"""A refresh that failed is not begun again by itself before this.
+
+A source that is down is asked six times an hour at most.
+"""
 
 SHIPPED: Final = "shipped"
 LAST: Final = "last"
@@ -93,7 +101,9 @@ class Upkeep:
         return Settings.read(self.home, self._options())
 
     def clouds(self) -> list[str]:
-        """The clouds whose prices are kept here or came with this release, and those with a price list of their own, sorted."""
+        """The clouds whose prices are kept here or came with this release, and those with a price
+        list of their own, sorted.
+        """
         places = [
             place
             for root in (self._shipped, self.root)
@@ -146,14 +156,17 @@ class Upkeep:
         tick: Callable[[], object] = _nothing,
         stop: threading.Event | None = None,
     ) -> Refreshed:
-        """Fetch prices, a few clouds at a time, and put in place what holds up. Blocks; an interrupt returns within a second.
+        """Fetch prices, a few clouds at a time, and put in place what holds up.
+
+        Blocks; an interrupt returns within a second.
 
         Parameters
         ----------
         clouds
             None: all but those whose policy is never.
         force
-            Fetch also over edited files, of which a copy is kept, and although nothing has changed; take lists with far fewer rows.
+            Fetch also over edited files, of which a copy is kept, and although nothing has changed;
+            take lists with far fewer rows.
         watch
             Told how far it is, from any thread.
         tick
@@ -164,7 +177,8 @@ class Upkeep:
         Raises
         ------
         UsageError, CatalogError
-            If a cloud has no such name, or `catalog.toml` cannot be used. What goes wrong with one cloud is in the result instead.
+            If a cloud has no such name, or `catalog.toml` cannot be used. What goes wrong with one
+            cloud is in the result instead.
         Interrupted
             On Ctrl-C. Every cloud's prices are whole then, the old or the new.
         """
@@ -294,7 +308,8 @@ class Upkeep:
         )
 
     def diff(self, cloud: str = "", *, against: str = LAST) -> Differences:
-        """What changed: by the last refresh of each cloud, or against the prices that came with this release.
+        """What changed: by the last refresh of each cloud, or against the prices that came with
+        this release.
 
         Parameters
         ----------
@@ -310,7 +325,8 @@ class Upkeep:
         """
         if against not in (LAST, SHIPPED):
             raise UsageError(
-                f"prices are compared with those of the last refresh or the shipped ones, not {against!r}",
+                "prices are compared with those of the last refresh or the shipped ones, not"
+                f" {against!r}",
                 hint="last or shipped",
             )
         found: list[Any] = []
@@ -330,7 +346,8 @@ class Upkeep:
         cloud
             Empty: all.
         to
-            `last`: as the last refresh wrote them, and the shipped ones where they are so already. `shipped`: those of this release.
+            `last`: as the last refresh wrote them, and the shipped ones where they are so already.
+            `shipped`: those of this release.
 
         Returns
         -------

@@ -98,8 +98,10 @@ class CloudRefresh:
 OFFLINE = "catalog.offline"
 """What the code of an `Outcome.OFFLINE` begins with; behind it stands how."""
 _NOBODY = {
-    f"{OFFLINE}.{WEB_PAGE}": "a web page of this network came instead of prices, does it ask for a login?",
-    f"{OFFLINE}.{PROXY_LOGIN}": "the proxy wants a login (HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT)",
+    f"{OFFLINE}.{WEB_PAGE}": "a web page of this network came instead of prices, does it ask for"
+    " a login?",
+    f"{OFFLINE}.{PROXY_LOGIN}": "the proxy wants a login"
+    " (HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT)",
 }
 
 
@@ -201,7 +203,8 @@ class CloudStatus:
     Attributes
     ----------
     source
-        `shipped`, `hosted`, `provider`, or `yours` where they were written by hand; empty where there are none.
+        `shipped`, `hosted`, `provider`, or `yours` where they were written by hand; empty where
+        there are none.
     owner
         Whose the files are.
     fetched

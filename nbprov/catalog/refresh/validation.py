@@ -9,9 +9,14 @@ from nbprov.catalog.sources import gcp_hosts, price_sanity
 from nbprov.catalog.sources.price_entry import Entry, Reading
 
 LEAST_KEPT = 0.6
-"""A list with fewer prices than this share of those before is taken for a part of one. Clouds drop a type or a region, not half of all."""
+"""A list with fewer prices than this share of those before is taken for a part of one.
+
+Clouds drop a type or a region, not half of all.
+"""
 MOST_ABSURD = 0.2
-"""A list in which more prices of accelerators than this share are absurd beside other clouds' is taken for a wrong one: the wildest real one has a tenth."""
+"""A list in which more prices of accelerators than this share are absurd beside other clouds' is
+taken for a wrong one: the wildest real one has a tenth.
+"""
 
 Yardstick = Mapping[str, Sequence[Entry]]
 """By cloud, its cheapest machine with each kind of accelerator: what a list is held against."""
@@ -31,8 +36,9 @@ def check(
     Parameters
     ----------
     same_source
-        Whether what was known is of the same list. Of different ones only the types are compared: a hosted file may have every type in
-        every zone, where the cloud itself names the zones that have it.
+        Whether what was known is of the same list. Of different ones only the types are compared: a
+        hosted file may have every type in every zone, where the cloud itself names the zones that
+        have it.
     force
         Take it although it has far fewer rows, or many absurd prices.
 
@@ -70,7 +76,8 @@ def check(
     wrong = sum(n for why, n in absurd.items() if why == price_sanity.ABSURD_FOR_KIND)
     if not force and wrong > on_accelerators * MOST_ABSURD:
         raise CatalogError(
-            f"{wrong:,} of {on_accelerators:,} prices that were sent for {cloud} are absurd beside other clouds' prices of the same GPUs",
+            f"{wrong:,} of {on_accelerators:,} prices that were sent for {cloud} are absurd"
+            " beside other clouds' prices of the same GPUs",
             hint="--force takes the list all the same; absurd prices stay hidden",
             code="catalog.absurd",
         )

@@ -1,7 +1,8 @@
 """AWS zone ids and the names one account has for them.
 
-The catalogue's AWS zones are ids (`use1-az1`), the same for everybody; what an account calls `us-east-1a` differs between accounts. A
-mapping is learnt when the account's keys are at hand and kept as `catalogs/aws/az_mappings-<8 hex digits of the MD5 of the account>.csv` in nbprov's home.
+The catalogue's AWS zones are ids (`use1-az1`), the same for everybody; what an account calls
+`us-east-1a` differs between accounts. A mapping is learnt when the account's keys are at hand and
+kept as `catalogs/aws/az_mappings-<8 hex digits of the MD5 of the account>.csv` in nbprov's home.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def looks_like_name(zone: str) -> bool:
 
 
 def path_of(account: str) -> Path:
-    """Where the mapping of an account is kept. The account's identity is hashed: the file's name gives none away."""
+    """Where the mapping of an account is kept.
+
+    The account's identity is hashed: the file's name gives none away.
+    """
     return (
         user_folder()
         / "aws"
@@ -85,7 +89,10 @@ def learn(account: str, pairs: Iterable[tuple[str, str, str]]) -> Path:
 
 
 def names(account: str = "") -> Mapping[str, str]:
-    """Zone names by zone id, of this account; of the one that was learnt last where none is given. Empty where nothing is known."""
+    """Zone names by zone id, of this account; of the one that was learnt last where none is given.
+
+    Empty where nothing is known.
+    """
     try:
         place = path_of(account) if account else _latest()
         if place is None:

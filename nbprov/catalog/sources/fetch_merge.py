@@ -1,7 +1,8 @@
-"""From a provider's price list to a cloud's price files: what a fetch brought, laid over what was known before.
+"""From a provider's price list to a cloud's price files: what a fetch brought, laid over what was
+known before.
 
-A fetch may speak of some regions only, fail in others, or not see spot prices at all. What it does not speak of keeps its old rows.
-"""
+A fetch may speak of some regions only, fail in others, or not see spot prices at all. What it does
+not speak of keeps its old rows."""
 
 from __future__ import annotations
 
@@ -33,14 +34,16 @@ def entries(price_list: PriceList, cloud: str) -> list[Entry]:
 def merge(old: Sequence[Entry], price_list: PriceList, cloud: str) -> list[Entry]:
     """A list laid over the old rows of its cloud.
 
-    The old rows stand in a region that failed or is not covered, and for kinds the list did not see. Where the list names no zone
-    of a type and the old rows do, its price holds in those zones: which zones sell a type is known from elsewhere. Sizes the list does not say are
-    taken from the old rows of the same type.
+    The old rows stand in a region that failed or is not covered, and for kinds the list did not
+    see. Where the list names no zone of a type and the old rows do, its price holds in those zones:
+    which zones sell a type is known from elsewhere. Sizes the list does not say are taken from the
+    old rows of the same type.
 
     Parameters
     ----------
     old
-        Rows as they stand in the cloud's files (`files.read_prices`), not the joined rows of the catalogue.
+        Rows as they stand in the cloud's files (`files.read_prices`), not the joined rows of the
+        catalogue.
     """
     old_regions = {entry.region for entry in old}
     failed = {region for region in price_list.failed if region in old_regions}
@@ -64,8 +67,8 @@ def merge(old: Sequence[Entry], price_list: PriceList, cloud: str) -> list[Entry
 def write(folder: Path, rows: Iterable[Entry]) -> None:
     """Write entries of one cloud into `folder` as the three files of nbprov's own form.
 
-    The files are not replaced in one step: give a new folder and move it into place. The same entries give the same bytes.
-    """
+    The files are not replaced in one step: give a new folder and move it into place. The same
+    entries give the same bytes."""
     said = [_sourced(entry) for entry in rows]
     known = sorted(
         {(e.as_of, e.source) for e in said} | {(e.spot_as_of, e.spot_source) for e in said}

@@ -1,9 +1,10 @@
-"""GCP sells some accelerators apart from their hosts; a row of the catalogue is always a whole machine.
+"""GCP sells some accelerators apart from their hosts; a row of the catalogue is always a whole
+machine.
 
-T4, V100, P100, P4 and K80 attach to N1 machines of many sizes. Files as SkyPilot hosts them split every other GPU machine too
-(`a2-highgpu-8g` without accelerator, and `A100:8` without a type): there the two prices are added up. A file that has
-the whole machine already shows it by naming the accelerator on the type's own line.
-"""
+T4, V100, P100, P4 and K80 attach to N1 machines of many sizes. Files as SkyPilot hosts them split
+every other GPU machine too (`a2-highgpu-8g` without accelerator, and `A100:8` without a type):
+there the two prices are added up. A file that has the whole machine already shows it by naming the
+accelerator on the type's own line."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ JOINER = "+"
 NO_HOST = "accelerator without a known host"
 HOST_ALONE = "host that is not sold without its accelerator"
 
-# Most vCPUs and most GiB that Google allows beside so many accelerators; more memory limits in a few zones are left to the cloud to refuse.
+# Most vCPUs and most GiB that Google allows beside so many accelerators; more memory limits in a
+# few zones are left to the cloud to refuse.
 _LIMITS: Mapping[str, Mapping[int, tuple[int, int]]] = {
     "K80": {1: (8, 52), 2: (16, 104), 4: (32, 208), 8: (64, 208)},
     "P4": {1: (24, 156), 2: (48, 312), 4: (96, 624)},
@@ -28,7 +30,8 @@ _LIMITS: Mapping[str, Mapping[int, tuple[int, int]]] = {
     "T4": {1: (48, 312), 2: (48, 312), 4: (96, 624)},
     "V100": {1: (12, 78), 2: (24, 156), 4: (48, 312), 8: (96, 624)},
 }
-# The vCPUs such machines usually have (those of AWS p2, p3 and g4dn): a host with fewer is given only to who asks for it.
+# The vCPUs such machines usually have (those of AWS p2, p3 and g4dn): a host with fewer is given
+# only to who asks for it.
 _USUAL_VCPUS: Mapping[str, Mapping[int, int]] = {
     "K80": {1: 4, 2: 8, 4: 16, 8: 32},
     "P4": {1: 8, 2: 16, 4: 32},
@@ -111,7 +114,9 @@ def join(reading: Reading) -> None:
 
 
 def _at(n1: Mapping[Place, list[Entry]], device: Entry) -> Iterable[Entry]:
-    """The hosts in the device's zone; where that zone has no lines of its own, those of any other in the region: host prices go by region."""
+    """The hosts in the device's zone; where that zone has no lines of its own, those of any other
+    in the region: host prices go by region.
+    """
     here = n1.get((device.region, device.zone)) or n1.get((device.region, ""))
     if here:
         return here

@@ -1,8 +1,9 @@
-"""Which files hold each cloud's prices: the shipped snapshot, the user's own copy, copies of the last good one, overrides.
+"""Which files hold each cloud's prices: the shipped snapshot, the user's own copy, copies of the
+last good one, overrides.
 
-A cloud's own folder in `catalogs` of nbprov's home holds what a refresh wrote, either in the v8 layout (`vms.csv`) or in nbprov's own form. It
-stands instead of the shipped prices, unless those are newer. Overrides lie apart and are never touched by a refresh.
-"""
+A cloud's own folder in `catalogs` of nbprov's home holds what a refresh wrote, either in the v8
+layout (`vms.csv`) or in nbprov's own form. It stands instead of the shipped prices, unless those
+are newer. Overrides lie apart and are never touched by a refresh."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ from . import skypilot_csv, snapshot
 from .price_entry import Entry, Reading
 
 LAST_GOOD = ".last-good"
-"""Folder inside a cloud's own: a copy of the files that last could be read, tried when those in place cannot."""
+"""Folder inside a cloud's own.
+
+A copy of the files that last could be read, tried when those in place cannot.
+"""
 CUSTOM_ENDING = "_custom.csv"
 USER_FOLDER = "catalogs"
 OVERRIDE_FOLDER = "overrides"
@@ -43,7 +47,10 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One set of files that can stand for a cloud: the three of nbprov's own form, or one of the v8 layout."""
+    """One set of files that can stand for a cloud.
+
+    The three of nbprov's own form, or one of the v8 layout.
+    """
 
     folder: Path
     files: tuple[Path, ...]
@@ -207,7 +214,8 @@ def read(choice: Choice, cloud: str) -> Reading:
 
 
 def read_prices(folder: Path, cloud: str) -> list[Entry]:
-    """The rows of one cloud's folder as they stand there: accelerators and hosts sold apart are not joined, nothing is hidden.
+    """The rows of one cloud's folder as they stand there: accelerators and hosts sold apart are not
+    joined, nothing is hidden.
 
     Raises
     ------
@@ -230,7 +238,10 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _choice(folder: Path, label: str) -> Choice | None:
-    """The price files in a folder; where both forms are there, the newer one. A part of our own form alone counts, and will be called torn."""
+    """The price files in a folder; where both forms are there, the newer one.
+
+    A part of our own form alone counts, and will be called torn.
+    """
     own = tuple(folder / name for name in snapshot.FILE_NAMES)
     hosted = (folder / skypilot_csv.FILE_NAME,)
     has_own, has_hosted = [path.is_file() for path in own], hosted[0].is_file()
@@ -285,7 +296,10 @@ def _date(seconds: float) -> str:
 
 
 def _newest(choice: Choice) -> str:
-    """The newest date that prices of nbprov's own form bear; the file's time in the v8 layout. Empty where it cannot be read."""
+    """The newest date that prices of nbprov's own form bear; the file's time in the v8 layout.
+
+    Empty where it cannot be read.
+    """
     if choice.files[0].name == skypilot_csv.FILE_NAME:
         return _date(_changed(choice.files))
     try:

@@ -1,10 +1,12 @@
-"""Override files: a user's own lines that add, change or hide rows, kept apart from what a refresh writes.
+"""Override files: a user's own lines that add, change or hide rows, kept apart from what a refresh
+writes.
 
-An override file has the columns of the v8 layout, found by name; every one but the condition may be left out. A line is held against all rows
-of its cloud by `InstanceType`, `Region`, `AvailabilityZone`, `AcceleratorName` and `AcceleratorCount`, as far as they are given. What else it
-gives (`Price`, `SpotPrice`, `vCPUs`, `MemoryGiB`, `Arch`, `GpuInfo`) replaces what the rows say; `Hide` with yes, true or 1 takes them
-away. A line that fits no row adds one, for which it needs type, region and a price. Prices given here are the user's word: they are not held to be absurd.
-"""
+An override file has the columns of the v8 layout, found by name; every one but the condition may be
+left out. A line is held against all rows of its cloud by `InstanceType`, `Region`,
+`AvailabilityZone`, `AcceleratorName` and `AcceleratorCount`, as far as they are given. What else it
+gives (`Price`, `SpotPrice`, `vCPUs`, `MemoryGiB`, `Arch`, `GpuInfo`) replaces what the rows say;
+`Hide` with yes, true or 1 takes them away. A line that fits no row adds one, for which it needs
+type, region and a price. Prices given here are the user's word: they are not held to be absurd."""
 
 from __future__ import annotations
 
@@ -106,7 +108,10 @@ class _Line:
 
 
 def apply(reading: Reading, files: Iterable[Path], cloud: str) -> list[Applied]:
-    """Lay the files over what was read, in place and in order. Never raises: a bad line or file is told in the result."""
+    """Lay the files over what was read, in place and in order.
+
+    Never raises: a bad line or file is told in the result.
+    """
     return [_apply(reading, path, cloud) for path in files]
 
 
@@ -270,7 +275,10 @@ def _addable(line: _Line) -> str:
     if not line.region:
         return f"{line.instance_type} is not known, and a new row needs a Region"
     if line.price is None and line.spot is None:
-        return f"{line.instance_type} is not known in {line.region}, and a new row needs a Price or SpotPrice"
+        return (
+            f"{line.instance_type} is not known in {line.region}, and a new row needs a Price"
+            " or SpotPrice"
+        )
     return (
         f"AcceleratorCount is missing beside {line.accelerator}"
         if line.accelerator and line.count is None
@@ -303,7 +311,9 @@ def _changed(entry: Entry, line: _Line, source: str, as_of: str, reading: Readin
 def _added(
     line: _Line, like: Entry | None, cloud: str, source: str, as_of: str, reading: Reading
 ) -> Entry:
-    """A new row; what the line does not say of the machine is taken from the same type elsewhere, if there is one."""
+    """A new row; what the line does not say of the machine is taken from the same type elsewhere,
+    if there is one.
+    """
     if like is None:
         devices = (line.count or 0.0) if line.accelerator else 0.0
         device, maker = (

@@ -15,8 +15,8 @@ Key = tuple[str, str, str, str, float]
 class Entry(NamedTuple):
     """A type in a place with its prices.
 
-    `instance_type` is empty for accelerators that are sold alone, to be attached to a host. A price of None is not known.
-    """
+    `instance_type` is empty for accelerators that are sold alone, to be attached to a host. A price
+    of None is not known."""
 
     cloud: str
     region: str

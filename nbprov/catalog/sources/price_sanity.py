@@ -1,8 +1,8 @@
 """Absurd prices are hidden and reported, never offered.
 
-A wrong match in somebody's price list must not become the cheapest offer of a plan. The bounds are wide on purpose: a market place
-sells an old GPU for a twentieth of a big cloud's list price, and that is real.
-"""
+A wrong match in somebody's price list must not become the cheapest offer of a plan. The bounds are
+wide on purpose: a market place sells an old GPU for a twentieth of a big cloud's list price, and
+that is real."""
 
 from __future__ import annotations
 
@@ -22,18 +22,30 @@ ABSURD_SPOT = "spot price above on-demand"
 FLAT = "one price in many regions, far below the type's other prices"
 
 LOW, HIGH = 1 / 8, 20.0
-"""Beside the median over clouds of each cloud's cheapest device of a kind: V100 go from 1/5 (market places) to 14 times (Azure's dearest region)."""
+"""Beside the median over clouds of each cloud's cheapest device of a kind.
+
+V100 go from 1/5 (market places) to 14 times (Azure's dearest region).
+"""
 SPOT_LOW = 1 / 50
 TYPE_LOW = 0.4
-"""Beside the median over a cloud's regions. List prices of one GPU type differ by up to 1.7 times down and 2.4 times up."""
+"""Beside the median over a cloud's regions.
+
+List prices of one GPU type differ by up to 1.7 times down and 2.4 times up.
+"""
 TYPE_REGIONS = 4
 FLAT_REGIONS, FLAT_PARTS = 4, 2
 """One price in so many regions, on so many continents, is flat."""
 VCPU_LOW, VCPU_HIGH = MICROS_PER_USD // 1000, 2 * MICROS_PER_USD
 HOST_PER_VCPU = MICROS_PER_USD // 10
-"""What a vCPU beside an accelerator may cost: a machine with one T4 and 64 vCPUs costs mostly vCPUs."""
+"""What a vCPU beside an accelerator may cost.
+
+A machine with one T4 and 64 vCPUs costs mostly vCPUs.
+"""
 SPOT_SLACK = 1.001
-"""AWS reports spot prices rounded to four digits, on-demand prices to five: equal ones may look 0.0001 higher."""
+"""AWS reports spot prices rounded to four digits, on-demand prices to five.
+
+Equal ones may look 0.0001 higher.
+"""
 
 
 def hide_absurd(readings: Mapping[str, Reading]) -> None:
@@ -67,12 +79,13 @@ def hide_absurd(readings: Mapping[str, Reading]) -> None:
 
 
 def hide_flat(reading: Reading, witness: Callable[[], Sequence[Entry]] = tuple) -> None:
-    """Take out, in place, a wrong price part that a matching of price list lines by text put into many regions at once.
+    """Take out, in place, a wrong price part that a matching of price list lines by text put into
+    many regions at once.
 
-    Such a part has one price in regions of several parts of the world and lies far below what the same type costs elsewhere: in
-    the list's other regions, or, where there are none, in an earlier price list that prices its regions apart (`witness`, read only when needed).
-    Flat alone is no reason: some parts do cost the same everywhere.
-    """
+    Such a part has one price in regions of several parts of the world and lies far below what the
+    same type costs elsewhere: in the list's other regions, or, where there are none, in an earlier
+    price list that prices its regions apart (`witness`, read only when needed). Flat alone is no
+    reason: some parts do cost the same everywhere."""
     prices: dict[_Part, dict[str, int]] = defaultdict(dict)
     for entry in reading.entries:
         if entry.accelerator and entry.on_demand is not None:
@@ -123,12 +136,15 @@ def _without(entry: Entry, wrong: Mapping[_Part, int], reading: Reading) -> Entr
     if entry.on_demand is None or wrong.get(_part(entry)) != entry.on_demand:
         return entry
     reading.left_out[FLAT] += 1
-    # A part without its price keeps its line: the host that belongs to it must not look as if it were sold alone.
+    # A part without its price keeps its line: the host that belongs to it must not look as if it
+    # were sold alone.
     return entry._replace(on_demand=None)
 
 
 def _device_prices(readings: Mapping[str, Reading]) -> dict[str, float]:
-    """The median over clouds of the cheapest on-demand device of each kind, in micros; only kinds that two clouds sell."""
+    """The median over clouds of the cheapest on-demand device of each kind, in micros; only kinds
+    that two clouds sell.
+    """
     cheapest: dict[str, dict[str, float]] = defaultdict(dict)
     for cloud, reading in readings.items():
         for entry in reading.entries:

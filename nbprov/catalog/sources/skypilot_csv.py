@@ -1,9 +1,9 @@
 """Reader of the v8 CSV layout: `<cloud>/vms.csv`, one line a type and place, columns found by name.
 
-Files in this layout come from many hands. What is known of their figures is handled here: counts and prices written as text,
-a price of 0.00 for "unknown", device memory in GiB under a name that says MiB, device memory of the whole machine (Vast),
-spot sold as its own type, free-text regions with commas.
-"""
+Files in this layout come from many hands. What is known of their figures is handled here: counts
+and prices written as text, a price of 0.00 for "unknown", device memory in GiB under a name that
+says MiB, device memory of the whole machine (Vast), spot sold as its own type, free-text regions
+with commas."""
 
 from __future__ import annotations
 
@@ -187,7 +187,9 @@ def price(text: str) -> Micros | None:
 
 @lru_cache(maxsize=4096)
 def device_of(info: str, accelerator: str, count: float, cloud: str) -> tuple[float | None, str]:
-    """Memory of one device in GiB (None where not said) and its maker, from the `GpuInfo` text (a Python literal or JSON)."""
+    """Memory of one device in GiB (None where not said) and its maker, from the `GpuInfo` text (a
+    Python literal or JSON).
+    """
     maker = _MAKER.search(info)
     size = _SIZE.search(info)
     name = maker.group(1).upper() if maker else ""

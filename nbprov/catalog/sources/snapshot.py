@@ -1,11 +1,13 @@
 """The project's own form of a price list: one folder a cloud with three small, sorted text files.
 
 `types.csv`
-    What a machine is: `id,type,accelerator,count,device_gib,maker,vcpus,memory_gib,arch`. `id` is the type's name, with `#2` and so
-    on where a cloud sells two machines under one name; a line without `type` is an accelerator sold apart from its host.
+    What a machine is: `id,type,accelerator,count,device_gib,maker,vcpus,memory_gib,arch`. `id` is
+    the type's name, with `#2` and so on where a cloud sells two machines under one name; a line
+    without `type` is an accelerator sold apart from its host.
 `prices.csv`
-    What it costs where: `id,region,zones,on_demand,spot,source,spot_source`, US dollars an hour. `zones` are the zones with the
-    same prices, separated by spaces; none means the region. An empty price is not known.
+    What it costs where: `id,region,zones,on_demand,spot,source,spot_source`, US dollars an hour.
+    `zones` are the zones with the same prices, separated by spaces; none means the region. An empty
+    price is not known.
 `sources.csv`
     Where a price comes from: `key,as_of,source`. Every price names a key.
 """
@@ -49,7 +51,8 @@ def read(folder: Path, cloud: str) -> Reading:
     Raises
     ------
     CatalogError
-        If a file is missing or torn, a column or figure is wrong, or a price names no known type or source.
+        If a file is missing or torn, a column or figure is wrong, or a price names no known type or
+        source.
     """
     where = f"{folder.name}/types.csv"
     reading = Reading()
@@ -98,12 +101,14 @@ def sources(folder: Path) -> list[tuple[str, str, str]]:
 def write(
     folder: Path, entries: Iterable[Entry], source_keys: Sequence[tuple[str, str, str]]
 ) -> None:
-    """Write entries of one cloud as its three files; the same entries give the same bytes whatever their order.
+    """Write entries of one cloud as its three files; the same entries give the same bytes whatever
+    their order.
 
     Parameters
     ----------
     source_keys
-        Lines of `sources.csv` (key, as_of, source); the source and spot_source of an entry are looked up in them.
+        Lines of `sources.csv` (key, as_of, source); the source and spot_source of an entry are
+        looked up in them.
     """
     key_of = {(source, as_of): key for key, as_of, source in source_keys}
     specs: dict[str, set[tuple[str, ...]]] = defaultdict(set)

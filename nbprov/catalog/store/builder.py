@@ -84,7 +84,9 @@ def _read(cloud: str, sources: CloudFiles) -> CloudReading:
 
 
 def _witness(made: CloudReading, sources: CloudFiles) -> Callable[[], Sequence[Entry]]:
-    """Reads what the shipped snapshot says of the same cloud, when asked; nothing where it is what was read."""
+    """Reads what the shipped snapshot says of the same cloud, when asked; nothing where it is what
+    was read.
+    """
 
     def rows() -> Sequence[Entry]:
         for choice in sources.choices:
@@ -109,7 +111,8 @@ def build(files: Mapping[str, CloudFiles]) -> bytes:
     if errors and not any(made.reading.entries for made in found.values()):
         raise errors[0]
     data = encode_readings(found)
-    # Kept for the length of one build: afterwards they would hold some 40 MB that a kernel never needs again.
+    # Kept for the length of one build: afterwards they would hold some 40 MB that a kernel never
+    # needs again.
     for remembered in (
         skypilot_csv.number,
         skypilot_csv.price,
@@ -119,12 +122,16 @@ def build(files: Mapping[str, CloudFiles]) -> bytes:
         nominal_gb,
     ):
         remembered.cache_clear()
-    gc.collect()  # tuples kept for reuse lie scattered over the memory of the rows and would keep all of it
+    # tuples kept for reuse lie scattered over the memory of the rows and would keep all of it
+    gc.collect()
     return data
 
 
 def encode_readings(found: Mapping[str, CloudReading]) -> bytes:
-    """The store of what was read. The readings are empty afterwards: both at once would be twice the memory."""
+    """The store of what was read.
+
+    The readings are empty afterwards: both at once would be twice the memory.
+    """
     columns = Columns()
     for made in found.values():
         entries = made.reading.entries

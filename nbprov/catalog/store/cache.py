@@ -1,9 +1,9 @@
 """The parsed prices as a file, so that a kernel does not parse them again.
 
-The file's name is a hash of the inputs' content: another release, a refreshed folder or an edited line has another file, and two
-kernels that make the same one write the same bytes. A second small file remembers sizes and times of the inputs, so that the usual
-start need not hash them. Nothing depends on the cache: where it cannot be written or read, the store is made in memory.
-"""
+The file's name is a hash of the inputs' content: another release, a refreshed folder or an edited
+line has another file, and two kernels that make the same one write the same bytes. A second small
+file remembers sizes and times of the inputs, so that the usual start need not hash them. Nothing
+depends on the cache: where it cannot be written or read, the store is made in memory."""
 
 from __future__ import annotations
 
@@ -26,11 +26,18 @@ Files = Mapping[str, CloudFiles]
 Stamp = list[list[str | int]]
 
 SETTLED_NS = 2_000_000_000
-"""A file changed this shortly before it was hashed may have been changed again within one tick of its time stamp (2 s on FAT)."""
+"""A file changed this shortly before it was hashed may have been changed again within one tick of
+its time stamp (2 s on FAT).
+"""
 TRIES = 2
-"""How often files that are replaced while they are read are read again: each is whole by itself, but they may be of two refreshes."""
+"""How often files that are replaced while they are read are read again.
+
+Each is whole by itself, but they may be of two refreshes.
+"""
 KEEP_SECONDS = 30 * 24 * 3600.0
-"""Caches older than this are removed when a new one is made; whoever still needs one makes it again."""
+"""Caches older than this are removed when a new one is made; whoever still needs one makes it
+again.
+"""
 
 
 def load(files: Files, folder: Path) -> Store:
@@ -52,7 +59,8 @@ def load(files: Files, folder: Path) -> Store:
         if store is not None:
             break
         from .builder import (
-            build,  # needed only where there is no cache: a kernel's first table does without the readers
+            # needed only where there is no cache: a kernel's first table does without the readers
+            build,
         )
 
         data = build(files)
@@ -62,7 +70,9 @@ def load(files: Files, folder: Path) -> Store:
     else:
         return Store.of(
             data
-        )  # right as far as anyone can say, but of which content is not known: the next question reads again
+            # right as far as anyone can say, but of which content is not known: the next question
+            # reads again
+        )
     store.content = content
     _write(
         pointer,
@@ -103,10 +113,14 @@ def _stamp(files: Files) -> Stamp:
 
 
 def _content(files: Files) -> str:
-    """A hash of what the store is made of. A file that cannot be read is content too: the store then has its cloud from elsewhere."""
+    """A hash of what the store is made of.
+
+    A file that cannot be read is content too: the store then has its cloud from elsewhere.
+    """
     sha = hashlib.sha256()
     for cloud, sources in files.items():
-        # The date of a v8 file is the date of its prices; labels and file names show in `Catalog.info`.
+        # The date of a v8 file is the date of its prices; labels and file names show in
+        # `Catalog.info`.
         sha.update(
             f"{cloud}\0{sources.passed_over}\0{len(sources.overrides)}\0{[choice.label for choice in sources.choices]}\0".encode()
         )

@@ -1,8 +1,9 @@
-"""The column store: rows sorted by price, strings coded by dictionaries, indexes for the questions that are asked most.
+"""The column store: rows sorted by price, strings coded by dictionaries, indexes for the questions
+that are asked most.
 
-A store is one block of bytes with a JSON head, made once and kept as a file; opening it reads the head and maps the columns.
-The head alone answers what needs no numpy: names, places, counts sold, sources.
-"""
+A store is one block of bytes with a JSON head, made once and kept as a file; opening it reads the
+head and maps the columns. The head alone answers what needs no numpy: names, places, counts sold,
+sources."""
 
 from __future__ import annotations
 
@@ -55,9 +56,11 @@ NUMBERS: Final[Mapping[str, str]] = {
     "is_default": "|b1",
     "asked_only": "|b1",
 }
-"""`hourly` in micro-dollars; figures that are not known are NaN. `device_gb`: memory of a device as its maker names
-it. `is_default`: of a general-purpose family.
-`asked_only`: given only to a question that names vCPUs, memory or the type."""
+"""`hourly` in micro-dollars; figures that are not known are NaN.
+
+`device_gb`: memory of a device as its maker names it. `is_default`: of a general-purpose family.
+`asked_only`: given only to a question that names vCPUs, memory or the type.
+"""
 
 COLUMNS: Final = STRINGS + tuple(NUMBERS)
 
@@ -68,7 +71,8 @@ class Store:
     Attributes
     ----------
     meta
-        The head: `rows`, `tables` (the strings of each coded column, sorted), `places`, `accelerators`, `clouds`, `layout`.
+        The head: `rows`, `tables` (the strings of each coded column, sorted), `places`,
+        `accelerators`, `clouds`, `layout`.
     content
         Hash of the files it was made of, where it came through the cache.
     meant
@@ -150,7 +154,10 @@ class Store:
 
 
 class Columns:
-    """Rows on their way into a store, as compact as they will be there: a hundred thousand take a few MB."""
+    """Rows on their way into a store, as compact as they will be there.
+
+    A hundred thousand take a few MB.
+    """
 
     def __init__(self) -> None:
         self._values: dict[str, array[Any]] = {name: array("I") for name in STRINGS} | {
@@ -182,7 +189,9 @@ class Columns:
         )
 
     def finished(self) -> tuple[dict[str, list[str]], dict[str, Array]]:
-        """The strings of each coded column, sorted, and the columns as a store has them, in the order of adding."""
+        """The strings of each coded column, sorted, and the columns as a store has them, in the
+        order of adding.
+        """
         import numpy as np
 
         tables: dict[str, list[str]] = {}

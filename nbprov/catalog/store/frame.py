@@ -5,19 +5,16 @@ One line a row of the catalogue, in its order, numbered from 0. The columns:
 =========================  ==============  ====================================================
 column                     dtype           what
 =========================  ==============  ====================================================
-`cloud`                    text            `aws`, `gcp`, …
-`region`, `zone`           text            as the cloud names them; `zone` is empty where it has none
-`country`, `continent`     text            ISO code; `na sa eu as me oc af`; empty where not known
-`instance_type`            text            the machine
-`accelerator`              text            empty where it has none
-`accelerator_count`        float64         fractions are sold
-`accelerator_memory_gib`   float64         of one device, NaN where not said
-`vcpus`, `memory_gib`      float64         NaN where not said
-`market`                   text            `on-demand` or `spot`
-`hourly`                   float64         US dollars an hour of the whole machine
-`quota_family`             text            what the cloud counts against one limit together with it
-`source`                   text            where the price comes from
-`as_of`                    datetime64      the date of the price, NaT where there is none
+`cloud`                    text            `aws`, `gcp`, … `region`, `zone`           text
+as the cloud names them; `zone` is empty where it has none `country`, `continent`     text
+ISO code; `na sa eu as me oc af`; empty where not known `instance_type`            text
+the machine `accelerator`              text            empty where it has none `accelerator_count`
+float64         fractions are sold `accelerator_memory_gib`   float64         of one device, NaN
+where not said `vcpus`, `memory_gib`      float64         NaN where not said `market`
+text            `on-demand` or `spot` `hourly`                   float64         US dollars an hour
+of the whole machine `quota_family`             text            what the cloud counts against one
+limit together with it `source`                   text            where the price comes from `as_of`
+datetime64      the date of the price, NaT where there is none
 =========================  ==============  ====================================================
 
 Text is pandas' own kind of it: `str` from pandas 3, `object` before.

@@ -1,4 +1,6 @@
-"""A few live offers beside the store, coded with the store's own dictionaries so that both answer one question."""
+"""A few live offers beside the store, coded with the store's own dictionaries so that both answer
+one question.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class LiveBlock:
-    """Live offers, sorted as the store is. Strings the store does not know get codes behind its own.
+    """Live offers, sorted as the store is.
+
+    Strings the store does not know get codes behind its own.
 
     Attributes
     ----------

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 class View:
-    """A store and, where there are any, live offers beside it: one numbering, the live offers behind the store's rows."""
+    """A store and, where there are any, live offers beside it.
+
+    One numbering, the live offers behind the store's rows.
+    """
 
     def __init__(self, store: Store, live: LiveBlock | None) -> None:
         self.store = store
@@ -139,7 +142,8 @@ def _short(value: float) -> float | None:
 class Rows:
     """Row numbers with their columns.
 
-    `len()`, iteration and `rows[i]` give row numbers, which `Catalog.offer` takes; a slice gives `Rows`.
+    `len()`, iteration and `rows[i]` give row numbers, which `Catalog.offer` takes; a slice gives
+    `Rows`.
 
     Attributes
     ----------
@@ -178,10 +182,11 @@ class Rows:
     def column(self, name: str) -> Array:
         """A column for these rows: figures as numbers (NaN: not known), text as an array of `str`.
 
-        Names are those of `Offer` (`cloud`, `region`, `zone`, `instance_type`, `accelerator`, `accelerator_count`,
-        `accelerator_memory_gib`, `vcpus`, `memory_gib`, `hourly` in micro-dollars, `quota_family`, `arch`, `source`, `as_of`), `market`, and
-        `is_spot`, `device_gb`, `is_us`, `is_default`, `asked_only`, `maker`, `family`, `country`, `continent`, `memory_is_typical`.
-        """
+        Names are those of `Offer` (`cloud`, `region`, `zone`, `instance_type`, `accelerator`,
+        `accelerator_count`, `accelerator_memory_gib`, `vcpus`, `memory_gib`, `hourly` in
+        micro-dollars, `quota_family`, `arch`, `source`, `as_of`), `market`, and `is_spot`,
+        `device_gb`, `is_us`, `is_default`, `asked_only`, `maker`, `family`, `country`, `continent`,
+        `memory_is_typical`."""
         import numpy as np
 
         if name == "market":
@@ -194,7 +199,9 @@ class Rows:
         return stored if name in NUMBERS else np.asarray(self._view.table(name)[stored])
 
     def codes(self, name: str) -> Array:
-        """The codes of a text column, for grouping and comparing without making strings; `table(name)[code]` is the text."""
+        """The codes of a text column, for grouping and comparing without making strings;
+        `table(name)[code]` is the text.
+        """
         return self._view.gather(name, self.numbers)
 
     def table(self, name: str) -> Array:
@@ -202,7 +209,8 @@ class Rows:
         return self._view.table(name)
 
     def where(self, **fields: str) -> Array:
-        """A mask of the rows whose text columns have exactly these values; an empty value matches all, as in a block.
+        """A mask of the rows whose text columns have exactly these values; an empty value matches
+        all, as in a block.
 
         Examples
         --------

@@ -46,7 +46,9 @@ class Question:
             if wanted:
                 self._resolve(name, wanted, store, live)
         self.places: Array | None = None
-        """By codes of cloud and region, whether it is meant; None where the region's code alone says enough, or any will do."""
+        """By codes of cloud and region, whether it is meant; None where the region's code alone
+        says enough, or any will do.
+        """
         if names(query.region):
             self._resolve_regions(names(query.region), store, live)
         self._resolve_ground(store, live)
@@ -99,7 +101,9 @@ class Question:
         )
 
     def _resolve_regions(self, wanted: Sequence[str], store: Store, live: LiveBlock | None) -> None:
-        """Regions by name; where a word stands for a country or a part of the world, pairs of cloud and region."""
+        """Regions by name; where a word stands for a country or a part of the world, pairs of cloud
+        and region.
+        """
         import numpy as np
 
         if not any(place_word(text) for text in wanted):
@@ -143,7 +147,9 @@ def combined(store: Store, live: LiveBlock | None, name: str) -> list[str]:
 
 
 def _meant(store: Store, live: LiveBlock | None, text: str) -> Array:
-    """Where a region's name or a word for a place is, by the codes of cloud and region; worked out once for a store and its live block."""
+    """Where a region's name or a word for a place is, by the codes of cloud and region; worked out
+    once for a store and its live block.
+    """
     import numpy as np
 
     memory = store.meant if live is None else live.meant

@@ -1,4 +1,7 @@
-"""What the catalogue knows of accelerators, clouds and its own state: answered from the store's head, without numpy."""
+"""What the catalogue knows of accelerators, clouds and its own state.
+
+Answered from the store's head, without numpy.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,8 @@ class CloudInfo:
     left_out
         What was not taken over, by reason: how many lines or prices.
     origin
-        Which files stand: `shipped`, `your copy`, `your last good copy` or `given folder`; empty for live offers alone.
+        Which files stand: `shipped`, `your copy`, `your last good copy` or `given folder`; empty
+        for live offers alone.
     overrides
         What each override file did, in the order in which they were laid over the rows.
     error
@@ -76,7 +80,8 @@ class CloudInfo:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something about the price files that a person should know; nothing is missing from the catalogue without one.
+    """Something about the price files that a person should know; nothing is missing from the
+    catalogue without one.
 
     Attributes
     ----------

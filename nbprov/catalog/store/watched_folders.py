@@ -79,7 +79,8 @@ class WatchedFolders:
         if not found.files and self.layout.layers:
             raise CatalogError(
                 f"no price files in {', '.join(str(layer.folder) for layer in self.layout.layers)}",
-                hint="a folder holds one folder a cloud, with vms.csv or with types.csv, prices.csv and sources.csv",
+                hint="a folder holds one folder a cloud, with vms.csv or with types.csv,"
+                " prices.csv and sources.csv",
                 code="catalog.empty",
             )
         return load(found.files, self.cache if self.cache is not None else home() / "cache")

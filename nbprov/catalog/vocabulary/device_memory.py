@@ -41,7 +41,8 @@ _RESERVED = 0.015
 
 @cache
 def nominal_gb(reported_gib: float | None) -> float | None:
-    """The GB a device is sold under, from the GiB a cloud reports; the figure itself where it is near no known size.
+    """The GB a device is sold under, from the GiB a cloud reports; the figure itself where it is
+    near no known size.
 
     Examples
     --------

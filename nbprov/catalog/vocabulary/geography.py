@@ -1,9 +1,10 @@
-"""Which country and which part of the world a region lies in, as far as its name tells, and the words people use for both.
+"""Which country and which part of the world a region lies in, as far as its name tells, and the
+words people use for both.
 
-Parts of the world are `na` (North America with the Caribbean), `sa` (South America), `eu` (Europe, the continent: with the United
-Kingdom, Switzerland and Norway), `as` (Asia), `me` (the Middle East, which clouds count apart), `oc` (Oceania), `af` (Africa).
-Where a part of the world and a country have one code, the part is meant: `sa` is South America, Saudi Arabia is written out.
-"""
+Parts of the world are `na` (North America with the Caribbean), `sa` (South America), `eu` (Europe,
+the continent: with the United Kingdom, Switzerland and Norway), `as` (Asia), `me` (the Middle East,
+which clouds count apart), `oc` (Oceania), `af` (Africa). Where a part of the world and a country
+have one code, the part is meant: `sa` is South America, Saudi Arabia is written out."""
 
 from __future__ import annotations
 
@@ -17,9 +18,11 @@ from .name_matching import pattern
 _PARTS: Mapping[str, str] = {
     "na": "US CA MX GT BZ SV HN NI CR PA CU DO HT JM PR BS BB TT GL BM KY",
     "sa": "BR AR CL CO PE EC UY PY BO VE GY SR",
-    "eu": "AD AL AT BA BE BG BY CH CY CZ DE DK EE ES FI FO FR GB GG GI GR HR HU IE IM IS IT JE LI LT LU LV MC MD ME MK MT NL NO PL PT RO RS RU SE SI SK "
+    "eu": "AD AL AT BA BE BG BY CH CY CZ DE DK EE ES FI FO FR GB GG GI GR HR HU IE IM IS IT JE"
+    " LI LT LU LV MC MD ME MK MT NL NO PL PT RO RS RU SE SI SK "
     "SM UA VA XK",
-    "as": "AM AZ BD BN BT CN GE HK ID IN JP KG KH KR KZ LA LK MM MN MO MV MY NP PH PK SG TH TJ TL TM TW UZ VN AF",
+    "as": "AM AZ BD BN BT CN GE HK ID IN JP KG KH KR KZ LA LK MM MN MO MV MY NP PH PK SG TH TJ"
+    " TL TM TW UZ VN AF",
     "me": "AE BH IL IQ IR JO KW LB OM PS QA SA SY TR YE",
     "oc": "AU NZ FJ PG NC GU PF",
     "af": "ZA EG NG KE MA TN DZ GH ET TZ UG RW SN CI CM AO BW MU MZ NA ZM ZW LY",
@@ -40,13 +43,20 @@ PART_WORDS: Mapping[str, str] = {
 }  # fmt: skip
 
 _NAMES = (
-    "AE uae united-arab-emirates emirates; AR argentina; AT austria; AU australia; BE belgium; BG bulgaria; BH bahrain; BR brazil brasil; "
-    "CA canada; CH switzerland; CL chile; CN china; CO colombia; CY cyprus; CZ czechia czech-republic czech; DE germany deutschland; DK denmark; "
-    "EE estonia; EG egypt; ES spain; FI finland fin; FR france; GB uk united-kingdom great-britain britain england; GR greece; HK hong-kong; HR croatia; "
-    "HU hungary; ID indonesia; IE ireland; IL israel; IN india; IS iceland ice; IT italy; JP japan; KE kenya; KR korea south-korea; KZ kazakhstan; "
-    "LT lithuania; LU luxembourg; LV latvia; MX mexico; MY malaysia; NG nigeria; NL netherlands holland the-netherlands; NO norway; NZ new-zealand; "
-    "PE peru; PH philippines; PL poland; PT portugal; QA qatar; RO romania; RS serbia; RU russia; SA saudi-arabia saudi ksa; SE sweden; SG singapore; "
-    "SI slovenia; SK slovakia; TH thailand; TR turkey turkiye; TW taiwan; UA ukraine; US usa united-states america united-states-of-america; "
+    "AE uae united-arab-emirates emirates; AR argentina; AT austria; AU australia; BE belgium;"
+    " BG bulgaria; BH bahrain; BR brazil brasil; "
+    "CA canada; CH switzerland; CL chile; CN china; CO colombia; CY cyprus; CZ czechia"
+    " czech-republic czech; DE germany deutschland; DK denmark; "
+    "EE estonia; EG egypt; ES spain; FI finland fin; FR france; GB uk united-kingdom"
+    " great-britain britain england; GR greece; HK hong-kong; HR croatia; "
+    "HU hungary; ID indonesia; IE ireland; IL israel; IN india; IS iceland ice; IT italy; JP"
+    " japan; KE kenya; KR korea south-korea; KZ kazakhstan; "
+    "LT lithuania; LU luxembourg; LV latvia; MX mexico; MY malaysia; NG nigeria; NL netherlands"
+    " holland the-netherlands; NO norway; NZ new-zealand; "
+    "PE peru; PH philippines; PL poland; PT portugal; QA qatar; RO romania; RS serbia; RU"
+    " russia; SA saudi-arabia saudi ksa; SE sweden; SG singapore; "
+    "SI slovenia; SK slovakia; TH thailand; TR turkey turkiye; TW taiwan; UA ukraine; US usa"
+    " united-states america united-states-of-america; "
     "VN vietnam; ZA south-africa"
 )
 COUNTRY_WORDS: Mapping[str, str] = {
@@ -99,8 +109,9 @@ def place_word(text: str) -> PlaceWord | None:
 def regions_meant(places: Mapping[str, Iterable[str]], text: str) -> set[tuple[str, str]]:
     """What a region's name, a pattern over names or a word means, as pairs of cloud and region.
 
-    In each cloud, a region of literally this name (or one that the pattern fits) is what is meant. Only in a cloud without
-    one, a word for a country or a part of the world stands for all regions that lie there: `CA` is RunPod's region `CA`, and AWS's in Canada.
+    In each cloud, a region of literally this name (or one that the pattern fits) is what is meant.
+    Only in a cloud without one, a word for a country or a part of the world stands for all regions
+    that lie there: `CA` is RunPod's region `CA`, and AWS's in Canada.
 
     Parameters
     ----------
@@ -111,8 +122,8 @@ def regions_meant(places: Mapping[str, Iterable[str]], text: str) -> set[tuple[s
     --------
     >>> places = {"aws": ["eu-west-1", "us-east-1"], "runpod": ["US", "CZ"], "nebius": ["eu-north1"]}
     >>> sorted(regions_meant(places, "us")), sorted(regions_meant(places, "europe"))
-    ([('aws', 'us-east-1'), ('runpod', 'US')], [('aws', 'eu-west-1'), ('nebius', 'eu-north1'), ('runpod', 'CZ')])
-    """
+    ([('aws', 'us-east-1'), ('runpod', 'US')], [('aws', 'eu-west-1'), ('nebius', 'eu-north1'),
+    ('runpod', 'CZ')])"""
     fits = pattern(text)
     low = text.strip().lower()
     word = place_word(text)
@@ -130,25 +141,39 @@ def regions_meant(places: Mapping[str, Iterable[str]], text: str) -> set[tuple[s
 
 
 _AWS = (
-    "CA ca-central-1 ca-west-1; MX mx-central-1; BR sa-east-1; IE eu-west-1; GB eu-west-2; FR eu-west-3; DE eu-central-1 eusc-de-east-1; "
-    "CH eu-central-2; SE eu-north-1; IT eu-south-1; ES eu-south-2; IL il-central-1; BH me-south-1; AE me-central-1; ZA af-south-1; "
-    "IN ap-south-1 ap-south-2; JP ap-northeast-1 ap-northeast-3; KR ap-northeast-2; SG ap-southeast-1; AU ap-southeast-2 ap-southeast-4; "
-    "ID ap-southeast-3; MY ap-southeast-5; NZ ap-southeast-6; TH ap-southeast-7; HK ap-east-1; TW ap-east-2; CN cn-north-1 cn-northwest-1"
+    "CA ca-central-1 ca-west-1; MX mx-central-1; BR sa-east-1; IE eu-west-1; GB eu-west-2; FR"
+    " eu-west-3; DE eu-central-1 eusc-de-east-1; "
+    "CH eu-central-2; SE eu-north-1; IT eu-south-1; ES eu-south-2; IL il-central-1; BH"
+    " me-south-1; AE me-central-1; ZA af-south-1; "
+    "IN ap-south-1 ap-south-2; JP ap-northeast-1 ap-northeast-3; KR ap-northeast-2; SG"
+    " ap-southeast-1; AU ap-southeast-2 ap-southeast-4; "
+    "ID ap-southeast-3; MY ap-southeast-5; NZ ap-southeast-6; TH ap-southeast-7; HK ap-east-1;"
+    " TW ap-east-2; CN cn-north-1 cn-northwest-1"
 )
 _GCP = (
-    "CA northamerica-northeast1 northamerica-northeast2; MX northamerica-south1; BR southamerica-east1; CL southamerica-west1; BE europe-west1; "
-    "GB europe-west2; DE europe-west3 europe-west10; NL europe-west4; CH europe-west6; IT europe-west8 europe-west12; FR europe-west9; "
-    "ES europe-southwest1; FI europe-north1; SE europe-north2; PL europe-central2; IL me-west1; QA me-central1; SA me-central2; ZA africa-south1; "
-    "TW asia-east1; HK asia-east2; JP asia-northeast1 asia-northeast2; KR asia-northeast3; IN asia-south1 asia-south2; SG asia-southeast1; "
+    "CA northamerica-northeast1 northamerica-northeast2; MX northamerica-south1; BR"
+    " southamerica-east1; CL southamerica-west1; BE europe-west1; "
+    "GB europe-west2; DE europe-west3 europe-west10; NL europe-west4; CH europe-west6; IT"
+    " europe-west8 europe-west12; FR europe-west9; "
+    "ES europe-southwest1; FI europe-north1; SE europe-north2; PL europe-central2; IL me-west1;"
+    " QA me-central1; SA me-central2; ZA africa-south1; "
+    "TW asia-east1; HK asia-east2; JP asia-northeast1 asia-northeast2; KR asia-northeast3; IN"
+    " asia-south1 asia-south2; SG asia-southeast1; "
     "ID asia-southeast2; TH asia-southeast3; AU australia-southeast1 australia-southeast2"
 )
-_LAMBDA = "JP asia-northeast-1 asia-northeast-2; IN asia-south-1; AU australia-east-1 australia-southeast-1; DE europe-central-1; IT europe-south-1; IL me-west-1"
+_LAMBDA = (
+    "JP asia-northeast-1 asia-northeast-2; IN asia-south-1; AU australia-east-1"
+    " australia-southeast-1; DE europe-central-1; IT europe-south-1; IL me-west-1"
+)
 _NEBIUS = "FI eu-north1; IS eu-north2; FR eu-west1; GB uk-south1; US us-central1; IL me-west1"
 _DO = "US nyc sfo atl ric; CA tor; NL ams; DE fra; GB lon; IN blr; SG sgp; AU syd"
 _AZURE_PARTS = (
-    "HK eastasia; SG southeastasia; IE northeurope; NL westeurope; ZA southafrica; AU australia; AT austria; BE belgium; BR brazil; CA canada; CL chile; "
-    "CN china; DK denmark; FI finland; FR france; DE germany; GR greece; IN india; ID indonesia; IL israel; IT italy; JP japan; KR korea; MY malaysia; "
-    "MX mexico; NZ newzealand; NO norway; PL poland; QA qatar; SA saudi; ES spain; SE sweden; CH switzerland; TW taiwan; AE uae; GB uk"
+    "HK eastasia; SG southeastasia; IE northeurope; NL westeurope; ZA southafrica; AU australia;"
+    " AT austria; BE belgium; BR brazil; CA canada; CL chile; "
+    "CN china; DK denmark; FI finland; FR france; DE germany; GR greece; IN india; ID indonesia;"
+    " IL israel; IT italy; JP japan; KR korea; MY malaysia; "
+    "MX mexico; NZ newzealand; NO norway; PL poland; QA qatar; SA saudi; ES spain; SE sweden; CH"
+    " switzerland; TW taiwan; AE uae; GB uk"
 )
 
 
@@ -200,7 +225,8 @@ def _country(cloud: str, region: str) -> str:
     if cloud == "azure":
         if _AZURE_US.match(low):
             return "US"
-        # The longest fragment decides: `southeastasia` holds `eastasia`, `southafrica` must not be looked up by a shorter one.
+        # The longest fragment decides: `southeastasia` holds `eastasia`, `southafrica` must not be
+        # looked up by a shorter one.
         return next(
             (_AZURE[part] for part in sorted(_AZURE, key=len, reverse=True) if part in low), ""
         )
@@ -211,7 +237,10 @@ def _country(cloud: str, region: str) -> str:
 
 
 def _spelled(region: str) -> str:
-    """A country that the name itself holds: `Texas, US, NA`, `CANADA-1`, `se-stockholm-1`, `us-west-2`, `CZ`."""
+    """A country that the name itself holds.
+
+    `Texas, US, NA`, `CANADA-1`, `se-stockholm-1`, `us-west-2`, `CZ`.
+    """
     if "," in region:
         parts = [part.strip() for part in region.split(",")]
         codes = [part for part in parts if _CODE.match(part)]

@@ -1,4 +1,6 @@
-"""What a type's name tells: its family, the quota it counts against, whether its region is in the US."""
+"""What a type's name tells: its family, the quota it counts against, whether its region is in the
+US.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,15 @@ GENERAL_PURPOSE: Mapping[str, frozenset[str]] = {
         f"{series}-{kind}" for series in ("n2", "n4") for kind in ("standard", "highmem", "highcpu")
     ),
 }
-"""The families a request without accelerator and type is served from. Clouds that are not named here have no such choice: all they sell is default."""
+"""The families a request without accelerator and type is served from.
+
+Clouds that are not named here have no such choice: all they sell is default.
+"""
 
 MEMORY_IS_TYPICAL = frozenset({"runpod", "primeintellect"})
-"""Clouds whose memory figure beside an accelerator is what such a machine usually has, neither a promise nor a limit."""
+"""Clouds whose memory figure beside an accelerator is what such a machine usually has, neither a
+promise nor a limit.
+"""
 
 _AZURE = re.compile(r"^Standard_([A-Z]+)\d+(?:-\d+)?([a-z]*)((?:_[A-Za-z0-9]+)*)$")
 
@@ -51,7 +58,8 @@ def is_default_family(cloud: str, instance_type: str, accelerator: str) -> bool:
     return families is None or (not accelerator and family_of(cloud, instance_type) in families)
 
 
-# On-demand and spot limits of EC2 are separate but grouped alike; the market is a field of its own in a block.
+# On-demand and spot limits of EC2 are separate but grouped alike; the market is a field of its own
+# in a block.
 _AWS_QUOTA = (
     (re.compile(r"^(inf)\d"), "Inf"),
     (re.compile(r"^(trn)\d"), "Trn"),
@@ -69,7 +77,8 @@ _AWS_QUOTA = (
 
 @cache
 def quota_family(cloud: str, instance_type: str, accelerator: str) -> str:
-    """What the cloud counts against one limit together with this type; empty where limits go by type or are not known.
+    """What the cloud counts against one limit together with this type; empty where limits go by
+    type or are not known.
 
     Examples
     --------

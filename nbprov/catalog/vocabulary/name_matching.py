@@ -16,7 +16,8 @@ LONGEST_PATTERN = 200
 
 
 def resolve(name: str, known: Sequence[str]) -> str:
-    """The name in `known` that is meant: the same but for case, or for blanks and dashes, else the only one that holds it as a fragment.
+    """The name in `known` that is meant: the same but for case, or for blanks and dashes, else the
+    only one that holds it as a fragment.
 
     Raises
     ------
@@ -46,8 +47,9 @@ def resolve(name: str, known: Sequence[str]) -> str:
 
 
 def matching(text: str, known: Sequence[str]) -> list[str]:
-    """The names that a pattern or a fragment fits, sorted: `/A100.*/` is a regular expression that is looked for anywhere in
-    the name, `*` and `?` stand for any text and any one letter; anything else is an exact name if there is one, else a fragment.
+    """The names that a pattern or a fragment fits, sorted: `/A100.*/` is a regular expression that
+    is looked for anywhere in the name, `*` and `?` stand for any text and any one letter; anything
+    else is an exact name if there is one, else a fragment.
 
     Raises
     ------
@@ -68,7 +70,8 @@ def matching(text: str, known: Sequence[str]) -> list[str]:
 
 
 def pattern(text: str) -> Callable[[str], object] | None:
-    """What tells whether a name fits, for a text that is a pattern; None for one that is a plain name. Case is ignored.
+    """What tells whether a name fits, for a text that is a pattern; None for one that is a plain
+    name. Case is ignored.
 
     Raises
     ------
@@ -100,7 +103,10 @@ def _compiled(expression: str) -> re.Pattern[str]:
 
 
 def close(name: str, known: Iterable[str], n: int = 5) -> list[str]:
-    """The names most like `name`, best first: those that hold it or that it holds, then by likeness."""
+    """The names most like `name`, best first.
+
+    Those that hold it or that it holds, then by likeness.
+    """
     low = _plain(name)
     if not low:
         return []

@@ -1,4 +1,7 @@
-"""Price questions as people write them: `A100:4+`, `80GB+:8`, `nvidia:24GB`, `/A100.*/`, `a100*`."""
+"""Price questions as people write them.
+
+`A100:4+`, `80GB+:8`, `nvidia:24GB`, `/A100.*/`, `a100*`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ _HINT = "write A100, A100:8, A100:4+, 80GB+, nvidia:24GB:2, A100* or /A100.*/"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was written, taken apart. Either `name` (which may be a pattern) or `device_gib` is given.
+    """What was written, taken apart.
+
+    Either `name` (which may be a pattern) or `device_gib` is given.
 
     Attributes
     ----------
@@ -49,8 +54,8 @@ def read(text: str) -> Asked:
     Examples
     --------
     >>> read("A100:4+"), read("80GB+:8").device_at_least
-    (Asked(name='A100', count=4.0, count_at_least=True, device_gib=None, device_at_least=False, maker=''), True)
-    """
+    (Asked(name='A100', count=4.0, count_at_least=True, device_gib=None, device_at_least=False,
+    maker=''), True)"""
     said = text.strip()
     if said.startswith("/") and said.rfind("/") > 0:
         end = said.rfind("/") + 1

@@ -1,4 +1,7 @@
-"""What a question may have meant: names in it that the catalogue does not have, each with the nearest ones."""
+"""What a question may have meant.
+
+Names in it that the catalogue does not have, each with the nearest ones.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,11 @@ SHOWN = 5
 
 
 def unknown_names(catalog: Catalog, query: Query) -> list[UnknownName]:
-    """The names in a question that fit nothing there is, in the order cloud, region, zone, instance type, accelerator.
+    """The names in a question that fit nothing there is, in the order cloud, region, zone, instance
+    type, accelerator.
 
-    Each is looked for within what the names before it leave: a region among those of the clouds that were named.
-    """
+    Each is looked for within what the names before it leave: a region among those of the clouds
+    that were named."""
     places = catalog.places()
     found = [
         UnknownName(name, close(name, places, SHOWN), "cloud")

@@ -1,6 +1,10 @@
-"""Amazon EC2.
+"""The adapter of Amazon EC2.
 
-Nothing is imported until `make` is called, and boto3 not before the first question to AWS.
+Start with `provisioner.py`, which implements the contract of `nbprov.clouds.base`. Beside it stand
+the table of refusals (`errors.py`), stock, prices and images. `account/` holds credentials and
+clients, `catalog/` what is sold, `network/` subnets and security groups, `instances/` the machines.
+Only `nbprov.model` and `nbprov.clouds` may be imported; boto3 is imported when the first request to
+AWS is made.
 """
 
 from __future__ import annotations
@@ -13,20 +17,20 @@ if TYPE_CHECKING:
 
 
 def make() -> Cloud:
-    """The adapter, for the account that boto3's own chain of credentials finds.
+    """Make the adapter, for the account that boto3's chain of credentials finds.
 
     Examples
     --------
     >>> make().name
     'aws'
     """
-    from .provisioner import AwsCloud
+    from nbprov.clouds.aws.provisioner import AwsCloud
 
     return AwsCloud()
 
 
 def missing() -> Failure | None:
-    """Why AWS cannot be used, found without its adapter and without asking it; None where it may be."""
-    from . import account_detection
+    """Say why AWS cannot be used, without the adapter or the network; None if it may be usable."""
+    from nbprov.clouds.aws.account import detection
 
-    return account_detection.missing()
+    return detection.missing()

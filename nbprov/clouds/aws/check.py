@@ -1,4 +1,7 @@
-"""`%nbprov check`: whose credentials these are, what is missing, and how far the quotas go, in a few seconds."""
+"""The account check behind `%nbprov check`.
+
+It says whose credentials these are, which permissions are missing and how far the quotas go.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,23 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from nbprov.clouds.aws.account import quotas
+from nbprov.clouds.aws.account.clients import QUICK, REGIONS_VARIABLE, Session, narrowed
+from nbprov.clouds.aws.account.detection import missing
+from nbprov.clouds.aws.account.parallel_calls import call_each
+from nbprov.clouds.aws.images import UBUNTU
+from nbprov.clouds.aws.network.subnets import Networks
 from nbprov.clouds.base import CHECK_SECONDS
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.launches import CheckResult
 
-from . import quotas
-from .account_detection import missing
-from .clients import QUICK, REGIONS_VARIABLE, Session, every, narrowed
-from .images import UBUNTU
-from .network import Networks
-
 ROOM = 0.4
-"""Seconds of a check's time that are left for starting it and for putting the answer together."""
+"""Seconds of the check that are reserved for starting it and for collecting its answers."""
 FAMILIES = ("Standard", "G and VT", "P")
-"""Quotas that are shown: of general machines, and of those with GPUs."""
+"""The quotas that are shown: for general-purpose machines, and for those with GPUs."""
 ZONES_SECONDS: Seconds = 3.0
-"""How long the regions may take to name their zones: the list of the regions comes before."""
+"""How long the regions may take to list their zones, after the list of regions has arrived."""
 PROBE_TYPE = "t3.micro"
 _SOURCES = {
     "env": "environment variables",
@@ -41,11 +44,12 @@ _ACTION = re.compile(r"not authorized to perform: (\S+)")
 
 
 def check(session: Session, networks: Networks, name: str) -> CheckResult:
-    """What is known of the account. At most `CHECK_SECONDS`; never raises."""
+    """Check the account. At most `CHECK_SECONDS`; never raises."""
     if lacking := missing():
         return CheckResult(name, enabled=False, problem=lacking)
-    # All of it in a thread of its own: a credential process of the user's, or a sign-on, may take as long as it likes.
-    good, bad = every(
+    # Everything runs in a thread of its own, because a credential process or a sign-on of the
+    # user's may hang.
+    good, bad = call_each(
         ["check"], lambda _: _check(session, networks, name), CHECK_SECONDS - ROOM / 2
     )
     return (
@@ -61,7 +65,7 @@ def _check(session: Session, networks: Networks, name: str) -> CheckResult:
         "zones": lambda: _zone_names(session, networks),
         **{f: partial(quotas.limit, session, home, f, spot=False) for f in FAMILIES},
     }
-    good, bad = every(looks, lambda key: looks[key](), CHECK_SECONDS - ROOM)
+    good, bad = call_each(looks, lambda key: looks[key](), CHECK_SECONDS - ROOM)
     if "who" in bad:
         return CheckResult(name, enabled=False, credential=source, problem=_failure(bad["who"]))
     who, missing = good["who"], good.get("may")
@@ -72,10 +76,10 @@ def _check(session: Session, networks: Networks, name: str) -> CheckResult:
     details = [
         f"user: {who['Arn']}",
         f"region of the configuration: {home}"
-        + (f"; looked into: {', '.join(narrowed())}" if narrowed() else ""),
+        + (f"; only these regions are used: {', '.join(narrowed())}" if narrowed() else ""),
         f"quota in {home}, vCPUs on demand: {limits}" if limits else "",
         f"quotas in {home} could not be read: {unread}" if unread and not limits else "",
-        f"a trial of a create was refused: {missing.message}"
+        f"a test of launch permissions was refused: {missing.message}"
         if missing and not _is_shut(missing)
         else "",
     ]
@@ -88,15 +92,16 @@ def _check(session: Session, networks: Networks, name: str) -> CheckResult:
 
 
 def _is_shut(failure: Failure) -> bool:
-    """Whether a refusal says that something of EC2's is not allowed to this user anywhere.
+    """Whether a refusal says that this user lacks an EC2 permission everywhere.
 
-    The image of the trial is looked up by SSM, which a launch can do without; a policy of the organisation often closes single regions.
+    Refusals that concern SSM do not count, because a launch can do without it; nor do those of one
+    region, because organisations often close single regions by policy.
     """
     return failure.message.startswith("ec2:") and failure.scope is not Scope.REGION
 
 
 def _source(session: Session) -> str:
-    """Where the credentials come from, the key masked."""
+    """Say where the credentials come from, with the key masked."""
     boto = session.boto()
     found = boto.get_credentials()
     words = _SOURCES.get(found.method, str(found.method))
@@ -116,8 +121,11 @@ def _source(session: Session) -> str:
 def _zone_names(
     session: Session, networks: Networks
 ) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """This account's names for zones, with their ids and regions, of the regions that answer in time; and the regions that it may not use."""
-    good, bad = every(session.regions(), networks.zone_ids, ZONES_SECONDS)
+    """List this account's names for zones, and the regions that it may not use.
+
+    Each name comes with the zone's id and region. Regions that do not answer in time are left out.
+    """
+    good, bad = call_each(session.regions(), networks.zone_ids, ZONES_SECONDS)
     closed = sorted(
         region
         for region, error in bad.items()
@@ -129,15 +137,24 @@ def _zone_names(
 
 
 def _closed(regions: Sequence[str]) -> Failure | None:
-    """The problem of an account that may use some regions and others not: its machines could never all be listed."""
+    """Return the problem of an account that may use only some regions.
+
+    Its listings would be incomplete.
+    """
     if not regions:
         return None
-    words = f"this user may not look into {', '.join(regions)}, so no listing would be whole: name the regions you use in {REGIONS_VARIABLE}"
+    words = (
+        f"this user may not use {', '.join(regions)}, so no listing would be complete: "
+        f"name the regions you use in {REGIONS_VARIABLE}"
+    )
     return Failure(Cause.PERMISSION, words, "ClosedRegions", Scope.ACCOUNT)
 
 
 def _may_launch(session: Session, region: str) -> Failure | None:
-    """The permission that a launch would lack: EC2 goes through a create without making anything (`DryRun`). None where it lacks none."""
+    """Return the permission that a launch would lack, or None.
+
+    EC2 checks the permissions of a create without making anything (`DryRun`).
+    """
     image = "resolve:ssm:" + UBUNTU.format(release="24.04", arch="amd64", disk="gp3")
     tags = [{"ResourceType": "instance", "Tags": [{"Key": "nbprov-owner", "Value": "check"}]}]
     try:
@@ -155,7 +172,8 @@ def _may_launch(session: Session, region: str) -> Failure | None:
     except CloudError as error:
         failure = error.failure
         if failure.cause is not Cause.PERMISSION:
-            # `DryRunOperation` is the yes. What else is said (no default network, say) is no matter of permission.
+            # `DryRunOperation` means yes. Other refusals (no default network, say) do not concern
+            # permissions.
             return None
         named = _ACTION.search(failure.message)
         action = named[1] if named else "ec2:RunInstances, or ec2:CreateTags with it"

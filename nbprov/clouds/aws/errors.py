@@ -1,8 +1,12 @@
-"""From what EC2 says when it refuses to the causes of failure: one table, read from the top; the first line that fits counts.
+"""The table from EC2's error codes and messages to causes of failure.
 
-The codes are those of AWS's page "Error codes for the Amazon EC2 API" (docs.aws.amazon.com/ec2/latest/devguide/errors-overview.html) and of
-`StateReason`; which code means what is also told by the handlers of Karpenter, ParallelCluster and SkyPilot. Messages are only looked at where
-one code has several meanings. `tests/contract/corpus/aws.jsonl` holds real messages with what each has to become.
+The first matching row counts.
+
+The codes are those of AWS's page "Error codes for the Amazon EC2 API"
+(docs.aws.amazon.com/ec2/latest/devguide/errors-overview.html) and of `StateReason`; the handlers of
+Karpenter, ParallelCluster and SkyPilot also show what they mean. Messages are read only where one
+code has several meanings. `tests/contract/corpus/aws.jsonl` holds real messages with the cause that
+each must have.
 """
 
 from __future__ import annotations
@@ -16,21 +20,23 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 
 CREATE = "RunInstances"
-"""The one call after which a lost answer may have left machines behind."""
+"""The only call after which a lost answer may have left machines behind."""
 NOT_SEEN = frozenset({"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed"})
-"""The id is not known, or not yet: EC2's listings lag behind its creates."""
+"""Codes of an id that EC2 does not know, or does not know yet: its listings lag behind creates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the table: codes as a pattern over the whole code, a pattern that occurs in the message, and what follows.
+    """One row of the table.
+
+    A pattern for the whole code, a pattern within the message, and the cause.
 
     Attributes
     ----------
     code, message
-        Regular expressions; an empty message fits any.
+        Regular expressions; an empty message matches any.
     scope
-        Where the block reaches another way than the cause's rule says.
+        The scope of the block, if it differs from the default of the cause.
     """
 
     code: str
@@ -40,53 +46,192 @@ class Line:
 
 
 _TABLE = (
-    # ---- no machine of this kind left. A spot request that cannot be filled says so under the code of on-demand machines.
+    # ---- out of capacity (an unfilled spot request uses the code of on-demand machines)
     Line(r"InsufficientInstanceCapacity|UnfulfillableCapacity", Cause.SPOT, r"\bspot\b"),
-    Line(r"SpotMaxPriceTooLow|SpotInstance(Termination|Shutdown)|capacity-(not-available|oversubscribed)", Cause.SPOT),
-    Line(r"Insufficient(Instance|Host|ReservedInstances)?Capacity|InsufficientCapacityOnHost", Cause.CAPACITY),
-    Line(r"UnfulfillableCapacity|ReservationCapacityExceeded|ZonesUnavailable|InsufficientFreeAddressesInSubnet|InsufficientAddressCapacity", Cause.CAPACITY),
-    # ---- the account's limits, all of them by region
-    Line(r"PendingVerification", Cause.QUOTA, r"account is currently being verified", Scope.ACCOUNT),
+    Line(
+        (
+            r"SpotMaxPriceTooLow|SpotInstance(Termination|Shutdown)|capacity-(not-available|"
+            r"oversubscribed)"
+        ),
+        Cause.SPOT,
+    ),
+    Line(
+        (
+            r"Insufficient(Instance|Host|ReservedInstances)?Capacity|"
+            r"InsufficientCapacityOnHost"
+        ),
+        Cause.CAPACITY,
+    ),
+    Line(
+        (
+            r"UnfulfillableCapacity|ReservationCapacityExceeded|ZonesUnavailable|"
+            r"InsufficientFreeAddressesInSubnet|InsufficientAddressCapacity"
+        ),
+        Cause.CAPACITY,
+    ),
+    # ---- limits of the account, all of them by region
+    Line(
+        r"PendingVerification",
+        Cause.QUOTA,
+        (
+            r"account is currently being "
+            r"verified"
+        ),
+        Scope.ACCOUNT,
+    ),
     Line(r"PendingVerification", Cause.QUOTA),
-    Line(r"(Vcpu|Instance|Volume|MaxIOPS|MaxSpotInstanceCount|SecurityGroup|RulesPerSecurityGroup|Vpc|InternetGateway)(Limit)?Exceeded", Cause.QUOTA),
-    Line(r"(MaxSpotInstanceCountExceeded|InstanceCreditSpecification\.NotSupported|ResourceLimitExceeded)", Cause.QUOTA),
-    # ---- not sold there
+    Line(
+        (
+            r"(Vcpu|Instance|Volume|MaxIOPS|MaxSpotInstanceCount|SecurityGroup|"
+            r"RulesPerSecurityGroup|Vpc|InternetGateway)(Limit)?Exceeded"
+        ),
+        Cause.QUOTA,
+    ),
+    Line(
+        (
+            r"(MaxSpotInstanceCountExceeded|InstanceCreditSpecification\.NotSupported|"
+            r"ResourceLimitExceeded)"
+        ),
+        Cause.QUOTA,
+    ),
+    # ---- not offered in this place
     Line(r"Unsupported(Operation)?", Cause.BAD_REQUEST, r"can(no|')t (be )?(stop|start)"),
     Line(r"Unsupported(Operation)?", Cause.NOT_OFFERED, r"Availability Zone|\bzone\b", Scope.ZONE),
     Line(r"Unsupported(Operation)?", Cause.NOT_OFFERED),
-    Line(r"InvalidInstanceType(\.NotFound)?|VPCIdNotSpecified", Cause.NOT_OFFERED, "", Scope.REGION),
-    Line(r"InvalidParameterValue", Cause.NOT_OFFERED, r"for InstanceType\b|instance type.{0,80}(does not exist|is not (supported|available))", Scope.REGION),
-    Line(r"InvalidParameter(Value|Combination)", Cause.NOT_OFFERED, r"(zone|availabilityzone).{0,40}(is not valid|does not exist|invalid)", Scope.ZONE),
-    # ---- who asks
+    Line(
+        (
+            r"InvalidInstanceType(\.NotFound)?|"
+            r"VPCIdNotSpecified"
+        ),
+        Cause.NOT_OFFERED,
+        "",
+        Scope.REGION,
+    ),
+    Line(
+        r"InvalidParameterValue",
+        Cause.NOT_OFFERED,
+        (
+            r"for InstanceType\b|instance "
+            r"type.{0,80}(does not exist|is not (supported|available))"
+        ),
+        Scope.REGION,
+    ),
+    Line(
+        (
+            r"InvalidParameter(Value|"
+            r"Combination)"
+        ),
+        Cause.NOT_OFFERED,
+        (
+            r"(zone|availabilityzone).{0,40}(is not valid|does not "
+            r"exist|invalid)"
+        ),
+        Scope.ZONE,
+    ),
+    # ---- credentials, permissions and billing
     Line(r"AuthFailure\.ServiceLinkedRoleCreationNotPermitted", Cause.PERMISSION, "", Scope.REGION),
     Line(r"AuthFailure", Cause.PERMISSION, r"not authorized for images"),
     Line(r"OptInRequired", Cause.PERMISSION, r"marketplace|accept terms"),
     Line(r"Blocked|OptInRequired|AccountDisabled|SubscriptionRequired(Exception)?", Cause.BALANCE),
-    Line(r"UnauthorizedOperation|AccessDenied(Exception)?", Cause.PERMISSION, r"service control policy", Scope.REGION),
-    Line(r"UnauthorizedOperation|AccessDenied(Exception)?|OperationNotPermitted|Client\.UnauthorizedOperation", Cause.PERMISSION),
-    Line(r"AuthFailure|InvalidClientTokenId|UnrecognizedClient(Exception)?|SignatureDoesNotMatch|IncompleteSignature", Cause.CREDENTIALS),
-    Line(r"ExpiredToken(Exception)?|RequestExpired|InvalidAccessKeyId|MissingAuthenticationToken|InvalidToken", Cause.CREDENTIALS),
-    # ---- too fast, or a passing fault
-    Line(r"RequestLimitExceeded|Throttling(Exception)?|RequestThrottled(Exception)?|EC2ThrottledException|SlowDown|TooManyRequests(Exception)?", Cause.RATE_LIMIT),
-    Line(r"InternalError|InternalFailure|Unavailable|ServiceUnavailable|InternalServerError|RequestTimeout|IncorrectState", Cause.TRANSIENT),
-    Line(r"IncorrectInstanceState|ConcurrentTagAccess|InvalidGroup\.InUse|DependencyViolation|InvalidInstanceID\.NotFound|InvalidGroup\.NotFound|BundlingInProgress", Cause.TRANSIENT),
-    # ---- a machine that ended: codes of StateReason
-    Line(r"IdempotentInstanceTerminated|InstanceInitiatedShutdown|ScheduledStop|InstanceTerminated", Cause.UNHEALTHY),
+    Line(
+        (
+            r"UnauthorizedOperation|"
+            r"AccessDenied(Exception)?"
+        ),
+        Cause.PERMISSION,
+        r"service control policy",
+        Scope.REGION,
+    ),
+    Line(
+        (
+            r"UnauthorizedOperation|AccessDenied(Exception)?|OperationNotPermitted|"
+            r"Client\.UnauthorizedOperation"
+        ),
+        Cause.PERMISSION,
+    ),
+    Line(
+        (
+            r"AuthFailure|InvalidClientTokenId|UnrecognizedClient(Exception)?|"
+            r"SignatureDoesNotMatch|IncompleteSignature"
+        ),
+        Cause.CREDENTIALS,
+    ),
+    Line(
+        (
+            r"ExpiredToken(Exception)?|RequestExpired|InvalidAccessKeyId|"
+            r"MissingAuthenticationToken|InvalidToken"
+        ),
+        Cause.CREDENTIALS,
+    ),
+    # ---- rate limits and temporary faults
+    Line(
+        (
+            r"RequestLimitExceeded|Throttling(Exception)?|RequestThrottled(Exception)?|"
+            r"EC2ThrottledException|SlowDown|TooManyRequests(Exception)?"
+        ),
+        Cause.RATE_LIMIT,
+    ),
+    Line(
+        (
+            r"InternalError|InternalFailure|Unavailable|ServiceUnavailable|InternalServerError|"
+            r"RequestTimeout|IncorrectState"
+        ),
+        Cause.TRANSIENT,
+    ),
+    Line(
+        (
+            r"IncorrectInstanceState|ConcurrentTagAccess|InvalidGroup\.InUse|DependencyViolation|"
+            r"InvalidInstanceID\.NotFound|InvalidGroup\.NotFound|BundlingInProgress"
+        ),
+        Cause.TRANSIENT,
+    ),
+    # ---- ended machines: codes of StateReason
+    Line(
+        (
+            r"IdempotentInstanceTerminated|InstanceInitiatedShutdown|ScheduledStop|"
+            r"InstanceTerminated"
+        ),
+        Cause.UNHEALTHY,
+    ),
     Line(r"UserInitiated(Shutdown|Hibernate)", Cause.CANCELLED),
-    # ---- what was asked for cannot be
-    Line(r"InvalidAMI|InvalidAMIID\..*|InvalidAMIName\..*|InvalidSnapshot\.NotFound|InvalidKeyPair\..*|InvalidBlockDeviceMapping", Cause.BAD_REQUEST),
-    Line(r"Invalid(Parameter|ParameterValue|ParameterCombination|ParameterDependency|UserData|Input|Request|Subnet|SubnetID|Group|Permission)(\..*)?", Cause.BAD_REQUEST),
-    Line(r"IdempotentParameterMismatch|MissingParameter|UnknownParameter|ValidationError|TagLimitExceeded|TagPolicyViolation|MissingInput", Cause.BAD_REQUEST),
-    Line(r"ParameterNotFound|InvalidInstanceID\.Malformed|InvalidVolume\..*|UserDataTooLarge", Cause.BAD_REQUEST),
-)  # fmt: skip
+    # ---- invalid requests
+    Line(
+        (
+            r"InvalidAMI|InvalidAMIID\..*|InvalidAMIName\..*|InvalidSnapshot\.NotFound|"
+            r"InvalidKeyPair\..*|InvalidBlockDeviceMapping"
+        ),
+        Cause.BAD_REQUEST,
+    ),
+    Line(
+        (
+            r"Invalid(Parameter|ParameterValue|ParameterCombination|ParameterDependency|UserData|"
+            r"Input|Request|Subnet|SubnetID|Group|Permission)(\..*)?"
+        ),
+        Cause.BAD_REQUEST,
+    ),
+    Line(
+        (
+            r"IdempotentParameterMismatch|MissingParameter|UnknownParameter|ValidationError|"
+            r"TagLimitExceeded|TagPolicyViolation|MissingInput"
+        ),
+        Cause.BAD_REQUEST,
+    ),
+    Line(
+        (
+            r"ParameterNotFound|InvalidInstanceID\.Malformed|InvalidVolume\..*|"
+            r"UserDataTooLarge"
+        ),
+        Cause.BAD_REQUEST,
+    ),
+)
 _COMPILED = tuple(
     (re.compile(line.code), re.compile(line.message, re.IGNORECASE) if line.message else None, line)
     for line in _TABLE
 )
-# "Client." and "Server." stand before the codes of StateReason, and before all codes in CloudTrail.
+# "Client." and "Server." precede the codes of StateReason, and all codes in CloudTrail.
 _SIDE = re.compile(r"^(Client|Server)\.")
 _ENCODED = re.compile(r"\s*Encoded authorization failure message: \S+", re.IGNORECASE)
-# botocore repeats what it was given, and one of the things given is a start script with keys in it.
+# botocore repeats its input in messages, and the input may hold a start script with keys.
 _VALUE = re.compile(r", value: .*?(?=, (?:type|valid)|$)", re.DOTALL)
 _ZERO = re.compile(r"\blimit of 0\b")
 
@@ -94,22 +239,22 @@ _ZERO = re.compile(r"\blimit of 0\b")
 def failure_of(
     code: str, message: str, *, status: int = 0, call: str = "", retry_after: Seconds | None = None
 ) -> Failure:
-    """The failure that an answer of AWS means.
+    """Return the failure that an answer of AWS means.
 
     Parameters
     ----------
     code, message
-        As AWS gives them; the code with or without `Client.` or `Server.`.
+        As AWS sends them; the code with or without `Client.` or `Server.`.
     status
-        The HTTP status, 0 where there is none: it decides where the code tells nothing.
+        The HTTP status, or 0 if there is none. It decides if the code is not in the table.
     call
-        The name of the call. After `RunInstances` an answer of something on the way may have left machines behind.
+        The name of the call. After `RunInstances` a gateway's error may have left machines behind.
 
     Examples
     --------
-    >>> failure_of("Server.InsufficientInstanceCapacity", "We currently do not have sufficient capacity").cause.value
+    >>> failure_of("Server.InsufficientInstanceCapacity", "We do not have enough").cause.value
     'capacity'
-    >>> failure_of("VcpuLimitExceeded", "... than your current vCPU limit of 0 allows ...").limit_is_zero
+    >>> failure_of("VcpuLimitExceeded", "... your current vCPU limit of 0 allows ...").limit_is_zero
     True
     """
     words = _ENCODED.sub("", message).strip() or code
@@ -130,19 +275,25 @@ def failure_of(
 
 
 def _by_status(status: int, call: str) -> Cause:
-    """The cause of a code that the table does not know. A gateway that gives up (502, 504) says nothing of what EC2 did."""
+    """Return the cause for a code that is not in the table.
+
+    A gateway's timeout (502, 504) does not tell what EC2 did with the request.
+    """
     if status >= 500:
         return Cause.UNKNOWN_OUTCOME if call == CREATE else Cause.TRANSIENT
     return {429: Cause.RATE_LIMIT, 401: Cause.CREDENTIALS}.get(status, Cause.UNKNOWN)
 
 
 def failure_of_exception(error: BaseException, *, call: str = "") -> Failure | None:
-    """The failure behind an exception of boto3 or botocore; None where it is none of theirs. Imports neither: it goes by their names.
+    """Return the failure behind an exception of boto3 or botocore, or None for any other exception.
+
+    The exceptions are recognised by their class names, so that neither package is imported.
 
     Parameters
     ----------
     call
-        The call it came out of; a create whose answer was lost is `unknown_outcome`, one that never left is `transient`.
+        The call that raised it. A create whose answer was lost is `unknown_outcome`; one that was
+        never sent is `transient`.
     """
     if isinstance(error, CloudError):
         return error.failure
@@ -175,7 +326,7 @@ def failure_of_exception(error: BaseException, *, call: str = "") -> Failure | N
 _UNSENT = frozenset(
     {"EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError", "SSLError"}
 )
-"""No connection opened: nothing was asked for."""
+"""Exceptions of a connection that did not open, so nothing was sent."""
 _LOST = frozenset(
     {
         "ReadTimeoutError",
@@ -186,7 +337,7 @@ _LOST = frozenset(
         "ResponseStreamingError",
     }
 )
-"""The request left; what came of it was not heard."""
+"""Exceptions of a request that was sent and whose answer was lost."""
 
 
 def _of_response(response: Mapping[str, Any], call: str) -> Failure:
@@ -202,7 +353,10 @@ def _of_response(response: Mapping[str, Any], call: str) -> Failure:
 
 
 def of_state(code: str, message: str) -> Failure:
-    """Why a machine ended, out of its `StateReason`: what would be a passing fault of a call is a machine that did not work."""
+    """Return why a machine ended, from its `StateReason`.
+
+    A code that is temporary for a call means `unhealthy` for a machine.
+    """
     found = failure_of(code, message)
     if found.cause is Cause.TRANSIENT or (
         found.cause is Cause.UNKNOWN and code.startswith("Server.")

@@ -1,8 +1,10 @@
-"""Which machine image a machine starts from where the spec names none, by region: found by AWS's public parameters, kept for a day.
+"""The machine image that a machine starts from if the spec names none.
 
-Sources: the paths of Canonical (ubuntu.com/aws docs, "Find Ubuntu images on AWS"), of AWS's Deep Learning AMIs
-(docs.aws.amazon.com/dlami/latest/devguide, "AWS Deep Learning Base GPU AMI (Ubuntu 22.04)" and the ARM64 one) and of Neuron
-(awsdocs-neuron, "Neuron DLAMI User Guide", SSM parameters). All of them have sshd, cloud-init, and `ubuntu` to log in.
+AWS's public SSM parameters name it for each region; the answer is cached for a day. Sources: the
+paths of Canonical (ubuntu.com/aws docs, "Find Ubuntu images on AWS"), of AWS's Deep Learning AMIs
+(docs.aws.amazon.com/dlami/latest/devguide, "AWS Deep Learning Base GPU AMI (Ubuntu 22.04)" and the
+ARM64 one) and of Neuron (awsdocs-neuron, "Neuron DLAMI User Guide", SSM parameters). All of these
+images have sshd and cloud-init, and the user `ubuntu`.
 """
 
 from __future__ import annotations
@@ -10,13 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from nbprov.clouds.aws.account import fact_cache
+from nbprov.clouds.aws.account.clients import Session
+from nbprov.clouds.aws.catalog.gpu_families import FAMILIES, family_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.offers import Offer
-
-from . import fact_cache as kept
-from .clients import Session
-from .gpu_families import FAMILIES, family_of
 
 UBUNTU = (
     "/aws/service/canonical/ubuntu/server/{release}/stable/current/{arch}/hvm/ebs-{disk}/ami-id"
@@ -24,7 +25,8 @@ UBUNTU = (
 GPU = "/aws/service/deeplearning/ami/{arch}/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"
 NEURON = "/aws/service/neuron/dlami/base/ubuntu-22.04/latest/image_id"
 NAMES = {
-    # The same images by owner and name, for who may not ask SSM: the policy AmazonEC2FullAccess does not allow it.
+    # The same images by owner and name, for users who may not read SSM parameters: the policy
+    # AmazonEC2FullAccess does not include that permission.
     UBUNTU.split("{")[0]: (
         "099720109477",
         "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-{deb}-server-*",
@@ -36,9 +38,10 @@ NAMES = {
     NEURON: ("amazon", "Deep Learning Base Neuron AMI (Ubuntu 22.04) ????????"),
 }
 NO_DRIVER = frozenset({"p2", "p3", "p3dn", "g3", "g3s", "g4ad", "dl1"})
-"""Families that the open NVIDIA driver of the GPU image does not serve (older than Turing), or that are not NVIDIA's: the health check says so."""
+"""Families that the open NVIDIA driver of the GPU image does not support: older than Turing, or not
+made by NVIDIA. The health check reports the missing driver."""
 ARM = frozenset({"g5g"})
-"""Families on Arm whose name does not end in Graviton's `g`, `gd`, `gn`."""
+"""Arm families whose name does not end in Graviton's `g`, `gd` or `gn`."""
 FRESH: Seconds = 60.0
 MARKS = ("resolve:ssm:", "ssm:")
 
@@ -50,11 +53,11 @@ class MachineImage:
     Attributes
     ----------
     device
-        The name of its boot disk, which a block device mapping has to repeat.
+        The device name of its boot disk, which a block device mapping has to repeat.
     least_gb
-        The size of its snapshot: a smaller boot disk is refused.
+        The size of its snapshot; EC2 refuses a smaller boot disk.
     kept
-        Names of its other disks that would outlive the machine.
+        The device names of its other disks that would outlive the machine.
     """
 
     id: str
@@ -64,14 +67,17 @@ class MachineImage:
 
 
 def arch_of(offer: Offer) -> str:
-    """`x86_64` or `arm64`: as the catalogue says, else as Graviton's families are named (`m7g`, `c7gn`, `g5g`).
+    """Return `x86_64` or `arm64`, from the catalogue or from the name of the family (`m7g`,
+    `c7gn`).
 
     Examples
     --------
     >>> from nbprov.model.places import Market
     >>> def of(name): return Offer("aws", "us-east-1", "", name, "", 0, 2, 8, Market.ON_DEMAND, 1)
-    >>> arch_of(of("m7g.large")), arch_of(of("g5.xlarge")), arch_of(of("c7gn.large")), arch_of(of("m6i.large"))
-    ('arm64', 'x86_64', 'arm64', 'x86_64')
+    >>> arch_of(of("m7g.large")), arch_of(of("g5.xlarge")), arch_of(of("c7gn.large"))
+    ('arm64', 'x86_64', 'arm64')
+    >>> arch_of(of("m6i.large"))
+    'x86_64'
     """
     if offer.arch in ("arm64", "x86_64"):
         return offer.arch
@@ -85,7 +91,10 @@ def arch_of(offer: Offer) -> str:
 
 
 def parameters_for(offer: Offer) -> tuple[str, ...]:
-    """The public parameters to look for, the wanted one first; later ones are for regions that lack it."""
+    """Return the public SSM parameters to read, best first.
+
+    Later ones are for regions that lack it.
+    """
     arch = arch_of(offer)
     family = family_of(offer.instance_type)
     deb = "amd64" if arch == "x86_64" else arch
@@ -103,27 +112,31 @@ def parameters_for(offer: Offer) -> tuple[str, ...]:
 
 
 def find(session: Session, region: str, offer: Offer, wanted: str) -> MachineImage:
-    """The image of a launch in a region.
+    """Return the image of a launch in a region.
 
     Parameters
     ----------
     wanted
-        `ami-…`, `ssm:/path/of/a/parameter`, or empty for the usual one.
+        `ami-…`, `ssm:/path/of/a/parameter`, or empty for the default image.
 
     Raises
     ------
     CloudError
-        `bad_request` where what was named is no image; `not_offered` where the region has none for this machine; whatever the calls raise.
+        `bad_request` if the named image does not exist; `not_offered` if the region has no image
+        for this type; otherwise whatever the calls raise.
     """
     if wanted.startswith("ami-"):
         return _described(session, region, wanted)
     mark = next((m for m in MARKS if wanted.startswith(m)), "")
     if wanted and not mark:
-        words = f"image_id {wanted!r} is no image of AWS: write ami-…, or ssm:/… for a public parameter that holds one"
+        words = (
+            f"image_id {wanted!r} is not an AWS image: write ami-…, or ssm:/… for a public "
+            "parameter that holds one"
+        )
         raise CloudError(Failure(Cause.BAD_REQUEST, words, "bad-image"))
     names = (wanted[len(mark) :],) if wanted else parameters_for(offer)
     key = f"{region} {names[0]}"
-    remembered = kept.read("images", key)
+    remembered = fact_cache.read("images", key)
     found = (
         str(remembered)
         if remembered
@@ -131,16 +144,22 @@ def find(session: Session, region: str, offer: Offer, wanted: str) -> MachineIma
     )
     image = _described(session, region, found)
     if not remembered:
-        kept.write("images", {key: found})
+        fact_cache.write("images", {key: found})
     return image
 
 
 def forget(region: str, offer: Offer) -> bool:
-    """Look the usual image of a launch up anew the next time. False where it was looked up a minute ago: then it is no old one."""
+    """Drop the cached default image of a launch, so that the next launch looks it up again.
+
+    Returns False if it was looked up within the last minute and so is current.
+    """
     key = f"{region} {parameters_for(offer)[0]}"
-    if kept.read("images", key) is None or kept.read("images", key, newer_than=FRESH) is not None:
+    if (
+        fact_cache.read("images", key) is None
+        or fact_cache.read("images", key, newer_than=FRESH) is not None
+    ):
         return False
-    kept.drop("images", key)
+    fact_cache.drop("images", key)
     return True
 
 
@@ -161,7 +180,7 @@ def _looked_up(session: Session, region: str, names: tuple[str, ...], *, asked_f
 
 
 def _by_name(session: Session, region: str, parameter: str, refused: CloudError) -> str:
-    """The newest image that the parameter would name, by its owner and its name."""
+    """Find the newest image that the parameter would name, by its owner and its name."""
     owner, pattern = next(found for start, found in NAMES.items() if parameter.startswith(start))
     arm = "/arm64/" in parameter
     name = pattern.format(deb="arm64" if arm else "amd64", arm="ARM64 " if arm else "")
@@ -181,7 +200,7 @@ def _by_name(session: Session, region: str, parameter: str, refused: CloudError)
 
 def _described(session: Session, region: str, image: str) -> MachineImage:
     key = f"{region} {image}"
-    remembered = kept.read("image-facts", key)
+    remembered = fact_cache.read("image-facts", key)
     if isinstance(remembered, list) and len(remembered) == 3:
         return MachineImage(
             image, str(remembered[0]), int(remembered[1]), tuple(map(str, remembered[2]))
@@ -207,5 +226,5 @@ def _described(session: Session, region: str, image: str) -> MachineImage:
         for name, told in disks.items()
         if name != device and not told.get("DeleteOnTermination")
     )
-    kept.write("image-facts", {key: [device, least, others]})
+    fact_cache.write("image-facts", {key: [device, least, others]})
     return MachineImage(image, device, least, tuple(others))

@@ -1,4 +1,8 @@
-"""Prices of Amazon EC2: the public list of a region for what machines cost on demand; with an account's keys, zones and spot prices too."""
+"""The price fetcher of Amazon EC2.
+
+A region's public price list gives on-demand prices. With an account's credentials, EC2 itself adds
+zones and spot prices.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +11,28 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from nbprov.clouds.aws.catalog.account_catalog import Account, Described, RegionView
+from nbprov.clouds.aws.catalog.gpu_families import (
+    FAMILIES,
+    OTHERS,
+    Accelerator,
+    accelerator_of,
+    family_of,
+)
+from nbprov.clouds.aws.catalog.price_list import Listed, read_list
 from nbprov.clouds.pricing.fetcher import FetchContext, Fetcher
 from nbprov.clouds.pricing.region_fetch import Read, Steps, each, endpoint
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.price_list import PriceList, PriceRow
 
-from .account_catalog import Account, Described, RegionView
-from .gpu_families import FAMILIES, OTHERS, Accelerator, accelerator_of, family_of
-from .price_list import Listed, read_list
-
 BULK = "https://pricing.us-east-1.amazonaws.com"
-"""One address for all regions: AWS serves price lists from there only."""
+"""One address serves all regions, because AWS publishes price lists from there only."""
 REGIONS = ("us-east-1", "us-east-2", "us-west-2", "eu-west-1")
-"""Read where nobody names others: most GPUs are there, and every region is 70 to 190 MB."""
+"""The regions read by default: most GPUs are there, and every region's list is 70 to 190 MB."""
 AT_ONCE = 2
-"""A list is limited by the line and by parsing, not by waiting."""
+"""Reading a list is limited by bandwidth and parsing, so more at a time would not be faster."""
 HIDDEN = {"p4de.24xlarge": ("us-east-1", "us-west-2")}
-"""Sold there, though EC2 shows it in no zone of most accounts."""
+"""Types that are sold there although EC2 shows them in no zone to most accounts."""
 
 
 class AwsFetcher(Fetcher):
@@ -32,11 +41,14 @@ class AwsFetcher(Fetcher):
     cloud = "aws"
 
     def ready(self, context: FetchContext) -> str:
-        """Always: the list on demand is public. What keys and boto3 would add stands in the notes of the result."""
+        """Always ready, because on-demand lists are public.
+
+        The notes of the result say what credentials and boto3 would add.
+        """
         return ""
 
     def fetch(self, context: FetchContext) -> PriceList:
-        """Read the regions asked for, else `REGIONS`."""
+        """Read the regions that were asked for, or `REGIONS` by default."""
         regions = tuple(dict.fromkeys(context.regions)) or REGIONS
         found = Account.open(context)
         account = found if isinstance(found, Account) else None
@@ -67,7 +79,7 @@ class AwsFetcher(Fetcher):
 
 
 def fetcher() -> Fetcher:
-    """The fetcher of this cloud."""
+    """Make the fetcher of this cloud."""
     return AwsFetcher()
 
 
@@ -92,12 +104,16 @@ def _reader(context: FetchContext, steps: Steps) -> Callable[[str], dict[str, Li
 def _views(
     account: Account, lists: Read[dict[str, Listed]], context: FetchContext
 ) -> Read[RegionView]:
-    """What the account sees of the regions whose lists were read; regions it may not use are among the failed."""
+    """Return how the account sees the regions whose lists were read.
+
+    Regions that it may not use are among the failed.
+    """
     try:
         return each(lists.good, account.read, context, steps=Steps(context, len(lists.good)))
     except CloudError as error:
         if error.failure.code == "AuthFailure":
-            # In one region it means that the region is not enabled; in all of them, that the keys are wrong.
+            # In one region this means that the region is not enabled; in all of them, that the keys
+            # are wrong.
             raise CloudError(replace(error.failure, cause=Cause.CREDENTIALS)) from None
         raise
 
@@ -124,7 +140,10 @@ def _region_rows(
 def _machine(
     region: str, name: str, listed: Listed | None, said: Described | None, odd: Counter[str]
 ) -> PriceRow | None:
-    """The machine without its place and spot price; None where what it is cannot be told, which is counted."""
+    """Build the row of a type without its place and spot price.
+
+    If its devices cannot be determined, return None and count the type in `odd`.
+    """
     if family_of(name) in OTHERS:
         return None
     device = _device(name, listed, said)
@@ -151,7 +170,10 @@ _NONE = Accelerator("", 0.0, "")
 
 
 def _device(name: str, listed: Listed | None, said: Described | None) -> Accelerator | None:
-    """The accelerator: of the table of families, else as EC2 describes it; `_NONE` for a machine without, None where it cannot be told."""
+    """Return the accelerator of a type, from the table of families or as EC2 describes it.
+
+    `_NONE` stands for a machine without one, None for a type whose devices cannot be determined.
+    """
     counted = (said.accelerator.count if said and said.accelerator else None) or (
         listed.gpus if listed else None
     )

@@ -1,4 +1,4 @@
-"""The adapter of AWS: EC2 machines by boto3."""
+"""The adapter of AWS: EC2 machines through boto3."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from nbprov.clouds.aws import check as account_check
+from nbprov.clouds.aws import errors
+from nbprov.clouds.aws.account.clients import QUICK, Session
+from nbprov.clouds.aws.account.parallel_calls import call_each
+from nbprov.clouds.aws.instances.actions import InstanceActions
+from nbprov.clouds.aws.instances.listing import Listing
+from nbprov.clouds.aws.instances.side_objects import SideObjects
+from nbprov.clouds.aws.instances.states import CLOUD, LOGIN
+from nbprov.clouds.aws.instances.submit import Submitter
+from nbprov.clouds.aws.network.security_groups import SecurityGroups
+from nbprov.clouds.aws.network.subnets import Networks
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, Capabilities, Cloud
 from nbprov.clouds.pricing.region_fetch import price
 from nbprov.model.failures import Failure
@@ -22,17 +33,6 @@ from nbprov.model.launches import (
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Stock
-
-from . import check as checking
-from . import errors
-from .clients import QUICK, Session, every
-from .instance_actions import Changes
-from .instance_states import CLOUD, LOGIN
-from .listing import Listing
-from .network import Networks
-from .security_groups import Doors
-from .side_objects import Leftovers
-from .submit import Submitting
 
 PRODUCT = "Linux/UNIX"
 MOST_CONSOLE = 64 * 1024
@@ -50,7 +50,8 @@ CAPABILITIES = Capabilities(
     local_disk=True,
     replayable=True,
     replaces_nodes=True,
-    # AWS's advice on eventual consistency: back off for up to minutes; what was seen of fresh machines is under a second.
+    # AWS advises to allow minutes for eventual consistency; fresh machines were seen within a
+    # second.
     settle=120.0,
     zones=True,
     stock_probe=True,
@@ -58,15 +59,23 @@ CAPABILITIES = Capabilities(
     default_families=FAMILIES,
     notes={
         "login": f"{LOGIN} on the images that nbprov chooses; the label nbprov-login names another",
-        "ports": "port 22 is open to this computer's address alone; other ports by tunnel, unless the spec opens them",
-        "stop": "a stopped machine costs its disk; spot machines cannot be stopped",
-        "poweroff": "what it does is fixed at launch: terminate, or stop where the disk is to be kept",
+        "ports": (
+            "port 22 is open to this computer's address only; reach other ports through a "
+            "tunnel, or name them in the spec to open them"
+        ),
+        "stop": "a stopped machine still costs its disk; spot machines cannot be stopped",
+        "poweroff": (
+            "what a poweroff does is fixed at launch: terminate, or stop if the disk is to be kept"
+        ),
     },
 )
 
 
 class AwsCloud(Cloud):
-    """EC2, for the account of boto3's own chain of credentials. Nothing is imported or asked before the first call."""
+    """EC2, for the account that boto3's chain of credentials finds.
+
+    Nothing is imported or requested before the first call.
+    """
 
     name = CLOUD
     capabilities = CAPABILITIES
@@ -74,25 +83,30 @@ class AwsCloud(Cloud):
     def __init__(self) -> None:
         self._session = Session()
         self._networks = Networks(self._session)
-        self._doors = Doors(self._session)
+        self._security_groups = SecurityGroups(self._session)
         self._listing = Listing(self._session, self._networks)
-        self._submitting = Submitting(self._session, self._networks, self._doors, self._listing)
-        self._changes = Changes(self._session, self._doors, self._listing)
-        self._leftovers = Leftovers(self._session, self._networks, self._doors)
+        self._submitter = Submitter(
+            self._session, self._networks, self._security_groups, self._listing
+        )
+        self._actions = InstanceActions(self._session, self._security_groups, self._listing)
+        self._side_objects = SideObjects(self._session, self._networks, self._security_groups)
 
     def check(self) -> CheckResult:
-        return checking.check(self._session, self._networks, self.name)
+        return account_check.check(self._session, self._networks, self.name)
 
     def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
-        from .stock import look
+        from nbprov.clouds.aws.stock import look
 
         return look(self._session, offers, count)
 
     def quote(self, candidate: Candidate) -> Quote | None:
-        """The spot price of now, of the zone or the dearest of the region's; None on demand, where a price is a list price."""
+        """Return the current spot price of the zone, or the highest of the region's zones.
+
+        On-demand machines have list prices, so there is nothing to ask and the answer is None.
+        """
         if candidate.offer.market is not Market.SPOT:
             return None
-        good, bad = every(
+        good, bad = call_each(
             ["quote"], lambda _: self._spot_price(candidate.offer), CHECK_SECONDS - 0.2
         )
         if bad:
@@ -111,7 +125,8 @@ class AwsCloud(Cloud):
             QUICK,
             InstanceTypes=[offer.instance_type],
             ProductDescriptions=[PRODUCT],
-            # From now on: what holds at this moment is given with the time it began.
+            # From now on: EC2 also returns the price that holds at this moment, with the time it
+            # began.
             StartTime=datetime.now(UTC),
             **named,
         )
@@ -131,14 +146,15 @@ class AwsCloud(Cloud):
         )
 
     def submit(self, launch: Launch) -> Operation:
-        """See `Cloud.submit`. The security group is seen to first, then one `RunInstances` whose token is the launch's.
+        """See `Cloud.submit`. Prepare the security group, then send one `RunInstances`.
 
-        `unknown_outcome` also where the token was used before with other parameters and its machines are not listed yet.
+        The launch's token is its `ClientToken`. If the token was used before with other parameters
+        and its machines are not listed yet, the cause is `unknown_outcome`.
         """
-        return self._submitting.submit(launch)
+        return self._submitter.submit(launch)
 
     def poll(self, operation: Operation) -> PollResult:
-        return self._submitting.poll(operation)
+        return self._submitter.poll(operation)
 
     def list(self, owner: str) -> builtins.list[Instance]:
         return self._listing.of_owner(owner, LIST_SECONDS - 1.0)
@@ -149,33 +165,34 @@ class AwsCloud(Cloud):
         Raises
         ------
         CloudError
-            `transient` where EC2 does not know an id that it gave out less than five minutes ago: that does not mean gone.
+            `transient` if EC2 does not know an id that it issued less than five minutes ago, since
+            that does not mean that the machine is gone.
         """
-        self._changes.terminate(ids)
+        self._actions.terminate(ids)
 
     def start(self, ids: Sequence[str]) -> None:
-        self._changes.start(ids)
+        self._actions.start(ids)
 
     def stop(self, ids: Sequence[str]) -> None:
-        self._changes.stop(ids)
+        self._actions.stop(ids)
 
     def open_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
-        self._changes.open_ports(ids, ports)
+        self._actions.open_ports(ids, ports)
 
     def close_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
-        self._changes.close_ports(ids, ports)
+        self._actions.close_ports(ids, ports)
 
     def admit(self, ids: Sequence[str]) -> bool:
-        return self._changes.admit(ids)
+        return self._actions.admit(ids)
 
     def side_objects(self, owner: str) -> builtins.list[SideObject]:
-        return self._leftovers.find(owner)
+        return self._side_objects.find(owner)
 
     def remove(self, objects: Sequence[SideObject]) -> builtins.list[SideObject]:
-        return self._leftovers.remove(objects)
+        return self._side_objects.remove(objects)
 
     def console(self, instance_id: str) -> str:
-        return self._changes.console(instance_id)[-MOST_CONSOLE:]
+        return self._actions.console(instance_id)[-MOST_CONSOLE:]
 
     def classify(self, error: BaseException) -> Failure:
         return errors.failure_of_exception(error) or super().classify(error)

@@ -1,7 +1,8 @@
-"""What EC2 says of stock before a launch. Reserves nothing, costs nothing, promises nothing.
+"""What EC2 tells about stock before a launch, at no cost and without a reservation.
 
-Three looks, all at once: which zones sell a type (nothing elsewhere), how much of the quota is left (nothing where it does not suffice), and
-EC2's spot placement scores. Stock on demand EC2 tells nobody without a support plan: nothing is said of it.
+Three questions are asked at once: which zones sell a type (no stock elsewhere), how much of the
+quota is left (no stock if it does not suffice), and EC2's spot placement scores. EC2 tells
+on-demand stock to nobody without a support plan, so nothing is said about it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,14 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
+from nbprov.clouds.aws.account import fact_cache, quotas
+from nbprov.clouds.aws.account.clients import QUICK, Session
+from nbprov.clouds.aws.account.detection import credentials_lie_about
+from nbprov.clouds.aws.account.parallel_calls import call_each
+from nbprov.clouds.aws.instances.states import CLOUD
+from nbprov.clouds.aws.prices import HIDDEN
 from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.failures import Cause, CloudError
@@ -17,46 +25,42 @@ from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Level, Pool, Stock
 
-from . import fact_cache, quotas
-from .account_detection import credentials_lie_about
-from .clients import QUICK, Session, every
-from .instance_states import CLOUD
-from .prices import HIDDEN
-
 ROOM = 0.5
-"""Seconds of a look that are left for starting it and putting it together."""
+"""Seconds of the stock probe that are reserved for starting it and for collecting its answers."""
 LEAST_TYPES = 3
-"""Of fewer types EC2 always says a low score (docs.aws.amazon.com/AWSEC2/latest/UserGuide/how-sps-works.html)."""
+"""For fewer types EC2 always returns a low score
+(docs.aws.amazon.com/AWSEC2/latest/UserGuide/how-sps-works.html)."""
 MOST_TYPES = 20
 MOST_REGIONS = 10
 MOST_SETS = 3
-"""How many sets of types are asked for: EC2 limits new ones a day."""
+"""How many sets of types are asked for, since EC2 limits the number of new ones a day."""
 SCORES_HOLD: Seconds = 600.0
 """How long the scores of a set are remembered; the table shows how old they are."""
 _LOW, _MEDIUM = 3, 6
 
 
 def look(session: Session, offers: Sequence[Offer], count: int) -> list[Stock]:
-    """What is known of the stock of these offers, for so many machines at once. What does not answer in time is left out.
+    """Return what is known about the stock of these offers, for `count` machines at once.
 
-    A score is one of a set of types together; each type of the set is given it.
+    Answers that do not arrive in time are left out. A score belongs to a set of types; each type of
+    the set is given it.
     """
     ours = [offer for offer in offers if offer.cloud == CLOUD]
     if not ours or not credentials_lie_about({}):
-        # Said at once, and not by a dozen threads that each find it out.
+        # Checked once here, so that a dozen threads need not each find it out.
         return []
     regions = tuple(dict.fromkeys(offer.region for offer in ours))
     tasks: dict[str, Callable[[], list[Stock]]] = {}
     for region in regions:
         here = [offer for offer in ours if offer.region == region]
-        tasks[f"offered {region}"] = lambda r=region, h=here: offered(session, r, h)  # type: ignore[misc]
-        tasks[f"quota {region}"] = lambda r=region, h=here: within_quota(session, r, h, count)  # type: ignore[misc]
+        tasks[f"offered {region}"] = partial(offered, session, region, here)
+        tasks[f"quota {region}"] = partial(within_quota, session, region, here, count)
     for number, kinds in enumerate(spot_sets(ours)):
-        tasks[f"spot {number}"] = lambda k=kinds: scores(session, k, regions[:MOST_REGIONS], count)  # type: ignore[misc]
-    # The scores first: they are the one look that nothing remembers.
+        tasks[f"spot {number}"] = partial(scores, session, kinds, regions[:MOST_REGIONS], count)
+    # Ask for the scores first, because they are the slowest question the first time.
     order = sorted(tasks, key=lambda name: not name.startswith("spot"))
-    good, _ = every(order, lambda name: tasks[name](), STOCK_SECONDS - ROOM)
-    # What cannot be had at all outweighs a score.
+    good, _ = call_each(order, lambda name: tasks[name](), STOCK_SECONDS - ROOM)
+    # A type that cannot be had at all outweighs a score.
     found = {
         stock.pool: stock
         for name in order
@@ -74,7 +78,10 @@ def look(session: Session, offers: Sequence[Offer], count: int) -> list[Stock]:
 
 
 def offered(session: Session, region: str, offers: Sequence[Offer]) -> list[Stock]:
-    """Nothing for offers in zones that do not sell their type. Kept for a day."""
+    """Report no stock for offers in zones that do not sell their type.
+
+    Answers are cached for a day.
+    """
     now = time.time()
     zones: dict[str, list[str]] = {}
     unknown = []
@@ -97,7 +104,7 @@ def offered(session: Session, region: str, offers: Sequence[Offer]) -> list[Stoc
 
 
 def within_quota(session: Session, region: str, offers: Sequence[Offer], count: int) -> list[Stock]:
-    """Nothing for offers that would go beyond what the account may run beside what it runs now."""
+    """Report no stock for offers that would exceed the account's quota beside what it runs now."""
     now = time.time()
     wanted = {
         (quotas.bucket(o.instance_type, spot=o.market is Market.SPOT), o.market is Market.SPOT)
@@ -105,13 +112,13 @@ def within_quota(session: Session, region: str, offers: Sequence[Offer], count: 
         if o.vcpus
     }
     looks: dict[str, Callable[[], object]] = {
-        f"{family}/{spot}": (lambda f=family, s=spot: quotas.limit(session, region, f, spot=s))  # type: ignore[misc]
+        f"{family}/{spot}": partial(quotas.limit, session, region, family, spot=spot)
         for family, spot in wanted
         if family
     }
     sizes = {o.instance_type: o.vcpus for o in offers if o.vcpus}
     looks["running"] = lambda: quotas.running(session, region, sizes)
-    good, _ = every(looks, lambda name: looks[name](), STOCK_SECONDS - ROOM)
+    good, _ = call_each(looks, lambda name: looks[name](), STOCK_SECONDS - ROOM)
     used: dict[tuple[str, bool], float] = defaultdict(float)
     running = good.get("running", ())
     assert isinstance(running, (list, tuple))
@@ -132,7 +139,10 @@ def within_quota(session: Session, region: str, offers: Sequence[Offer], count: 
 
 
 def spot_sets(offers: Sequence[Offer]) -> list[tuple[str, ...]]:
-    """The sets of types whose spot stock is asked for together: those with the same accelerator, where there are enough of them."""
+    """Return the sets of types whose spot stock is asked for together.
+
+    A set holds the types with the same accelerator, if there are enough of them.
+    """
     sets: dict[str, set[str]] = defaultdict(set)
     for offer in offers:
         if offer.market is Market.SPOT:
@@ -146,9 +156,11 @@ def spot_sets(offers: Sequence[Offer]) -> list[tuple[str, ...]]:
 def scores(
     session: Session, kinds: Sequence[str], regions: Sequence[str], count: int
 ) -> list[Stock]:
-    """EC2's spot placement scores of a set of types, by zone, and the best of each region.
+    """Return EC2's spot placement scores of a set of types, for each zone and for each region's
+    best.
 
-    An answer, and a refusal as well, holds for `SCORES_HOLD` seconds: EC2 limits how many new questions an account may ask a day.
+    An answer, or a refusal, holds for `SCORES_HOLD` seconds, because EC2 limits how many new
+    questions an account may ask a day.
     """
     key = ("scores", ",".join(kinds), ",".join(regions), str(count))
     known: tuple[Instant, dict[tuple[str, str], int]] | None = session.fact(key, SCORES_HOLD)
@@ -184,13 +196,13 @@ def _scores(
     for row in (r for page in pages for r in page["SpotPlacementScores"]):
         region, score = str(row["Region"]), int(row["Score"])
         told[region, str(row.get("AvailabilityZoneId", ""))] = score
-        # An offer for any zone may be given the best of them.
+        # An offer for any zone may be placed in the best of them.
         told[region, ""] = max(score, told.get((region, ""), 0))
     return told
 
 
 def level(score: int) -> Level:
-    """A score of 1 to 10 in words.
+    """Translate a score of 1 to 10 into a level.
 
     Examples
     --------

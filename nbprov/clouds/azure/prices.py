@@ -1,4 +1,6 @@
-"""Prices of Azure's virtual machines from the public Retail Prices API: on demand and spot, Linux."""
+"""The price fetcher of Azure's Linux machines, on demand and spot, from the public Retail Prices
+API.
+"""
 
 from __future__ import annotations
 
@@ -19,36 +21,86 @@ from .sizes import GPU_SERIES, RETIRED, SIZES, Size
 API = "https://prices.azure.com"
 PATH = "/api/retail/prices"
 AT_ONCE = 3
-"""The API answers 429 to whoever asks much faster."""
+"""The API answers 429 to clients that ask much faster."""
 MOST_PAGES = 500
-"""Pages a region: with a hundred meters each, several times what a region has today."""
+"""The most pages of a region: with a hundred meters each, several times what a region has today."""
 EXCLUDED = frozenset({"eastus2euap", "centraluseuap", "brazilus"})
-"""Regions for Azure's own trials: their meters name no product."""
+"""Azure's own trial regions, whose meters name no product."""
 REGIONS = (
-    "australiacentral", "australiacentral2", "australiaeast", "australiasoutheast", "austriaeast", "brazilsouth", "brazilsoutheast", "canadacentral",
-    "canadaeast", "centralindia", "centralus", "chilecentral", "eastasia", "eastus", "eastus2", "francecentral", "francesouth", "germanynorth",
-    "germanywestcentral", "indonesiacentral", "israelcentral", "italynorth", "japaneast", "japanwest", "jioindiacentral", "jioindiawest",
-    "koreacentral", "koreasouth", "malaysiawest", "mexicocentral", "newzealandnorth", "northcentralus", "northeurope", "norwayeast", "norwaywest",
-    "polandcentral", "qatarcentral", "southafricanorth", "southafricawest", "southcentralus", "southeastasia", "southindia", "spaincentral",
-    "swedencentral", "swedensouth", "switzerlandnorth", "switzerlandwest", "uaecentral", "uaenorth", "uksouth", "ukwest", "westcentralus",
-    "westeurope", "westindia", "westus", "westus2", "westus3",
-)  # fmt: skip
-"""The public regions: the API has no list of them."""
+    "australiacentral",
+    "australiacentral2",
+    "australiaeast",
+    "australiasoutheast",
+    "austriaeast",
+    "brazilsouth",
+    "brazilsoutheast",
+    "canadacentral",
+    "canadaeast",
+    "centralindia",
+    "centralus",
+    "chilecentral",
+    "eastasia",
+    "eastus",
+    "eastus2",
+    "francecentral",
+    "francesouth",
+    "germanynorth",
+    "germanywestcentral",
+    "indonesiacentral",
+    "israelcentral",
+    "italynorth",
+    "japaneast",
+    "japanwest",
+    "jioindiacentral",
+    "jioindiawest",
+    "koreacentral",
+    "koreasouth",
+    "malaysiawest",
+    "mexicocentral",
+    "newzealandnorth",
+    "northcentralus",
+    "northeurope",
+    "norwayeast",
+    "norwaywest",
+    "polandcentral",
+    "qatarcentral",
+    "southafricanorth",
+    "southafricawest",
+    "southcentralus",
+    "southeastasia",
+    "southindia",
+    "spaincentral",
+    "swedencentral",
+    "swedensouth",
+    "switzerlandnorth",
+    "switzerlandwest",
+    "uaecentral",
+    "uaenorth",
+    "uksouth",
+    "ukwest",
+    "westcentralus",
+    "westeurope",
+    "westindia",
+    "westus",
+    "westus2",
+    "westus3",
+)
+"""The public regions, because the API has no list of them."""
 NAMES = ("Standard_N", "s_v5", "s_v2")
-"""What the names of the sizes in `SIZES` contain: the rest of a region's ten thousand meters is not asked for."""
+"""Parts of the names in `SIZES`: the rest of a region's ten thousand meters is not requested."""
 OTHER_PRODUCTS = (" Win", "Windows", "Cloud Services", "CloudServices", "Dedicated Host")
 
 
 @dataclass(slots=True)
 class Meters:
-    """A region's prices as they come in: of each size and market the one that holds today."""
+    """A region's prices as they are read: the current one of each size and market."""
 
     today: str
     prices: dict[tuple[str, bool], tuple[str, Micros | None]] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
 
     def add(self, item: Mapping[str, Any]) -> None:
-        """Take up one meter, if it is an hour of a Linux machine."""
+        """Add one meter, if it is an hour of a Linux machine."""
         name, sku, meter = (
             str(item.get(key) or "") for key in ("armSkuName", "skuName", "meterName")
         )
@@ -73,11 +125,11 @@ class Meters:
         if since > before or key not in self.prices:
             self.prices[key] = (since, amount)
         elif since == before and known != amount:
-            # Two prices of one day: which of them is paid was not said.
+            # Two prices of one day: the list does not say which one is charged.
             self.prices[key] = (since, None)
 
     def rows(self, region: str) -> Iterator[PriceRow]:
-        """The machines that have a price."""
+        """Make the rows of machines that have a price."""
         for name in sorted({name for name, _ in self.prices}):
             on_demand, spot = (
                 self.prices.get((name, is_spot), ("", None))[1] for is_spot in (False, True)
@@ -86,7 +138,7 @@ class Meters:
                 yield _row(region, SIZES[name.lower()], on_demand, spot)
 
     def contradictions(self) -> int:
-        """How many prices were dropped because the list has two."""
+        """Return how many prices were dropped because the list has two."""
         return sum(amount is None for _, amount in self.prices.values())
 
 
@@ -96,11 +148,11 @@ class AzureFetcher(Fetcher):
     cloud = "azure"
 
     def ready(self, context: FetchContext) -> str:
-        """Always: the API is public."""
+        """Always ready, because the API is public."""
         return ""
 
     def fetch(self, context: FetchContext) -> PriceList:
-        """Read the regions asked for, else all public ones."""
+        """Read the regions that were asked for, or all public ones."""
         asked = tuple(dict.fromkeys(region.lower() for region in context.regions)) or REGIONS
         regions = [region for region in asked if region not in EXCLUDED]
         failed = {
@@ -125,18 +177,21 @@ class AzureFetcher(Fetcher):
 
 
 def fetcher() -> Fetcher:
-    """The fetcher of this cloud."""
+    """Make the fetcher of this cloud."""
     return AzureFetcher()
 
 
 def question(region: str) -> str:
-    """The filter for the meters of a region, in the API's OData."""
+    """Return the API's OData filter for the meters of a region."""
     names = " or ".join(f"contains(armSkuName, '{name}')" for name in NAMES)
-    return f"serviceName eq 'Virtual Machines' and priceType eq 'Consumption' and armRegionName eq '{region}' and ({names})"
+    return (
+        "serviceName eq 'Virtual Machines' and priceType eq 'Consumption' and "
+        f"armRegionName eq '{region}' and ({names})"
+    )
 
 
 def _read(context: FetchContext, region: str) -> Meters:
-    """All pages of a region."""
+    """Read all pages of a region."""
     if not region.isalnum():
         raise CloudError(
             Failure(
@@ -163,7 +218,7 @@ def _read(context: FetchContext, region: str) -> Meters:
                 )
             )
         seen.add(link)
-        # The link names a host and port of its own; the question goes on where it began.
+        # The link names another host and port; the next request still goes to the first one.
         params = dict(parse_qsl(urlsplit(link).query))
     if not meters.prices:
         raise CloudError(
@@ -211,7 +266,8 @@ def _notes(read: Mapping[str, Meters]) -> tuple[str, ...]:
     if unknown:
         shown = ", ".join(sorted(unknown)[:5]) + (", …" if len(unknown) > 5 else "")
         notes.append(
-            f"{len(unknown)} sizes of GPU series were left out, for what they are is not known here: {shown}"
+            f"{len(unknown)} sizes of GPU series were left out, for what they are is not known "
+            f"here: {shown}"
         )
     if dropped:
         notes.append(f"{dropped} prices were left empty, for the list has two of the same day")

@@ -1,1 +1,4 @@
-"""CUDO Compute."""
+"""CUDO Compute. Only its prices are supported so far; see `prices.py`.
+
+Only `nbprov.model` and `nbprov.clouds` may be imported.
+"""

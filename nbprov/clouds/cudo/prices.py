@@ -1,4 +1,8 @@
-"""Prices of CUDO Compute: machine types with a price for a vCPU, a GiB and a GPU, added up to machines of the usual shapes."""
+"""The price fetcher of CUDO Compute.
+
+Machine types have a price for a vCPU, a GiB and a GPU, which are added up to machines of common
+shapes.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +21,42 @@ PATH = "/v1/vms/machine-types"
 VARIABLE = "CUDO_API_KEY"
 KEY_FILE = Path("~/.config/cudo/cudo.yml")
 SHAPES = (
-    (1, 2, 4), (1, 4, 8), (1, 12, 24), (1, 24, 48), (2, 8, 16), (2, 16, 32), (2, 24, 48), (2, 48, 96), (4, 32, 64), (4, 48, 96), (4, 96, 192),
-    (8, 64, 128), (8, 96, 192),
-)  # fmt: skip
-"""GPUs, vCPUs, GiB: CUDO sells any number of each. These are the shapes of SkyPilot's catalogue, so that names of types mean the same."""
+    (1, 2, 4),
+    (1, 4, 8),
+    (1, 12, 24),
+    (1, 24, 48),
+    (2, 8, 16),
+    (2, 16, 32),
+    (2, 24, 48),
+    (2, 48, 96),
+    (4, 32, 64),
+    (4, 48, 96),
+    (4, 96, 192),
+    (8, 64, 128),
+    (8, 96, 192),
+)
+"""GPUs, vCPUs, GiB. CUDO sells any number of each; these are the shapes of SkyPilot's catalogue, so
+that names of types mean the same."""
 FORMED = ("H100",)
-"""GPUs of which CUDO sells several forms under prices of their own."""
+"""GPUs of which CUDO sells several forms with different prices."""
 
 
 class CudoFetcher(Fetcher):
-    """Reads CUDO's machine types of all data centres with one question."""
+    """Reads CUDO's machine types of all data centres with one request."""
 
     cloud = "cudo"
 
     def ready(self, context: FetchContext) -> str:
-        """Says where a key belongs if there is none."""
+        """Say where a key belongs if there is none."""
         if _key(context):
             return ""
-        return f"CUDO lists its prices to accounts only: set {VARIABLE} to an API key, or run `cudoctl init`, which keeps one in {KEY_FILE}"
+        return (
+            f"CUDO lists its prices to accounts only: set {VARIABLE} to an API key, or run "
+            f"`cudoctl init`, which keeps one in {KEY_FILE}"
+        )
 
     def fetch(self, context: FetchContext) -> PriceList:
-        """Read all data centres, or those asked for."""
+        """Read all data centres, or those that were asked for."""
         key = _key(context)
         if not key:
             raise CloudError(Failure(Cause.CREDENTIALS, self.ready(context), code="no-key"))
@@ -86,7 +105,7 @@ class CudoFetcher(Fetcher):
 
 
 def fetcher() -> Fetcher:
-    """The fetcher of this cloud."""
+    """Make the fetcher of this cloud."""
     return CudoFetcher()
 
 
@@ -95,7 +114,9 @@ def _key(context: FetchContext) -> str:
 
 
 def _key_in(text: str) -> str:
-    """The key of the current context in `cudo.yml`: contexts name keys, and the keys stand in a list of their own."""
+    """Return the key of the current context in `cudo.yml`, where contexts refer to a list of
+    keys.
+    """
     import yaml
 
     try:
@@ -111,7 +132,7 @@ def _named(entries: Any, name: str) -> Any:
 
 
 def _rows(machine: Mapping[str, Any]) -> Iterator[PriceRow]:
-    """A machine type in every shape that it can take; none where a part has no price."""
+    """Make a row for every shape that a machine type can have; none if a part has no price."""
     region, kind, model = (
         str(machine.get(name) or "") for name in ("dataCenterId", "machineType", "gpuModel")
     )
@@ -141,7 +162,7 @@ def _rows(machine: Mapping[str, Any]) -> Iterator[PriceRow]:
 
 
 def _sold(machine: Mapping[str, Any], gpus: int, vcpus: int, memory: int) -> bool:
-    """Whether a machine type can take a shape; a bound that is not given, or 0, is none."""
+    """Whether a machine type can have a shape; a missing bound, or 0, means no bound."""
     for value, least, most in (
         (vcpus, "minVcpu", ""),
         (memory, "minMemoryGib", ""),

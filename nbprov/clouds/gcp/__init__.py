@@ -1,6 +1,10 @@
-"""Google Cloud: Compute Engine through google-cloud-compute, and its prices.
+"""The adapter of Google Cloud's Compute Engine.
 
-Nothing is imported until `make` is called, and Google's packages only when a call needs them.
+Start with `provisioner.py`, which implements the contract of `nbprov.clouds.base`. Beside it stand
+the table of refusals (`errors.py`), stock, prices and images, and `labels.py` with names and ids.
+`account/` holds credentials, clients and projects, `catalog/` what is sold, `network/` the
+firewall, `instances/` the machines. Only `nbprov.model` and `nbprov.clouds` may be imported;
+Google's packages are imported when a call needs them.
 """
 
 from __future__ import annotations
@@ -13,23 +17,28 @@ if TYPE_CHECKING:
 
 
 def make() -> Cloud:
-    """The adapter, for the project and the application default credentials of whoever runs the notebook, looked up at every call.
+    """Make the adapter, for the project and the application default credentials of the notebook's
+    user.
+
+    Both are looked up at every call.
 
     Examples
     --------
     >>> make().name
     'gcp'
     """
-    from .provisioner import GcpCloud
+    from nbprov.clouds.gcp.provisioner import GcpCloud
 
     return GcpCloud()
 
 
 def missing() -> Failure | None:
-    """Why Google Cloud cannot be used, found without its adapter and without asking it; None where it may be."""
+    """Say why Google Cloud cannot be used, without loading the adapter or asking Google.
+
+    None if it may be usable.
+    """
+    from nbprov.clouds.gcp.account.credentials import missing as no_credentials
     from nbprov.model.failures import Cause, Failure
 
-    from .credentials import missing as lacking
-
-    words = lacking()
+    words = no_credentials()
     return Failure(Cause.CREDENTIALS, words) if words else None

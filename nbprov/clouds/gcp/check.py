@@ -1,15 +1,12 @@
-"""Whether Google Cloud can be used: the credentials, the project, and what stands in the way."""
+"""The account check behind `%nbprov check`: credentials, project, quotas and obstacles."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
+from nbprov.clouds.gcp.account.clients import Deadline, Rest
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult
-
-from .clients import Deadline, Rest
-from .price_list_auth import FILE_VARIABLE, PROJECT_VARIABLES, login_file
 
 SHOWN_QUOTAS = {
     "GPUS_ALL_REGIONS": "GPUs in all regions",
@@ -17,32 +14,13 @@ SHOWN_QUOTAS = {
 }
 
 
-def login_state() -> tuple[str, ...]:
-    """What a login is read from, so that a new one is noticed: variables, and the size and time of the credentials file."""
-    path = login_file(os.environ)
-    stamp: tuple[str, ...] = ()
-    if path is not None:
-        try:
-            told = path.stat()
-            stamp = (str(path), str(told.st_mtime_ns), str(told.st_size))
-        except OSError:
-            stamp = (str(path),)
-    return (
-        *(
-            os.environ.get(name, "")
-            for name in (*PROJECT_VARIABLES, FILE_VARIABLE, "CLOUDSDK_ACTIVE_CONFIG_NAME")
-        ),
-        *stamp,
-    )
-
-
 def check(rest: Rest, deadline: Deadline) -> CheckResult:
-    """One question (`projects.get`, permission `compute.projects.get`) and what it tells.
+    """Check the account with one request (`projects.get`, permission `compute.projects.get`).
 
     Raises
     ------
     CloudError
-        With the cause and, where there is one, the next step in the message.
+        With the cause and, if there is one, the next step in the message.
     """
     login = rest.login
     try:
@@ -62,7 +40,7 @@ def check(rest: Rest, deadline: Deadline) -> CheckResult:
 
 
 def details(project: dict[str, Any]) -> list[str]:
-    """Quotas of the whole project, in lines; a limit of 0 for GPUs with what to do."""
+    """Describe the quotas of the whole project; for a GPU limit of 0, say what to do."""
     found = []
     for quota in project.get("quotas") or ():
         words = SHOWN_QUOTAS.get(str(quota.get("metric")))
@@ -71,13 +49,16 @@ def details(project: dict[str, Any]) -> list[str]:
         limit, usage = float(quota.get("limit") or 0), float(quota.get("usage") or 0)
         line = f"{words}: {usage:g} of {limit:g} used"
         if not limit:
-            line += " - no machine with a GPU can be made before you ask Google for more (IAM & Admin > Quotas, GPUS_ALL_REGIONS)"
+            line += (
+                " - no machine with a GPU can be created until you ask Google for more "
+                "(IAM & Admin > Quotas, GPUS_ALL_REGIONS)"
+            )
         found.append(line)
     return found
 
 
 def helped(failure: Failure, project: str) -> Failure:
-    """The same failure with the next step for whoever checks."""
+    """Add the next step for the user to a failure."""
     step = {
         Cause.CREDENTIALS: "run `gcloud auth application-default login`",
         Cause.BALANCE: f"link the project {project} to a billing account",
@@ -92,7 +73,10 @@ def helped(failure: Failure, project: str) -> Failure:
         elif "was not found" in message:
             step = f"is {project} the right project? GOOGLE_CLOUD_PROJECT names another"
         else:
-            step = "ask for the role Compute Instance Admin (v1) and Compute Security Admin in the project"
+            step = (
+                "ask for the role Compute Instance Admin (v1) and Compute Security Admin in "
+                "the project"
+            )
     if not step:
         return failure
     return Failure(

@@ -1,9 +1,11 @@
-"""From Google's reasons, operation codes and sentences to causes.
+"""The table from Google's reasons, operation codes and messages to causes of failure.
 
-Google tells a refusal in two ways: an HTTP answer with `error.errors[].reason` (and sometimes an `ErrorInfo` reason), and an operation that was
-accepted with 200 and failed later, with `error.errors[].code`. The HTTP status of a failed operation says nothing: an exhausted zone is 503 like an
-outage. So codes are looked at first, then the sentence, then the status. Sources: facts of Google's troubleshooting pages, SkyPilot's and
-dstack's handlers, and issue threads; the corpus in tests/contract/corpus/gcp.jsonl names one for each message.
+Google refuses in two ways: by an HTTP answer with `error.errors[].reason` (and sometimes an
+`ErrorInfo` reason), or by an operation that was accepted with 200 and failed later, with
+`error.errors[].code`. The HTTP status of a failed operation says nothing: an exhausted zone is 503,
+like an outage. So codes are read first, then the message, then the status. Sources: Google's
+troubleshooting pages, SkyPilot's and dstack's handlers, and issue threads; the corpus in
+tests/contract/corpus/gcp.jsonl names one for each message.
 """
 
 from __future__ import annotations
@@ -18,88 +20,57 @@ from nbprov.clouds.web.error_text import retry_after, words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
 
-CAPACITY_CODES = (
-    "ZONE_RESOURCE_POOL_EXHAUSTED",
-    "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS",
-    "REGION_RESOURCE_POOL_EXHAUSTED",
-    "STOCKOUT",
-    "insufficientCapacity",
-    "resource_availability",
-    "VM_MIN_COUNT_NOT_REACHED",
-)
-CODES: Mapping[str, Cause] = {
-    **dict.fromkeys(CAPACITY_CODES, Cause.CAPACITY),
-    **dict.fromkeys(("QUOTA_EXCEEDED", "quotaExceeded", "LIMIT_EXCEEDED"), Cause.QUOTA),
-    **dict.fromkeys(
-        ("authError", "required", "UNAUTHENTICATED", "ACCESS_TOKEN_EXPIRED", "CREDENTIALS_MISSING"),
-        Cause.CREDENTIALS,
+_CODES_OF: Mapping[Cause, str] = {
+    Cause.CAPACITY: (
+        "ZONE_RESOURCE_POOL_EXHAUSTED ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS "
+        "REGION_RESOURCE_POOL_EXHAUSTED STOCKOUT insufficientCapacity resource_availability "
+        "VM_MIN_COUNT_NOT_REACHED"
     ),
-    **dict.fromkeys(("BILLING_DISABLED", "accountDisabled", "billingNotEnabled"), Cause.BALANCE),
-    **dict.fromkeys(
-        (
-            "accessNotConfigured",
-            "SERVICE_DISABLED",
-            "IAM_PERMISSION_DENIED",
-            "insufficientPermissions",
-        ),
-        Cause.PERMISSION,
+    Cause.QUOTA: "QUOTA_EXCEEDED quotaExceeded LIMIT_EXCEEDED",
+    Cause.CREDENTIALS: (
+        "authError required UNAUTHENTICATED ACCESS_TOKEN_EXPIRED CREDENTIALS_MISSING"
     ),
-    **dict.fromkeys(
-        (
-            "PERMISSIONS_ERROR",
-            "conditionNotMet",
-            "CONDITION_NOT_MET",
-            "forbidden",
-            "orgPolicyViolated",
-        ),
-        Cause.PERMISSION,
+    Cause.BALANCE: "BILLING_DISABLED accountDisabled billingNotEnabled",
+    Cause.PERMISSION: (
+        "accessNotConfigured SERVICE_DISABLED IAM_PERMISSION_DENIED insufficientPermissions "
+        "PERMISSIONS_ERROR conditionNotMet CONDITION_NOT_MET forbidden orgPolicyViolated"
     ),
-    **dict.fromkeys(
-        ("rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED", "tooManyRequests"),
-        Cause.RATE_LIMIT,
+    Cause.RATE_LIMIT: (
+        "rateLimitExceeded userRateLimitExceeded RATE_LIMIT_EXCEEDED tooManyRequests "
+        "CONCURRENT_OPERATIONS_QUOTA_EXCEEDED RESOURCE_OPERATION_RATE_EXCEEDED"
     ),
-    **dict.fromkeys(
-        ("CONCURRENT_OPERATIONS_QUOTA_EXCEEDED", "RESOURCE_OPERATION_RATE_EXCEEDED"),
-        Cause.RATE_LIMIT,
+    Cause.TRANSIENT: (
+        "backendError internalError INTERNAL_ERROR RESOURCE_NOT_READY resourceNotReady "
+        "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE resourceInUseByAnotherResource operationInProgress"
     ),
-    **dict.fromkeys(
-        (
-            "backendError",
-            "internalError",
-            "INTERNAL_ERROR",
-            "RESOURCE_NOT_READY",
-            "resourceNotReady",
-        ),
-        Cause.TRANSIENT,
-    ),
-    **dict.fromkeys(
-        (
-            "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE",
-            "resourceInUseByAnotherResource",
-            "operationInProgress",
-        ),
-        Cause.TRANSIENT,
-    ),
-    **dict.fromkeys(
-        ("invalid", "invalidParameter", "badRequest", "parseError", "wrongUrl", "INVALID_USAGE"),
-        Cause.BAD_REQUEST,
-    ),
-    **dict.fromkeys(
-        ("INVALID_FIELD_VALUE", "alreadyExists", "RESOURCE_ALREADY_EXISTS", "duplicate"),
-        Cause.BAD_REQUEST,
+    Cause.BAD_REQUEST: (
+        "invalid invalidParameter badRequest parseError wrongUrl INVALID_USAGE "
+        "INVALID_FIELD_VALUE alreadyExists RESOURCE_ALREADY_EXISTS duplicate"
     ),
 }
-"""Every code that means one thing whatever the sentence; `notFound`, `forbidden` and `UNSUPPORTED_OPERATION` are read with their sentence first."""
+CODES: Mapping[str, Cause] = {
+    code: cause for cause, codes in _CODES_OF.items() for code in codes.split()
+}
+"""The cause of each code that means the same whatever the message says.
+
+For codes in `_MEANT_FIRST` the message is read first.
+"""
 
 _EXISTS = frozenset({"alreadyExists", "RESOURCE_ALREADY_EXISTS", "duplicate"})
 _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
     (
-        r"billing (is |has been )?disabled|billing must be enabled|billing account .*(closed|disabled|not found|not open)",
+        (
+            r"billing (is |has been )?disabled|billing must be enabled|billing account "
+            r".*(closed|disabled|not found|not open)"
+        ),
         Cause.BALANCE,
         None,
     ),
     (
-        r"api has not been used in project|access not configured|it is disabled\. enable it by visiting",
+        (
+            r"api has not been used in project|access not configured|it is disabled\. enable it by "
+            r"visiting"
+        ),
         Cause.PERMISSION,
         None,
     ),
@@ -110,7 +81,10 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
         None,
     ),
     (
-        r"/(machinetypes|acceleratortypes|disktypes)/[^ ]* was not found|machine type with name .* does not exist",
+        (
+            r"/(machinetypes|acceleratortypes|disktypes)/[^ ]* was not found|machine type with "
+            r"name .* does not exist"
+        ),
         Cause.NOT_OFFERED,
         None,
     ),
@@ -122,7 +96,10 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
     ),
     (r"features are not compatible for creating instance", Cause.NOT_OFFERED, None),
     (
-        r"does not have enough resources available|currently unavailable in the .* zone|pool exhausted",
+        (
+            r"does not have enough resources available|currently unavailable in the .* zone|pool "
+            r"exhausted"
+        ),
         Cause.CAPACITY,
         None,
     ),
@@ -136,14 +113,20 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
     ),
     (r"/(sub)?networks/[^ ]* was not found", Cause.PERMISSION, None),
     (
-        r"the resource 'projects/[\w:.-]+' was not found|project .* (is not found|has been deleted)|failed to find project",
+        (
+            r"the resource 'projects/[\w:.-]+' was not found|project .* (is not found|has been "
+            r"deleted)|failed to find project"
+        ),
         Cause.CREDENTIALS,
         None,
     ),
     (r"/images?/[^ ]* was not found|/family/[^ ]* was not found", Cause.BAD_REQUEST, None),
     (r"(cannot|could not) be smaller than the image|disk size .* smaller", Cause.BAD_REQUEST, None),
     (
-        r"rate limit|too many requests|queries? per minute|requests per minute|operation rate exceeded",
+        (
+            r"rate limit|too many requests|queries? per minute|requests per minute|operation rate "
+            r"exceeded"
+        ),
         Cause.RATE_LIMIT,
         None,
     ),
@@ -163,7 +146,7 @@ _MEANT_FIRST = frozenset(
         "required",
     }
 )
-"""Codes so wide that the sentence, where it is known, says more."""
+"""Codes so general that a known message says more."""
 _STATUS = {
     401: Cause.CREDENTIALS,
     402: Cause.BALANCE,
@@ -175,21 +158,22 @@ _GLOBAL_QUOTAS = ("GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS")
 _MOST_WORDS = 2000
 _BY_THE_MINUTE = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
 _MINUTE: Seconds = 60.0
-"""Rates of requests are counted by the minute, and begin anew with the next (page "API rate limits")."""
+"""Request rates are counted by the minute and start again with the next (page "API rate limits").
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What Google said once: the first code that means something, and its sentence.
+    """One refusal of Google's: its codes and its message.
 
     Attributes
     ----------
     status
-        Of the HTTP answer; 0 for an operation's error.
+        The HTTP status; 0 for an operation's error.
     codes
-        `reason`s and `code`s, the most exact first.
+        All `reason`s and `code`s, the most specific first.
     hint
-        Zones that the message names as having stock: a hint, never a contract.
+        Zones that the message names as having stock: a hint, not a promise.
     """
 
     status: int = 0
@@ -202,25 +186,27 @@ class Said:
 
 
 def failure_of(said: Said, *, call: str = "", spot: bool = False) -> Failure:
-    """The failure that an answer or an operation's error means.
+    """Return the failure that an answer or an operation's error means.
 
     Parameters
     ----------
     call
-        `insert`, `bulkInsert`, `start`: calls that make a machine run, of which a broken gateway may have swallowed the answer.
+        `insert`, `bulkInsert` or `start`: calls that make a machine run, whose answer a broken
+        gateway may have lost.
     spot
-        The request was for the spot market: want of capacity is then want of spot.
+        The request was for the spot market, so a lack of capacity is one of spot capacity.
 
     Examples
     --------
-    >>> failure_of(Said(codes=("ZONE_RESOURCE_POOL_EXHAUSTED",), message="The zone … does not have enough resources")).cause.value
+    >>> said = Said(codes=("ZONE_RESOURCE_POOL_EXHAUSTED",), message="… not enough resources …")
+    >>> failure_of(said).cause.value
     'capacity'
     """
     cause, code, scope = _meaning(said)
     if call in ("insert", "bulkInsert") and not said.is_json and said.status in (502, 504):
         cause, scope = Cause.UNKNOWN_OUTCOME, None
     elif call in ("insert", "bulkInsert") and _EXISTS & set(said.codes):
-        # The name is made from the token: an earlier create of ours went through after all.
+        # The name is derived from the token, so an earlier create of ours succeeded after all.
         cause = Cause.UNKNOWN_OUTCOME
     if cause is Cause.CAPACITY and spot:
         cause = Cause.SPOT
@@ -236,7 +222,7 @@ def failure_of(said: Said, *, call: str = "", spot: bool = False) -> Failure:
         f"HTTP {said.status}" if said.status else "no reason was given"
     )
     if said.hint and cause in (Cause.CAPACITY, Cause.SPOT):
-        message += f" (Google says that there is some in {said.hint})"
+        message += f" (according to Google there is capacity in {said.hint})"
     pause = said.retry_after
     if cause is Cause.RATE_LIMIT and pause is None and code in _BY_THE_MINUTE:
         pause = _MINUTE - time.time() % _MINUTE
@@ -255,11 +241,8 @@ def _meaning(said: Said) -> tuple[Cause, str, Scope | None]:
         if code in CODES:
             return CODES[code], code, read[1] if read and read[0] is CODES[code] else None
         if code == "UNSUPPORTED_OPERATION":
-            return (
-                Cause.CAPACITY,
-                code,
-                None,
-            )  # seen where a spot machine is taken back while it is made
+            # Seen when a spot machine is preempted while it is created.
+            return Cause.CAPACITY, code, None
     if said.status == 412:
         return (read[0] if read else Cause.TRANSIENT), first, None
     if read is not None:
@@ -278,9 +261,9 @@ def _is_global(message: str) -> bool:
 def said_of_answer(
     status: int, body: Any, *, retry_after: Seconds | None = None, text: str = ""
 ) -> Said:
-    """What the body of an HTTP refusal says; `text` where it was no JSON."""
+    """Read the body of an HTTP refusal; `text` is for a body that is not JSON."""
     error = body.get("error") if isinstance(body, Mapping) else None
-    if isinstance(error, str):  # the token service's form
+    if isinstance(error, str):  # the token service's format
         words = str(body.get("error_description") or error)
         return Said(
             status, ("authError",) if error == "invalid_grant" else (error,), words, retry_after
@@ -293,7 +276,7 @@ def said_of_answer(
 
 
 def said_of_operation(operation: Mapping[str, Any]) -> list[Said]:
-    """What the errors of an operation say, in the cloud's form (`error.errors[]`); empty where it did not fail."""
+    """Read the errors of an operation (`error.errors[]`); empty if it did not fail."""
     found = []
     for error in _maps((operation.get("error") or {}).get("errors")):
         limit, hint, exact = None, "", []
@@ -316,7 +299,10 @@ def said_of_operation(operation: Mapping[str, Any]) -> list[Said]:
 
 
 def worst_of(said: Iterable[Said], *, call: str = "", spot: bool = False) -> Failure:
-    """One failure for several errors of one operation: the one that says most. `VM_MIN_COUNT_NOT_REACHED` only says that there was another."""
+    """Return one failure for several errors of an operation: the most informative.
+
+    `VM_MIN_COUNT_NOT_REACHED` only says that there was another error.
+    """
     found = [(s, failure_of(s, call=call, spot=spot)) for s in said]
     telling = [f for s, f in found if "VM_MIN_COUNT_NOT_REACHED" not in s.codes] or [
         f for _, f in found
@@ -326,7 +312,7 @@ def worst_of(said: Iterable[Said], *, call: str = "", spot: bool = False) -> Fai
 
 
 def exists(said: Iterable[Said]) -> bool:
-    """Whether a create was refused because something of that name is there already."""
+    """Whether a create was refused because its name exists already."""
     return any(_EXISTS & set(s.codes) for s in said)
 
 
@@ -337,9 +323,9 @@ def _maps(value: Any) -> list[Mapping[str, Any]]:
 def failure_of_exception(
     error: BaseException, *, call: str = "", spot: bool = False
 ) -> Failure | None:
-    """The failure behind an exception of Google's packages or of `requests`; None where it is not one of theirs.
+    """Return the failure behind an exception of Google's packages or of `requests`, or None.
 
-    They are told apart by name, so that asking imports nothing.
+    The exceptions are recognised by their class names, so that no package is imported.
     """
     names = {f"{kind.__module__}.{kind.__name__}" for kind in type(error).__mro__}
     if (said := said_of_exception(error, names)) is not None:
@@ -390,7 +376,7 @@ def failure_of_exception(
 
 
 def said_of_exception(error: BaseException, names: set[str] | None = None) -> Said | None:
-    """What an exception of google-api-core says; None where it is none."""
+    """Read an exception of google-api-core; None for any other exception."""
     names = names or {f"{kind.__module__}.{kind.__name__}" for kind in type(error).__mro__}
     if "google.api_core.exceptions.GoogleAPICallError" not in names:
         return None
@@ -407,6 +393,6 @@ def said_of_exception(error: BaseException, names: set[str] | None = None) -> Sa
 
 
 def _line(error: BaseException) -> str:
-    """The first line of an exception, without an address that may hold more than a host."""
+    """Return the first line of an exception; of addresses only the host is kept."""
     words = (str(error.args[0] if error.args else error).splitlines() or [""])[0]
     return re.sub(r"(https?://[^/\s?]+)\S*", r"\1", words)[:200] or type(error).__name__

@@ -1,9 +1,11 @@
-"""Which image a machine starts from: by family, so that it is always the newest; with the NVIDIA driver where there are GPUs.
+"""The image that a machine starts from: the newest of a family, with the NVIDIA driver for GPUs.
 
-Sources: Google's page "Operating system details" (projects `ubuntu-os-cloud` and `ubuntu-os-accelerator-images`, "Ubuntu accelerator optimized
-images"), the Deep Learning VM's list of image families (project `deeplearning-platform-release`, `common-cu…`), both as used in public scripts of
-2026. Families come and go: several are tried in turn, and the one that is there is kept for a day. A driver that is missing all the same is
-found by the health check, and `image_id` overrides all of this.
+Sources: Google's page "Operating system details" (projects `ubuntu-os-cloud` and
+`ubuntu-os-accelerator-images`, "Ubuntu accelerator optimized images") and the Deep Learning VM's
+list of image families (project `deeplearning-platform-release`, `common-cu…`), both as used in
+public scripts of 2026. Families come and go: several are tried in turn, and the one that exists is
+remembered for a day. The health check finds a driver that is missing all the same, and `image_id`
+overrides all of this.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from nbprov.clouds.gcp.account.clients import Compute, Deadline
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
-from .clients import Compute, Deadline
-
 KEPT: Seconds = 24 * 3600.0
 OLD_DEVICES = ("nvidia-tesla-k80", "nvidia-tesla-p4", "nvidia-tesla-p100", "nvidia-tesla-v100")
-"""Older than Turing: the open kernel modules of the accelerator images do not drive them."""
+"""Devices older than Turing, which the open kernel modules of the accelerator images do not
+support."""
 ARM_FAMILIES = frozenset({"t2a", "c4a", "n4a"})
 PLAIN = (
     ("ubuntu-os-cloud", "ubuntu-2204-lts"),
@@ -52,7 +54,10 @@ _IMAGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image, and the least disk it fits on. `installs_driver`: it fetches the NVIDIA driver at its first boot if it is told to."""
+    """An image and the smallest disk it fits on.
+
+    With `installs_driver` it downloads the NVIDIA driver at its first boot if it is told to.
+    """
 
     link: str
     disk_gb: int = 10
@@ -60,7 +65,7 @@ class Image:
 
 
 class Images:
-    """Finds images; what was found is kept for a day in this process."""
+    """Finds images and remembers them for a day in this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -76,17 +81,18 @@ class Images:
         has_gpu: bool,
         device: str = "",
     ) -> Image:
-        """The image for a machine.
+        """Return the image for a machine.
 
         Parameters
         ----------
         own
-            As the spec names it: `projects/P/global/images/I`, `projects/P/global/images/family/F`; empty for the usual one.
+            The image that the spec names: `projects/P/global/images/I` or
+            `projects/P/global/images/family/F`; empty for the default image.
 
         Raises
         ------
         CloudError
-            `bad_request`: there is no such image, or its name cannot be understood.
+            `bad_request` if the image does not exist or its name is not valid.
         """
         if own and not own.startswith("docker:"):
             return self._own(compute, deadline, own)
@@ -104,7 +110,10 @@ class Images:
         raise CloudError(
             Failure(
                 Cause.BAD_REQUEST,
-                f"none of Google's image families {names} is there; name one with image_id: {words}",
+                (
+                    f"none of Google's image families {names} exists; name an image with image_id: "
+                    f"{words}"
+                ),
             )
         )
 
@@ -114,7 +123,10 @@ class Images:
             raise CloudError(
                 Failure(
                     Cause.BAD_REQUEST,
-                    f"image_id {own!r} is no image of Google's: projects/PROJECT/global/images/[family/]NAME",
+                    (
+                        f"image_id {own!r} is not a Google image: write "
+                        "projects/PROJECT/global/images/[family/]NAME"
+                    ),
                     "image",
                 )
             )
@@ -153,7 +165,7 @@ class Images:
 
 
 def usual(machine_family: str, *, has_gpu: bool, device: str = "") -> tuple[tuple[str, str], ...]:
-    """The families, each with its project, in the order in which they are tried.
+    """Return the image families to try in order, each with its project.
 
     Examples
     --------

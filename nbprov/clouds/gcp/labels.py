@@ -12,22 +12,25 @@ from nbprov.model.launches import Launch
 OWNER = "nbprov-owner"
 TOKEN = "nbprov-token"
 PRINT = "nbprov-print"
-"""Label with a hash of what was asked, so that a token that comes back with other wishes is noticed."""
+"""A label with a hash of what was requested, so that a token that returns with another request is
+detected."""
 POWEROFF = "nbprov-poweroff"
 DELETE = "delete"
-"""Label, and its value: the machine is to end with its disk when it powers itself off."""
+"""The value of the poweroff label of a machine that is to be deleted when it powers itself off."""
 LABEL = 63
 _SPACE = uuid.UUID("6d1f9a34-8d3c-4a55-9b0e-5f3b7c2e8a10")
 _ID = re.compile(r"([a-z]+-[a-z]+\d+-[a-z0-9]+)/([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)", re.ASCII)
 
 
 def short(text: str, length: int = 8) -> str:
-    """A few hex digits that stand for a text in a name."""
+    """Return a few hex digits that stand for a text in a name."""
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
 def clean(value: str) -> str:
-    """A label's value: at most 63 of lower-case letters, digits, `-` and `_`. What had to be changed gets a hash, so that two values stay two.
+    """Turn a text into a label value: at most 63 lower-case letters, digits, `-` and `_`.
+
+    A changed value gets a hash, so that different texts have different values.
 
     Examples
     --------
@@ -41,19 +44,21 @@ def clean(value: str) -> str:
 
 
 def clean_key(name: str) -> str:
-    """A label's name: as a value, and it begins with a letter."""
+    """Turn a text into a label name, which is like a value and begins with a letter."""
     found = clean(name)
     return found if found[:1].isalpha() else clean(f"x{name}")
 
 
 def labels(launch: Launch, fingerprint: str) -> dict[str, str]:
-    """All labels of a launch's machines: the spec's, and ours over them."""
+    """Return all labels of a launch's machines: the spec's, overridden by ours."""
     found = {clean_key(name): clean(value) for name, value in launch.tags.items()}
     return {**found, OWNER: clean(launch.owner), TOKEN: launch.token, PRINT: fingerprint}
 
 
 def base_name(launch: Launch) -> str:
-    """What the names of a launch's machines begin with: for people the cluster's name, for uniqueness the token.
+    """Return the common beginning of the names of a launch's machines.
+
+    It holds the cluster's name for people and the token for uniqueness.
 
     Examples
     --------
@@ -65,29 +70,36 @@ def base_name(launch: Launch) -> str:
 
 
 def names(launch: Launch) -> list[str]:
-    """The machines' names by node: chosen by us, so that a repeat meets its first. A replacement has a name that no lost machine had."""
+    """Return the machines' names by node.
+
+    They are chosen by us, so that a repeated create meets the first one's machines. A replacement
+    gets a name that no lost machine had.
+    """
     base = base_name(launch) + (f"-r{launch.part}" if launch.part else "")
     return [f"{base}-{node}" for node in launch.numbers]
 
 
 def node_of(name: str) -> int:
-    """The node that a machine's name tells; 0 where it tells none."""
+    """Return the node number in a machine's name; 0 if there is none."""
     found = re.search(r"-(\d{1,4})$", name)
     return int(found[1]) if found else 0
 
 
 def request_id(token: str, *salt: str) -> str:
-    """The UUID that makes a call idempotent at Google: the same for the same launch and wishes, another for every other."""
+    """Return the UUID that makes a call idempotent at Google.
+
+    It is the same for the same launch and request, and different for any other.
+    """
     return str(uuid.uuid5(_SPACE, "\n".join((token, *salt))))
 
 
 def instance_id(zone: str, name: str) -> str:
-    """Our id of a machine: its zone and its name."""
+    """Return our id of a machine: its zone and its name."""
     return f"{zone}/{name}"
 
 
 def parts(ids: str) -> tuple[str, str] | None:
-    """Zone and name of an id; None where it is no id of this cloud's.
+    """Return the zone and the name in an id; None if it is not an id of this cloud.
 
     Examples
     --------
@@ -99,7 +111,7 @@ def parts(ids: str) -> tuple[str, str] | None:
 
 
 def region_of(zone: str) -> str:
-    """The region of a zone.
+    """Return the region of a zone.
 
     Examples
     --------
@@ -110,31 +122,33 @@ def region_of(zone: str) -> str:
 
 
 def last(url: object) -> str:
-    """The last part of one of Google's addresses: the name of what it names."""
+    """Return the last part of a Google resource address: the resource's name."""
     return str(url or "").rstrip("/").rpartition("/")[2]
 
 
 def owner_tag(owner: str) -> str:
-    """The network tag of all machines of an owner, at which the firewall rules aim."""
+    """Return the network tag of all machines of an owner, at which the firewall rules aim."""
     return f"nbprov-{short(owner)}"
 
 
 def is_owner_tag(tag: str) -> bool:
-    """Whether a network tag is an owner's: people may put tags of their own on a machine, at which rules of theirs aim.
+    """Whether a network tag is an owner's; users may put tags of their own on a machine.
 
     Examples
     --------
-    >>> is_owner_tag(owner_tag("owner-1")), is_owner_tag("teamweb-12345678"), is_owner_tag(launch_tag("0123456789abcdef"))
-    (True, False, False)
+    >>> is_owner_tag(owner_tag("owner-1")), is_owner_tag("teamweb-12345678")
+    (True, False)
+    >>> is_owner_tag(launch_tag("0123456789abcdef"))
+    False
     """
     return re.fullmatch(r"nbprov-[0-9a-f]{8}", tag) is not None
 
 
 def launch_tag(token: str) -> str:
-    """The network tag of one launch's machines."""
+    """Return the network tag of one launch's machines."""
     return f"nbprov-{token[:12]}"
 
 
 def fingerprint(wishes: Mapping[str, object]) -> str:
-    """A hash of what was asked of Google, start script and deadlines aside."""
+    """Hash what was requested of Google, without the start script and the deadlines."""
     return short(repr(sorted(wishes.items())), 12)

@@ -1,4 +1,7 @@
-"""Compute Engine's list prices, from the Cloud Billing catalogue; its zones, with a login, from the Compute API."""
+"""The price fetcher of Compute Engine.
+
+List prices come from the Cloud Billing catalogue; with a login, the Compute API adds the zones.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from nbprov.clouds.gcp.account import price_list_auth
+from nbprov.clouds.gcp.catalog import accelerator_zones
+from nbprov.clouds.gcp.catalog.machine_prices import Assembled, assemble
+from nbprov.clouds.gcp.catalog.machine_types import machines
+from nbprov.clouds.gcp.catalog.skus import SERVICE, Rates, rates
 from nbprov.clouds.pricing.fetcher import FetchContext, Fetcher, Progress
 from nbprov.clouds.pricing.region_fetch import endpoint, expect
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.price_list import PriceList
 
-from . import accelerator_zones, price_list_auth
-from .machine_prices import Assembled, assemble
-from .machine_types import machines
-from .skus import SERVICE, Rates, rates
-
 BILLING = "https://cloudbilling.googleapis.com"
 COMPUTE = "https://compute.googleapis.com"
 PAGE = 5000
-"""The most lines that one answer may hold; the whole list has some 30,000."""
+"""The most lines of one answer; the whole list has about 30,000."""
 MOST_PAGES = 200
 SOURCE = "Google Cloud Billing catalogue, parts added up"
 NAMED = 3
@@ -27,7 +30,7 @@ NAMED = 3
 
 
 class GcpPrices(Fetcher):
-    """Reads the billing catalogue and adds its parts up to the machines of `machines`."""
+    """Reads the billing catalogue and adds up the prices of each machine's parts."""
 
     cloud = "gcp"
 
@@ -65,7 +68,7 @@ class GcpPrices(Fetcher):
 
 
 def fetcher() -> Fetcher:
-    """The fetcher of this cloud."""
+    """Make the fetcher of this cloud."""
     return GcpPrices()
 
 
@@ -103,18 +106,20 @@ def _asked(
 def _places(
     context: FetchContext, allowed: price_list_auth.Access
 ) -> tuple[accelerator_zones.Places, tuple[str, ...]]:
-    """Which zone sells what, as exactly as can be told, and what to say about it."""
+    """Return which zones sell what, as exactly as can be determined, and notes about it."""
     old = (
-        f"accelerators stand in the zones known in {accelerator_zones.KNOWN_AS_OF}, CPU types in whole regions; "
-        f"{', '.join(accelerator_zones.unknown(machines()))} in every region with a price, which may have none"
+        f"accelerators are listed in the zones known in {accelerator_zones.KNOWN_AS_OF}, CPU "
+        "types for whole regions, and "
+        f"{', '.join(accelerator_zones.unknown(machines()))} in every region with a price, which "
+        "may have none"
     )
     if not allowed.bearer:
         return accelerator_zones.known(), (
-            f"zones were not asked for, which needs a Google login: {old}",
+            f"zones were not read, which needs a Google login: {old}",
         )
     if not allowed.project:
         return accelerator_zones.known(), (
-            f"zones were not asked for: set GOOGLE_CLOUD_PROJECT to a project; {old}",
+            f"zones were not read: set GOOGLE_CLOUD_PROJECT to a project; {old}",
         )
     url = (
         f"{endpoint(context, 'compute', COMPUTE)}/compute/v1/projects/{allowed.project}/aggregated"
@@ -140,12 +145,15 @@ def _notes(found: Rates, done: Assembled) -> Iterator[str]:
         examples = ", ".join(
             f"{part} in {region}" for (region, part), _ in done.incomplete.most_common(NAMED)
         )
-        yield f"left out: {left_out} machines of which a part has no price ({examples})"
+        yield f"left out: {left_out} machines with a part that has no price ({examples})"
     if found.disputed:
         examples = ", ".join(
             sorted({f"{part} in {region}" for region, part, _ in found.disputed})[:NAMED]
         )
-        yield f"not used: {len(found.disputed)} prices of parts that Google lists twice with different figures ({examples})"
+        yield (
+            f"not used: {len(found.disputed)} prices of parts that Google lists twice with "
+            f"different amounts ({examples})"
+        )
     if found.unknown:
         examples = ", ".join(name for name, _ in found.unknown.most_common(NAMED))
         yield f"not known to nbprov: {len(found.unknown)} kinds of accelerators ({examples})"

@@ -1,8 +1,11 @@
-"""What Google says of its stock before a launch: quotas of a region, and for spot how likely machines are to be had.
+"""What Google tells about stock before a launch.
 
-`regions.get` tells limit and usage of each quota; a metric that is not in the answer is not known, and never zero (there is none for on-demand
-H100). `advice.capacity` (v1) tells `obtainability` from 0 to 1 and is documented for spot alone: 0.7 and more is high, 0.3 and less low (page "View
-VM availability"). Neither reserves anything.
+Quotas of a region, and the chances of spot machines.
+
+`regions.get` tells the limit and the usage of each quota; a metric that is missing is unknown, not
+zero (there is none for on-demand H100). `advice.capacity` (v1) tells an `obtainability` from 0 to 1
+and is documented for spot only: 0.7 and more is high, 0.3 and less low (page "View VM
+availability"). Neither reserves anything.
 """
 
 from __future__ import annotations
@@ -13,18 +16,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from nbprov.clouds.gcp.account.clients import Deadline, Rest
+from nbprov.clouds.gcp.instances.insert_bodies import device_need, shape_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import CloudError
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Level, Pool, Stock
 
-from .clients import Deadline, Rest
-from .insert_bodies import device_need, shape_of
-
 HIGH, LOW = 0.7, 0.3
 MOST_QUESTIONS = 24
-"""As many questions at most, the first offers' first: all of them go out side by side."""
+"""The most questions asked, those of the first offers first; all are sent at once."""
 METRICS: Mapping[str, str] = {
     "nvidia-tesla-k80": "NVIDIA_K80_GPUS",
     "nvidia-tesla-p4": "NVIDIA_P4_GPUS",
@@ -36,7 +38,10 @@ METRICS: Mapping[str, str] = {
     "nvidia-h100-80gb": "NVIDIA_H100_GPUS",
     "nvidia-l4": "NVIDIA_L4_GPUS",
 }
-"""Quota metrics by accelerator (Discovery document, `Quota.metric`); spot has its own, with PREEMPTIBLE_ before. Others have no metric of a region."""
+"""Quota metrics by accelerator (Discovery document, `Quota.metric`).
+
+Spot has its own, with PREEMPTIBLE_ in front. Other accelerators have no regional metric.
+"""
 CPU_METRICS = {
     f: f"{f.upper()}_CPUS"
     for f in ("a2", "c2", "c2d", "c3", "e2", "m1", "m2", "m3", "n2", "n2d", "t2a", "t2d")
@@ -46,7 +51,7 @@ Question = Callable[[], list[Stock]]
 
 
 def look(rest: Rest, offers: Sequence[Offer], count: int, seconds: Seconds) -> list[Stock]:
-    """Ask everything at once, and give back what has come within so many seconds."""
+    """Ask everything at once and return the answers that arrive within `seconds`."""
     deadline = Deadline(seconds)
     end = time.monotonic() + seconds - 0.1
     questions = [*_questions(rest, deadline, offers, count)][:MOST_QUESTIONS]
@@ -56,7 +61,7 @@ def look(rest: Rest, offers: Sequence[Offer], count: int, seconds: Seconds) -> l
         try:
             answers.put(question())
         except (CloudError, KeyError, TypeError, ValueError):
-            answers.put([])  # not known
+            answers.put([])  # unknown
 
     for question in questions:
         threading.Thread(target=ask, args=(question,), name="nbprov-gcp-stock", daemon=True).start()
@@ -70,7 +75,7 @@ def look(rest: Rest, offers: Sequence[Offer], count: int, seconds: Seconds) -> l
 
 
 def worst(said: Sequence[Stock]) -> list[Stock]:
-    """One word for each pool, the worst: where a quota has no room, it does not matter how likely spot machines are."""
+    """Keep the lowest level of each pool: without quota, the chances of spot do not matter."""
     order = [*Level]
     found: dict[Pool, Stock] = {}
     for one in said:
@@ -99,7 +104,9 @@ def _questions(
 
 
 def advice(rest: Rest, deadline: Deadline, offer: Offer, count: int) -> list[Stock]:
-    """What `advice.capacity` says of spot machines of one kind in one zone (or in the region, where the offer names none)."""
+    """Ask `advice.capacity` about spot machines of one type in one zone, or in the region if the
+    offer names no zone.
+    """
     shape = shape_of(offer.instance_type)
     selection: dict[str, Any] = {"machineTypes": [shape.machine_type]}
     if shape.device:
@@ -126,7 +133,7 @@ def advice(rest: Rest, deadline: Deadline, offer: Offer, count: int) -> list[Sto
 
 
 def level_of(obtainability: float) -> Level:
-    """A level for a probability.
+    """Translate a probability into a level.
 
     Examples
     --------
@@ -141,7 +148,7 @@ def level_of(obtainability: float) -> Level:
 
 
 def region_quota(region: Mapping[str, Any], offers: Sequence[Offer], count: int) -> list[Stock]:
-    """The offers of a region that its quotas have no room for."""
+    """Report no stock for the offers of a region that exceed its quotas."""
     room = _room(region)
     found = []
     for offer in offers:
@@ -159,7 +166,9 @@ def region_quota(region: Mapping[str, Any], offers: Sequence[Offer], count: int)
 
 
 def project_quota(project: Mapping[str, Any], offers: Sequence[Offer], count: int) -> list[Stock]:
-    """The offers with GPUs for which GPUS_ALL_REGIONS, a limit of the whole project, has no room."""
+    """Report no stock for the GPU offers that exceed GPUS_ALL_REGIONS, a limit of the whole
+    project.
+    """
     room = _room(project).get("GPUS_ALL_REGIONS")
     if room is None:
         return []
@@ -171,7 +180,7 @@ def project_quota(project: Mapping[str, Any], offers: Sequence[Offer], count: in
 
 
 def _room(answer: Mapping[str, Any]) -> dict[str, float]:
-    """What is left of each quota. Where Google says that it cannot tell now, nothing is known."""
+    """Return what is left of each quota; nothing if Google says that it cannot tell now."""
     if answer.get("quotaStatusWarning"):
         return {}
     return {

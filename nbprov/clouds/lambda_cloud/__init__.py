@@ -1,6 +1,8 @@
-"""Lambda: plain REST, one machine a launch, no stop. The folder is not called `lambda`, which is a word of Python.
+"""The adapter of Lambda: plain REST, one machine for each launch, no stop.
 
-Nothing is imported until `make` is called.
+Start with `provisioner.py`, which implements the contract of `nbprov.clouds.base`. The folder is
+not called `lambda`, which is a Python keyword. Only `nbprov.model` and `nbprov.clouds` may be
+imported.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def make() -> Cloud:
-    """The adapter, for the account whose key is in `LAMBDA_API_KEY` or `~/.lambda_cloud/lambda_keys`, looked up at every call.
+    """Make the adapter, for the account whose key is in `LAMBDA_API_KEY` or Lambda's own file.
+
+    Both are looked up at every call; the file is `~/.lambda_cloud/lambda_keys`.
 
     Examples
     --------
@@ -26,7 +30,10 @@ def make() -> Cloud:
 
 
 def missing() -> Failure | None:
-    """Why Lambda cannot be used, found without its adapter and without asking it; None where it may be."""
+    """Say why Lambda cannot be used, without loading the adapter or asking Lambda.
+
+    None if it may be usable.
+    """
     from .account import KEY
 
     return KEY.missing()

@@ -1,4 +1,4 @@
-"""Whose Lambda account it is: the key and the address, where Lambda's other clients keep them."""
+"""The API key and the address of Lambda, from where its other clients keep them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from nbprov.clouds.api_keys import KeyPlace
 
 API = "https://cloud.lambda.ai/api/v1"
 KEY_FILE = Path("~/.lambda_cloud/lambda_keys")
-NO_KEY = "no Lambda API key found: set LAMBDA_API_KEY, or put `api_key = …` into ~/.lambda_cloud/lambda_keys (cloud.lambda.ai, API keys)"
+NO_KEY = (
+    "no Lambda API key found: set LAMBDA_API_KEY, or put `api_key = …` into "
+    "~/.lambda_cloud/lambda_keys (cloud.lambda.ai, API keys)"
+)
 
 
 def key_in(text: str) -> str:
-    """The key in a file of `name = value` lines."""
+    """Read the key from a file of `name = value` lines."""
     for line in text.splitlines():
         name, equals, value = line.partition("=")
         if equals and name.strip() == "api_key":

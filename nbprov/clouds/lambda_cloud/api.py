@@ -1,6 +1,7 @@
-"""The way to Lambda's API: one request a call, never repeated here, bounded in time, its key kept out of every word.
+"""Client of Lambda's API: one bounded request for each call, without retries.
 
-Facts: OpenAPI document 1.10.0 of cloud.lambda.ai, as of 2026-11.
+The key never appears in a message. Facts: OpenAPI document 1.10.0 of cloud.lambda.ai, as of
+2026-11.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from . import errors
 
 MOST_BODY = 16 << 20
-"""Bytes of an answer: a thousand machines are listed in about one megabyte."""
+"""The most bytes of an answer: a thousand machines are listed in about one megabyte."""
 LEAST_SECRET = 6
-"""Characters: what is shorter tells nothing, and blotting it out would make a message unreadable."""
+"""Shorter secrets reveal nothing, and removing them would make a message unreadable."""
 
 
 class _Deadline(threading.Event):
-    """Is set from an instant on: what an answer's reader and waiter look at."""
+    """An event that is set from an instant on; an answer's reader and caller look at it."""
 
     def __init__(self, seconds: Seconds) -> None:
         super().__init__()
@@ -54,9 +55,10 @@ def call(
     seconds
         When the call gives up.
     creates
-        An answer that is lost may have made a machine: then the cause is `unknown_outcome`, else `transient`.
+        A lost answer may have created a machine, so its cause is `unknown_outcome`, else
+        `transient`.
     secrets
-        What no message may repeat, beside the key.
+        Values that no message may repeat, besides the key.
 
     Raises
     ------
@@ -90,7 +92,7 @@ def call(
         raise CloudError(
             Failure(
                 lost,
-                f"{host_of(ask.url)} answered something that is not as documented",
+                f"the answer of {host_of(ask.url)} is not as documented",
                 "odd-answer",
             )
         )
@@ -98,11 +100,11 @@ def call(
 
 
 def _exchange(ask: Ask, seconds: Seconds) -> tuple[int, Seconds | None, bytes]:
-    """Status, the pause asked for, and the body of one answer."""
+    """Return the status, the requested pause and the body of one answer."""
     import requests
 
-    # A connection of its own for each call: one kept open may have been closed by the service meanwhile, and a create
-    # that is written into such a one ends as an unknown outcome.
+    # Each call opens its own connection. The service may have closed a kept one meanwhile, and a
+    # create written into that would end as an unknown outcome.
     with requests.Session() as session:
         session.headers["User-Agent"] = "nbprov"
         with Answer(_Deadline(seconds), ask, session) as answer:
@@ -124,7 +126,7 @@ def _exchange(ask: Ask, seconds: Seconds) -> tuple[int, Seconds | None, bytes]:
 
 
 def _lines(secrets: Iterable[str]) -> list[str]:
-    """Line by line: in an answer's JSON the breaks between them are written otherwise."""
+    """Split secrets into lines, because JSON writes the breaks between them differently."""
     return [line for secret in secrets for line in secret.splitlines() if len(line) >= LEAST_SECRET]
 
 

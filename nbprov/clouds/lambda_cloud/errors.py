@@ -1,9 +1,11 @@
-"""From Lambda's codes and messages to causes.
+"""The table from Lambda's codes and messages to causes of failure.
 
-Lambda asks its clients to go by `error.code` and not by the words, which change. Where one code stands for several things
-(`global/object-does-not-exist` for a type, an image, a key), the words decide, and the narrowest cause is the fallback.
+Lambda asks its clients to go by `error.code` and not by the message, which may change. If one code
+has several meanings (`global/object-does-not-exist` for a type, an image or a key), the message
+decides, and the narrowest cause is the fallback.
 
-Sources: the error schemas of the OpenAPI document 1.10.0 of cloud.lambda.ai, 2026-11; codes beside them from public clients.
+Sources: the error schemas of the OpenAPI document 1.10.0 of cloud.lambda.ai, 2026-11; further codes
+from public clients.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ CAUSES: dict[str, Cause] = {
     "global/internal-error": Cause.TRANSIENT,  # of a create: see `failure_of`
     "ssh-keys/key-in-use": Cause.TRANSIENT,
 }
-"""What a code means where the words say nothing else. `global/unknown` is left to the status."""
+"""The cause of each code, unless the message says more. `global/unknown` is left to the status."""
 
 _WORDS: tuple[tuple[str, re.Pattern[str], Cause], ...] = (
     ("global/object-does-not-exist", re.compile(r"ssh.?key", re.I), Cause.TRANSIENT),
@@ -49,10 +51,12 @@ _WORDS: tuple[tuple[str, re.Pattern[str], Cause], ...] = (
         Cause.NOT_OFFERED,
     ),
 )
-"""Code, words, cause. A key that is missing was taken out of the account by hand: it is added again with the next try."""
+"""Code, message, cause. A missing key was removed from the account by hand; the next attempt adds
+it again."""
 
 SCOPES = {Cause.QUOTA: Scope.ACCOUNT}
-"""Lambda's quota counts the account's machines, wherever they stand (docs.lambda.ai, creating and managing instances)."""
+"""Lambda's quota counts the account's machines in all regions (docs.lambda.ai, creating and
+managing instances)."""
 
 _STATUS = {
     400: Cause.BAD_REQUEST,
@@ -65,32 +69,34 @@ _STATUS = {
     429: Cause.RATE_LIMIT,
 }
 LAUNCH_PAUSE: Seconds = 12.0
-"""Between two launches, as documented: one a 12 s, or five a minute."""
+"""The documented pause between two launches: one in 12 s, or five a minute."""
 CALL_PAUSE: Seconds = 1.0
-"""Between two other calls, as documented."""
+"""The documented pause between two other calls."""
 MOST_PAUSE: Seconds = 300.0
-"""The longest pause that is heeded: an end that waits for hours is paid for."""
+"""The longest pause that is obeyed: a machine that waits hours to be ended costs money."""
 LAUNCH_PATH = "/instance-operations/launch"
 INTERNAL = "global/internal-error"
 PROVIDER = "provider/"
-"""Begins the codes of what failed behind Lambda's own service, at the provider of a data centre: how far it came is not said."""
+"""Prefix of codes for failures at the provider of a data centre, behind Lambda's own service. They
+do not say how far the request came."""
 
 
 def failure_of(
     status: int, body: str, pause: Seconds | None = None, *, path: str = "", creates: bool = False
 ) -> Failure:
-    """The failure that an answer of Lambda's means.
+    """Return the failure that an answer of Lambda means.
 
     Parameters
     ----------
     status, body, pause
-        Of the answer; `pause` is its `Retry-After` in seconds.
+        The answer; `pause` is its `Retry-After` in seconds.
     creates
-        The request was a create. Whatever a 5xx says, it leaves the outcome open: there is no token with which it could be repeated safely.
+        The request was a create. Any 5xx leaves its outcome open, because there is no token with
+        which it could be repeated safely.
 
     Examples
     --------
-    >>> body = '{"error": {"code": "global/quota-exceeded", "message": "Quota exceeded.", "suggestion": "Contact Support."}}'
+    >>> body = '{"error": {"code": "global/quota-exceeded", "message": "Quota exceeded."}}'
     >>> failure_of(400, body).cause
     <Cause.QUOTA: 'quota'>
     """
@@ -121,12 +127,15 @@ def failure_of(
 
 
 def failure_of_exception(error: BaseException) -> Failure | None:
-    """The failure that an exception of the adapter carries; None where it is not one of ours."""
+    """Return the failure of one of the adapter's own exceptions; None for any other."""
     return error.failure if isinstance(error, CloudError) else None
 
 
 def _said(body: str) -> tuple[str, str]:
-    """The code and the words of a refusal: message, the fields it names, and the suggestion, word for word."""
+    """Return the code and the text of a refusal.
+
+    Its message, the fields it names, and its suggestion.
+    """
     try:
         document: Any = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Lambda's machines, tags and rules as the model has them."""
+"""Translation of Lambda's machines, tags and firewall rules into the model."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ from .stock import hourly
 
 SSH_PORT = 22
 MOST_KEY, MOST_VALUE, MOST_NAME = 55, 128, 64
-"""Characters of a tag's key and value and of a machine's name (RequestedTagEntry, InstanceLaunchRequest of the OpenAPI document)."""
+"""The most characters of a tag's key, its value and a machine's name (RequestedTagEntry,
+InstanceLaunchRequest of the OpenAPI document)."""
 RESERVED = "lambda-ai-"
-"""Tags that begin so are Lambda's own."""
+"""Prefix of Lambda's own tags."""
 _KEY = re.compile(r"[a-z][a-z0-9:-]+")
 
 STATES = {
     "booting": InstanceState.PENDING,
     "active": InstanceState.RUNNING,
-    # On the bill, and Lambda says neither that it will come back nor that it will not.
+    # It is billed, and Lambda does not say whether it will come back.
     "unhealthy": InstanceState.UNKNOWN,
     "terminating": InstanceState.ENDING,
     "terminated": InstanceState.GONE,
-    # Taken back by Lambda; that it is gone is said by its absence from the list.
+    # Lambda took it back; it is gone once the list lacks it.
     "preempted": InstanceState.ENDING,
 }
-"""InstanceStatus of the OpenAPI document; a status that is not in it is `unknown`."""
+"""States by InstanceStatus of the OpenAPI document; any other status is `unknown`."""
 
 
 def read(cloud: str, data: Any) -> list[Instance]:
-    """The answer of `GET /instances`; all of it or an error, so that no machine is overlooked.
+    """Read the answer of `GET /instances`: all of it or an error, so that no machine is overlooked.
 
     Raises
     ------
     CloudError
-        `transient` where an entry has not the documented shape.
+        `transient` if an entry does not have the documented shape.
     """
     return [
         _instance(cloud, expect(entry, dict, "a machine of Lambda's"))
@@ -80,17 +81,20 @@ def _instance(cloud: str, entry: Mapping[str, Any]) -> Instance:
 
 
 def tags(wanted: Mapping[str, str], *, exact: Sequence[str] = ()) -> list[dict[str, str]]:
-    """A launch's tags as Lambda takes them: keys in lower case, other characters as dashes, both cut to their length.
+    """Return a launch's tags as Lambda accepts them.
+
+    Keys are in lower case with dashes for other characters; keys and values are cut to their
+    length.
 
     Parameters
     ----------
     exact
-        Keys that nbprov reads back: their values are never cut.
+        Keys that nbprov reads back, whose values are never cut.
 
     Raises
     ------
     CloudError
-        `bad_request` where a value of those is too long.
+        `bad_request` if the value of one of those is too long.
 
     Examples
     --------
@@ -107,33 +111,36 @@ def tags(wanted: Mapping[str, str], *, exact: Sequence[str] = ()) -> list[dict[s
                     "label",
                 )
             )
-        # What nbprov reads back is never displaced by a label that looks like it once it is cleaned.
+        # A label that becomes equal to one of nbprov's keys once it is cleaned does not replace it.
         if (key := clean_key(name)) not in made or name in exact:
             made[key] = value[:MOST_VALUE]
     return [{"key": key, "value": value} for key, value in made.items()]
 
 
 def clean_key(name: str) -> str:
-    """A label's name as a tag's key."""
+    """Turn a label's name into a tag key."""
     key = re.sub(r"[^a-z0-9:-]", "-", name.lower())
     key = key if key[:1].isalpha() and not key.startswith(RESERVED) else f"x{key}"
     return (key if _KEY.fullmatch(key) else f"{key}x")[:MOST_KEY]
 
 
 def clean_name(name: str) -> str:
-    """A cluster's name as a machine's: one line of at most 64 characters."""
+    """Turn a cluster's name into a machine's: one line of at most 64 characters."""
     return " ".join(name.split())[:MOST_NAME]
 
 
 def ssh_rule(rules: Any) -> str:
-    """Who is let in to port 22, as the account's inbound rules say."""
+    """Say who has access to port 22 according to the account's inbound rules."""
     open_to = (
         [str(rule.get("source_network")) for rule in rules if _lets_ssh_in(rule)]
         if isinstance(rules, list)
         else []
     )
     if not open_to:
-        return "no inbound rule lets ssh (22/tcp) in: add one at cloud.lambda.ai, Firewall, or no machine can be reached"
+        return (
+            "no inbound rule allows ssh (22/tcp): add one at cloud.lambda.ai, Firewall, or "
+            "no machine can be reached"
+        )
     return f"ssh (22/tcp) is open to {', '.join(dict.fromkeys(open_to))}"
 
 

@@ -1,4 +1,4 @@
-"""Lambda's list prices: one question to its API, which any account's key may ask."""
+"""The price fetcher of Lambda: one request to its API, which any account's key may send."""
 
 from __future__ import annotations
 
@@ -17,19 +17,38 @@ from nbprov.model.price_list import PriceList, PriceRow
 from .account import API, KEY_FILE, key_in
 
 SOURCE = "Lambda Cloud API, instance-types"
-NO_KEY = "reading Lambda's prices needs an API key (free with an account): set LAMBDA_API_KEY, or put `api_key = …` into ~/.lambda_cloud/lambda_keys"
+NO_KEY = (
+    "reading Lambda's prices needs an API key (free with an account): set LAMBDA_API_KEY, "
+    "or put `api_key = …` into ~/.lambda_cloud/lambda_keys"
+)
 
-# The API names the regions that have stock now, not those there are. Source: SkyPilot's list of regions, as in its catalog v8 of 2026.
+# The API names only the regions that have stock now. Source: SkyPilot's list of regions, as in its
+# catalog v8 of 2026.
 REGIONS = (
-    "asia-northeast-1", "asia-northeast-2", "asia-south-1", "australia-east-1", "europe-central-1", "europe-south-1", "me-west-1",
-    "us-east-1", "us-east-2", "us-east-3", "us-midwest-1", "us-south-1", "us-south-2", "us-south-3", "us-west-1", "us-west-2", "us-west-3",
-)  # fmt: skip
+    "asia-northeast-1",
+    "asia-northeast-2",
+    "asia-south-1",
+    "australia-east-1",
+    "europe-central-1",
+    "europe-south-1",
+    "me-west-1",
+    "us-east-1",
+    "us-east-2",
+    "us-east-3",
+    "us-midwest-1",
+    "us-south-1",
+    "us-south-2",
+    "us-south-3",
+    "us-west-1",
+    "us-west-2",
+    "us-west-3",
+)
 _TYPE = re.compile(r"^(?:gpu|cpu)_(\d+)x_([a-z0-9]+)(?:_(\d+)gb)?")
 _MEMORY = re.compile(r"\((\d+(?:\.\d+)?) ?GB")
 
 
 class LambdaPrices(Fetcher):
-    """Reads `GET /instance-types`: one price a type, the same in every region."""
+    """Reads `GET /instance-types`: one price for each type, the same in every region."""
 
     cloud = "lambda"
 
@@ -68,10 +87,13 @@ class LambdaPrices(Fetcher):
             )
         context.progress(Progress(1, 1, "instance types"))
         notes = [
-            "every type stands in every region: the list says one price a type, and where there is stock only of the moment"
+            (
+                "every type is listed in every region: Lambda gives one price for each type and "
+                "names only the regions with stock at the moment"
+            )
         ]
         if unread := len(types) - len(machines):
-            notes.append(f"left out: {unread} instance types without a price that can be read")
+            notes.append(f"left out: {unread} instance types without a readable price")
         return PriceList(
             tuple(replace(machine, region=region) for machine in machines for region in regions),
             SOURCE,
@@ -83,7 +105,7 @@ class LambdaPrices(Fetcher):
 
 
 def fetcher() -> Fetcher:
-    """The fetcher of this cloud."""
+    """Make the fetcher of this cloud."""
     return LambdaPrices()
 
 
@@ -97,7 +119,7 @@ def _places(entry: Any) -> list[Mapping[str, Any]]:
 
 
 def _machine(name: str, entry: Any) -> PriceRow | None:
-    """A type as a row without its region; None where price or size cannot be read."""
+    """Make the row of a type without its region; None if its price or size cannot be read."""
     said = entry.get("instance_type") if isinstance(entry, Mapping) else None
     specs = said.get("specs") if isinstance(said, Mapping) else None
     form = _TYPE.match(name)
@@ -113,7 +135,7 @@ def _machine(name: str, entry: Any) -> PriceRow | None:
     vcpus, memory = number(specs.get("vcpus")), number(specs.get("memory_gib"))
     if count is None:
         return PriceRow("", name, vcpus=vcpus, memory_gib=memory, arch=arch, on_demand=hourly)
-    # The type's name holds the accelerator as the catalogue has it (`a6000`), the description how much memory it has.
+    # The type's name holds the accelerator (`a6000`), the description its memory.
     size = _MEMORY.search(f"{said.get('gpu_description') or ''} {said.get('description') or ''}")
     gpu = gpu_names.read(form[2], float(form[3] or (size[1] if size else 0)) or None)
     return PriceRow(

@@ -1,7 +1,8 @@
-"""The adapter of Lambda: one machine a launch, tags from the first moment on, no stop, no token of idempotency.
+"""The adapter of Lambda: one machine for each launch, tagged from the start, no stop.
 
-What stands in for the token: it is a tag of the machine. A token that this process has sent before is looked for in Lambda's list before
-it is sent again; after an answer that was lost the engine looks for it there as well (`Capabilities.replayable` is False).
+Lambda has no idempotency token. The launch's token is a tag of the machine instead: before a token
+that this process has sent is sent again, it is looked for in Lambda's list, and after a lost answer
+the engine looks for it there as well (`Capabilities.replayable` is False).
 """
 
 from __future__ import annotations
@@ -47,10 +48,14 @@ from .rate_limit import Pace, Sent, answer_of, sent_of
 
 NAME = "lambda"
 SOURCE = "Lambda Cloud API, instance-types"
-FIREWALL = "Lambda's inbound rules hold for the whole account (none in us-south-1): nbprov reads them and never changes them"
+FIREWALL = (
+    "Lambda's inbound rules apply to the whole account (there are none in us-south-1): "
+    "nbprov reads them and never changes them"
+)
 
 STEP_SECONDS: Seconds = CALL_SECONDS / 6
-"""For each step before the create itself: waiting for a twin, looking for the token, two for the key. A third of the time is left for the create."""
+"""How long each step before the create may take: waiting for the same create, looking for the
+token, two for the key. A third of the call's time is left for the create."""
 
 CAPABILITIES = Capabilities(
     spot=False,
@@ -66,14 +71,18 @@ CAPABILITIES = Capabilities(
     stock_probe=True,
     poweroff_ends_bill=False,
     accept_deadline=60.0,
-    boot_deadline=1800.0,  # four minutes for one GPU, 25 for eight H100 (github.com/dstackai/dstack/issues/2342)
+    # four minutes for one GPU, 25 for eight H100 (github.com/dstackai/dstack/issues/2342)
+    boot_deadline=1800.0,
     ssh_deadline=300.0,
     poll_every=10.0,
     default_families=("cpu_",),
     notes={
         "ports": FIREWALL,
-        "disk": "every type has a disk of a fixed size, gone with the machine",
-        "nodes": "Lambda makes one machine a launch, and one launch in 12 s: several cannot be had all or none",
+        "disk": "every type has a disk of fixed size, deleted with the machine",
+        "nodes": (
+            "Lambda creates one machine for each launch and allows one launch in 12 s, so "
+            "several cannot be had all or none"
+        ),
         "bill": "a machine that powers itself off is billed until it is terminated",
     },
 )
@@ -85,7 +94,8 @@ class LambdaCloud(Cloud):
     Parameters
     ----------
     pace
-        How far apart launches keep and how long the list of types is good for; tests against a double that has no limits give a faster one.
+        The interval between launches, and how long the list of types is valid; tests against a
+        double without limits give a faster one.
     """
 
     name = NAME
@@ -120,10 +130,11 @@ class LambdaCloud(Cloud):
         body = _request(launch)
         access = find_access()
         sent, by = sent_of(access.base, launch.token), time.monotonic() + CALL_SECONDS
-        # One token at a time: a repeat waits for the first one's answer and then finds its machine.
+        # One create for each token at a time: a repeat waits for the first one's answer and then
+        # finds its machine.
         if not sent.lock.acquire(timeout=STEP_SECONDS):
             raise CloudError(
-                Failure(Cause.UNKNOWN_OUTCOME, "the same create is under way already", "in-flight")
+                Failure(Cause.UNKNOWN_OUTCOME, "the same create is being sent already", "in-flight")
             )
         try:
             found = sent.ids or (
@@ -156,7 +167,8 @@ class LambdaCloud(Cloud):
         try:
             self._terminate(access, waiting)
         except CloudError as error:
-            # One unknown id refuses the whole batch, and so may one that is ending: what is left is asked of the list.
+            # One unknown id refuses the whole batch, and so may one that is ending. The list shows
+            # which are left.
             if (
                 error.failure.cause is not Cause.NOT_OFFERED
                 and error.failure.code != "global/conflict"
@@ -192,7 +204,10 @@ class LambdaCloud(Cloud):
     def _create(
         self, access: Access, launch: Launch, body: dict[str, object], sent: Sent, by: float
     ) -> tuple[str, ...]:
-        """Send the one request that may make a machine; its answer is waited for until `by`, of the steady clock."""
+        """Send the one request that may create a machine.
+
+        Wait for its answer until `by` (monotonic).
+        """
         self._pace.wait_is_over(access.base)
         body["ssh_key_names"] = [ssh_keys.ensured(access, launch.owner, STEP_SECONDS)]
         if time.time() >= launch.answer_by > 0:
@@ -223,7 +238,7 @@ class LambdaCloud(Cloud):
             raise CloudError(
                 Failure(
                     Cause.UNKNOWN_OUTCOME,
-                    "Lambda accepted the launch and named no machine",
+                    "Lambda accepted the launch but named no machine",
                     "odd-answer",
                 )
             )
@@ -256,7 +271,7 @@ class LambdaCloud(Cloud):
         )
 
     def _firewall(self, access: Access) -> tuple[str, ...]:
-        """What the account's rules say of port 22; nothing where they cannot be read in time."""
+        """Say what the account's rules allow on port 22; empty if they cannot be read in time."""
         try:
             rules = call(access, "GET", "/firewall-rules", seconds=CHECK_SECONDS / 2)
         except CloudError:
@@ -269,7 +284,8 @@ def _refuse_what_cannot_be(launch: Launch) -> None:
         raise CloudError(Failure(Cause.SPOT, "Lambda sells no spot machines", "no-spot"))
     if launch.count != 1:
         message = (
-            f"Lambda makes one machine a launch, not {launch.count}: all or none cannot be kept"
+            f"Lambda creates one machine for each launch, not {launch.count}: all or none is "
+            "not possible"
         )
         raise CloudError(Failure(Cause.BAD_REQUEST, message, "count"))
     if launch.ports:
@@ -283,12 +299,13 @@ def _too_late() -> CloudError:
 
 
 def _request(launch: Launch) -> dict[str, object]:
-    """The launch as Lambda's API takes it, the ssh key aside.
+    """Build the launch request, without the ssh key.
 
     Raises
     ------
     CloudError
-        `bad_request` where the image cannot be one of Lambda's, or a label that nbprov itself reads does not fit into a tag.
+        `bad_request` if the image cannot be Lambda's, or a label that nbprov itself reads does not
+        fit into a tag.
     """
     offer = launch.candidate.offer
     own = {"nbprov-owner": launch.owner, "nbprov-token": launch.token}

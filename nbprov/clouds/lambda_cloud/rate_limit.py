@@ -1,8 +1,9 @@
-"""What all adapters of this process share: how far apart launches keep, what was sent before, and answers that hold for a moment.
+"""Rate limits and short-lived answers, shared by all Lambda adapters of this process.
 
-Lambda allows one launch in 12 s and one other request in a second. An adapter does not sleep: a launch that comes too early is refused here
-as `rate_limit` with the seconds that are missing, and the engine comes again; the list of types, which stock and prices are read from,
-is asked once for a few seconds' worth of questions.
+Lambda allows one launch in 12 s and one other request in a second. An adapter does not sleep: a
+launch that comes too early is refused here as `rate_limit` with the remaining seconds, and the
+engine comes again. The list of types, from which stock and prices are read, is requested at most
+once every few seconds.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from .errors import LAUNCH_PAUSE
 
 T = TypeVar("T")
 TYPES_KEPT: Seconds = 5.0
-"""How long the list of types holds: the price is asked again just before each create, and that request would use up the create's turn."""
+"""How long the list of types is valid. The price is asked again just before each create, and that
+request would use up the create's turn."""
 MOST_REMEMBERED = 4096
-"""Tokens of this process: far more launches than a kernel makes in the time in which one may be repeated."""
+"""The most tokens remembered: far more launches than a kernel makes while one may be repeated."""
 
 _lock = threading.Lock()
 _last_launch: dict[str, float] = {}
@@ -32,7 +34,7 @@ _answers: dict[Hashable, tuple[float, Instant, Any]] = {}
 
 @dataclass(slots=True)
 class Sent:
-    """What this process knows of a token: the machines it made, or that its outcome is not known."""
+    """What this process knows about a token: its machines, or that its outcome is unknown."""
 
     ids: tuple[str, ...] = ()
     unclear: bool = False
@@ -44,7 +46,7 @@ _sent: OrderedDict[tuple[str, str], Sent] = OrderedDict()
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds between two launches, and how long the list of types is good for."""
+    """The interval between launches in seconds, and how long the list of types is valid."""
 
     between_launches: Seconds = LAUNCH_PAUSE
     types_kept: Seconds = TYPES_KEPT
@@ -55,18 +57,18 @@ class Pace:
         Raises
         ------
         CloudError
-            `rate_limit` with the seconds that are missing.
+            `rate_limit` with the remaining seconds.
         """
         with _lock:
             self._refuse_too_early(base)
 
     def launched(self, base: str) -> None:
-        """Note a launch that is about to be sent; of several at once only the first may go.
+        """Record a launch that is about to be sent; of several at once only the first may go.
 
         Raises
         ------
         CloudError
-            As `wait_is_over`.
+            Like `wait_is_over`.
         """
         with _lock:
             self._refuse_too_early(base)
@@ -82,7 +84,10 @@ class Pace:
 
 
 def sent_of(base: str, token: str) -> Sent:
-    """What is known of a token; one object a token, shared by all adapters of this process."""
+    """Return what is known about a token.
+
+    One object for each, shared by all adapters of this process.
+    """
     with _lock:
         found = _sent.setdefault((base, token), Sent())
         _sent.move_to_end((base, token))
@@ -92,7 +97,7 @@ def sent_of(base: str, token: str) -> Sent:
 
 
 def answer_of(key: Hashable, kept: Seconds, ask: Callable[[], T]) -> tuple[T, Instant]:
-    """An answer and the instant it was given: a kept one that is young enough, else a new one."""
+    """Return an answer and its time: a cached one that is young enough, or a new one."""
     with _lock:
         old = _answers.get(key)
     if old is not None and time.monotonic() - old[0] < kept:

@@ -1,7 +1,8 @@
-"""The ssh key that Lambda wants with every launch: one an owner, which lets nobody in.
+"""The ssh key that Lambda requires with every launch: one for each owner, which admits nobody.
 
-A launch must name exactly one registered key. A cluster's own key comes with its start script, so what is registered is a key whose private
-half was thrown away when it was made: it costs nothing, serves all launches of its owner, and opens no machine to anyone.
+A launch must name exactly one registered key. A cluster's own key comes with its start script, so
+the registered key is one whose private half was discarded when it was made. It is free, serves all
+launches of its owner, and gives nobody access to a machine.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Key:
 
 
 def name_for(owner: str) -> str:
-    """The name of an owner's key.
+    """Return the name of an owner's key.
 
     Examples
     --------
@@ -44,7 +45,7 @@ def name_for(owner: str) -> str:
 
 
 def of_owner(access: Access, owner: str, seconds: Seconds = LIST_SECONDS) -> list[Key]:
-    """The keys that bear this owner's name."""
+    """Return the keys with this owner's name."""
     found = expect(
         call(access, "GET", "/ssh-keys", seconds=seconds), list, "Lambda's list of ssh keys"
     )
@@ -57,12 +58,14 @@ def of_owner(access: Access, owner: str, seconds: Seconds = LIST_SECONDS) -> lis
 
 
 def ensured(access: Access, owner: str, seconds: Seconds) -> str:
-    """The name of the owner's key, which is registered by then. Asks once a process; `seconds` is for each of two requests.
+    """Return the name of the owner's key, registering it if necessary.
+
+    It asks once in each process; `seconds` is for each of two requests.
 
     Raises
     ------
     CloudError
-        As Lambda refuses it.
+        If Lambda refuses it.
     """
     place = (access.base, access.account, owner)
     with _lock:
@@ -80,13 +83,16 @@ def ensured(access: Access, owner: str, seconds: Seconds) -> str:
 
 
 def forget(access: Access, owner: str) -> None:
-    """Look again before the next launch: somebody may have taken the key out of the account."""
+    """Look for the key again before the next launch, because somebody may have removed it."""
     with _lock:
         _known.pop((access.base, access.account, owner), None)
 
 
 def removed(access: Access, key_id: str, seconds: Seconds) -> bool:
-    """Take a key out of the account; False where a machine still uses it. One that is gone counts as removed."""
+    """Remove a key from the account.
+
+    Returns False if a machine still uses it; one that is gone counts as removed.
+    """
     try:
         call(access, "DELETE", f"/ssh-keys/{key_id}", seconds=seconds)
     except CloudError as error:
@@ -101,7 +107,7 @@ def removed(access: Access, key_id: str, seconds: Seconds) -> bool:
 
 
 def _nobodys() -> str:
-    """An OpenSSH line of a key pair whose private half ends with this function."""
+    """Return the OpenSSH line of a key pair whose private half is discarded at once."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

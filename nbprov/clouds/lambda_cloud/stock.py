@@ -1,7 +1,8 @@
-"""What Lambda's list of instance types says of stock and prices.
+"""What Lambda's list of instance types tells about stock and prices.
 
-`GET /instance-types` names, for each type, the regions that have stock now: yes or no, no numbers. It is a good hint and no promise: of
-eleven launches inside such windows three were refused (a public log of 2026), so a yes counts as medium and never as high.
+`GET /instance-types` names the regions that have stock now for each type: yes or no, no numbers. It
+is a good hint and no promise: of eleven launches that it promised three were refused (a public log
+of 2026), so yes counts as medium and never as high.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ Types = Mapping[str, Mapping[str, Any]]
 
 
 def read(data: Any) -> Types:
-    """The answer, checked.
+    """Read the answer.
 
     Raises
     ------
     CloudError
-        `transient` where it has not the documented shape: nothing is concluded from half an answer.
+        `transient` if it does not have the documented shape: no conclusion is drawn from part of
+        it.
     """
     types = expect(data, dict, "Lambda's list of instance types")
     for name, entry in types.items():
@@ -45,7 +47,7 @@ def read(data: Any) -> Types:
 
 
 def levels(types: Types, offers: Iterable[Offer], at: Instant) -> list[Stock]:
-    """The stock of these offers. A type that is not in the list is not sold to this account: none."""
+    """Return the stock of these offers; a type that is not listed is not sold to this account."""
     said = []
     for offer in offers:
         if offer.market is not Market.ON_DEMAND:
@@ -63,7 +65,7 @@ def levels(types: Types, offers: Iterable[Offer], at: Instant) -> list[Stock]:
 
 
 def hourly(types: Types, instance_type: str) -> Micros | None:
-    """The price of one machine an hour; None where the list has no such type, or no price for it."""
+    """Return the hourly price of one machine; None if the list has no price for it."""
     said = types.get(instance_type, {}).get("instance_type")
     cents = said.get("price_cents_per_hour") if isinstance(said, dict) else None
     if isinstance(cents, bool) or not isinstance(cents, int) or cents <= 0:

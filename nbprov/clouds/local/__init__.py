@@ -1,6 +1,8 @@
-"""The `local` cloud: a detached daemon on this computer that starts and ends real sshd processes as its machines.
+"""The `local` cloud: a daemon on this computer whose machines are real sshd processes.
 
-Nothing is imported until `make` is called; prices are simulated and nobody pays.
+Start with `provisioner.py`, which implements the contract of `nbprov.clouds.base` by calls to the
+daemon (`client.py`, `rpc.py`); `daemon/` holds all that runs there. Prices are simulated and nobody
+pays. Only `nbprov.model` and `nbprov.clouds` may be imported.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def make() -> Cloud:
-    """The adapter, for the state directory that `NBPROV_LOCAL_DIR` names or the one in nbprov's home.
+    """Make the adapter, for the state directory in `NBPROV_LOCAL_DIR` or the one in nbprov's home.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""A look at the `local` cloud from a terminal: `python -m nbprov.clouds.local status`, or `stop` to end it with all its machines."""
+"""The `local` cloud in a terminal: `python -m nbprov.clouds.local status`, or `stop`.
+
+`stop` ends the daemon and all its machines.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ ANSWER_SECONDS = 30.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Say what runs, or end it."""
+    """Show what runs, or end it."""
     parser = argparse.ArgumentParser(prog="python -m nbprov.clouds.local", description=__doc__)
     parser.add_argument("verb", choices=("status", "stop"))
     parser.add_argument("--dir", type=Path, help="the state directory")
@@ -27,14 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     client = Client(folder)
     try:
         if options.verb == "stop":
-            # Machines outlive a daemon that was killed: then a new one ends them.
+            # Machines outlive a daemon that was killed; then a new one ends them.
             left = any((folder / "i").glob("*"))
             try:
                 ended = client.call(
                     "shutdown", {"end_machines": True}, timeout=ANSWER_SECONDS, start=left
                 )
             except AnswerLost:
-                # That daemon was going already: what it had not ended is for the next one.
+                # That daemon was ending already, so the next one ends what it left.
                 _await_end(folder)
                 ended = client.call(
                     "shutdown",
@@ -57,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _await_end(folder: Path) -> None:
-    """Wait until the daemon has let go of its directory; it answers a moment before."""
+    """Wait until the daemon has released its directory, which it does shortly after its answer."""
     deadline = time.monotonic() + ANSWER_SECONDS
     while time.monotonic() < deadline and (folder / "daemon.lock").exists():
         held = lock(folder)

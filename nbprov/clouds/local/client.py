@@ -1,4 +1,4 @@
-"""The adapter's side of the wire: calls the daemon and starts it when nobody answers."""
+"""The adapter's client: calls the daemon, and starts it if nobody answers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from nbprov.model.clock import Seconds
 from . import rpc
 
 START_SECONDS: Seconds = 15.0
-"""How long a daemon may take to come up: a cold interpreter on a slow disk needs about two seconds, on a busy machine ten."""
+"""How long a daemon may take to start: a cold interpreter on a slow disk needs about two seconds,
+on a busy machine ten."""
 START_STEP: Seconds = 0.01
-"""Between two looks for a daemon that is starting; it takes about 0.2 s."""
+"""The pause between two looks for a daemon that is starting, which takes about 0.2 s."""
 ALIVE_SECONDS: Seconds = 2.0
 """How long opening a connection on this computer may take."""
 
 LEAST_SECONDS: Seconds = 0.05
-"""What is left for an answer when a connection used up the whole time: enough for any answer of a daemon that lives."""
+"""The least time left for an answer if the connection used up the rest: enough for any living
+daemon."""
 
 KEPT_VARIABLES = (
     "PATH",
@@ -36,16 +38,20 @@ KEPT_VARIABLES = (
     "LD_LIBRARY_PATH",
     "DYLD_LIBRARY_PATH",
 )
-"""What the daemon inherits besides `NBPROV_*` and `LC_*`: a kernel's environment holds secrets that have no business there."""
+"""Variables that the daemon inherits besides `NBPROV_*` and `LC_*`. A kernel's environment holds
+secrets that the daemon must not get."""
 
 REPEATABLE = frozenset(
     {"describe", "offers", "quote", "poll", "list", "console", "terminate", "stop"}
 )
-"""Calls that are sent a second time when the connection broke: the daemon may have been killed, and asking twice does no harm."""
+"""Calls that are sent again if the connection breaks: the daemon may have been killed, and asking
+twice is harmless."""
 
 
 class Client:
-    """Calls of one state directory's daemon. Holds no connection; safe to share between threads."""
+    """Calls the daemon of one state directory. Holds no connection; safe to share between
+    threads.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,19 +64,19 @@ class Client:
         timeout: Seconds,
         start: bool = True,
     ) -> Any:
-        """Carry out one call within `timeout` seconds; a daemon that does not run is started first if `start`.
+        """Make one call within `timeout` seconds; with `start`, a missing daemon is started first.
 
-        A start has `START_SECONDS` of its own, before the time of the call begins: it is needed once on a computer, and a call that
-        gave up on it would leave the next one to wait just as long.
+        The start has `START_SECONDS` of its own before the call's time begins: it is needed once on
+        a computer, and if this call gave up on it, the next one would wait just as long.
 
         Raises
         ------
-        wire.Refusal
-            If the daemon said no.
-        wire.Unreachable
+        rpc.Refusal
+            If the daemon refuses.
+        rpc.Unreachable
             If no daemon answers and none could be started; nothing was sent.
-        wire.AnswerLost
-            If the request went out and no answer came.
+        rpc.AnswerLost
+            If the request was sent and no answer came.
         """
         deadline = time.monotonic() + timeout
         try:
@@ -93,7 +99,8 @@ class Client:
                     link.settimeout(max(LEAST_SECONDS, deadline - time.monotonic()))
                     return rpc.exchange(link, endpoint, name, arguments)
             except rpc.Refusal as refusal:
-                # A new daemon took the old one's place between our look and our call; it did nothing yet.
+                # A new daemon replaced the old one between our look and our call, and has done
+                # nothing yet.
                 if refusal.code != rpc.STRANGER or rpc.read_endpoint(self.folder) == endpoint:
                     raise
 
@@ -160,9 +167,12 @@ class Client:
 
 
 def daemon_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What a daemon inherits of the environment: places, language and our own settings; no credentials."""
+    """Return what a daemon inherits of the environment.
+
+    Paths, language and nbprov's settings, and no credentials.
+    """
     env = os.environ if environ is None else environ
     kept = {k: v for k, v in env.items() if k in KEPT_VARIABLES or k.startswith(("LC_", "NBPROV_"))}
-    # The daemon is the same release as the adapter, wherever that was imported from.
+    # The daemon must be of the same release as the adapter, wherever that was imported from.
     kept["PYTHONPATH"] = str(Path(__file__).resolve().parents[3])
     return kept

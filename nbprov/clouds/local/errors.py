@@ -1,4 +1,4 @@
-"""From the daemon's codes to causes."""
+"""The table from the daemon's codes to causes of failure."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ CAUSES: dict[str, Cause] = {
     "TooLate": Cause.TIMEOUT,
     "OperationForgotten": Cause.UNKNOWN,
 }
-"""Every code the daemon itself uses. A market file may invent others; those are `unknown`."""
+"""The cause of every code that the daemon itself uses. A market file may invent others, which are
+`unknown`."""
 
 PASSING = frozenset({"RateExceeded", "InternalError", "Unavailable"})
 """Codes after which the same request may succeed."""
 
 
 def failure_of(refusal: Refusal) -> Failure:
-    """The failure that a refusal of the daemon means."""
+    """Return the failure that a refusal of the daemon means."""
     details = refusal.details
     scope = details.get("scope")
     retry_after = details.get("retry_after")
@@ -53,7 +54,10 @@ def failure_of(refusal: Refusal) -> Failure:
 
 
 def failure_of_exception(error: BaseException, *, creates: bool = False) -> Failure | None:
-    """The failure behind an exception of the wire; None where it is not one of ours. `creates`: a lost answer may have made machines."""
+    """Return the failure behind an exception of `rpc`; None for any other exception.
+
+    With `creates`, a lost answer may have created machines.
+    """
     if isinstance(error, CloudError):
         return error.failure
     if isinstance(error, Refusal):
@@ -65,7 +69,7 @@ def failure_of_exception(error: BaseException, *, creates: bool = False) -> Fail
     if isinstance(error, Unreachable):
         return Failure(Cause.TRANSIENT, str(error), "Unreachable")
     from .daemon.market import (
-        MarketError,  # the daemon's; the adapter's own calls end above, without the market's reader
+        MarketError,  # raised in the daemon; the adapter never loads the market's parser
     )
 
     if isinstance(error, MarketError):

@@ -1,4 +1,4 @@
-"""The market's rows as offers."""
+"""Translation of the market's rows into offers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SOURCE = "simulated"
 
 
 def table(market: Market) -> list[dict[str, Any]]:
-    """The market's rows in a form that goes over the wire."""
+    """Return the market's rows as JSON-serialisable dictionaries."""
     return [
         {
             "region": row.region,
@@ -36,6 +36,6 @@ def table(market: Market) -> list[dict[str, Any]]:
 
 
 def offer(row: Mapping[str, Any], cloud: str) -> Offer:
-    """One row of the table as an offer of this cloud, its price marked as simulated."""
+    """Translate one row into an offer of this cloud, with its price marked as simulated."""
     fields = {**row, "market": Side(row["market"])}
     return Offer(cloud=cloud, source=SOURCE, **fields)

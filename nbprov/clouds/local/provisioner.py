@@ -1,4 +1,4 @@
-"""The adapter of the `local` cloud: each call is one line to the daemon and one back."""
+"""The adapter of the `local` cloud: each call is one request to the daemon."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ class LocalCloud(Cloud):
     Parameters
     ----------
     folder
-        Its state directory; by default `NBPROV_LOCAL_DIR`, else `local` in nbprov's home, looked up at every call.
+        Its state directory. The default is `NBPROV_LOCAL_DIR`, or `local` in nbprov's home, looked
+        up at every call.
     """
 
     name = NAME
@@ -78,7 +79,7 @@ class LocalCloud(Cloud):
 
     @property
     def folder(self) -> Path:
-        """The state directory: the market file, the daemon's log and the machines are in it."""
+        """The state directory, with the market file, the daemon's log and the machines."""
         return self._folder if self._folder is not None else rpc.state_dir()
 
     def check(self) -> CheckResult:
@@ -101,7 +102,7 @@ class LocalCloud(Cloud):
             "prices are simulated: you pay $0; GPUs are simulated",
             f"isolation: {told['isolation']}",
             told["server"],
-            f"machines are entered as {told['login']}",
+            f"the user of machines is {told['login']}",
             f"market: {told['market']}",
         )
         return CheckResult(
@@ -169,10 +170,13 @@ class LocalCloud(Cloud):
         self._call("stop", {"ids": [*ids]}, CALL_SECONDS)
 
     def open_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
-        """Nothing to do: every port of a machine is reachable from this computer, and from nowhere else."""
+        """Do nothing.
+
+        Every port of a machine is reachable from this computer, and from nowhere else.
+        """
 
     def close_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
-        """Nothing to do, as for `open_ports`."""
+        """Do nothing, like `open_ports`."""
 
     def console(self, instance_id: str) -> str:
         return str(self._call("console", {"id": instance_id}, LIST_SECONDS))

@@ -1,4 +1,6 @@
-"""How the adapter and the daemon find each other and talk: one JSON line each way, one connection a call."""
+"""The protocol between the adapter and the daemon: one JSON line each way, one connection a
+call.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,17 @@ TRANSPORT_VARIABLE = "NBPROV_LOCAL_TRANSPORT"
 ENDPOINT_FILE = "endpoint.json"
 PROTOCOL = 1
 STRANGER = "UnknownCaller"
-"""Code of the answer to a caller who does not know the daemon's secret; nothing was done."""
+"""The code of the answer to a caller who does not know the daemon's secret; nothing was done."""
 
 POWERED_OFF, TIME_OVER = "powered itself off", "its time was over (terminate_after)"
 BY_ITSELF = (POWERED_OFF, TIME_OVER)
-"""How the reasons of machines begin that ended as they were meant to, and were not taken away."""
+"""The beginnings of the reasons of machines that ended as planned, and were not taken away."""
 
 SOCKET_PATH_BYTES = 100
-"""macOS allows 104 bytes for the path of a unix socket, its final zero included; some room is left."""
+"""The most bytes of a unix socket's path: macOS allows 104 with the final zero."""
 LINE_BYTES = 16 * 1024 * 1024
-"""The longest request or answer: a start script of a megabyte and a listing of ten thousand machines fit well."""
+"""The longest request or answer: a start script of a megabyte and a listing of ten thousand
+machines fit."""
 
 
 class Unreachable(ConnectionError):
@@ -41,7 +44,7 @@ class Unreachable(ConnectionError):
 
 
 class AnswerLost(ConnectionError):
-    """The request was sent and no answer came: it may have been carried out."""
+    """The request was sent and no answer came, so it may have been carried out."""
 
 
 class NoAnswer(AnswerLost):
@@ -49,12 +52,12 @@ class NoAnswer(AnswerLost):
 
 
 class Refusal(Exception):
-    """The daemon's own no: a code of its API and a message.
+    """A refusal by the daemon: a code of its API and a message.
 
     Attributes
     ----------
     details
-        What goes with the code, such as `retry_after` (seconds) or `scope`.
+        Data that belong to the code, such as `retry_after` (seconds) or `scope`.
     """
 
     def __init__(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
@@ -66,7 +69,9 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a daemon listens: a unix socket, or a loopback port whose callers must know a secret."""
+    """The address of a daemon: a unix socket, or a loopback port whose callers must know a
+    secret.
+    """
 
     kind: str
     path: str = ""
@@ -76,7 +81,9 @@ class Endpoint:
 
 
 def state_dir(environ: Mapping[str, str] | None = None) -> Path:
-    """The state directory of the `local` cloud: `NBPROV_LOCAL_DIR`, else `local` in nbprov's home.
+    """Return the state directory of the `local` cloud.
+
+    `NBPROV_LOCAL_DIR`, or `local` in nbprov's home.
 
     Raises
     ------
@@ -92,7 +99,7 @@ def state_dir(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def private_dir(path: Path) -> Path:
-    """Make a directory that only its owner can enter, and return it.
+    """Create a directory that only its owner can enter, and return it.
 
     Raises
     ------
@@ -112,7 +119,10 @@ def private_dir(path: Path) -> Path:
 
 
 def socket_path(folder: Path) -> Path | None:
-    """A path for the daemon's unix socket that is short enough; None where there is no such path or no such sockets."""
+    """Return a short enough path for the daemon's unix socket.
+
+    None if there is no such path, or no unix sockets on this platform.
+    """
     if platform_calls.IS_WINDOWS or os.environ.get(TRANSPORT_VARIABLE) == "tcp":
         return None
     near = folder / "s"
@@ -138,13 +148,16 @@ def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
 
 
 def write_endpoint(folder: Path, endpoint: Endpoint) -> None:
-    """Publish where the daemon of this state directory listens."""
+    """Publish the address of this state directory's daemon."""
     body = {name: getattr(endpoint, name) for name in Endpoint.__slots__}
     write_private(folder / ENDPOINT_FILE, json.dumps(body).encode())
 
 
 def read_endpoint(folder: Path) -> Endpoint | None:
-    """Where a daemon of this state directory last said it listens; None where none ever did."""
+    """Return the address that a daemon of this state directory last published.
+
+    None if there is none.
+    """
     try:
         body = json.loads((folder / ENDPOINT_FILE).read_bytes())
         return Endpoint(**body)
@@ -180,14 +193,14 @@ def connect(endpoint: Endpoint, timeout: Seconds) -> socket.socket:
 def exchange(
     link: socket.socket, endpoint: Endpoint, call: str, arguments: Mapping[str, Any]
 ) -> Any:
-    """Send one request over an open connection and return what the daemon answered.
+    """Send one request over an open connection and return the daemon's answer.
 
     Raises
     ------
     Refusal
-        If the daemon said no.
+        If the daemon refuses.
     AnswerLost
-        If the connection ended, or stayed silent too long, after the request went out.
+        If the connection ended, or stayed silent too long, after the request was sent.
     """
     request = {
         "protocol": PROTOCOL,

@@ -1,7 +1,8 @@
 """The contract of a cloud's price fetcher.
 
-A fetcher lives in its cloud's folder as `prices.py` and is found by that name: `fetcher() -> Fetcher`. A cloud from outside this
-tree registers one under the entry point group `nbprov.prices`. It needs no adapter: most price lists are public.
+A fetcher is the function `fetcher() -> Fetcher` in `prices.py` of its cloud's folder, and is found
+by that name. A cloud from outside this tree registers one under the entry point group
+`nbprov.prices`. A fetcher needs no adapter, because most price lists are public.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ from nbprov.model.price_list import PriceList
 
 ENTRY_POINT_GROUP = "nbprov.prices"
 FETCH_SECONDS: Seconds = 900.0
-"""How long one cloud's fetch may take: AWS serves up to 190 MB a region, which a slow line needs minutes for."""
+"""How long one cloud's fetch may take: AWS serves up to 190 MB for each region, which take minutes
+on a slow line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a fetch is: `done` of `total` parts (0: not known yet), what is being read now, and bytes so far."""
+    """The progress of a fetch.
+
+    `done` of `total` parts (0 if unknown), the current part, and bytes so far.
+    """
 
     done: int
     total: int
@@ -33,25 +38,26 @@ class Progress:
 
 
 def _silent(progress: Progress) -> None:
-    """Nobody is looking."""
+    """Ignore the progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchContext:
-    """What a fetch is given.
+    """The inputs of a fetch.
 
     Attributes
     ----------
     http
-        The way to the network; it heeds the caller's stop at every request and every chunk.
+        The web client; it obeys the caller's stop at every request and every chunk.
     today
-        The date that prices read now bear, `YYYY-MM-DD`.
+        The date of prices that are read now, `YYYY-MM-DD`.
     regions
-        Regions the person asked for; empty: the fetcher's own choice.
+        The regions to read; if empty, the fetcher chooses.
     keys
-        Credentials by name, where the caller gives any (`api_key`); a fetcher looks at its cloud's usual places otherwise. Never shown.
+        Credentials by name (`api_key`), if the caller gives any; otherwise a fetcher looks in its
+        cloud's usual places. Never shown.
     endpoints
-        Base addresses by name instead of the provider's own, for a double or a mirror.
+        Base addresses by name that replace the provider's own, for a test double or a mirror.
     progress
         Called now and then, from any thread.
     """
@@ -71,7 +77,10 @@ class Fetcher(ABC):
 
     @abstractmethod
     def ready(self, context: FetchContext) -> str:
-        """Why this list cannot be read now (an SDK or a key that is missing, and how to get it); empty where it can. No network."""
+        """Say why this list cannot be read now, such as a missing SDK or key, and how to get it.
+
+        Empty if it can be read. No request is sent.
+        """
 
     @abstractmethod
     def fetch(self, context: FetchContext) -> PriceList:
@@ -80,21 +89,23 @@ class Fetcher(ABC):
         Raises
         ------
         CloudError
-            If nothing could be read at all; a region that fails is named in the result instead.
+            If nothing could be read at all; regions that fail are named in the result instead.
         Stopped
             If the caller stopped it.
         """
 
 
 def folder_of(cloud: str) -> str:
-    """The package of a cloud: its name, or with `_cloud` behind it where the name is a word of Python (`lambda`)."""
+    """Return the package of a cloud: its name, with `_cloud` added to a Python keyword
+    (`lambda`).
+    """
     import keyword
 
     return f"{cloud}_cloud" if keyword.iskeyword(cloud) else cloud
 
 
 def find(cloud: str) -> Fetcher | None:
-    """The fetcher of a cloud, imported now; None where it has none of its own."""
+    """Import and return the fetcher of a cloud; None if it has none."""
     for point in entry_points(group=ENTRY_POINT_GROUP, name=cloud):
         made: Fetcher = point.load()()
         return made
@@ -110,7 +121,7 @@ def find(cloud: str) -> Fetcher | None:
 
 
 def known() -> tuple[str, ...]:
-    """The clouds that have a fetcher of their own, sorted; none is imported."""
+    """Return the clouds that have a fetcher, sorted; none is imported."""
     from pathlib import Path
 
     here = Path(__file__).parent.parent

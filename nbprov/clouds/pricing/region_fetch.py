@@ -1,4 +1,4 @@
-"""What fetchers share: regions read side by side with their failures kept apart, progress, and where credentials lie."""
+"""Helpers of price fetchers: regions read in parallel, progress, credentials, and numbers."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ from .fetcher import FetchContext, Progress
 
 T = TypeVar("T")
 AT_ONCE = 4
-"""How many parts are read side by side: enough to hide the waiting, too few to be taken for an attack."""
+"""How many parts are read at once: enough to hide the waiting, too few to look like an attack."""
 GLANCE: Seconds = 0.1
 LASTING = (Cause.CREDENTIALS, Cause.BALANCE)
-"""Causes that no other part of the same list will escape."""
+"""Causes that affect every part of the same list."""
 MOST_IN_VAIN = 6
-"""Where so many parts failed for the moment's reasons and none was read, the service is down: the rest is not waited for."""
+"""If this many parts failed temporarily and none was read, the service is down and the rest is not
+awaited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read(Generic[T]):
-    """What came of several parts: each part's value, or the sentence that says why there is none."""
+    """The results of several parts: each part's value, or the sentence that says why there is
+    none.
+    """
 
     good: dict[str, T] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
 
 class Steps:
-    """Tells a context's `progress` how far several parts are; from any thread, bytes at most once a megabyte."""
+    """Reports the progress of several parts from any thread, bytes at most once a megabyte."""
 
     def __init__(self, context: FetchContext, total: int) -> None:
         self._tell = context.progress
@@ -45,7 +48,7 @@ class Steps:
         self._bytes: dict[str, int] = {}
 
     def seen(self, what: str) -> Callable[[int], None]:
-        """What `Http.lines` and `Http.download` call with the bytes of this part."""
+        """Return the callback that `Http.lines` and `Http.download` give the bytes of this part."""
 
         def add(received: int) -> None:
             with self._lock:
@@ -58,13 +61,13 @@ class Steps:
         return add
 
     def begin(self, what: str) -> None:
-        """A part is being read."""
+        """Report that a part is being read."""
         with self._lock:
             now = Progress(self._done, self._total, what, sum(self._bytes.values()))
         self._tell(now)
 
     def end(self, what: str) -> None:
-        """A part is read, or has failed."""
+        """Report that a part was read, or has failed."""
         with self._lock:
             self._done += 1
             now = Progress(self._done, self._total, what, sum(self._bytes.values()))
@@ -79,13 +82,13 @@ def each(
     at_once: int = AT_ONCE,
     steps: Steps | None = None,
 ) -> Read[T]:
-    """Read every part in threads of their own.
+    """Read every part in a thread of its own.
 
     Raises
     ------
     CloudError
-        If no part could be read: the first part's error. At once where the key is refused, for it is the same for all parts, and after
-        `MOST_IN_VAIN` parts where the service fails for the moment.
+        The first part's error if no part could be read. It is raised at once if the key is refused,
+        which concerns all parts, and after `MOST_IN_VAIN` parts if the service fails temporarily.
     Stopped
         If the caller stopped it.
     """
@@ -99,7 +102,7 @@ def each(
         while waiting and len(running) < at_once:
             name = waiting.pop()
             running[_started(read, name, steps)] = name
-        # A part may wait in an SDK that knows nothing of our stop.
+        # A part may wait in an SDK that does not know our stop.
         context.http.check()
         done, _ = wait(running, timeout=GLANCE, return_when=FIRST_COMPLETED)
         for future in done:
@@ -123,7 +126,9 @@ def each(
 
 
 def _started(read: Callable[[str], T], name: str, steps: Steps) -> Future[T]:
-    """Begin one part; a daemon thread, so that a part that hangs keeps no kernel from ending."""
+    """Begin one part in a daemon thread, so that one that hangs does not keep a kernel from
+    ending.
+    """
     future: Future[T] = Future()
 
     def run() -> None:
@@ -138,7 +143,7 @@ def _started(read: Callable[[str], T], name: str, steps: Steps) -> Future[T]:
 
 
 def endpoint(context: FetchContext, name: str, usual: str) -> str:
-    """A base address: the provider's own unless the context has another. Without a slash at its end."""
+    """Return a base address: the provider's own, or the context's. Without a slash at its end."""
     return context.endpoints.get(name, usual).rstrip("/")
 
 
@@ -148,7 +153,10 @@ def find_key(
     file: Path | None = None,
     inside: Callable[[str], str] | None = None,
 ) -> str:
-    """An API key: given with the context (`api_key`), or from the environment, or out of the provider's own file; empty where there is none."""
+    """Return an API key from the context (`api_key`), the environment, or the provider's own file.
+
+    Empty if there is none.
+    """
     import os
 
     key = context.keys.get("api_key", "") or next(
@@ -164,7 +172,10 @@ def find_key(
 
 
 def price(value: object) -> Micros | None:
-    """A provider's price an hour in dollars as micros; None where it says nothing that is a positive amount: zero stands for `unknown`, not for free."""
+    """Convert a provider's hourly price in dollars into micros.
+
+    None if it is not a positive amount: zero stands for unknown, not for free.
+    """
     try:
         amount = usd(str(value))
     except ValueError:
@@ -173,7 +184,10 @@ def price(value: object) -> Micros | None:
 
 
 def number(value: object) -> float | None:
-    """A positive number as a provider writes it (`1,152 GiB`, `"8"`, 8); None where there is none."""
+    """Return a positive number as a provider writes it (`1,152 GiB`, `"8"`, 8).
+
+    None if there is none.
+    """
     text = str(value).replace(",", "").strip().split(" ")[0]
     try:
         found = float(text)
@@ -183,7 +197,10 @@ def number(value: object) -> float | None:
 
 
 def expect(value: Any, kind: type[T], what: str) -> T:
-    """The value, if it has the shape that the provider's documents promise; else an error that says whose answer is odd."""
+    """Return the value if it has the documented shape.
+
+    Otherwise raise an error that names the source.
+    """
     if not isinstance(value, kind):
         raise CloudError(
             Failure(

@@ -1,4 +1,9 @@
-"""RunPod: pods of its secure cloud over REST v2, prices from both its catalogues. Nothing is imported until `make` is called."""
+"""The adapter of RunPod: pods over REST v2, and prices from its two catalogues.
+
+Start with `provisioner.py`, which implements the contract of `nbprov.clouds.base`; `pods.py` and
+`pod_entrypoint.py` say what a pod is made of. Only `nbprov.model` and `nbprov.clouds` may be
+imported.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def make() -> Cloud:
-    """The adapter, for the key and the address that its environment or RunPod's own settings name.
+    """Make the adapter, for the key and the address of the environment or of RunPod's own settings.
 
     Examples
     --------
@@ -23,7 +28,10 @@ def make() -> Cloud:
 
 
 def missing() -> Failure | None:
-    """Why RunPod cannot be used, found without its adapter and without asking it; None where it may be."""
+    """Say why RunPod cannot be used, without loading the adapter or asking RunPod.
+
+    None if it may be usable.
+    """
     from .account import KEY
 
     return KEY.missing()

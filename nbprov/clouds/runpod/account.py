@@ -1,7 +1,8 @@
-"""Whose RunPod account it is: the key and the address, where RunPod's own tools keep them.
+"""The API key and the address of RunPod, from where its own tools keep them.
 
-Facts: the `runpod` package 1.12 (`cli/groups/config/functions.py`: `[default] api_key` of `~/.runpod/config.toml`; `api/graphql.py`:
-`RUNPOD_API_BASE_URL`), runpodctl (`apikey` in the same file), docs.runpod.io (`RUNPOD_API_KEY`), read in 2026-11.
+Facts: the `runpod` package 1.12 (`cli/groups/config/functions.py`: `[default] api_key` of
+`~/.runpod/config.toml`; `api/graphql.py`: `RUNPOD_API_BASE_URL`), runpodctl (`apikey` in the same
+file), docs.runpod.io (`RUNPOD_API_KEY`), read in 2026-11.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ from nbprov.clouds.api_keys import KeyPlace
 API = "https://api.runpod.io"
 KEY_FILE = Path("~/.runpod/config.toml")
 NO_KEY = (
-    "no RunPod API key found: set RUNPOD_API_KEY, or run `runpod config` (it writes ~/.runpod/config.toml);"
+    "no RunPod API key found: set RUNPOD_API_KEY, or run `runpod config` (it writes "
+    "~/.runpod/config.toml);"
     " keys are made at console.runpod.io, Settings, API Keys"
 )
 
 
 def key_in(text: str) -> str:
-    """The key in RunPod's own settings: `api_key` of a profile (its Python package), or `apikey` (runpodctl)."""
+    """Read the key from RunPod's settings.
+
+    `api_key` of a profile (its package) or `apikey` (runpodctl).
+    """
     try:
         said = tomllib.loads(text)
     except tomllib.TOMLDecodeError:

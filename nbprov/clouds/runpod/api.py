@@ -1,6 +1,7 @@
-"""The way to RunPod's REST API v2: one request a call, never repeated here, bounded in time, its key kept out of every word.
+"""Client of RunPod's REST API v2: one bounded request for each call, without retries.
 
-Shapes: `openapi.json` 2.0.0 of github.com/runpod/docs, of 2026-09 and 2026-11 (lists are paged since; errors are RFC 9457 documents).
+The key never appears in a message. Shapes: `openapi.json` 2.0.0 of github.com/runpod/docs, of
+2026-09 and 2026-11 (lists are paged since; errors are RFC 9457 documents).
 """
 
 from __future__ import annotations
@@ -29,22 +30,25 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from . import errors
 
 MOST_BODY = 64 << 20
-"""Bytes of an answer: a thousand pods with 4 kB of environment each are listed in about ten megabytes."""
+"""The most bytes of an answer: a thousand pods with 4 kB of environment each are listed in about
+ten megabytes."""
 MOST_REQUEST = 100_000
-"""Bytes of a request: beyond 102,400 RunPod answers 413 before it reads anything (openapi.json, createPod)."""
+"""The most bytes of a request: beyond 102,400 RunPod answers 413 before it reads anything
+(openapi.json, createPod)."""
 _UNSENT = ("could not be resolved", "could not be verified")
-"""In messages of connections that never came to a request."""
+"""Parts of the messages of connections that never sent a request."""
 MOST_PAGES = 50
-"""Pages of a thousand: an account has no more pods, and a service that hands out cursors in a circle must not hold a call for good."""
+"""The most pages of a thousand entries: no account has more pods, and a service that repeats its
+cursors must not hold a call for ever."""
 
 
 class Deadline(threading.Event):
-    """Set from an instant on: what an answer's reader and the one who waits for it look at.
+    """An event that is set from an instant on; the reader of an answer and its caller look at it.
 
     Parameters
     ----------
     seconds
-        From now until it is set.
+        The time from now until it is set.
     """
 
     def __init__(self, seconds: Seconds) -> None:
@@ -57,7 +61,10 @@ class Deadline(threading.Event):
         return super().is_set() or time.monotonic() >= self._end
 
     def left(self, most: Seconds = float("inf")) -> Seconds:
-        """Seconds that remain, at most so many, never less than a tenth: what is asked in vain is told by the service's silence."""
+        """Return the seconds left, at most `most` and at least a tenth.
+
+        After the deadline a request is still sent, and its missing answer is the error.
+        """
         return max(0.1, min(most, self._end - time.monotonic()))
 
 
@@ -67,20 +74,20 @@ class Api:
     Parameters
     ----------
     access
-        Where, and with whose key.
+        The address and the key.
     """
 
     def __init__(self, access: Access) -> None:
         self.access = access
 
     def get(self, path: str, params: Mapping[str, Any] | None = None, *, seconds: Seconds) -> Any:
-        """Ask for a document; see `call` for what it raises."""
+        """Get a document; see `call` for what it raises."""
         return self.call("GET", path, params=params, seconds=seconds)
 
     def listed(
         self, path: str, name: str, params: Mapping[str, Any] | None = None, *, seconds: Seconds
     ) -> list[dict[str, Any]]:
-        """All entries of a list, every page of it, within so many seconds together."""
+        """Return all entries of a list, from all its pages, within `seconds` in all."""
         deadline, found, cursor = Deadline(seconds), [], ""
         for _ in range(MOST_PAGES):
             asked = {**(params or {}), **({"cursor": cursor} if cursor else {})}
@@ -95,7 +102,7 @@ class Api:
             cursor = str(page.get("nextCursor") or "")
             if not cursor:
                 break
-        # A list that is not whole must not be taken for one: what it lacks would count as gone.
+        # Part of a list must not be taken for all of it, because missing machines count as gone.
         raise self._odd(f"a list of {name} without an end", creates=False)
 
     def call(
@@ -109,16 +116,17 @@ class Api:
         creates: bool = False,
         secrets: Iterable[str] = (),
     ) -> Any:
-        """Send one request and return what it answers; None where it answers nothing.
+        """Send one request and return its answer; None if the answer is empty.
 
         Parameters
         ----------
         seconds
             When the call gives up.
         creates
-            An answer that is lost may have made a machine: then the cause is `unknown_outcome`, else `transient`.
+            A lost answer may have created a machine, so its cause is `unknown_outcome`, else
+            `transient`.
         secrets
-            What no message may repeat, beside the key.
+            Values that no message may repeat, besides the key.
 
         Raises
         ------
@@ -131,7 +139,7 @@ class Api:
             raise CloudError(
                 Failure(
                     Cause.BAD_REQUEST,
-                    f"the request is larger than the {MOST_REQUEST:,} bytes that RunPod takes",
+                    f"the request is larger than the {MOST_REQUEST:,} bytes that RunPod accepts",
                     "413",
                 )
             )
@@ -151,19 +159,24 @@ class Api:
             raise CloudError(errors.failure_of(status, text, pause, path=path, creates=creates))
         if status == HTTPStatus.NO_CONTENT or not raw.strip():
             return None
+        return self._document(ask.url, raw, lost, creates=creates)
+
+    def _document(self, url: str, raw: bytes, lost: Cause, *, creates: bool) -> Any:
+        """Decode the JSON of an answer."""
         try:
             return json.loads(raw)
         except (ValueError, RecursionError):
             if is_page(raw[:200]):
-                raise CloudError(
-                    Failure(lost, web_page(ask.url).failure.message, "web-page")
-                ) from None
+                page = web_page(url).failure.message
+                raise CloudError(Failure(lost, page, "web-page")) from None
             raise self._odd("something that is not JSON", creates=creates) from None
 
     def events(
         self, path: str, params: Mapping[str, Any], *, seconds: Seconds, quiet: Seconds
     ) -> Iterator[dict[str, Any]]:
-        """The entries of a stream of server-sent events until it ends, pauses for `quiet` seconds, or `seconds` are over.
+        """Return the entries of a stream of server-sent events.
+
+        It ends with the stream, after a pause of `quiet` seconds, or after `seconds`.
 
         Raises
         ------
@@ -179,7 +192,7 @@ class Api:
         }
         url, deadline, began = f"{self.access.base}{path}", Deadline(seconds), False
         try:
-            # Without an `auth`, a .netrc entry would take the place of our own Authorization.
+            # Without an `auth`, a .netrc entry would replace our own Authorization.
             with requests.get(
                 url,
                 params=params,
@@ -199,7 +212,7 @@ class Api:
                             path=path,
                         )
                     )
-                # Line by line: a larger piece would be waited for until it is full.
+                # Read line by line: a larger chunk would be waited for until it is full.
                 for line in answer.iter_lines(chunk_size=1):
                     if (event := _event(line)) is not None:
                         yield event
@@ -217,11 +230,11 @@ class Api:
 
 
 def _exchange(ask: Ask, deadline: Deadline) -> tuple[int, Seconds | None, bytes]:
-    """Status, the pause asked for, and the body of one answer."""
+    """Return the status, the requested pause and the body of one answer."""
     import requests
 
-    # A connection of its own for each call: one kept open may have been closed by the service meanwhile, and a create
-    # that is written into such a one ends as an unknown outcome.
+    # Each call opens its own connection. The service may have closed a kept one meanwhile, and a
+    # create written into that would end as an unknown outcome.
     with requests.Session() as session:
         session.headers["User-Agent"] = "nbprov"
         with Answer(deadline, ask, session) as answer:
@@ -241,7 +254,10 @@ def _exchange(ask: Ask, deadline: Deadline) -> tuple[int, Seconds | None, bytes]
 
 
 def _unanswered(broke: Broken | CloudError, lost: Cause) -> CloudError:
-    """The error for an exchange that broke. What never reached the service made nothing there."""
+    """Return the error for a broken exchange.
+
+    A request that never reached the service created nothing.
+    """
     failure = broke.error.failure if isinstance(broke, Broken) else broke.failure
     if failure.code in (*NOBODY, "bad-address") or any(
         words in failure.message for words in _UNSENT
@@ -251,7 +267,7 @@ def _unanswered(broke: Broken | CloudError, lost: Cause) -> CloudError:
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
-    """What a line of a stream of events says; None where it is none of ours."""
+    """Decode a line of an event stream; None if it is not an entry."""
     if not line.startswith(b"data:"):
         return None
     try:

@@ -1,4 +1,7 @@
-"""Whether RunPod can be used: one question to REST v2, and one to GraphQL for the balance, which v2 does not tell."""
+"""The account check behind `%nbprov check`.
+
+One request to REST v2 tests the key; one to GraphQL reads the balance, which v2 does not tell.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,15 @@ from .api import Api, Deadline
 from .pods import NAME
 
 ENOUGH: Seconds = 0.5
-"""With less time left the balance is not asked for."""
+"""The least time that must be left for asking the balance."""
 BALANCE_SECONDS: Seconds = 2.0
 QUERY = "query Account { myself { id clientBalance currentSpendPerHr spendLimit } }"
-"""The fields are those that RunPod's console and its runpodctl ask for; GraphQL is to be retired in early 2027, and is asked for nothing else."""
+"""The fields that RunPod's console and its runpodctl ask for. GraphQL is to be retired in early
+2027, and no more is asked of it."""
 
 
 def check(seconds: Seconds) -> CheckResult:
-    """Ask whether the key works, and what the account has. Never raises; takes at most so long."""
+    """Test the key and read the account's balance. Never raises; takes at most `seconds`."""
     deadline = Deadline(seconds)
     try:
         access = find_access()
@@ -38,7 +42,7 @@ def check(seconds: Seconds) -> CheckResult:
     if balance is not None and balance <= 0:
         problem = Failure(
             Cause.BALANCE,
-            f"the account's balance is ${balance:.2f}; RunPod wants an hour's price in advance",
+            f"the account's balance is ${balance:.2f}; RunPod requires an hour's price in advance",
         )
     return CheckResult(
         NAME,
@@ -65,7 +69,7 @@ def _details(told: Mapping[str, Any], is_usual: bool, base: str) -> tuple[str, .
         _amount(told.get(name)) for name in ("clientBalance", "currentSpendPerHr", "spendLimit")
     )
     lines = [
-        f"balance ${balance:,.2f}" if balance is not None else "the balance is not told",
+        f"balance ${balance:,.2f}" if balance is not None else "the balance is not known",
         f"spending ${spend:,.2f} an hour now" if spend is not None else "",
         f"spend limit ${limit:,.2f} an hour" if limit is not None else "",
         f"user {told['id']}" if told.get("id") else "",

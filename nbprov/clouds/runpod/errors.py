@@ -1,11 +1,14 @@
-"""From RunPod's statuses and prose to causes.
+"""The table from RunPod's statuses and messages to causes of failure.
 
-RunPod says which status means what (openapi.json 2.0.0, createPod, read in 2026-11): 422 a request that breaks the contract, 400 one that
-breaks a rule **or cannot be placed**, 402 no balance, 403 no access to this pool, 429 with `Retry-After`, 5xx passing. A 400 has no code of
-its own for "no capacity", only prose: the table below tells the two apart. What it does not know is `unknown` in the narrowest place,
-so that the next candidate is tried; RunPod's own advice is to take a 400 for a fault of the request only if every candidate gives one.
+RunPod documents its statuses (openapi.json 2.0.0, createPod, read in 2026-11): 422 for a request
+that breaks the contract, 400 for one that breaks a rule **or cannot be placed**, 402 for no
+balance, 403 for no access to this pool, 429 with `Retry-After`, 5xx for temporary faults. A 400 has
+no code of its own for "no capacity", only a message; the table below tells the two apart. An
+unknown message becomes `unknown` with the narrowest scope, so that the next candidate is tried;
+RunPod's own advice is to blame the request only if every candidate gives a 400.
 
-Prose: REST v2 answers and GraphQL errors as found in public issue threads and tests (tests/contract/corpus/runpod.jsonl names each source).
+Messages: REST v2 answers and GraphQL errors found in public issue threads and tests
+(tests/contract/corpus/runpod.jsonl names each source).
 """
 
 from __future__ import annotations
@@ -20,42 +23,163 @@ from nbprov.model.failures import Cause, Failure, Scope
 
 MOST_WORDS = 600
 MOST_PAUSE: Seconds = 300.0
-"""The longest pause that is heeded: RunPod's shortest window is a minute, and an end that waits for hours is paid for."""
+"""The longest pause that is obeyed: RunPod's shortest window is a minute, and a machine that waits
+hours to be ended costs money."""
 CREATE_PATH = "/v2/pods"
 
 _PROSE: tuple[tuple[str, Cause], ...] = (
-    # Money first: "not enough funds to start this pod" is not a matter of stock.
+    # Money comes first: "not enough funds to start this pod" does not concern stock.
     (r"spend(ing)? ?limit|hourly limit", Cause.QUOTA),
-    (r"insufficient (funds|balance|credits?)|(balance|funds|credits?) (is|are) (too low|not enough|insufficient)", Cause.BALANCE),
-    (r"not (have )?enough (funds|balance|credits?|money)|positive balance|add (more )?(funds|credits?)|out of (credits?|funds)", Cause.BALANCE),
-    (r"at least (one|1) hour.{0,40}(credit|fund|balance|runtime)|payment (method|required)", Cause.BALANCE),
-    (r"(maximum|max) number of (pods|gpus)|(pod|gpu) (limit|quota)|quota (exceeded|reached)|exceed(s|ed)? (your|the) (pod|gpu|account) (limit|quota)", Cause.QUOTA),
-    # Places and kinds that do not go together, before "available", which both use.
-    (r"container disk must be less than or equal|(disk|volume) (size )?(exceeds|is larger than|too large)", Cause.NOT_OFFERED),
-    (r"gpu ?type.{0,60}(not found|does not exist|unknown|invalid|not supported)|(invalid|unknown|unsupported) gpu", Cause.NOT_OFFERED),
-    (r"(cpu )?flavou?r.{0,60}(not found|does not exist|unknown|invalid|not supported)|(not valid for|invalid for) the selected cpu", Cause.NOT_OFFERED),
-    (r"data ?cent(er|re).{0,60}(not found|does not exist|unknown|invalid|not supported|does not (have|offer|support))", Cause.NOT_OFFERED),
-    (r"(gpu ?count|number of gpus).{0,60}(exceed|maximum|too (large|many|high)|greater than)", Cause.NOT_OFFERED),
-    (r"(not|no) access to (the |this )?(requested )?(pool|gpu|data ?cent)|cannot access the requested pool|pool.{0,40}not (accessible|available to)", Cause.NOT_OFFERED),
+    (
+        (
+            r"insufficient (funds|balance|credits?)|(balance|funds|credits?) (is|are) (too low|not "
+            r"enough|insufficient)"
+        ),
+        Cause.BALANCE,
+    ),
+    (
+        (
+            r"not (have )?enough (funds|balance|credits?|money)|positive balance|add (more "
+            r")?(funds|credits?)|out of (credits?|funds)"
+        ),
+        Cause.BALANCE,
+    ),
+    (
+        (
+            r"at least (one|1) hour.{0,40}(credit|fund|balance|runtime)|payment "
+            r"(method|required)"
+        ),
+        Cause.BALANCE,
+    ),
+    (
+        (
+            r"(maximum|max) number of (pods|gpus)|(pod|gpu) (limit|quota)|quota "
+            r"(exceeded|reached)|exceed(s|ed)? (your|the) (pod|gpu|account) (limit|quota)"
+        ),
+        Cause.QUOTA,
+    ),
+    # Places and types that do not go together come before "available", which both use.
+    (
+        (
+            r"container disk must be less than or equal|(disk|volume) (size )?(exceeds|is larger "
+            r"than|too large)"
+        ),
+        Cause.NOT_OFFERED,
+    ),
+    (
+        (
+            r"gpu ?type.{0,60}(not found|does not exist|unknown|invalid|not "
+            r"supported)|(invalid|unknown|unsupported) gpu"
+        ),
+        Cause.NOT_OFFERED,
+    ),
+    (
+        (
+            r"(cpu )?flavou?r.{0,60}(not found|does not exist|unknown|invalid|not supported)|(not "
+            r"valid for|invalid for) the selected cpu"
+        ),
+        Cause.NOT_OFFERED,
+    ),
+    (
+        (
+            r"data ?cent(er|re).{0,60}(not found|does not exist|unknown|invalid|not supported|does "
+            r"not (have|offer|support))"
+        ),
+        Cause.NOT_OFFERED,
+    ),
+    (
+        (
+            r"(gpu ?count|number of gpus).{0,60}(exceed|maximum|too (large|many|high)|greater "
+            r"than)"
+        ),
+        Cause.NOT_OFFERED,
+    ),
+    (
+        (
+            r"(not|no) access to (the |this )?(requested )?(pool|gpu|data ?cent)|cannot access the "
+            r"requested pool|pool.{0,40}not (accessible|available to)"
+        ),
+        Cause.NOT_OFFERED,
+    ),
     (r"invalid when cpu is set", Cause.NOT_OFFERED),
     # Stock.
-    (r"no longer any instances? available|no instances? (are )?(currently )?available|no (gpus?|machines?|hosts?) (are )?(currently )?available", Cause.CAPACITY),
-    (r"does not have the resources|try a different machine|not enough free gpus|no free gpus|zero gpus?", Cause.CAPACITY),
-    (r"supply.constraint|(insufficient|out of|no|lack of) (gpu )?(capacity|stock)|out of stock|sold out|no resources available", Cause.CAPACITY),
-    # Rules that a request breaks: the same for every candidate.
-    (r"exactly one of|mutually exclusive|only one of|both .{0,30} and .{0,30} (are|were) (set|sent|given)", Cause.BAD_REQUEST),
-    (r"mounts?\b.{0,80}(invalid|not (allowed|supported)|cannot|must)|persistent.{0,40}(invalid|not allowed)", Cause.BAD_REQUEST),
-    (r"(image|registry|template).{0,80}(not found|invalid|required|does not exist|unauthorized)|is not defined by type", Cause.BAD_REQUEST),
-    (r"(invalid|malformed) (port|env|name|body|json|request)|ports?.{0,40}(invalid|must be)|additional properties|graphql validation", Cause.BAD_REQUEST),
+    (
+        (
+            r"no longer any instances? available|no instances? (are )?(currently )?available|no "
+            r"(gpus?|machines?|hosts?) (are )?(currently )?available"
+        ),
+        Cause.CAPACITY,
+    ),
+    (
+        (
+            r"does not have the resources|try a different machine|not enough free gpus|no free "
+            r"gpus|zero gpus?"
+        ),
+        Cause.CAPACITY,
+    ),
+    (
+        (
+            r"supply.constraint|(insufficient|out of|no|lack of) (gpu )?(capacity|stock)|out of "
+            r"stock|sold out|no resources available"
+        ),
+        Cause.CAPACITY,
+    ),
+    # Rules that a request breaks, for every candidate alike.
+    (
+        (
+            r"exactly one of|mutually exclusive|only one of|both .{0,30} and .{0,30} (are|were) "
+            r"(set|sent|given)"
+        ),
+        Cause.BAD_REQUEST,
+    ),
+    (
+        (
+            r"mounts?\b.{0,80}(invalid|not "
+            r"(allowed|supported)|cannot|must)|persistent.{0,40}(invalid|not allowed)"
+        ),
+        Cause.BAD_REQUEST,
+    ),
+    (
+        (
+            r"(image|registry|template).{0,80}(not found|invalid|required|does not "
+            r"exist|unauthorized)|is not defined by type"
+        ),
+        Cause.BAD_REQUEST,
+    ),
+    (
+        (
+            r"(invalid|malformed) (port|env|name|body|json|request)|ports?.{0,40}(invalid|must "
+            r"be)|additional properties|graphql validation"
+        ),
+        Cause.BAD_REQUEST,
+    ),
     (r"request (body )?(too large|exceeds)|larger than \d+ bytes", Cause.BAD_REQUEST),
     # The service itself.
     (r"rate limit|too many requests", Cause.RATE_LIMIT),
-    (r"something went wrong|internal (server )?error|try again later|temporar(y|ily)|timed? ?out|upstream", Cause.TRANSIENT),
-    (r"unauthori[sz]ed|invalid api.?key|missing bearer token|authentication failed|api key.{0,30}(invalid|expired|revoked|disabled)", Cause.CREDENTIALS),
-    (r"access denied|forbidden|permission|not allowed to|insufficient (access|scope)", Cause.PERMISSION),
-)  # fmt: skip
+    (
+        (
+            r"something went wrong|internal (server )?error|try again later|temporar(y|ily)|timed? "
+            r"?out|upstream"
+        ),
+        Cause.TRANSIENT,
+    ),
+    (
+        (
+            r"unauthori[sz]ed|invalid api.?key|missing bearer token|authentication failed|api "
+            r"key.{0,30}(invalid|expired|revoked|disabled)"
+        ),
+        Cause.CREDENTIALS,
+    ),
+    (
+        (
+            r"access denied|forbidden|permission|not allowed to|insufficient "
+            r"(access|scope)"
+        ),
+        Cause.PERMISSION,
+    ),
+)
 PROSE = tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), cause) for pattern, cause in _PROSE)
-"""What words mean; the first that is found counts."""
+"""The cause of each message; the first match counts."""
 
 _PLAIN = {
     401: Cause.CREDENTIALS,
@@ -69,9 +193,9 @@ _PLAIN = {
     429: Cause.RATE_LIMIT,
 }
 _SURE = frozenset({401, 402, 413, 422, 429})
-"""Statuses that mean one thing whatever the words."""
+"""Statuses that mean the same whatever the message says."""
 _SCOPES = {Cause.QUOTA: Scope.ACCOUNT}
-"""RunPod's limits (spend an hour, pods) are the account's, wherever the pods stand."""
+"""RunPod's limits (spend an hour, number of pods) are the account's, wherever the pods are."""
 _REFUSALS = frozenset(
     {Cause.CAPACITY, Cause.NOT_OFFERED, Cause.QUOTA, Cause.BALANCE, Cause.BAD_REQUEST}
 )
@@ -80,22 +204,23 @@ _REFUSALS = frozenset(
 def failure_of(
     status: int, body: str, pause: Seconds | None = None, *, path: str = "", creates: bool = False
 ) -> Failure:
-    """The failure that an answer of RunPod's means.
+    """Return the failure that an answer of RunPod means.
 
     Parameters
     ----------
     status, body, pause
-        Of the answer; `pause` is its `Retry-After` in seconds. A GraphQL error comes with status 200.
+        The answer; `pause` is its `Retry-After` in seconds. A GraphQL error comes with status 200.
     path
-        What was asked.
+        The path of the request.
     creates
-        The request was a create. A 5xx without a reason leaves its outcome open: RunPod was seen to make a pod and then to fail
-        (a public report of 2026-06), and there is no token with which the create could be repeated.
+        The request was a create. A 5xx without a reason leaves its outcome open: RunPod was seen to
+        create a pod and then to fail (a public report of 2026-06), and there is no token with which
+        the create could be repeated.
 
     Examples
     --------
-    >>> body = '{"title": "Bad Request", "status": 400, "detail": "There are no longer any instances available with enough disk space."}'
-    >>> failure_of(400, body).cause
+    >>> detail = "There are no longer any instances available with enough disk space."
+    >>> failure_of(400, '{"title": "Bad Request", "status": 400, "detail": "' + detail + '"}').cause
     <Cause.CAPACITY: 'capacity'>
     """
     message = words(body) or f"RunPod answered {status}"
@@ -108,7 +233,7 @@ def failure_of(
 
 
 def cause_of(status: int, message: str, path: str = "") -> Cause:
-    """The cause that a status and its words mean."""
+    """Return the cause that a status and a message mean."""
     if status in _SURE:
         return _PLAIN[status]
     said = next((cause for pattern, cause in PROSE if pattern.search(message)), None)
@@ -117,7 +242,8 @@ def cause_of(status: int, message: str, path: str = "") -> Cause:
     if status == 403:
         return Cause.NOT_OFFERED if said is Cause.NOT_OFFERED else Cause.PERMISSION
     if status == 404:
-        # Of a create: the kind of GPU, mostly; a template or an image is the request's own fault.
+        # A 404 to a create is usually about the type of GPU; a missing template or image is the
+        # request's own fault.
         return said if said is Cause.BAD_REQUEST and path == CREATE_PATH else Cause.NOT_OFFERED
     if status == 409:
         return said if said is Cause.CAPACITY else Cause.TRANSIENT
@@ -127,11 +253,14 @@ def cause_of(status: int, message: str, path: str = "") -> Cause:
 
 
 def words(body: str) -> str:
-    """What an error document says: its detail and each violation it lists; GraphQL's messages; the title of a page; or plain text.
+    """Return the text of an error document.
+
+    This is its detail and each violation it lists, GraphQL's messages, the title of a page, or
+    plain text.
 
     Examples
     --------
-    >>> words('{"title": "Unprocessable Entity", "status": 422, "detail": "Request validation failed.", "errors": ["$.name: too short"]}')
+    >>> words('{"detail": "Request validation failed.", "errors": ["$.name: too short"]}')
     'Request validation failed. $.name: too short'
     """
     try:
@@ -157,7 +286,7 @@ def words(body: str) -> str:
 
 
 def _message(item: Any) -> str:
-    """One violation (a string), or one GraphQL error with its code."""
+    """Return one violation (a string), or one GraphQL error with its code."""
     if isinstance(item, str):
         return item
     if not isinstance(item, dict):

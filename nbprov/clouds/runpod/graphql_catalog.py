@@ -1,7 +1,8 @@
-"""RunPod's older catalogue over GraphQL, which needs no key and is to be retired in early 2027. It alone has spot prices.
+"""Reader of RunPod's older catalogue over GraphQL, which alone has spot prices.
 
-It has no published schema; the fields are those that gpuhunt and SkyPilot 0.14.1 ask for (`gpuTypes`) and that RunPod's console and
-other clients ask for (`dataCenters`), read in 2026-11. It answers 200 also where it refuses: `errors` says so.
+It needs no key and is to be retired in early 2027. It has no published schema; the fields are those
+that gpuhunt and SkyPilot 0.14.1 ask for (`gpuTypes`) and that RunPod's console and other clients
+ask for (`dataCenters`), read in 2026-11. It answers 200 to refusals too: `errors` has the reason.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from .merged_catalog import Centre, GpuKind, Offered
 
 QUERY = (
-    "query Prices { gpuTypes { id displayName manufacturer memoryInGb secureCloud securePrice secureSpotPrice maxGpuCount maxGpuCountSecureCloud }"
+    "query Prices { gpuTypes { id displayName manufacturer memoryInGb secureCloud securePrice "
+    "secureSpotPrice maxGpuCount maxGpuCountSecureCloud }"
     " dataCenters { id listed gpuAvailability { gpuTypeId } } }"
 )
 _CAUSES = {
@@ -27,12 +29,12 @@ _CAUSES = {
 
 
 def read(http: Http, base: str) -> Offered:
-    """Ask for GPUs and data centres in one question.
+    """Read GPUs and data centres with one request.
 
     Raises
     ------
     CloudError
-        If it is refused, or holds no GPUs.
+        If the request is refused, or the answer holds no GPUs.
     """
     answer = expect(http.post(f"{base}/graphql", {"query": QUERY}), dict, "RunPod's answer")
     data, refused = answer.get("data"), _refusal(answer.get("errors"))
@@ -58,7 +60,7 @@ def _refusal(errors: object) -> Failure | None:
     first = errors[0] if isinstance(errors[0], Mapping) else {}
     inside = first.get("extensions")
     code = str(inside.get("code") or "") if isinstance(inside, Mapping) else ""
-    message = f"RunPod refused the question: {str(first.get('message') or errors[0])[:200]}"
+    message = f"RunPod refused the request: {str(first.get('message') or errors[0])[:200]}"
     return Failure(_CAUSES.get(code, Cause.TRANSIENT), message, code=code)
 
 
@@ -103,5 +105,8 @@ def _centres(
     if any(centre.gpus for centre in centres):
         return centres, ()
     everything = frozenset(kind.id for kind in kinds)
-    note = "the list does not say which data centre has which GPU: every kind stands in each"
+    note = (
+        "the list does not say which data centre has which GPU, so each type is listed in "
+        "all of them"
+    )
     return tuple(Centre(centre.id, everything) for centre in centres), (note,)

@@ -1,9 +1,11 @@
-"""Which container a pod starts from: one with Python and, for GPUs, CUDA or ROCm; its ssh server is started by us (`start.py`).
+"""The container that a pod starts from: with Python and, for GPUs, CUDA or ROCm.
 
-Facts: `runpod/pytorch:1.0.2-cu1281-torch280-ubuntu2404` is the image of RunPod's own examples (openapi.json 2.0.0, createPod); the plain
-`runpod/base` and the ROCm image are of RunPod's official templates (github.com/runpod/containers), read in 2026-11. A container built for a
-CUDA newer than the host's driver does not start ("unsatisfied condition: cuda>=12.8", docs.runpod.io, Manage Pods), so the host is asked
-to have it (`gpu.minCudaVersion`).
+nbprov starts its ssh server (`pod_entrypoint.py`). Facts:
+`runpod/pytorch:1.0.2-cu1281-torch280-ubuntu2404` is the image of RunPod's own examples
+(openapi.json 2.0.0, createPod); the plain `runpod/base` and the ROCm image are of RunPod's official
+templates (github.com/runpod/containers), read in 2026-11. A container built for a CUDA newer than
+the host's driver does not start ("unsatisfied condition: cuda>=12.8", docs.runpod.io, Manage Pods),
+so a host with that CUDA is requested (`gpu.minCudaVersion`).
 """
 
 from __future__ import annotations
@@ -23,14 +25,15 @@ PREFIX = "docker:"
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What a pod runs.
+    """The container of a pod.
 
     Attributes
     ----------
     image
-        As a registry names it.
+        Its name in a registry.
     min_cuda
-        The oldest CUDA, `major.minor`, that the host's driver must serve; empty where it does not matter or is not known.
+        The oldest CUDA, `major.minor`, that the host's driver must support; empty if it does not
+        matter or is not known.
     """
 
     image: str
@@ -38,12 +41,12 @@ class Container:
 
 
 def container_for(offer: Offer, asked: str = "") -> Container:
-    """The container for an offer, or the one that the spec asks for (`docker:…`).
+    """Return the container for an offer, or the one that the spec names (`docker:…`).
 
     Raises
     ------
     CloudError
-        `bad_request` where a machine image is asked for: RunPod runs containers only.
+        `bad_request` for a machine image: RunPod runs only containers.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""What RunPod's two catalogues say, in one form: kinds of GPUs and CPUs with a price a unit, and the data centres that have them."""
+"""The common form of RunPod's two catalogues.
+
+Types with unit prices, and the data centres that have them.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,56 @@ from nbprov.model.money import Micros
 from nbprov.model.price_list import PriceRow
 
 ARCH = "x86_64"
-# GPUs beside a pod's own: vCPUs and GiB a GPU. RunPod says neither in its list (they differ from host to host): these are the usual ones,
-# from its pricing page as SkyPilot's catalog keeps them, 2026.
+# The vCPUs and GiB that come with each GPU. RunPod's list has neither, because they differ from
+# host to host; these are the usual ones, from its pricing page as SkyPilot's catalog keeps them,
+# 2026.
 _BESIDE: dict[str, tuple[float, float]] = {
-    "A100-80GB": (8, 117), "A100-80GB-SXM": (16, 117), "A30": (12, 39), "A40": (9, 48), "B200": (28, 180), "H100": (16, 176), "H100-NVL": (16, 94),
-    "H100-SXM": (20, 125), "H200-SXM": (12, 188), "L4": (8, 45), "L40": (9, 125), "L40S": (12, 62), "MI300X": (24, 283), "RTX2000-Ada": (6, 31),
-    "RTX3070": (8, 30), "RTX3080": (8, 14), "RTX3080-Ti": (8, 18), "RTX3090": (4, 25), "RTX3090-Ti": (8, 24), "RTX4000-Ada": (8, 47),
-    "RTX4080": (8, 22), "RTX4080-SUPER": (12, 62), "RTX4090": (5, 29), "RTX5000-Ada": (6, 62), "RTX5080": (5, 30), "RTX5090": (6, 46),
-    "RTX6000-Ada": (10, 62), "RTXA4000": (6, 35), "RTXA4500": (7, 30), "RTXA5000": (3, 25), "RTXA6000": (8, 50), "RTXPRO4500": (28, 62),
-    "RTXPRO6000": (14, 125), "RTXPRO6000-MaxQ": (18, 215), "RTXPRO6000-WK": (12, 186),
-}  # fmt: skip
+    "A100-80GB": (8, 117),
+    "A100-80GB-SXM": (16, 117),
+    "A30": (12, 39),
+    "A40": (9, 48),
+    "B200": (28, 180),
+    "H100": (16, 176),
+    "H100-NVL": (16, 94),
+    "H100-SXM": (20, 125),
+    "H200-SXM": (12, 188),
+    "L4": (8, 45),
+    "L40": (9, 125),
+    "L40S": (12, 62),
+    "MI300X": (24, 283),
+    "RTX2000-Ada": (6, 31),
+    "RTX3070": (8, 30),
+    "RTX3080": (8, 14),
+    "RTX3080-Ti": (8, 18),
+    "RTX3090": (4, 25),
+    "RTX3090-Ti": (8, 24),
+    "RTX4000-Ada": (8, 47),
+    "RTX4080": (8, 22),
+    "RTX4080-SUPER": (12, 62),
+    "RTX4090": (5, 29),
+    "RTX5000-Ada": (6, 62),
+    "RTX5080": (5, 30),
+    "RTX5090": (6, 46),
+    "RTX6000-Ada": (10, 62),
+    "RTXA4000": (6, 35),
+    "RTXA4500": (7, 30),
+    "RTXA5000": (3, 25),
+    "RTXA6000": (8, 50),
+    "RTXPRO4500": (28, 62),
+    "RTXPRO6000": (14, 125),
+    "RTXPRO6000-MaxQ": (18, 215),
+    "RTXPRO6000-WK": (12, 186),
+}
 _COUNTRY_FIRST = ("US", "CA")
 _CENTRE = re.compile(r"^([A-Z]+)-([A-Z]+)-\d+$")
 
 
 @dataclass(frozen=True, slots=True)
 class GpuKind:
-    """One kind of GPU in the secure cloud: prices an hour of one, and how many one machine has at most."""
+    """One type of GPU in the secure cloud.
+
+    The hourly prices of one, and the most that one machine has.
+    """
 
     id: str
     said: str
@@ -39,13 +75,13 @@ class GpuKind:
 
     @property
     def name(self) -> str:
-        """As the catalogue names it, with its form factor where RunPod sells several."""
+        """The name in nbprov's catalogue, with the form factor if RunPod sells several."""
         return gpu_names.read(self.said, self.memory_gb).formed
 
 
 @dataclass(frozen=True, slots=True)
 class CpuKind:
-    """One flavour of CPU pods: price an hour of one vCPU, GB a vCPU, and the sizes there are."""
+    """One flavour of CPU pods: the hourly price of a vCPU, GB for each vCPU, and the sizes."""
 
     id: str
     least: int
@@ -56,7 +92,7 @@ class CpuKind:
 
 @dataclass(frozen=True, slots=True)
 class Centre:
-    """A data centre and the ids of the kinds it has."""
+    """A data centre and the ids of the types it has."""
 
     id: str
     gpus: frozenset[str] = frozenset()
@@ -79,12 +115,12 @@ class Centre:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """One catalogue, read.
+    """The content of one catalogue.
 
     Attributes
     ----------
     unread
-        How many kinds were left out because their price or number could not be read.
+        How many types were left out because their price or number could not be read.
     """
 
     gpus: tuple[GpuKind, ...]
@@ -95,7 +131,7 @@ class Offered:
 
 
 def rows(offered: Offered) -> Iterator[PriceRow]:
-    """A row for every kind, number of units, and data centre that has it."""
+    """Make a row for every type, number of units, and data centre that has it."""
     for centre in offered.centres:
         for gpu in offered.gpus:
             if gpu.id in centre.gpus:

@@ -1,4 +1,4 @@
-"""A launch as the body of a create, and a pod of a listing as an instance."""
+"""Translation of a launch into the body of a create, and of a listed pod into an instance."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ NAME = "runpod"
 LOGIN = "root"
 SSH_PORT = 22
 LEAST_VOLUME_GB = 10
-"""RunPod's floor (openapi.json, PersistentMount)."""
+"""RunPod's minimum (openapi.json, PersistentMount)."""
 CONTAINER_GB = 50
-"""The container's own disk beside a volume, RunPod's usual size: the image and what `apt` writes outside the home. Wiped at a stop."""
+"""The container's own disk beside a volume: RunPod's default, for the image and what `apt` writes
+outside the home. It is wiped at a stop."""
 GB_A_VCPU = 10
-"""What CPU pods may have of disk a vCPU (the smaller of the flavours' limits, as public clients of 2026 report them)."""
+"""The most GB of disk for each vCPU of CPU pods (the smaller of the flavours' limits, as public
+clients of 2026 report them)."""
 MOST_PORTS = 60
-"""Beyond this a range is a slip: RunPod maps every port one by one."""
+"""More open ports than this are a mistake, because RunPod maps every port one by one."""
 STATES = {
     "PROVISIONING": InstanceState.PENDING,
     "STARTING": InstanceState.PENDING,
@@ -44,7 +46,9 @@ _TOKEN = re.compile(r"nbprov-.*-([0-9a-f]{32})")
 
 
 def pod_name(launch: Launch) -> str:
-    """The unique name of a pod: the cluster's, for people, and the token, by which it is found again.
+    """Return the unique name of a pod.
+
+    The cluster's name for people, and the token to find it again.
 
     Examples
     --------
@@ -55,7 +59,7 @@ def pod_name(launch: Launch) -> str:
 
 
 def cleaned(text: str) -> str:
-    """A text as every console shows it: lower-case letters, digits and dashes.
+    """Return a text that every console can show: lower-case letters, digits and dashes.
 
     Examples
     --------
@@ -66,7 +70,7 @@ def cleaned(text: str) -> str:
 
 
 def label_variable(name: str) -> str:
-    """The environment variable that carries a label.
+    """Return the environment variable that carries a label.
 
     Examples
     --------
@@ -77,12 +81,14 @@ def label_variable(name: str) -> str:
 
 
 def secret_name(owner: str, token: str) -> str:
-    """The name of the secret that holds a launch's start script: which owner's, and which launch's."""
+    """Return the name of the secret with a launch's start script, with the owner and the launch in
+    it.
+    """
     return f"nbprov_{hashlib.sha256(owner.encode()).hexdigest()[:16]}_{token}"
 
 
 def placeholder(name: str) -> str:
-    """How the environment names a secret (openapi.json, Secret).
+    """Return the reference to a secret in the environment (openapi.json, Secret).
 
     Examples
     --------
@@ -93,7 +99,10 @@ def placeholder(name: str) -> str:
 
 
 def asked_image(launch: Launch) -> str:
-    """The container that a launch asks for, as `docker:IMAGE`; empty for the usual one. A pod is a container: a spec's own is the pod's."""
+    """Return the container that a launch asks for, as `docker:IMAGE`; empty for the default one.
+
+    A pod is a container, so the spec's container is the pod's own image.
+    """
     request = launch.candidate.request
     inner = request.image.docker if request is not None and request.image is not None else ""
     return launch.image or (f"{PREFIX}{inner}" if inner else "")
@@ -108,14 +117,14 @@ def body(
     access: Access,
     start_value: str,
 ) -> dict[str, Any]:
-    """The body of a create.
+    """Build the body of a create.
 
     Parameters
     ----------
     centres
-        Data centres, any of which will do; empty for any at all.
+        Data centres to choose from; empty for any.
     start_value
-        The start script as the environment carries it: a secret's placeholder, or the packed script itself.
+        The start script as the environment carries it: a secret's reference, or the packed script.
     """
     made: dict[str, Any] = {
         "name": pod_name(launch),
@@ -142,14 +151,17 @@ def body(
         }
     else:
         made["cpu"] = {"id": kind.id, "vcpuCount": kind.vcpus}
-        # Nobody who names no size means 256 GB of a machine that has 20.
+        # A spec without a disk size does not mean 256 GB on a pod that can have 20.
         most = GB_A_VCPU * kind.vcpus if launch.disk_gb == DEFAULT_DISK_GB else launch.disk_gb
         made["disk"] = max(1, min(launch.disk_gb, most))
     return made
 
 
 def environment(launch: Launch, kind: GpuType | CpuType, access: Access) -> dict[str, str]:
-    """What a pod bears of its launch. RunPod's lists show it, and nothing of it is secret."""
+    """Return the environment of a pod that describes its launch.
+
+    RunPod's lists show it, so it holds no secret.
+    """
     offer = launch.candidate.offer
     told = {
         "NBPROV_OWNER": launch.owner,
@@ -175,7 +187,7 @@ def environment(launch: Launch, kind: GpuType | CpuType, access: Access) -> dict
 
 
 def ssh_port(said: str) -> int:
-    """The port in the container on which sshd listens, by the label; 22 where it says nothing that is a port.
+    """Return the port of sshd in the container, from the label; 22 if the label is not a port.
 
     Examples
     --------
@@ -186,7 +198,7 @@ def ssh_port(said: str) -> int:
 
 
 def _plain(value: str) -> str:
-    # `{{ … }}` is a template of RunPod's: a label must not read a secret of the account.
+    # `{{ … }}` is a RunPod template: a label must not read a secret of the account.
     return re.sub(r"[\x00-\x1f\x7f]", " ", value).replace("{{", "{ {")
 
 
@@ -206,21 +218,21 @@ def _ports(launch: Launch) -> list[str]:
         raise CloudError(
             Failure(
                 Cause.BAD_REQUEST,
-                f"RunPod maps every port by itself: more than {MOST_PORTS} cannot be opened",
+                f"RunPod maps every port separately: more than {MOST_PORTS} cannot be opened",
             )
         )
     return [f"{port}/tcp" for port in wanted]
 
 
 def token_of(pod: Mapping[str, Any]) -> str:
-    """The token of a pod of ours: its environment says it, or its name; empty where it is none of ours."""
+    """Return the token in a pod's environment or name; empty for pods that are not nbprov's."""
     told = _env(pod).get("NBPROV_TOKEN", "")
     named = _TOKEN.fullmatch(str(pod.get("name") or ""))
     return told or (named[1] if named else "")
 
 
 def owner_of(pod: Mapping[str, Any]) -> str:
-    """Whose ledger made a pod; empty where it is none of ours."""
+    """Return the owner of a pod; empty for pods that are not nbprov's."""
     return _env(pod).get("NBPROV_OWNER", "")
 
 
@@ -230,14 +242,17 @@ def is_over(pod: Mapping[str, Any]) -> bool:
 
 
 def is_cpu(pod: Mapping[str, Any]) -> bool:
-    """Whether it is a pod without GPUs, which keeps no disk when it stops."""
+    """Whether a pod has no GPUs, and so keeps no disk when it stops."""
     return isinstance(pod.get("cpu"), Mapping) or (
         not isinstance(pod.get("gpu"), Mapping) and _env(pod).get("NBPROV_GPUS", "0") == "0"
     )
 
 
 def lacks_gpus(pod: Mapping[str, Any]) -> bool:
-    """Whether it has fewer GPUs than it was made with: RunPod starts a pod without, where another took them meanwhile."""
+    """Whether a pod has fewer GPUs than it was created with.
+
+    RunPod starts a stopped pod without them if another pod took them meanwhile.
+    """
     asked = _env(pod).get("NBPROV_GPUS", "")
     wanted = int(asked) if asked.isdigit() else 0
     if wanted == 0:
@@ -248,7 +263,7 @@ def lacks_gpus(pod: Mapping[str, Any]) -> bool:
 
 
 def instance(pod: Mapping[str, Any], kinds: Kinds) -> Instance:
-    """A pod as the engine knows machines."""
+    """Translate a pod of the listing into an instance."""
     env = _env(pod)
     host, port, user = _address(pod, env)
     state, reason = _state(pod, reachable=bool(host))
@@ -290,24 +305,30 @@ def _env(pod: Mapping[str, Any]) -> dict[str, str]:
 def _state(pod: Mapping[str, Any], *, reachable: bool) -> tuple[InstanceState, str]:
     status = str(pod.get("status") or "")
     if status == "ERROR":
-        # Its compute is released (it may be started again), but that is said by its cost alone.
+        # Its compute is released and it may be started again, but only its cost tells so.
         paid = price(pod.get("cost")) is not None
         return (
             InstanceState.UNKNOWN if paid else InstanceState.STOPPED,
-            "RunPod: the container is in an error that it cannot leave",
+            "RunPod: the container has an error that it cannot recover from",
         )
     state = STATES.get(status, InstanceState.UNKNOWN)
     if state is InstanceState.RUNNING:
         if lacks_gpus(pod):
             return state, NO_GPU
         if not reachable:
-            # RunPod says RUNNING from the moment of creation on, some polls before a port is mapped (recorded answers of 2026-08).
+            # RunPod reports RUNNING from creation on, several polls before a port is mapped
+            # (recorded answers of 2026-08).
             return InstanceState.PENDING, ""
-    return state, f"RunPod calls its state {status!r}" if state is InstanceState.UNKNOWN else ""
+    return state, f"its status at RunPod is {status!r}" if state is InstanceState.UNKNOWN else ""
 
 
 def _address(pod: Mapping[str, Any], env: Mapping[str, str]) -> tuple[str, int, str]:
-    """Where sshd answers and as whom: the direct way in for port 22, the mapping of another. RunPod's proxy carries no files and no tunnels."""
+    """Return host, port and user of sshd.
+
+    The direct address of port 22, or the mapping of another port.
+
+    RunPod's ssh proxy is not used, because it supports neither file transfer nor tunnels.
+    """
     wanted = ssh_port(env.get("NBPROV_SSH_PORT", ""))
     ssh = pod.get("ssh")
     direct = ssh.get("direct") if isinstance(ssh, Mapping) else None
@@ -324,7 +345,10 @@ def _address(pod: Mapping[str, Any], env: Mapping[str, str]) -> tuple[str, int, 
 
 
 def _mapped(pod: Mapping[str, Any]) -> tuple[tuple[int, str, int], ...]:
-    """The ports that are open to the internet, with host and number outside. Those of type http are reached by RunPod's proxy alone."""
+    """Return the ports that are open to the internet, with their public host and number.
+
+    Those of type http are left out: they are reached only through RunPod's proxy.
+    """
     runtime = pod.get("runtime")
     said = runtime.get("ports") if isinstance(runtime, Mapping) else None
     open_ones = (
@@ -354,7 +378,8 @@ def _private(pod: Mapping[str, Any]) -> str:
 def _type(pod: Mapping[str, Any], kinds: Kinds) -> str:
     gpu, cpu = pod.get("gpu"), pod.get("cpu")
     if isinstance(gpu, Mapping):
-        return f"{gpu.get('count', 0)}x_{kinds.name(str(gpu.get('id'))) or gpu.get('id')}_{pod.get('cloud') or 'SECURE'}"
+        name = kinds.name(str(gpu.get("id"))) or gpu.get("id")
+        return f"{gpu.get('count', 0)}x_{name}_{pod.get('cloud') or 'SECURE'}"
     return (
         f"{cpu.get('id')}-{cpu.get('vcpuCount')}-{cpu.get('memory')}"
         if isinstance(cpu, Mapping)

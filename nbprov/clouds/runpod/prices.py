@@ -1,4 +1,7 @@
-"""RunPod's list prices of its secure cloud: from REST v2 with a key, otherwise from GraphQL; spot prices from GraphQL while it lasts."""
+"""The price fetcher of RunPod's secure cloud.
+
+Prices come from REST v2 with a key, otherwise from GraphQL, which also has the spot prices.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ SECURE_ONLY = "only the secure cloud: machines of the community cloud belong to 
 
 
 class RunPodPrices(Fetcher):
-    """Reads both catalogues and makes a row of every kind, count and data centre."""
+    """Reads both catalogues and makes a row for every type, count and data centre."""
 
     cloud = "runpod"
 
@@ -44,7 +47,7 @@ class RunPodPrices(Fetcher):
             )
         notes = [SECURE_ONLY, *reasons, *listed.notes]
         if listed.unread:
-            notes.append(f"left out: {listed.unread} kinds without a price that can be read")
+            notes.append(f"left out: {listed.unread} types without a readable price")
         by_rest = listed is not spot
         unseen = {"spot"} if spot is None else set()
         if not listed.cpus:
@@ -65,7 +68,11 @@ class RunPodPrices(Fetcher):
     def _read(
         self, context: FetchContext
     ) -> tuple[Offered | None, Offered | None, list[str], Failure | None]:
-        """The catalogue, the one that has spot prices (both may be the same), what went wrong in words, and the first failure."""
+        """Read the catalogues.
+
+        Returns the catalogue for prices, the one with spot prices (both may be the same), notes on
+        what failed, and the first failure.
+        """
         key = _key(context)
         parts = 2 if key else 1
         reasons: list[str] = []
@@ -91,7 +98,7 @@ class RunPodPrices(Fetcher):
 
 
 def fetcher() -> Fetcher:
-    """The fetcher of this cloud."""
+    """Make the fetcher of this cloud."""
     return RunPodPrices()
 
 

@@ -2,12 +2,16 @@
 
 What is different here
 ----------------------
-* **No idempotency key.** A launch is known by its pod's unique name. The first `submit` of a token looks for it before it creates, and a
-  create is never sent twice: after an unknown outcome the engine looks at the listing for `settle` seconds (`replayable` is False).
-* **No spot and no tags** in v2; spot rows of the price list are not planned here, and what others keep in tags stands in the environment.
-* **A pod is a container**: `image_id: docker:…` is the pod's own image. See `start.py` for what runs in it and what RunPod can see.
-* **A stopped pod may come back without its GPU**, since it stays on its host: told at `start`, and in the listing's reason.
-* **Addresses change at every start**: they are read anew with each listing.
+* **No idempotency key.** A launch is known by its pod's unique name. The first `submit` of a token
+  looks for it before it creates, and a create is never sent twice: after an unknown outcome the
+  engine watches the listing for `settle` seconds (`replayable` is False).
+* **No spot and no tags** in v2. Spot rows of the price list are not planned here, and the
+  environment holds what other clouds keep in tags.
+* **A pod is a container**: `image_id: docker:…` is the pod's own image. `pod_entrypoint.py` says
+  what runs in it and what RunPod can see.
+* **A stopped pod may come back without its GPU**, because it stays on its host. `start` and the
+  listing's reason report it.
+* **Addresses change at every start**, so each listing reads them again.
 
 Facts: openapi.json 2.0.0 of github.com/runpod/docs and docs.runpod.io, read in 2026-11.
 """
@@ -18,8 +22,6 @@ import builtins
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
-from urllib.parse import quote
 
 from nbprov.clouds.base import (
     CALL_SECONDS,
@@ -47,24 +49,21 @@ from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Stock
 
-from . import check as checking
-from . import pod_entrypoint, pods, secrets, stock
+from . import check as account_check
+from . import pod_calls, pod_entrypoint, pods, secrets, stock
 from .account import find_access
 from .api import Api, Deadline
 from .images import container_for
+from .pod_calls import LOOK_SECONDS, PODS, STEP_SECONDS, path_of, unless_gone
 from .type_ids import CpuType, GpuType, Kinds, centres_of, price_now, read_type
 
-PODS = "/v2/pods"
 SOURCE = "RunPod REST v2 catalogue"
 MOST_LOG = 64 << 10
 LOG_SECONDS: Seconds = 8.0
 QUIET_SECONDS: Seconds = 2.0
-"""A log is a stream without an end: after the lines that are there, nothing comes for so long. Its beginning may take as long."""
+"""A log is a stream without an end: it counts as read when nothing comes for this long. Its
+beginning may take as long."""
 LOG_LINES = 500
-LOOK_SECONDS: Seconds = 8.0
-"""A look before a create: what it leaves of `CALL_SECONDS` is the create's."""
-STEP_SECONDS: Seconds = 12.0
-"""One of several steps of a call; RunPod answers in one or two seconds."""
 
 CAPABILITIES = Capabilities(
     spot=False,
@@ -77,29 +76,47 @@ CAPABILITIES = Capabilities(
     settle=120.0,
     zones=True,
     stock_probe=True,
-    # Documented for the pod's own key; see start.py.
+    # Documented for the pod's own key; see pod_entrypoint.py.
     poweroff_ends_bill=True,
     poweroff=pod_entrypoint.poweroff_command(),
     boot_deadline=900.0,
     poll_every=3.0,
     default_families=("cpu",),
     notes={
-        "spot": "RunPod's API v2 sells no spot; its spot prices are of the API that is being retired",
-        "stop": "a stopped pod stays on its host, and may come back without its GPU; its volume costs twice the price meanwhile",
-        "disk": f"the home lies on the pod's volume ({pod_entrypoint.VOLUME}); what is written outside it is lost when the pod stops",
-        "image": "the image is the machine itself; its entry point is replaced, so it has to have a shell and (for the agent) Python",
-        "ports": "opened when the pod is made, each mapped to another number outside; later ones would restart the pod",
-        "several nodes": "RunPod has no call that makes several pods or none",
-        "keys": "the start script, with the cluster's host key, is a secret of the account, removed with the pod",
+        "spot": (
+            "RunPod's API v2 sells no spot; its spot prices are of the API that is being retired"
+        ),
+        "stop": (
+            "a stopped pod stays on its host and may come back without its GPU; its volume "
+            "costs twice the price meanwhile"
+        ),
+        "disk": (
+            f"the home is on the pod's volume ({pod_entrypoint.VOLUME}); files outside it "
+            "are lost when the pod stops"
+        ),
+        "image": (
+            "the image is the machine itself; its entry point is replaced, so it needs a "
+            "shell and (for the agent) Python"
+        ),
+        "ports": (
+            "opened when the pod is created, each mapped to another public number; "
+            "opening one later would restart the pod"
+        ),
+        "several nodes": "RunPod cannot create several pods all or none",
+        "keys": (
+            "the start script, with the cluster's host key, is a secret of the account and "
+            "is removed with the pod"
+        ),
     },
 )
-"""Boot: images of ten gigabytes and more are pulled first. Polling: RunPod allows 60 calls a minute."""
+"""The boot deadline allows for pulling images of ten gigabytes and more. RunPod allows 60 calls a
+minute, which sets `poll_every`."""
 
 
 class RunPodCloud(Cloud):
     """RunPod's secure and community cloud.
 
-    The key and the address are looked up at every call, so that a key that is changed counts at once.
+    The key and the address are looked up at every call, so that a changed key counts at once.
     """
 
     name = pods.NAME
@@ -109,7 +126,7 @@ class RunPodCloud(Cloud):
         self._kinds = Kinds()
 
     def check(self) -> CheckResult:
-        return checking.check(CHECK_SECONDS - 0.3)
+        return account_check.check(CHECK_SECONDS - 0.3)
 
     def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
         if count != 1 or not offers:
@@ -123,8 +140,8 @@ class RunPodCloud(Cloud):
     def submit(self, launch: Launch) -> Operation:
         kind = _checked(launch)
         api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
-        # A launch that was sent before, by whomever, is found and not made again.
-        found = self._pods(api, deadline.left(LOOK_SECONDS), token=launch.token)
+        # A launch that was sent before, by whichever kernel, is found and not created again.
+        found = pod_calls.of_launch(api, deadline.left(LOOK_SECONDS), token=launch.token)
         if found:
             return self._operation(launch, str(found[0]["id"]))
         container = container_for(launch.candidate.offer, pods.asked_image(launch))
@@ -160,10 +177,10 @@ class RunPodCloud(Cloud):
         return self._operation(launch, str(made["id"]))
 
     def poll(self, operation: Operation) -> PollResult:
-        # 201 is RunPod's yes: what becomes of the pod afterwards is told by the listing.
+        # 201 means that RunPod accepted the create; the listing shows what becomes of the pod.
         if operation.data.get("pod"):
             return Accepted((operation.data["pod"],))
-        found = self._pods(self._api(), LIST_SECONDS - 1.0, token=operation.token)
+        found = pod_calls.of_launch(self._api(), LIST_SECONDS - 1.0, token=operation.token)
         if found:
             return Accepted((str(found[0]["id"]),))
         return Refused(
@@ -182,32 +199,33 @@ class RunPodCloud(Cloud):
         if not ids:
             return
         api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
-        tokens = self._tokens(api, ids, deadline)
+        tokens = pod_calls.tokens_of(api, ids, deadline)
         self._each(
             ids,
-            lambda i: _unless_gone(
-                lambda: api.call("DELETE", _path(i), seconds=deadline.left(STEP_SECONDS))
+            lambda i: unless_gone(
+                lambda: api.call("DELETE", path_of(i), seconds=deadline.left(STEP_SECONDS))
             ),
         )
-        # Their start scripts have served; one that cannot be removed now is told as a side object.
+        # Their start scripts are no longer needed. One that cannot be removed now is reported as a
+        # side object.
         secrets.forget_of(api, tokens - {""}, seconds=deadline.left(STEP_SECONDS))
 
     def stop(self, ids: Sequence[str]) -> None:
         api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
 
         def stop_one(pod_id: str) -> None:
-            pod = self._pod(api, pod_id, deadline)
+            pod = pod_calls.pod_of(api, pod_id, deadline)
             if pod is None or pod.get("status") in ("EXITED", "TERMINATED"):
                 return
             if pods.is_cpu(pod):
                 raise CloudError(
                     Failure(
                         Cause.BAD_REQUEST,
-                        "a CPU pod of RunPod keeps nothing when it stops; down ends it",
+                        "a CPU pod of RunPod keeps no disk when it stops; down ends it",
                         "no-volume",
                     )
                 )
-            self._act(api, pod_id, "stop", deadline)
+            pod_calls.act_on(api, pod_id, "stop", deadline)
 
         self._each(ids, stop_one)
 
@@ -215,27 +233,30 @@ class RunPodCloud(Cloud):
         api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
 
         def start_one(pod_id: str) -> None:
-            pod = self._pod(api, pod_id, deadline)
+            pod = pod_calls.pod_of(api, pod_id, deadline)
             if pod is None or pods.is_over(pod):
                 raise CloudError(
-                    Failure(Cause.NOT_OFFERED, f"RunPod has no pod {pod_id} any more", "gone")
+                    Failure(Cause.NOT_OFFERED, f"RunPod no longer has the pod {pod_id}", "gone")
                 )
             if pod.get("status") in ("RUNNING", "STARTING", "PROVISIONING"):
                 return
-            started = self._act(api, pod_id, "start", deadline)
+            started = pod_calls.act_on(api, pod_id, "start", deadline)
             if isinstance(started, Mapping) and pods.lacks_gpus(started):
-                # Without its GPU it is of no use and costs all the same.
-                self._act(api, pod_id, "stop", deadline)
+                # Without its GPU the pod is useless and costs the same.
+                pod_calls.act_on(api, pod_id, "stop", deadline)
                 raise CloudError(Failure(Cause.CAPACITY, pods.NO_GPU, "zero-gpus"))
 
         self._each(ids, start_one)
 
     def open_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
-        """See `Cloud.open_ports`. Ports are opened when a pod is made: to add one later would restart it, so others are refused."""
+        """See `Cloud.open_ports`. Refuses ports that were not opened at creation.
+
+        To add one later would restart the pod.
+        """
         api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
         wanted = {port for low, high in ports for port in range(low, high + 1)}
         for pod_id in ids:
-            pod = self._pod(api, pod_id, deadline)
+            pod = pod_calls.pod_of(api, pod_id, deadline)
             said = pod.get("ports") if pod is not None else None
             open_now = (
                 {str(one).partition("/")[0] for one in said} if isinstance(said, list) else set()
@@ -244,13 +265,16 @@ class RunPodCloud(Cloud):
                 raise CloudError(
                     Failure(
                         Cause.BAD_REQUEST,
-                        f"RunPod opens ports when a pod is made; to open {missing[0]} now would restart it",
+                        (
+                            f"RunPod opens ports when a pod is created; opening {missing[0]} now "
+                            "would restart it"
+                        ),
                         "ports",
                     )
                 )
 
     def close_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
-        """Nothing to do: `open_ports` opens nothing that was not open from the start."""
+        """Do nothing, because `open_ports` opens nothing that was not open from the start."""
 
     def side_objects(self, owner: str) -> builtins.list[SideObject]:
         return secrets.listed(self._api(), owner, seconds=LIST_SECONDS - 0.5)
@@ -260,19 +284,19 @@ class RunPodCloud(Cloud):
         if not objects:
             return []
         listed = api.listed(PODS, "pods", seconds=deadline.left(STEP_SECONDS))
-        # A pod that is stopped reads its start script again when it starts.
+        # A stopped pod reads its start script again when it starts.
         alive = {pods.token_of(pod) for pod in listed if not pods.is_over(pod)}
         used = [one for one in objects if one.token in alive]
         for one in objects:
             if one not in used:
-                _unless_gone(
+                unless_gone(
                     partial(secrets.delete, api, one.id, seconds=deadline.left(STEP_SECONDS))
                 )
         return used
 
     def console(self, instance_id: str) -> str:
         lines = self._api().events(
-            f"{_path(instance_id)}/logs",
+            f"{path_of(instance_id)}/logs",
             {"tail": LOG_LINES},
             seconds=LOG_SECONDS,
             quiet=QUIET_SECONDS,
@@ -289,44 +313,6 @@ class RunPodCloud(Cloud):
 
     def _operation(self, launch: Launch, pod_id: str) -> Operation:
         return Operation(self.name, launch.token, pod_id, {"pod": pod_id})
-
-    def _pods(self, api: Api, seconds: Seconds, *, token: str) -> builtins.list[dict[str, Any]]:
-        """The pods of a launch that are not deleted, the first made first."""
-        listed = [
-            pod
-            for pod in api.listed(PODS, "pods", seconds=seconds)
-            if pods.token_of(pod) == token and pod.get("id")
-        ]
-        return sorted(
-            (pod for pod in listed if not pods.is_over(pod)),
-            key=lambda pod: str(pod.get("createdAt")),
-        )
-
-    def _pod(self, api: Api, pod_id: str, deadline: Deadline) -> dict[str, Any] | None:
-        found = _unless_gone(lambda: api.get(_path(pod_id), seconds=deadline.left(STEP_SECONDS)))
-        return found if isinstance(found, dict) else None
-
-    def _tokens(self, api: Api, ids: Sequence[str], deadline: Deadline) -> set[str]:
-        """The launches that pods are of, by one question; none where that cannot be learnt now: nothing may keep a pod from being ended."""
-        seconds = deadline.left(LOOK_SECONDS)
-        try:
-            if len(ids) == 1:
-                found = [_unless_gone(lambda: api.get(_path(ids[0]), seconds=seconds)) or {}]
-            else:
-                found = [
-                    pod for pod in api.listed(PODS, "pods", seconds=seconds) if pod.get("id") in ids
-                ]
-        except CloudError:
-            return set()
-        return {pods.token_of(pod) for pod in found if isinstance(pod, dict)}
-
-    def _act(self, api: Api, pod_id: str, action: str, deadline: Deadline) -> Any:
-        return api.call(
-            "POST",
-            f"{_path(pod_id)}/action",
-            {"action": action},
-            seconds=deadline.left(STEP_SECONDS),
-        )
 
     def _centres(self, api: Api, offer: Offer, deadline: Deadline) -> builtins.list[str]:
         if offer.zone:
@@ -347,7 +333,7 @@ class RunPodCloud(Cloud):
 
     @staticmethod
     def _each(ids: Sequence[str], do: Callable[[str], object]) -> None:
-        """Do something for every id; one that fails does not keep the others from it, and the first failure is raised at the end."""
+        """Do something for every id; raise the first failure after all were tried."""
         errors = []
         for pod_id in ids:
             try:
@@ -359,13 +345,13 @@ class RunPodCloud(Cloud):
 
 
 def _checked(launch: Launch) -> GpuType | CpuType:
-    """The launch's type, if RunPod can make it at all."""
+    """Return the launch's type if RunPod can create it at all."""
     offer = launch.candidate.offer
     if launch.count != 1:
         raise CloudError(
             Failure(
                 Cause.BAD_REQUEST,
-                "RunPod makes one pod at a time: several nodes cannot be made all or none",
+                "RunPod creates one pod at a time: several nodes cannot be created all or none",
                 "count",
             )
         )
@@ -376,7 +362,7 @@ def _checked(launch: Launch) -> GpuType | CpuType:
         raise CloudError(
             Failure(
                 Cause.NOT_OFFERED,
-                "a CPU pod of RunPod keeps nothing when it stops: `down: false` cannot be honoured",
+                "a CPU pod of RunPod keeps no disk when it stops: `down: false` is not possible",
                 "no-volume",
                 Scope.OFFER,
             )
@@ -387,20 +373,4 @@ def _checked(launch: Launch) -> GpuType | CpuType:
 
 def _in_time(launch: Launch) -> None:
     if launch.answer_by and time.time() > launch.answer_by:
-        raise CloudError(
-            Failure(Cause.TIMEOUT, "the create was not begun: its time was over", "too-late")
-        )
-
-
-def _path(pod_id: str) -> str:
-    return f"{PODS}/{quote(pod_id, safe='')}"
-
-
-def _unless_gone(call: Callable[[], Any]) -> Any:
-    """What a call returns; None where the thing is gone."""
-    try:
-        return call()
-    except CloudError as error:
-        if error.failure.code == "404":
-            return None
-        raise
+        raise CloudError(Failure(Cause.TIMEOUT, "the create was not sent in time", "too-late"))

@@ -1,6 +1,7 @@
-"""RunPod's catalogue over REST v2 (`/v2/catalog/…`), which needs a key. It knows no spot.
+"""Reader of RunPod's catalogue over REST v2 (`/v2/catalog/…`), which needs a key and has no spot.
 
-Shapes: RunPod REST API 2.0.0, `openapi.json` of github.com/runpod/docs (GpuType, CpuType, DataCenter), read in 2026-11.
+Shapes: RunPod REST API 2.0.0, `openapi.json` of github.com/runpod/docs (GpuType, CpuType,
+DataCenter), read in 2026-11.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .merged_catalog import Centre, CpuKind, GpuKind, Offered
 
 
 def read(http: Http, base: str, key: str) -> Offered:
-    """Ask for GPUs, CPUs and data centres: three questions.
+    """Read GPUs, CPUs and data centres with three requests.
 
     Raises
     ------
@@ -49,7 +50,8 @@ def _listed(answer: Any, name: str) -> list[Mapping[str, Any]]:
 
 
 def _gpu(said: Mapping[str, Any]) -> GpuKind | None:
-    # The price of a cloud that does not sell the kind is a placeholder; only the secure cloud is read, and only what it sells.
+    # The price of a cloud that does not sell the type is a placeholder. Only the secure cloud is
+    # read, and only the types it sells.
     each, most = (
         price(_of(said, "price").get("secure")),
         number(_of(said, "maxCount").get("secure")),

@@ -1,7 +1,8 @@
-"""Start scripts as secrets of the account: what the environment of a pod names and no list of RunPod's gives out.
+"""Start scripts as secrets of the RunPod account, which the API never returns.
 
-`POST /v2/account/secrets`, `DELETE /v2/account/secrets/{id}`; an environment variable `{{ RUNPOD_SECRET_<name> }}` is replaced when a pod
-boots, so the secret stays as long as the pod (openapi.json 2.0.0 of github.com/runpod/docs, Secret, read in 2026-11).
+`POST /v2/account/secrets`, `DELETE /v2/account/secrets/{id}`. An environment variable `{{
+RUNPOD_SECRET_<name> }}` is replaced when a pod boots, so the secret stays as long as the pod
+(openapi.json 2.0.0 of github.com/runpod/docs, Secret, read in 2026-11).
 """
 
 from __future__ import annotations
@@ -22,20 +23,21 @@ from .pods import NAME, placeholder, secret_name
 SECRETS = "/v2/account/secrets"
 KIND = "secret"
 NO_SECRETS = ("403", "404", "405")
-"""A key that may not make secrets, or an API that has none."""
+"""Codes of a key that may not create secrets, or of an API that has none."""
 _OURS = re.compile(r"nbprov_([0-9a-f]{16})_([0-9a-f]{32})")
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where a start script is.
+    """Where a start script is kept.
 
     Attributes
     ----------
     value
-        What the environment says: the secret's placeholder, or the packed script itself. Not shown.
+        What the environment holds: the secret's reference, or the packed script itself. Not in the
+        representation.
     id
-        Of the secret; empty where there is none, or where an earlier try made it.
+        The id of the secret; empty if there is none, or if an earlier attempt created it.
     """
 
     value: str
@@ -46,12 +48,14 @@ class Kept:
 
 
 def keep(api: Api, launch: Launch, *, seconds: Seconds) -> Kept:
-    """Put a launch's start script away and say how the environment names it.
+    """Store a launch's start script and return how the environment refers to it.
+
+    If the key may not create secrets, the script itself goes into the environment.
 
     Raises
     ------
     CloudError
-        If RunPod cannot be asked. Where the key may not make secrets the script goes into the environment.
+        If RunPod cannot be asked.
     """
     script = packed(launch.user_data())
     name = secret_name(launch.owner, launch.token)
@@ -65,7 +69,7 @@ def keep(api: Api, launch: Launch, *, seconds: Seconds) -> Kept:
         made = api.call("POST", SECRETS, body, seconds=seconds, secrets=hidden)
     except CloudError as error:
         if error.failure.code == "409":
-            # Made by a try of the same launch before, of the same script.
+            # An earlier attempt of the same launch stored the same script.
             return Kept(placeholder(name))
         if error.failure.code in NO_SECRETS:
             return Kept(script)
@@ -74,7 +78,7 @@ def keep(api: Api, launch: Launch, *, seconds: Seconds) -> Kept:
 
 
 def forget(api: Api, kept: Iterable[Kept], *, seconds: Seconds) -> None:
-    """Remove what a create that was refused had put away; where that fails, `listed` tells of it later."""
+    """Remove what a refused create had stored; if that fails, `listed` reports it later."""
     for one in kept:
         if one.id:
             try:
@@ -84,7 +88,10 @@ def forget(api: Api, kept: Iterable[Kept], *, seconds: Seconds) -> None:
 
 
 def forget_of(api: Api, tokens: Collection[str], *, seconds: Seconds) -> None:
-    """Remove the secrets of launches whose pods are ended; where that fails, `listed` tells of them later."""
+    """Remove the secrets of launches whose pods were ended.
+
+    If that fails, `listed` reports them later.
+    """
     if not tokens:
         return
     deadline = Deadline(seconds)
@@ -98,12 +105,12 @@ def forget_of(api: Api, tokens: Collection[str], *, seconds: Seconds) -> None:
 
 
 def listed(api: Api, owner: str, *, seconds: Seconds) -> list[SideObject]:
-    """The secrets of an owner's launches.
+    """Return the secrets of an owner's launches.
 
     Raises
     ------
     CloudError
-        If they cannot be listed; `permission` where the key may not.
+        If they cannot be listed; `permission` if the key may not.
     """
     ours = _OURS.fullmatch(secret_name(owner, "0" * 32))
     try:
@@ -116,12 +123,12 @@ def listed(api: Api, owner: str, *, seconds: Seconds) -> list[SideObject]:
 
 
 def delete(api: Api, secret_id: str, *, seconds: Seconds) -> None:
-    """Remove one secret. Raises `CloudError` with code `404` where it is gone."""
+    """Remove one secret. Raises `CloudError` with code `404` if it is gone."""
     api.call("DELETE", f"{SECRETS}/{quote(secret_id, safe='')}", seconds=seconds)
 
 
 def _all(api: Api, *, seconds: Seconds) -> list[tuple[str, SideObject]]:
-    """The secrets that bear our kind of name, each with its owner's mark."""
+    """Return the secrets with nbprov's kind of name, each with its owner."""
     named = [
         (one, _OURS.fullmatch(str(one.get("name") or "")))
         for one in api.listed(SECRETS, "secrets", seconds=seconds)

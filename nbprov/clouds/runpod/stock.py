@@ -1,8 +1,10 @@
-"""What RunPod's catalogue says of its stock: a GPU kind and count, or a CPU size, a data centre.
+"""What RunPod's catalogue tells about stock, for a type and size in a data centre.
 
-RunPod: `availability` is a way "to order your candidates, not a reservation" (openapi.json 2.0.0, createPod). `dataCenters` lists only those
-that offer the kind in the size that was asked for, and is left out where none does. Public reports of 2026 (GraphQL and v2) tell of creates
-refused where the catalogue said HIGH, and made where it said LOW: so low sinks a place and nothing is ever left out. Read in 2026-11.
+According to RunPod, `availability` is a way "to order your candidates, not a reservation"
+(openapi.json 2.0.0, createPod). `dataCenters` lists only those that offer the type in the requested
+size, and is missing if none does. Public reports of 2026 (GraphQL and v2) tell of creates that were
+refused although the catalogue said HIGH, and accepted although it said LOW. So LOW lowers the rank
+of a place, and no place is left out. Read in 2026-11.
 """
 
 from __future__ import annotations
@@ -24,21 +26,22 @@ from .merged_catalog import Centre
 from .type_ids import CPUS, GPUS, CpuType, GpuType, Kinds, name_of, read_type
 
 MOST_QUESTIONS = 6
-"""Questions a look: one a size of machine. RunPod allows 60 calls a minute, and a plan asks every few seconds at most."""
+"""The most requests of one stock probe, one for each size of machine. RunPod allows 60 a minute,
+and a plan asks every few seconds at most."""
 _LEVELS = {"NONE": Level.NONE, "LOW": Level.LOW, "MEDIUM": Level.MEDIUM, "HIGH": Level.HIGH}
 _BEST_FIRST = (Level.HIGH, Level.MEDIUM, Level.LOW, Level.NONE)
 
 Question = tuple[str, str, int]
-"""`gpu` or `cpu`, which cloud, and GPUs or vCPUs a machine."""
+"""`gpu` or `cpu`, which cloud, and the GPUs or vCPUs of a machine."""
 
 
 def look(api: Api, kinds: Kinds, offers: Sequence[Offer], *, seconds: Seconds) -> list[Stock]:
-    """Ask for the sizes that these offers have, all at once.
+    """Ask for the sizes of these offers, all at once.
 
     Raises
     ------
     CloudError
-        Where no question at all was answered: the first failure.
+        If no request was answered: the first failure.
     """
     wanted = [
         (offer, kind)
@@ -96,7 +99,7 @@ def _asking(api: Api, question: Question, seconds: Seconds) -> Callable[[], list
 def _together(
     calls: Mapping[Question, Callable[[], list[dict[str, Any]]]], seconds: Seconds
 ) -> tuple[dict[Question, list[dict[str, Any]]], list[CloudError]]:
-    """What the calls return that are back in time, and the errors of those that failed."""
+    """Return the answers that arrive in time, and the errors of the calls that failed."""
     answers: dict[Question, list[dict[str, Any]]] = {}
     failures: list[CloudError] = []
 
@@ -128,7 +131,7 @@ def _by_name(question: Question, listed: list[dict[str, Any]]) -> dict[str, dict
 
 
 def _level(entry: Mapping[str, Any], offer: Offer) -> Level | None:
-    """The level at an offer's place; None where the catalogue does not say."""
+    """Return the level at an offer's place; None if the catalogue does not tell."""
     overall = _LEVELS.get(str(entry.get("availability")))
     listed = entry.get("dataCenters")
     if not isinstance(listed, list):

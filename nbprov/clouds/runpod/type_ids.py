@@ -1,4 +1,7 @@
-"""From the names of types (`1x_L40S_SECURE`, `cpu5c-2-4`) to what REST v2 calls them, by RunPod's own catalogue: no id is written down here."""
+"""The ids that REST v2 uses for types such as `1x_L40S_SECURE` and `cpu5c-2-4`.
+
+They are read from RunPod's own catalogue; none is written down here.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +26,17 @@ GPUS = "/v2/catalog/gpus"
 CPUS = "/v2/catalog/cpus"
 CENTRES = "/v2/catalog/datacenters"
 KEPT: Seconds = 3600.0
-"""How long the names of kinds are kept: new ones come every few weeks."""
+"""How long the names of types are kept: new ones come every few weeks."""
 AGAIN: Seconds = 60.0
-"""A kind that is not in the catalogue is looked for again after this: RunPod allows 60 calls a minute."""
+"""How soon a type that is not in the catalogue is looked for again: RunPod allows 60 calls a
+minute."""
 _GPU = re.compile(r"(?P<count>\d+)x_(?P<name>.+)_(?P<cloud>SECURE|COMMUNITY)")
 _CPU = re.compile(r"(?P<id>[a-z][a-z0-9]*)-(?P<vcpus>\d+)-(?P<gib>[\d.]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class GpuType:
-    """So many GPUs of a kind in one of the two clouds."""
+    """A number of GPUs of one type in one of the two clouds."""
 
     count: int
     name: str
@@ -48,12 +52,12 @@ class CpuType:
 
 
 def read_type(offer_type: str) -> GpuType | CpuType:
-    """What a type's name says.
+    """Read the name of a type.
 
     Raises
     ------
     CloudError
-        `not_offered` where it is no name of RunPod's.
+        `not_offered` if it is not a name of RunPod's.
 
     Examples
     --------
@@ -70,7 +74,7 @@ def read_type(offer_type: str) -> GpuType | CpuType:
 
 
 def name_of(said: Mapping[str, Any]) -> str:
-    """A GPU of the catalogue as the price list names it, form factor included."""
+    """Return the price list's name of a GPU of the catalogue, with its form factor."""
     return gpu_names.read(
         str(said.get("name") or said.get("id")), number(said.get("memory"))
     ).formed
@@ -86,7 +90,10 @@ class Kinds:
         self._read: Seconds = float("-inf")
 
     def learn(self, listed: list[dict[str, Any]]) -> None:
-        """Take in a list of GPUs that was read for whatever purpose. A kind that is listed under another id now goes by that."""
+        """Learn from a list of GPUs that was read for any purpose.
+
+        A type that is listed under another id now is known by that.
+        """
         with self._lock:
             listed_ids = {str(said["id"]): name_of(said) for said in listed if said.get("id")}
             for gpu_id, name in sorted(listed_ids.items()):
@@ -96,16 +103,16 @@ class Kinds:
             self._read = time.monotonic()
 
     def name(self, gpu_id: str) -> str:
-        """The price list's name of a GPU id, without asking; empty where it is not known yet."""
+        """Return the price list's name of a GPU id, without asking; empty if it is not known."""
         return self._names.get(gpu_id, "")
 
     def gpu_id(self, api: Api, name: str, *, seconds: Seconds) -> str:
-        """RunPod's id of a GPU; asks for the catalogue where it must.
+        """Return RunPod's id of a GPU; reads the catalogue if necessary.
 
         Raises
         ------
         CloudError
-            `not_offered` where the catalogue has no such kind.
+            `not_offered` if the catalogue has no such type.
         """
         with self._lock:
             found, age = self._ids.get(name), time.monotonic() - self._read
@@ -125,7 +132,7 @@ class Kinds:
 
 
 def centres_of(api: Api, region: str, *, seconds: Seconds) -> list[str]:
-    """The data centres of a country."""
+    """Return the data centres of a country."""
     listed = api.listed(CENTRES, "dataCenters", seconds=seconds)
     return sorted(
         str(one["id"])
@@ -135,7 +142,7 @@ def centres_of(api: Api, region: str, *, seconds: Seconds) -> list[str]:
 
 
 def price_now(api: Api, kinds: Kinds, offer: Offer, *, seconds: Seconds) -> Micros | None:
-    """What the catalogue says an offer costs an hour now; None where it does not list it."""
+    """Return the current hourly price of an offer; None if the catalogue does not list it."""
     wanted = read_type(offer.instance_type)
     if isinstance(wanted, CpuType):
         cpus = api.listed(CPUS, "cpus", seconds=seconds)

@@ -1,7 +1,7 @@
-"""Vast's offers, each one real machine, as types: the cheapest offer of a kind, number, size and place.
+"""Vast's offers, each one real machine, grouped into types with the cheapest offer's price.
 
-A type is called as SkyPilot calls it, `1x-RTX_4090-32-65536`: GPUs, name, and the least vCPUs and MiB that every machine of it has. Sizes
-are what comes with the offer's GPUs: a host of eight GPUs rents each with an eighth of its cores and memory.
+A type is named like SkyPilot's, `1x-RTX_4090-32-65536`: GPUs, name, and the least vCPUs and MiB of
+its machines. A host of eight GPUs rents each with an eighth of its cores and memory.
 """
 
 from __future__ import annotations
@@ -16,18 +16,26 @@ from nbprov.clouds.pricing.region_fetch import number, price
 from nbprov.model.price_list import PriceRow
 
 SIZES = ((32, 65536), (16, 32768), (8, 16384), (4, 8192))
-"""Least vCPUs and MiB of a type, the largest first; a smaller machine is no use for a notebook."""
+"""The least vCPUs and MiB of a type, largest first; a smaller machine is of no use for a notebook.
+"""
 ARCHS = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "arm64", "aarch64": "arm64"}
 
-# Countries by continent, in the letters that Vast's own SDK puts behind a place (NA: North America; LC: Latin America and the Caribbean).
+# Countries by continent, with the letters that Vast's own SDK adds to a place (NA: North America;
+# LC: Latin America and the Caribbean).
 _CONTINENTS = {
-    "AF": "DZ AO BJ BW BF BI CM CV CF TD KM CD CG CI DJ EG GQ ER ET GA GM GH GN GW KE LS LR LY MG MW ML MR MA MU MZ NA NE NG RE RW SC SH SL SN SO"
+    "AF": "DZ AO BJ BW BF BI CM CV CF TD KM CD CG CI DJ EG GQ ER ET GA GM GH GN GW KE LS LR LY "
+    "MG MW ML MR MA MU MZ NA NE NG RE RW SC SH SL SN SO"
     " SS ST SD SZ TZ TG TN UG YT ZA ZM ZW",
-    "AS": "AE AF AM AZ BD BH BN BT CN HK ID IL IN IQ IR JO JP KG KH KP KR KW LA LB LK MM MN MO MV MY NP OM PH PK PS QA SA SG SY TH TJ TL TM TR TW UZ"
+    "AS": "AE AF AM AZ BD BH BN BT CN HK ID IL IN IQ IR JO JP KG KH KP KR KW LA LB LK MM MN MO "
+    "MV MY NP OM PH PK PS QA SA SG SY TH TJ TL TM TR TW UZ"
     " VN YE",
-    "EU": "AD AL AT BA BE BG BY CH CY CZ DE DK EE ES FI FO FR GB GE GG GI GR HR HU IE IM IS IT JE KZ LI LT LU LV MC MD ME MK MT NL NO PL PT RO RS RU"
+    "EU": "AD AL AT BA BE BG BY CH CY CZ DE DK EE ES FI FO FR GB GE GG GI GR HR HU IE IM IS IT "
+    "JE KZ LI LT LU LV MC MD ME MK MT NL NO PL PT RO RS RU"
     " SE SI SK SM UA VA XK",
-    "LC": "AG AR AW BB BO BR BS BZ CL CO CR CU CW DM DO EC GD GF GP GT GY HN HT JM KN KY LC MQ MX NI PA PE PR PY SR SV TT UY VC VE",
+    "LC": (
+        "AG AR AW BB BO BR BS BZ CL CO CR CU CW DM DO EC GD GF GP GT GY HN HT JM KN KY LC MQ "
+        "MX NI PA PE PR PY SR SV TT UY VC VE"
+    ),
     "NA": "BM CA GL US",
     "OC": "AS AU CK FJ FM GU KI MH NC NR NZ PF PG PW SB TO TV VU WS",
 }
@@ -41,14 +49,14 @@ _COUNTRY = re.compile(r"(?:^|,\s*)([A-Z]{2})$")
 
 @dataclass(slots=True)
 class Market:
-    """What the offers come to.
+    """The result of grouping the offers.
 
     Attributes
     ----------
     rows
-        One a type, accelerator and place, the cheapest offer's.
+        One for each type, accelerator and place, with the cheapest offer's price.
     small, unread
-        Offers with less than the smallest type, and offers of which something could not be read.
+        The number of offers smaller than the smallest type, and of unreadable offers.
     """
 
     rows: list[PriceRow] = field(default_factory=list)
@@ -57,7 +65,7 @@ class Market:
 
 
 def aggregate(offers: Iterable[Mapping[str, Any]]) -> Market:
-    """Put offers together; their order does not matter."""
+    """Group offers, in any order."""
     market = Market()
     best: dict[tuple[str, str, str, int], PriceRow] = {}
     for offer in offers:
@@ -77,7 +85,9 @@ def aggregate(offers: Iterable[Mapping[str, Any]]) -> Market:
 
 
 def region_of(geolocation: object) -> str:
-    """A place with its continent, as the catalogue writes Vast's places; as it was said where no country is known.
+    """Return a place with its continent, as the catalogue writes Vast's places.
+
+    A place without a known country is returned unchanged.
 
     Examples
     --------
@@ -95,13 +105,13 @@ def region_of(geolocation: object) -> str:
 
 
 def _size(offer: Mapping[str, Any]) -> tuple[int, int] | None:
-    """The largest of `SIZES` that the offer has; None where it is below all, or does not say."""
+    """Return the largest of `SIZES` that the offer has; None if it is smaller, or does not say."""
     cores, memory = number(offer.get("cpu_cores")), number(offer.get("cpu_ram"))
     if cores is None or memory is None:
         return None
     share = number(offer.get("cpu_cores_effective")) or cores
     memory *= min(1.0, share / cores)
-    # A machine sold as 64 GB reports a little less of it.
+    # A machine sold as 64 GB reports a little less.
     return next((size for size in SIZES if share >= size[0] and memory >= size[1] * 0.98), None)
 
 
@@ -122,7 +132,8 @@ def _row(offer: Mapping[str, Any], size: tuple[int, int]) -> PriceRow | None:
         region,
         name,
         "",
-        # The catalogue keeps A100 of both forms under one name on Vast, and other GPUs apart.
+        # On Vast the catalogue keeps both forms of the A100 under one name, and those of other GPUs
+        # apart.
         gpu.name if gpu.name.startswith("A100") else gpu.formed,
         count,
         gpu.device_gib,
@@ -137,7 +148,7 @@ def _row(offer: Mapping[str, Any], size: tuple[int, int]) -> PriceRow | None:
 
 
 def _cheaper(one: PriceRow, other: PriceRow) -> PriceRow:
-    """Of two rows of one type and place: the cheaper on demand, with the lower of their bids."""
+    """Merge two rows of one type and place: the cheaper on demand, with the lower of their bids."""
 
     first, second = sorted(
         (one, other), key=lambda row: (row.on_demand or 0, row.device_gib or 0, row.arch)

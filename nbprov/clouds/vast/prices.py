@@ -1,4 +1,4 @@
-"""Vast's market at this moment: `POST /api/v0/bundles/`, which needs no key."""
+"""The price fetcher of Vast's market: `POST /api/v0/bundles/`, which needs no key."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ API = "https://console.vast.ai"
 SOURCE = "Vast.ai market, offers of one moment"
 PAGE = 1000
 MOST_PAGES = 60
-"""The market has some 10,000 offers; a service that gives fewer a page than asked is followed this far."""
-# What Vast's own client asks for unless told otherwise, and what SkyPilot asks for beside it: a machine that can be used at all.
+"""The market has about 10,000 offers; a service with smaller pages than requested is followed this
+far."""
+# The default filter of Vast's own client, and what SkyPilot adds to it: only machines that can be
+# used.
 WANTED: Mapping[str, Any] = {
     "verified": {"eq": True},
     "external": {"eq": False},
@@ -29,7 +31,10 @@ WANTED: Mapping[str, Any] = {
     "order": [["dph_total", "asc"], ["id", "asc"]],
     "limit": PAGE,
 }
-SNAPSHOT = "a market at one moment: an offer may be gone when you ask for it, and only places with an offer are listed"
+SNAPSHOT = (
+    "a market at one moment: an offer may be gone when you request it, and only places "
+    "with an offer are listed"
+)
 
 
 class VastPrices(Fetcher):
@@ -45,7 +50,7 @@ class VastPrices(Fetcher):
         market = aggregate(_offers(context, notes))
         if not market.rows:
             raise CloudError(
-                Failure(Cause.TRANSIENT, "Vast listed no offer that can be used", code="odd-answer")
+                Failure(Cause.TRANSIENT, "Vast listed no usable offer", code="odd-answer")
             )
         asked = frozenset(context.regions)
         made = tuple(row for row in market.rows if not asked or row.region in asked)
@@ -62,12 +67,15 @@ class VastPrices(Fetcher):
 
 
 def fetcher() -> Fetcher:
-    """The fetcher of this cloud."""
+    """Make the fetcher of this cloud."""
     return VastPrices()
 
 
 def _offers(context: FetchContext, notes: list[str]) -> Iterator[Mapping[str, Any]]:
-    """Every offer once. There are no page tokens: a page begins at the price at which the last one ended."""
+    """Yield every offer once.
+
+    There are no page tokens: a page begins at the last one's highest price.
+    """
     url = f"{endpoint(context, 'api', API)}/api/v0/bundles/"
     key = find_key(context, "VAST_API_KEY")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -80,7 +88,7 @@ def _offers(context: FetchContext, notes: list[str]) -> Iterator[Mapping[str, An
             raise CloudError(
                 Failure(
                     Cause.TRANSIENT,
-                    f"Vast refused the question: {answer.get('msg') or answer.get('error')}",
+                    f"Vast refused the request: {answer.get('msg') or answer.get('error')}",
                 )
             )
         offers = [

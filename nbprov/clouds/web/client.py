@@ -1,4 +1,14 @@
-"""The one way from nbprov to a web service: plain requests with deadlines, polite retries, and a stop that is heeded everywhere."""
+"""The web client.
+
+Plain requests with deadlines, polite retries, and a stop that is obeyed everywhere.
+
+Retries are made here and not by urllib3's `Retry`, which was measured (requests 2.34, urllib3 2.8)
+and would take over 35 of some 800 lines. It does not repeat a streamed body that breaks off (one
+request, then `ChunkedEncodingError`) nor a login page answered with 200. It sleeps as long as
+`Retry-After` says (four times 8 s of 8 s asked) and cannot give up on a longer pause. Its
+`time.sleep` cannot be interrupted, and `retried` would still be needed for bodies, resumed lists
+and SDKs, so that two counters would multiply.
+"""
 
 from __future__ import annotations
 
@@ -36,19 +46,21 @@ __all__ = [
 
 TRIES = 5
 UNREACHED_TRIES = 2
-"""Of a host to which no connection opens, or in whose place a web page answers: without a network, more tries only keep a person waiting."""
+"""Attempts for a host to which no connection opens, or that answers with a web page: without a
+network, more attempts only make a person wait."""
 MOST_PAUSE: Seconds = 60.0
-"""A service that asks for a longer pause than this (Retry-After) is given up for now, with its own words."""
+"""A service that asks for a longer pause than this (Retry-After) is given up for now, with its own
+message."""
 T = TypeVar("T")
 MOST_LINE = 16 << 20
-"""The longest line of a text: beyond it, the text is none."""
+"""The longest line of a text; beyond it the answer is not a text."""
 MOST_JSON = 256 << 20
-"""The most bytes of a JSON answer: what is larger is no price list."""
+"""The most bytes of a JSON answer; no price list is larger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Downloaded:
-    """A file that was fetched: how many bytes, its hash, and the validators of the answer."""
+    """A downloaded file: its size, its hash, and the validators of the answer."""
 
     size: int
     md5: str
@@ -63,16 +75,18 @@ class Http:
     Parameters
     ----------
     stop
-        When set, every call raises `Stopped` within a second.
+        When it is set, every call raises `Stopped` within a second.
     pause
-        Sleeps between two tries; tests give one that returns at once.
+        Sleeps between two attempts; tests give one that returns at once.
 
     Notes
     -----
-    429 and 5xx answers, connections that break and bodies that end early (shorter than `Content-Length`, or a torn chunk) are tried
-    again, `TRIES` times in all, after `Retry-After` where it is given, else 1, 2, 4, … s. What remains is a `CloudError` whose failure
-    carries the cause (credentials 401, permission 403, rate_limit 429, transient for the rest), the status and the service's own words.
-    A host that never answered is tried `UNREACHED_TRIES` times, and then no more by this object.
+    429 and 5xx answers, broken connections and bodies that end early (shorter than
+    `Content-Length`, or a torn chunk) are tried again, `TRIES` times in all, after `Retry-After` or
+    else 1, 2, 4, … s. The last error is a `CloudError` whose failure has the cause (credentials for
+    401, permission for 403, rate_limit for 429, else transient), the status and the service's own
+    message. A host that never answered is tried `UNREACHED_TRIES` times, and then no more by this
+    object.
     """
 
     def __init__(
@@ -96,7 +110,7 @@ class Http:
         headers: Mapping[str, str] | None = None,
         auth: tuple[str, str] | None = None,
     ) -> Any:
-        """GET, as JSON. An answer that is not JSON is `transient`."""
+        """GET a JSON document. An answer that is not JSON is `transient`."""
         return self.retried(
             lambda: self._document(Ask("GET", url, headers or {}, params, auth=auth))
         )
@@ -109,7 +123,7 @@ class Http:
         headers: Mapping[str, str] | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> Any:
-        """POST JSON, answered by JSON. For questions only: it is tried again like a GET."""
+        """POST JSON and return JSON. For questions only, because it is tried again like a GET."""
         return self.retried(lambda: self._document(Ask("POST", url, headers or {}, params, body)))
 
     def lines(
@@ -119,9 +133,12 @@ class Http:
         headers: Mapping[str, str] | None = None,
         seen: Callable[[int], object] | None = None,
     ) -> Iterator[str]:
-        """The lines of a large text answer as they come, never held as a whole; `seen` is told the bytes received so far.
+        """Yield the lines of a large text answer as they arrive.
 
-        A body that breaks off is asked for again from there (`Range`) where the service can, else from the start, skipping what was given out.
+        `seen` is told the bytes received so far.
+
+        A body that breaks off is requested again from there (`Range`) if the service supports it,
+        else from the start, skipping what was yielded already.
         """
         decode = codecs.getincrementaldecoder("utf-8-sig")("replace").decode
         rest = ""
@@ -147,7 +164,10 @@ class Http:
         most: int = 1 << 30,
         seen: Callable[[int], object] | None = None,
     ) -> Downloaded:
-        """Fetch a file to `target`, which is there only once it is whole; `unchanged` and no file where the validators still hold (304)."""
+        """Download a file to `target`, which exists only once it is complete.
+
+        If the validators still hold (304), the result is `unchanged` and no file is written.
+        """
         headers = {
             name: value
             for name, value in (("If-None-Match", etag), ("If-Modified-Since", last_modified))
@@ -162,14 +182,15 @@ class Http:
             part.unlink(missing_ok=True)
 
     def check(self) -> None:
-        """Raise `Stopped` if the caller stopped what was going on: for work that takes long without asking anything of the network."""
+        """Raise `Stopped` if the caller stopped the work: for long work without requests."""
         if self._stop.is_set():
             raise Stopped
 
     def retried(self, attempt: Callable[[], T]) -> T:
-        """Do something as often as a request is tried: again where it raises `Broken`, after the pause that it carries.
+        """Call `attempt` until it succeeds, as often as a request is tried.
 
-        For SDKs that speak to a service by ways of their own, so that one rule holds for all.
+        It is called again if it raises `Broken`, after the pause that this names. SDKs with clients
+        of their own use it, so that one rule holds for all.
         """
         for number in range(TRIES):
             try:
@@ -179,7 +200,7 @@ class Http:
         raise AssertionError("the last try returns or raises")
 
     def _wait_or_raise(self, broke: Broken, number: int) -> None:
-        """Sleep before the next try, or raise what remains of the last one."""
+        """Sleep before the next attempt, or raise the error of the last one."""
         seconds = broke.pause if broke.pause is not None else float(2**number)
         first_contact = broke.unreached and broke.unreached not in self._reached
         if (
@@ -205,7 +226,9 @@ class Http:
             if is_page(bytes(body[:200])):
                 raise Broken(web_page(ask.url), unreached=host_of(ask.url)) from None
             start = blotted(bytes(body[:60]).decode("utf-8", "replace"), ask.secrets)
-            message = f"{host_of(ask.url)} answered something that is not JSON: {' '.join(start.split())!r}"
+            message = (
+                f"{host_of(ask.url)} gave an answer that is not JSON: {' '.join(start.split())!r}"
+            )
             raise Broken(CloudError(Failure(Cause.TRANSIENT, message, code="not-json"))) from None
 
     def _saved(
@@ -233,7 +256,7 @@ class Http:
         return Downloaded(size, digest.hexdigest(), etag, modified)
 
     def _resumed(self, ask: Ask, seen: Callable[[int], object] | None) -> Generator[bytes]:
-        """The bytes of a body, begun again where it broke off."""
+        """Yield the bytes of a body, resumed where it broke off."""
         given = Given()
         for number in range(TRIES):
             try:
@@ -250,7 +273,10 @@ class Http:
                     raise
 
     def _open(self, ask: Ask) -> Answer:
-        """Send a request; the answer's head is there and good. `Broken` where another try may help."""
+        """Send a request and return its response once a good head has arrived.
+
+        Raises `Broken` if another attempt may help.
+        """
         self.check()
         host = host_of(ask.url)
         if host in self._unreached:

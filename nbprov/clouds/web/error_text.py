@@ -1,4 +1,4 @@
-"""What a web answer means: its cause, and the service's own words out of JSON, XML, HTML or plain text."""
+"""Causes of web answers, and the service's own message in JSON, XML, HTML or plain text."""
 
 from __future__ import annotations
 
@@ -32,23 +32,27 @@ SPOKEN = (
 NESTED = ("error", "Error", "errors", "Errors", "fault", "details")
 
 UNREACHABLE = "unreachable"
-"""Code of a failure to open a connection at all."""
+"""The code of a failure to open a connection at all."""
 WEB_PAGE = "web-page"
-"""Code of a web page where data were asked for: the login page of a hotel's or a company's network, mostly."""
+"""The code of a web page in place of data: usually the login page of a hotel's or a company's
+network."""
 PROXY_LOGIN = str(int(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED))
-"""Code of a proxy that wants a name and a password."""
+"""The code of a proxy that requires a login."""
 NOBODY = frozenset({UNREACHABLE, WEB_PAGE, PROXY_LOGIN})
-"""Codes of failures in which no service was spoken to: the network is not there, or something on the way answered."""
+"""Codes of failures in which no service was reached: there is no network, or something on the way
+answered."""
 _UNOPENED = ("NameResolution", "NewConnectionError", "ConnectTimeout", "ProxyError")
 
 
 def worth_another_try(status: int) -> bool:
-    """Whether the same request may be answered better in a moment."""
+    """Whether the same request may succeed in a moment."""
     return status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def retry_after(value: str | None, *, now: datetime | None = None) -> Seconds | None:
-    """The seconds that a `Retry-After` header asks for: a number or a date; None where it says nothing that can be understood.
+    """Return the seconds that a `Retry-After` header asks for, given as a number or a date.
+
+    None if it cannot be understood.
 
     Examples
     --------
@@ -67,7 +71,9 @@ def retry_after(value: str | None, *, now: datetime | None = None) -> Seconds | 
 
 
 def words_of(body: str) -> str:
-    """The sentence that a service puts into the body of a refusal; empty where there is none. One line, at most `MOST_WORDS` characters.
+    """Return the message in the body of a refusal: one line of at most `MOST_WORDS` characters.
+
+    Empty if there is none.
 
     Examples
     --------
@@ -110,7 +116,9 @@ def _one_line(text: str) -> str:
 
 
 def secrets_in(*given: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The values that go out under a name such as `key` or `Authorization`: what a message must never repeat."""
+    """Return the values sent under names such as `key` or `Authorization`, which no message may
+    repeat.
+    """
     found = []
     for mapping in given:
         for name, value in (mapping or {}).items():
@@ -124,21 +132,21 @@ def secrets_in(*given: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 
 def blotted(text: str, secrets: Iterable[str]) -> str:
-    """The text without these values."""
+    """Return the text without these values."""
     for secret in secrets:
         text = text.replace(secret, "•••")
     return text
 
 
 def host_of(url: str) -> str:
-    """The host of an address, for a message: what stands behind it may hold a key."""
+    """Return the host of an address for a message; the path and query may hold a key."""
     return urlsplit(url).netloc.rpartition("@")[2] or url.partition("?")[0]
 
 
 def refusal(
     url: str, status: int, body: str, *, retry: Seconds | None = None, secrets: Iterable[str] = ()
 ) -> CloudError:
-    """The error for an answer that is no success."""
+    """Return the error for an answer that is not a success."""
     if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
         return proxy_login(url)
     try:
@@ -153,7 +161,9 @@ def refusal(
 
 
 def broken(url: str, error: BaseException, *, secrets: Iterable[str] = ()) -> CloudError:
-    """The error for a connection that did not open, broke, or whose answer ended early, in words instead of an exception's inside."""
+    """Return the error for a connection that failed, or an answer that ended early, in plain
+    words.
+    """
     host = host_of(url)
     inside = f"{type(error).__name__} {error}"
     if f"Tunnel connection failed: {PROXY_LOGIN}" in inside:
@@ -172,7 +182,7 @@ def broken(url: str, error: BaseException, *, secrets: Iterable[str] = ()) -> Cl
         ("ended early", f"the answer of {host} ended early"),
         ("Connection broken", f"the answer of {host} ended early"),
         ("failed to decode it", f"the answer of {host} could not be decompressed"),
-        ("RemoteDisconnected", f"{host} hung up without an answer"),
+        ("RemoteDisconnected", f"{host} closed the connection without an answer"),
     ):
         if sign in inside:
             return CloudError(Failure(Cause.TRANSIENT, words, code=code))
@@ -182,18 +192,18 @@ def broken(url: str, error: BaseException, *, secrets: Iterable[str] = ()) -> Cl
 
 
 def proxy_login(url: str) -> CloudError:
-    """The error for a proxy that lets nobody through without a login."""
+    """Return the error for a proxy that requires a login."""
     return CloudError(
         Failure(
             Cause.PERMISSION,
-            f"the proxy on the way to {host_of(url)} wants a login",
+            f"the proxy on the way to {host_of(url)} requires a login",
             code=PROXY_LOGIN,
         )
     )
 
 
 def web_page(url: str) -> CloudError:
-    """The error for a web page in the place of data."""
+    """Return the error for a web page in place of data."""
     return CloudError(
         Failure(
             Cause.TRANSIENT,
@@ -204,7 +214,7 @@ def web_page(url: str) -> CloudError:
 
 
 def is_page(start: bytes) -> bool:
-    """Whether an answer that begins so is a web page.
+    """Whether an answer that begins like this is a web page.
 
     Examples
     --------

@@ -1,8 +1,10 @@
-"""The address by which the internet sees this computer: the only one that a cloud's rules let in to port 22.
+"""This computer's public address, the only one that a cloud's rules admit to port 22.
 
-A home router, a company's gateway or a hotel's network puts one public address in the place of all the computers behind it, so nothing on
-this computer knows it: somebody outside has to be asked. `NBPROV_MY_ADDRESS` takes that away from us: it holds an address or a network to let
-in (`203.0.113.7`, `203.0.113.0/24`, `2001:db8::7`), or the http(s) address of a service that answers with the caller's address as plain text.
+A home router, a company's gateway or a hotel's network gives all the computers behind it one public
+address, which none of them knows, so a service outside has to be asked. `NBPROV_MY_ADDRESS`
+replaces that: it holds an address or a network to admit (`203.0.113.7`, `203.0.113.0/24`,
+`2001:db8::7`), or the http(s) address of a service that answers with the caller's address as plain
+text.
 """
 
 from __future__ import annotations
@@ -23,11 +25,14 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 VARIABLE = "NBPROV_MY_ADDRESS"
 SERVICES = ("https://checkip.amazonaws.com/", "https://api64.ipify.org/")
-"""Asked in this order until one answers. The first, of AWS, answers over IPv4 alone; the second to a computer that has only IPv6 as well."""
+"""Asked in this order until one answers. The first, of AWS, answers over IPv4 only; the second also
+over IPv6."""
 KEPT_SECONDS: Seconds = 300.0
-"""How long an answer holds: an address changes when a laptop moves, and then a connection fails and it is looked up afresh."""
+"""How long an answer is used. The address changes when a laptop moves; then a connection fails and
+it is looked up again."""
 ADDRESS_SECONDS: Seconds = 6.0
-"""How long all of the looking up may take, a fifth of a create's time: the services answer in well under a second."""
+"""How long the whole lookup may take, a fifth of a create's time; the services answer in well under
+a second."""
 _MOST_WORDS = 60
 
 _lock = threading.Lock()
@@ -35,19 +40,23 @@ _kept: dict[str, tuple[float, Network]] = {}
 
 
 def my_address(*, kept_for: Seconds = KEPT_SECONDS, fresh: bool = False) -> Network:
-    """The network to let in: this computer's public address as a network of one, or what `NBPROV_MY_ADDRESS` says.
+    """Return the network to admit.
+
+    This computer's public address, or what `NBPROV_MY_ADDRESS` says.
 
     Parameters
     ----------
     kept_for
-        How old, in seconds, an answer from before may be. It is shared by all clouds of this process.
+        The greatest age, in seconds, of a cached answer. The cache is shared by all clouds of this
+        process.
     fresh
-        Ask again whatever is kept: for when a connection failed.
+        Ask again in any case, after a connection failed.
 
     Raises
     ------
     CloudError
-        `bad_request` where the variable holds nothing that can be understood; `transient` where no service answered within `ADDRESS_SECONDS`.
+        `bad_request` if the variable is invalid; `transient` if no service answered within
+        `ADDRESS_SECONDS`.
 
     Examples
     --------
@@ -61,15 +70,19 @@ def my_address(*, kept_for: Seconds = KEPT_SECONDS, fresh: bool = False) -> Netw
     if said and not is_service:
         found = network_of(said)
         if found is None:
-            message = f"{VARIABLE} is {said[:_MOST_WORDS]!r}, which is no address, no network and no http(s) address of a service"
+            message = (
+                f"{VARIABLE} is {said[:_MOST_WORDS]!r}, which is no address, no network "
+                "and no http(s) address of a service"
+            )
             raise CloudError(Failure(Cause.BAD_REQUEST, message, code="bad-address"))
         return found
     services = (said,) if is_service else SERVICES
     key = " ".join(services)
-    # One look for all that want it at once: a race of three launches asks one question.
+    # One lookup at a time: three launches of a race share one request.
     with _lock:
         when, address = _kept.get(key, (0.0, None))
-        # Wall time, for it goes on while a laptop sleeps; where it was set back, what is kept counts as old.
+        # Wall time, because it continues while a laptop sleeps. If it was set back, the answer
+        # counts as old.
         if address is not None and not fresh and 0 <= time.time() - when < kept_for:
             return address
         address = _asked(services)
@@ -78,14 +91,16 @@ def my_address(*, kept_for: Seconds = KEPT_SECONDS, fresh: bool = False) -> Netw
 
 
 def network_of(text: str) -> Network | None:
-    """The network that a text names, an address being a network of one; None where it names none.
+    """Return the network that a text names, or None; an address is a network of one.
 
-    An IPv4 address in IPv6 clothes is taken out of them; the part after a `%` (which link) means nothing to anyone else.
+    An IPv4 address mapped into IPv6 becomes IPv4. The part after a `%` (the link) is ignored.
 
     Examples
     --------
-    >>> str(network_of("198.51.100.9/24")), str(network_of("::ffff:198.51.100.9")), network_of("me")
-    ('198.51.100.0/24', '198.51.100.9/32', None)
+    >>> str(network_of("198.51.100.9/24")), str(network_of("::ffff:198.51.100.9"))
+    ('198.51.100.0/24', '198.51.100.9/32')
+    >>> network_of("me") is None
+    True
     """
     try:
         one = ipaddress.ip_address(text.strip().partition("%")[0])
@@ -123,10 +138,11 @@ def _asked(services: tuple[str, ...]) -> Network:
                 and not (address.is_unspecified or address.is_multicast)
             ):
                 return address
-            problems.append(
-                f"{' '.join(text.split())[:_MOST_WORDS]!r} came in the place of an address"
-            )
+            problems.append(f"{' '.join(text.split())[:_MOST_WORDS]!r} came in place of an address")
     finally:
         alarm.cancel()
-    message = f"this computer's public address could not be found ({'; '.join(problems)}): set {VARIABLE} to it"
+    message = (
+        f"this computer's public address could not be found ({'; '.join(problems)}): set "
+        f"{VARIABLE} to it"
+    )
     raise CloudError(Failure(Cause.TRANSIENT, message, code="no-address"))

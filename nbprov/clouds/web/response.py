@@ -1,4 +1,7 @@
-"""One web answer as it comes in: read by a thread of its own, checked to be whole, and taken up again where it broke off."""
+"""A web response.
+
+Read in a thread of its own, checked for completeness, and resumed if it breaks off.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ if TYPE_CHECKING:
     import requests
 
 CONNECT_SECONDS: Seconds = 6.0
-"""How long a connection may take to open: a reachable service answers in well under a second, a network that swallows all never."""
+"""How long a connection may take to open: a reachable service answers in well under a second."""
 READ_SECONDS: Seconds = 30.0
-"""How long between two pieces of an answer."""
+"""How long to wait between two pieces of an answer."""
 
 _CHUNK = 1 << 16
 _AHEAD = 16
@@ -29,12 +32,12 @@ _GLANCE: Seconds = 0.1
 
 
 class Stopped(Exception):
-    """The caller stopped what was going on."""
+    """The caller stopped the work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request, as often as it takes."""
+    """One request, which may be sent several times."""
 
     method: str
     url: str
@@ -45,16 +48,17 @@ class Ask:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may repeat."""
+        """Values that no message may repeat."""
         return secrets_in(self.headers, self.params) + tuple(
             word for word in self.auth or () if len(word) >= 6
         )
 
 
 class Broken(Exception):
-    """An answer did not come whole; carries the error that is raised once no try is left.
+    """A response did not arrive completely; it carries the error to raise once no attempt is left.
 
-    `unreached` is the host that was not spoken to: no connection opened, or a page of something on the way came. Empty where it was.
+    `unreached` is the host that was not reached, because no connection opened or a page of
+    something on the way came. Empty if it was reached.
     """
 
     def __init__(
@@ -67,12 +71,15 @@ class Broken(Exception):
 
 
 def _as_asked(request: Any) -> Any:
-    """Send the request as it is: without an `auth`, requests would put a .netrc entry in the place of our own Authorization."""
+    """Leave the request unchanged.
+
+    Without an `auth`, requests would use a .netrc entry in place of our own Authorization.
+    """
     return request
 
 
 class Answer:
-    """One answer, read by a thread of its own, so that whoever waits for it can leave at any time."""
+    """One response, read by a thread of its own, so that its caller can leave at any time."""
 
     def __init__(self, stop: threading.Event, ask: Ask, session: requests.Session) -> None:
         self.status = 0
@@ -92,25 +99,27 @@ class Answer:
         self.leave()
 
     def leave(self) -> None:
-        """Read no further."""
+        """Stop reading."""
         self._left.set()
 
     def header(self, name: str) -> str:
-        """A header of the answer; empty where it is not there."""
+        """Return a header; empty if it is missing."""
         return self._headers.get(name) or ""
 
     def head(self) -> None:
-        """Wait for the head of the answer."""
+        """Wait for the status and the headers."""
         response = self._next()
         self.status, self._headers = response.status_code, response.headers
 
     def chunks(self) -> Iterator[bytes]:
-        """The body, piece by piece. `Broken` where it ends early."""
+        """Yield the body piece by piece. Raises `Broken` if it ends early."""
         while (chunk := self._next()) is not None:
             yield chunk
 
     def refused(self) -> tuple[CloudError, Seconds | None]:
-        """The error for an answer that is no success, and the pause that the service asks for."""
+        """Return the error for a response that is not a success, and the pause that the service
+        asks for.
+        """
         body = bytearray()
         try:
             for chunk in self.chunks():
@@ -118,7 +127,7 @@ class Answer:
                 if len(body) >= _CHUNK:
                     break
         except Broken:
-            # The status counts; of the words what came.
+            # The status decides; the message is what has arrived.
             pass
         pause = retry_after(self.header("Retry-After"))
         return refusal(
@@ -157,7 +166,7 @@ class Answer:
             return CloudError(
                 Failure(
                     Cause.BAD_REQUEST,
-                    f"{url.partition('?')[0]!r} is not an address",
+                    f"{url.partition('?')[0]!r} is not a web address",
                     code="bad-address",
                 )
             )
@@ -206,7 +215,7 @@ class Answer:
 
 
 def _check_whole(response: requests.Response) -> None:
-    """Older urllib3 takes a body that is shorter than announced for a whole one."""
+    """Check the length of a body: older urllib3 accepts one that is shorter than announced."""
     announced = response.headers.get("Content-Length", "")
     if "Transfer-Encoding" in response.headers:
         return
@@ -215,7 +224,9 @@ def _check_whole(response: requests.Response) -> None:
 
 
 class Given:
-    """What of a body was given out already, so that a second answer can go on from there."""
+    """The part of a body that was passed on already, so that a second response can continue from
+    there.
+    """
 
     def __init__(self) -> None:
         self.size = 0
@@ -224,7 +235,7 @@ class Given:
         self._plain = True
 
     def asked_again(self, ask: Ask) -> Ask:
-        """The request for what is missing."""
+        """Return the request for the rest."""
         if not self.size or not self._plain:
             return ask
         again = {
@@ -234,12 +245,16 @@ class Given:
         return Ask(ask.method, ask.url, {**ask.headers, **again})
 
     def from_the_start(self) -> bool:
-        """Ask for no part again: there is nothing behind what was given out, though the answer did not end as it should. False if so already."""
+        """Request the whole body from now on; returns False if that was so already.
+
+        Used if there is nothing behind what was passed on, although the response did not end
+        properly.
+        """
         before, self._plain = self._plain, False
         return before and self.size > 0
 
     def fresh(self, url: str, answer: Answer) -> Iterator[bytes]:
-        """The bytes of an answer that were not given out yet; an error where the document changed meanwhile."""
+        """Yield the new bytes of a response; raises an error if the document changed meanwhile."""
         etag = answer.header("ETag")
         if not self.size:
             self._validator = (

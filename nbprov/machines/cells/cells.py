@@ -1,4 +1,4 @@
-"""Cells that run on a cluster: Python in a kernel that lives there, and shell scripts."""
+"""Run cells on a cluster: Python in a kernel that lives there, and shell scripts."""
 
 from __future__ import annotations
 
@@ -9,56 +9,61 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from nbprov.machines.agents import agent_of
 from nbprov.machines.idle_inhibitor import others_awake
 from nbprov.machines.node_selection import chosen_nodes
 from nbprov.machines.node_variables import node_environment
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.provisioning.live_cluster import LiveCluster, Node
-from nbprov.remote.agent.client import RECONNECT_SECONDS, AgentClient, Following
+from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
+from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Environment
+from nbprov.remote.agent.output_stream import OutputStream
+from nbprov.remote.agent.transport import RECONNECT_SECONDS
 
 from .notices import watching
-from .output import Budget, CellResult, Gathered, Message, OnOutput, RemoteError
+from .output import CellResult, Message, OnOutput, OutputBudget, OutputCollation, RemoteCellError
 
 __all__ = [
     "CellResult",
     "Message",
     "OnOutput",
-    "RemoteError",
-    "Underway",
+    "RemoteCellError",
+    "RunningCell",
     "bash_cell",
     "own_cell",
     "python_cell",
 ]
 
 INTERRUPT_SECONDS: Seconds = 3.0
-"""How long a remote interrupt may take to be delivered before the local wait ends; where the line is down it is tried on behind it."""
+"""How long delivering a remote interrupt may delay the end of the local wait.
+
+If the connection is down, delivery is tried further in the background.
+"""
 
 LAST_WORDS_SECONDS: Seconds = 1.0
-"""How long an interrupted cell is listened to for what it still says, and whether it ends."""
+"""How long an interrupted cell is followed for its last output, and to see whether it ends."""
 
 OWN_PREFIX = "own-"
-"""Of the ids of small pieces of nbprov's, which nobody wants to see listed."""
+"""Starts the ids of nbprov's own small cells, which are not listed."""
 
 
-class Underway:
-    """One cell as it goes on; tells the thread that waits for it what became of an interrupt.
+class RunningCell:
+    """One cell while it runs; also tells the waiting thread what became of an interrupt.
 
     Attributes
     ----------
     id
-        Of the cell on every node it runs on.
+        The cell's id on every node that it runs on.
     has_begun
-        A machine has taken it.
+        Whether a machine has accepted it.
     is_left
-        Set before the wait is cancelled, where the cell is to go on.
+        Set before the wait is cancelled if the cell is to continue.
     settled
-        Set when an interrupt has been dealt with.
+        Set once an interrupt has been handled.
     undelivered, still_running
-        Nodes that could not be reached with the interrupt (it is tried on), and that had not ended a moment after it.
+        Nodes that the interrupt did not reach (delivery is tried further), and nodes whose cell
+        had not ended a moment after it.
     """
 
     def __init__(self, kind: str = "cell") -> None:
@@ -77,28 +82,28 @@ async def python_cell(
     nodes: str = "head",
     on_output: OnOutput = None,
     env: Environment | None = None,
-    underway: Underway | None = None,
+    underway: RunningCell | None = None,
 ) -> CellResult:
-    """Run Python on the chosen nodes; each has a kernel whose variables live on.
+    """Run Python on the chosen nodes, each in a kernel whose variables persist.
 
-    Cancelling this interrupts the remote cells.
+    Cancelling this call interrupts the remote cells.
 
     Parameters
     ----------
     env
-        Set in the kernel before the code runs; it stays set.
+        Variables that are set in the kernel's environment before the code runs; they persist.
 
     Raises
     ------
-    RemoteError
+    RemoteCellError
         With the traceback of the first node whose cell raised.
     """
 
-    async def start(agent: AgentClient, node: Node, id: str) -> Following:
+    async def start(agent: AgentClient, node: Node, id: str) -> OutputStream:
         variables = {**node_environment(live, node), **(env or {})}
         return await agent.cell(code, env=variables, id=id, deadline=RECONNECT_SECONDS, follow=True)
 
-    return await _on_nodes(live, nodes, start, on_output, underway or Underway())
+    return await _on_nodes(live, nodes, start, on_output, underway or RunningCell())
 
 
 async def bash_cell(
@@ -108,29 +113,32 @@ async def bash_cell(
     nodes: str = "head",
     on_output: OnOutput = None,
     env: Environment | None = None,
-    underway: Underway | None = None,
+    underway: RunningCell | None = None,
 ) -> CellResult:
     """Run a shell script on the chosen nodes.
 
     Raises
     ------
-    RemoteError
-        If it ends with a code other than 0 on any.
+    RemoteCellError
+        If it ends with a nonzero code on any node.
     """
 
-    async def start(agent: AgentClient, node: Node, id: str) -> Following:
+    async def start(agent: AgentClient, node: Node, id: str) -> OutputStream:
         variables = {**node_environment(live, node), **(env or {})}
         return await agent.shell(
             command, env=variables, id=id, deadline=RECONNECT_SECONDS, follow=True
         )
 
-    return await _on_nodes(live, nodes, start, on_output, underway or Underway("bash"))
+    return await _on_nodes(live, nodes, start, on_output, underway or RunningCell("bash"))
 
 
 async def own_cell(live: LiveCluster, code: str, *, on_output: OnOutput = None) -> CellResult:
-    """Run a small piece of nbprov's own in the head's kernel; nothing of it is shown, listed, or in that kernel's history."""
+    """Run a small cell of nbprov's own in the head's kernel.
 
-    async def start(agent: AgentClient, node: Node, id: str) -> Following:
+    It is not shown, not listed, and not in that kernel's history.
+    """
+
+    async def start(agent: AgentClient, node: Node, id: str) -> OutputStream:
         variables = node_environment(live, node)
         return await agent.cell(
             code,
@@ -142,20 +150,20 @@ async def own_cell(live: LiveCluster, code: str, *, on_output: OnOutput = None) 
             verbatim=True,
         )
 
-    return await _on_nodes(live, "head", start, on_output, Underway(OWN_PREFIX + "cell"))
+    return await _on_nodes(live, "head", start, on_output, RunningCell(OWN_PREFIX + "cell"))
 
 
 Start = Callable[[AgentClient, Node, str], Any]
 
 
 async def _on_nodes(
-    live: LiveCluster, nodes: str, start: Start, on_output: OnOutput, underway: Underway
+    live: LiveCluster, nodes: str, start: Start, on_output: OnOutput, underway: RunningCell
 ) -> CellResult:
     chosen = chosen_nodes(live, nodes)
-    budget = Budget(on_output, f"%nbprov cells {live.name} {underway.id} --save FILE")
+    budget = OutputBudget(on_output, f"%nbprov cells {live.name} {underway.id} --save FILE")
     is_many = len(chosen) > 1
     gathered = [
-        Gathered(
+        OutputCollation(
             budget, f"{live.run_id}/{n.instance.node}", f"[{n.instance.node}] " if is_many else ""
         )
         for n in chosen
@@ -174,13 +182,16 @@ async def _several(
     live: LiveCluster,
     chosen: list[Node],
     start: Start,
-    gathered: list[Gathered],
-    budget: Budget,
-    underway: Underway,
+    gathered: list[OutputCollation],
+    budget: OutputBudget,
+    underway: RunningCell,
 ) -> CellResult:
-    """All nodes to their ends, whatever one of them does; then their displays in the order of the nodes, and one error that names them."""
+    """Run a cell on all nodes to its end on each, whatever happens on the others.
 
-    async def one(node: Node, mine: Gathered) -> None:
+    Their displays follow in the order of the nodes, and one error names all failed nodes.
+    """
+
+    async def one(node: Node, mine: OutputCollation) -> None:
         await _one(live, node, start, mine, budget, underway)
         if mine.trouble:
             budget.note(f"{mine.trouble}")
@@ -191,7 +202,7 @@ async def _several(
     try:
         ends = await asyncio.gather(*tasks, return_exceptions=True)
     except asyncio.CancelledError:
-        await asyncio.gather(*tasks, return_exceptions=True)  # each of them passes the interrupt on
+        await asyncio.gather(*tasks, return_exceptions=True)  # each delivers the interrupt
         raise
     finally:
         for mine in gathered:
@@ -214,10 +225,10 @@ async def _several(
     return CellResult(first.text, first.value, 0, results)
 
 
-def _error_of(gathered: Gathered) -> BaseException | None:
+def _error_of(gathered: OutputCollation) -> BaseException | None:
     try:
         gathered.result()
-    except RemoteError as error:
+    except RemoteCellError as error:
         return error
     return None
 
@@ -230,13 +241,13 @@ def _error_of_several(
         return first
     where = f"node {failed[0]}" if len(failed) == 1 else f"nodes {', '.join(map(str, failed))}"
     words = f"failed on {where} of {count}: {first.message}"
-    if isinstance(first, RemoteError):
+    if isinstance(first, RemoteCellError):
         traceback = (
             (f"failed on {where} of {count}; the first of them:", *first.traceback)
             if first.traceback
             else ()
         )
-        return RemoteError(words, traceback=traceback, hint=first.hint, code=first.code)
+        return RemoteCellError(words, traceback=traceback, hint=first.hint, code=first.code)
     return NbprovError(words, hint=first.hint, code=first.code)
 
 
@@ -244,12 +255,12 @@ async def _one(
     live: LiveCluster,
     node: Node,
     start: Start,
-    gathered: Gathered,
-    budget: Budget,
-    underway: Underway,
+    gathered: OutputCollation,
+    budget: OutputBudget,
+    underway: RunningCell,
 ) -> None:
     agent = agent_of(node)
-    following: Following | None = None
+    following: OutputStream | None = None
     try:
         async with watching(live, node, agent, underway.id, gathered, budget) as watch:
             following = await start(agent, node, underway.id)
@@ -271,8 +282,8 @@ async def _one(
         ) from error
 
 
-def _where_the_rest_is(live: LiveCluster, node: Node, underway: Underway, is_taken: bool) -> str:
-    """What to do about a cell whose machine was not found again."""
+def _where_the_rest_is(live: LiveCluster, node: Node, underway: RunningCell, is_taken: bool) -> str:
+    """Return the hint about a cell whose machine could not be reached again."""
     which = f" --node {node.instance.node}" if node.instance.node else ""
     look = f"%nbprov cells {live.name} {underway.id}{which} -f"
     goes_on = (
@@ -280,17 +291,20 @@ def _where_the_rest_is(live: LiveCluster, node: Node, underway: Underway, is_tak
         if is_taken
         else "the cell may have begun there"
     )
-    return f"{goes_on}: {look} reads the rest once the machine can be reached; %clusters shows whether it still runs"
+    return (
+        f"{goes_on}: {look} reads the rest once the machine can be reached;"
+        " %clusters shows whether it still runs"
+    )
 
 
 async def _interrupt(
     node: Node,
     agent: AgentClient,
-    following: Following | None,
-    gathered: Gathered,
-    underway: Underway,
+    following: OutputStream | None,
+    gathered: OutputCollation,
+    underway: RunningCell,
 ) -> None:
-    """Deliver an interrupt, and listen a moment for what it makes of the cell."""
+    """Deliver an interrupt, then follow the cell for a moment."""
     number = node.instance.node
     asking = asyncio.create_task(_deliver(agent, underway.id))
     _delivering.add(asking)
@@ -303,7 +317,7 @@ async def _interrupt(
         return
     try:
         async with asyncio.timeout(LAST_WORDS_SECONDS):
-            async for output in Following(agent, following.id, following.number):
+            async for output in agent.job_output(following.id, following.number):
                 gathered.take(output)
                 if output.kind == "end":
                     return
@@ -315,7 +329,7 @@ _delivering: set[asyncio.Task[bool]] = set()
 
 
 async def _deliver(agent: AgentClient, id: str) -> bool:
-    """Interrupt a cell, over a new line if the old one is down; False where it does not run there."""
+    """Interrupt a cell, reconnecting if needed; return False if it does not run there."""
     with suppress(NbprovError):
         return not (await agent.cancel_job(id, deadline=RECONNECT_SECONDS)).is_over
     return False

@@ -1,17 +1,16 @@
-"""Cells that ran, or still run, on a machine, whichever kernel started them: found, read again from their beginning, interrupted."""
+"""Find, replay and interrupt cells of a machine, whichever kernel started them."""
 
 from __future__ import annotations
 
-from nbprov.machines.agents import agent_of
 from nbprov.machines.idle_inhibitor import TOUCH
 from nbprov.machines.node_selection import one_node
 from nbprov.model.errors import NotFound
-from nbprov.provisioning.live_cluster import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster, agent_of
 from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.messages import TaskInfo
 
 from .cells import OWN_PREFIX
-from .output import Budget, CellResult, Gathered, OnOutput
+from .output import CellResult, OnOutput, OutputBudget, OutputCollation
 
 
 def _agent(live: LiveCluster, node: int) -> AgentClient:
@@ -19,7 +18,10 @@ def _agent(live: LiveCluster, node: int) -> AgentClient:
 
 
 async def list_cells(live: LiveCluster, node: int = 0) -> list[TaskInfo]:
-    """The cells and shell scripts of a node that people ran, oldest first; the machine keeps the last few hundred."""
+    """Return the cells and scripts that people ran on a node, oldest first.
+
+    The machine keeps the last few hundred.
+    """
     tasks = await _agent(live, node).tasks()
     return [
         task
@@ -31,12 +33,12 @@ async def list_cells(live: LiveCluster, node: int = 0) -> list[TaskInfo]:
 
 
 async def find_cell(live: LiveCluster, wanted: str, node: int = 0) -> TaskInfo:
-    """A cell by its id, the beginning of one, or `last`.
+    """Return a cell by its id, the start of one, or `last`.
 
     Raises
     ------
     NotFound
-        If there is none, or several begin so.
+        If there is none, or several ids start so.
     """
     cells = await list_cells(live, node)
     fitting = (
@@ -63,22 +65,23 @@ async def replay(
     on_output: OnOutput = None,
     to_the_end: bool = True,
 ) -> CellResult | None:
-    """Everything a cell has put out, from its beginning, and on to its end. Cancelling this does not touch the cell.
+    """Pass on all output of a cell from its start; cancelling this does not touch the cell.
 
     Parameters
     ----------
     to_the_end
-        Wait for what comes; otherwise stop at what there is now, and give None where the cell still runs.
+        Whether to wait for the cell's end; if not, stop at the output so far, and return None if
+        the cell still runs.
 
     Raises
     ------
-    RemoteError
+    RemoteCellError
         As the cell itself would.
     """
     agent = _agent(live, node)
     known = await agent.task(id)
-    budget = Budget(on_output, f"%nbprov cells {live.name} {id} --save FILE")
-    gathered = Gathered(budget, f"{live.run_id}/{node}/again")
+    budget = OutputBudget(on_output, f"%nbprov cells {live.name} {id} --save FILE")
+    gathered = OutputCollation(budget, f"{live.run_id}/{node}/again")
     if not to_the_end and not known.is_over and not known.last:
         return None
     async for output in agent.job_output(id):
@@ -89,10 +92,10 @@ async def replay(
 
 
 async def kept_text(live: LiveCluster, id: str, node: int = 0) -> str:
-    """All text of a cell that the machine keeps."""
+    """Return all text of a cell that the machine keeps."""
     agent = _agent(live, node)
     known = (await agent.task(id)).last
-    gathered = Gathered(Budget(None, ""), live.run_id)
+    gathered = OutputCollation(OutputBudget(None, ""), live.run_id)
     if known:
         async for output in agent.job_output(id):
             gathered.take(output)
@@ -102,5 +105,5 @@ async def kept_text(live: LiveCluster, id: str, node: int = 0) -> str:
 
 
 async def interrupt_cell(live: LiveCluster, id: str, node: int = 0) -> bool:
-    """Interrupt a cell; False where it had ended."""
+    """Interrupt a cell; return False if it had ended."""
     return not (await _agent(live, node).cancel_job(id)).is_over

@@ -1,4 +1,8 @@
-"""What is said about a cell while it goes on: its line is down, it waits behind another, a guard comes near, its variables are gone."""
+"""Notices about a running cell.
+
+They tell that its connection is down, that it waits behind another cell, that a guard will soon
+act, or that its kernel lost the variables.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +14,29 @@ from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
 from nbprov.provisioning.live_cluster import LiveCluster, Node
-from nbprov.remote.agent.client import AgentClient, Following
+from nbprov.remote.agent.client import AgentClient
+from nbprov.remote.agent.output_stream import OutputStream
 
-from .output import Budget, Gathered
+from .output import OutputBudget, OutputCollation
 
 LOOK_SECONDS: Seconds = 1.0
-"""Between two looks at a cell that says nothing, and how long a line may be down before that is told."""
+"""Interval of checks on a silent cell, and how long a connection may be down before a notice."""
 
 GUARDS_SECONDS: Seconds = 60.0
-"""Between two looks at the guards of a machine on which a cell runs."""
+"""Interval of checks on the guards of a machine where a cell runs."""
 
 NEAR_SECONDS: Seconds = 600.0
-"""A guard that comes due within this is told of: time to save what there is."""
+"""A guard that is due within this is announced, so that there is time to save."""
 
 STATUS_SECONDS: Seconds = 20.0
-"""How long an agent may take to say what its guards leave: it answers from memory."""
+"""How long an agent may take to describe its guards, which it answers from memory."""
 
 _born: dict[tuple[str, int], str] = {}
-"""The kernel that this process's last cell met on each node: another one has none of the variables."""
+"""The kernel that this process's last cell met on each node; a new one has no variables."""
 
 
-class Watch:
-    """Looks after one cell on one node."""
+class CellWatch:
+    """Watches one cell on one node."""
 
     def __init__(
         self,
@@ -39,16 +44,16 @@ class Watch:
         node: Node,
         agent: AgentClient,
         id: str,
-        gathered: Gathered,
-        budget: Budget,
+        gathered: OutputCollation,
+        budget: OutputBudget,
     ) -> None:
         self._live, self._node, self._agent, self._id = live, node, agent, id
         self._gathered, self._budget = gathered, budget
         self._is_started = False
         self._warned: set[str] = set()
 
-    def began(self, following: Following) -> None:
-        """It was taken by the agent: say so if the kernel it met is not the one of the cell before."""
+    def began(self, following: OutputStream) -> None:
+        """Note that the agent accepted the cell, and tell if its kernel is a new one."""
         self._is_started = True
         if following.born is None:
             return
@@ -56,7 +61,8 @@ class Watch:
         before, _born[key] = _born.get(key, ""), following.born
         if before and before != following.born and not following.kernel_ended:
             self._budget.note(
-                f"the kernel on {self._where} was started anew since the last cell; its variables are gone"
+                f"the kernel on {self._where} was started anew since the last cell;"
+                " its variables are gone"
             )
 
     @property
@@ -68,7 +74,7 @@ class Watch:
         )
 
     async def look(self) -> None:
-        """Look now and then until cancelled."""
+        """Check repeatedly until cancelled."""
         is_down = is_waiting = False
         looks, each = 0, max(1, round(GUARDS_SECONDS / LOOK_SECONDS))
         while True:
@@ -93,14 +99,14 @@ class Watch:
 
     @property
     def _cuts_off(self) -> frozenset[str]:
-        """The guards that end the machine though a cell runs there."""
+        """Return the guards that end the machine even while a cell runs there."""
         told = self._node.told
         if told is None:
             return frozenset()
         limits = {"lifetime": told.max_lifetime_seconds, "budget": told.limit}
         idle = (
             told.idle_seconds if told.wait_for == "none" else None
-        )  # else a cell that runs is what it waits for
+        )  # otherwise a running cell holds it off
         return frozenset(
             name for name, limit in (*limits.items(), ("idle", idle)) if limit is not None
         )
@@ -110,7 +116,7 @@ class Watch:
             async with asyncio.timeout(STATUS_SECONDS):
                 guards = (await self._agent.status()).guards
         except (CloudError, NbprovError, TimeoutError):
-            return  # asked again in a while
+            return  # it is asked again later
         for guard in guards:
             if (
                 guard.guard in self._cuts_off - self._warned
@@ -123,7 +129,8 @@ class Watch:
                     short_duration(max(0.0, guard.left)),
                 )
                 self._budget.note(
-                    f"{self._where} is to be {verb} in {left} ({guard.guard}), and a cell that still runs then is cut off"
+                    f"{self._where} is to be {verb} in {left} ({guard.guard}),"
+                    " and a cell that still runs then is cut off"
                 )
 
     async def _tell_of_queue(self) -> bool:
@@ -131,19 +138,25 @@ class Watch:
             if (await self._agent.task(self._id)).state != "queued":
                 return False
         except NbprovError:
-            return False  # the cell's own wait says what is wrong
+            return False  # the cell itself reports what is wrong
         self._budget.note(
-            f"{self._where} is busy with another cell; this one waits for it (%nbprov cells {self._live.name} lists them)"
+            f"{self._where} is busy with another cell; this one waits for it"
+            f" (%nbprov cells {self._live.name} lists them)"
         )
         return True
 
 
 @asynccontextmanager
 async def watching(
-    live: LiveCluster, node: Node, agent: AgentClient, id: str, gathered: Gathered, budget: Budget
-) -> AsyncIterator[Watch]:
-    """Look after a cell for as long as it is waited for."""
-    watch = Watch(live, node, agent, id, gathered, budget)
+    live: LiveCluster,
+    node: Node,
+    agent: AgentClient,
+    id: str,
+    gathered: OutputCollation,
+    budget: OutputBudget,
+) -> AsyncIterator[CellWatch]:
+    """CellWatch a cell for as long as the block lasts."""
+    watch = CellWatch(live, node, agent, id, gathered, budget)
     task = asyncio.create_task(watch.look())
     try:
         yield watch

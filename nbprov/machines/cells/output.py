@@ -1,4 +1,7 @@
-"""What a running cell puts out, gathered: made harmless, bounded, marked with its node, and the result or the error at its end."""
+"""Collect the output of a running cell.
+
+It is made harmless, bounded and marked with its node; the result or the error comes at the end.
+"""
 
 from __future__ import annotations
 
@@ -17,35 +20,41 @@ Message = dict[str, Any]
 OnOutput = Callable[[Message], None] | None
 
 TEXT_LIMIT = 4_000_000
-"""Characters of text that one cell may put into the page: at some tens of MB browsers stop answering, and nobody reads on this far."""
+"""Characters of text that one cell may put into the page.
+
+Browsers stop responding at some tens of MB, and nobody reads that far.
+"""
 
 RICH_TOTAL = 64_000_000
-"""Characters of figures, tables and other displays that one cell may put into the page, renewals included."""
+"""Characters of figures, tables and other displays, updates included, that one cell may show."""
 
 LEAST = 20
-"""Characters that a piece of text counts for at least: each is a message, and a flood of single characters stops a page, too."""
+"""Least charge for a piece of text, since a flood of single characters stops a page too."""
 
 MESSAGE = 500
-"""Characters that each message counts for, however little is in it: as many as its frame has."""
+"""Least charge for a message, however little is in it: the size of its frame."""
 
 LONGEST_LINE = 100_000
-"""Characters of a line that is waited for where several nodes speak; a longer one is shown in parts."""
+"""With several nodes, a line is shown when it is complete; a longer one is shown in parts."""
 
 KEPT_TEXT = 64_000_000
-"""Characters that the result of a cell holds: what a hostile machine can make this kernel keep."""
+"""Characters of a cell's result, a bound on what a hostile machine can make this kernel keep."""
 
 TRACEBACK_LINES = 400
 TRACEBACK_CHARACTERS = 200_000
-"""Of a traceback, whatever the machine says: a recursion error has some thousand characters a frame and IPython shortens it."""
+"""Limits of a traceback.
+
+A recursion error has some thousand characters a frame, and IPython shortens it.
+"""
 
 
-class RemoteError(NbprovError):
+class RemoteCellError(NbprovError):
     """Code on the machine raised, or a script ended with a code other than 0.
 
     Attributes
     ----------
     traceback
-        The remote traceback, coloured, as the kernel there wrote it.
+        The remote traceback as the kernel there formatted it, with colours.
     """
 
     code = "remote"
@@ -69,18 +78,18 @@ class RemoteError(NbprovError):
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """What a cell gave.
+    """The result of a cell.
 
     Attributes
     ----------
     text
-        All text it wrote, results in their text form included.
+        All text that it wrote, including the text form of results.
     value
-        Text form of the last expression; empty where there was none.
+        The text form of the last expression; empty if there was none.
     exit_code
-        Of a shell script; 0 for Python.
+        The exit code of a shell script; 0 for Python.
     by_node
-        The results of all nodes it ran on, by their numbers.
+        The results by node, where it ran on several.
     """
 
     text: str
@@ -90,20 +99,20 @@ class CellResult:
 
 
 def size_of(content: Message) -> int:
-    """What an output with forms counts for."""
+    """Return what a display counts for."""
     return MESSAGE + sum(
         len(value) if isinstance(value, str) else len(json.dumps(value))
         for value in content.get("data", {}).values()
     )
 
 
-class Budget:
-    """How much of its output a cell may still show. One for all its nodes.
+class OutputBudget:
+    """How much output a cell may still show, on all its nodes together.
 
     Parameters
     ----------
     read_on
-        How the rest can be read, for the line that says that it is not shown.
+        The command that shows the rest, for the line that says that output was left out.
     """
 
     def __init__(self, on_output: OnOutput, read_on: str) -> None:
@@ -111,7 +120,7 @@ class Budget:
         self._text, self._rich, self._is_said = TEXT_LIMIT, RICH_TOTAL, False
 
     def text(self, name: str, text: str) -> None:
-        """Show text, or what of it still fits."""
+        """Show a text, or the part of it that still fits."""
         fitting = text[: max(0, self._text)]
         self._text -= max(len(fitting), LEAST)
         if fitting:
@@ -120,7 +129,7 @@ class Budget:
             self._over()
 
     def rich(self, kind: str, content: Message) -> None:
-        """Show an output with forms."""
+        """Show a display if it still fits."""
         size = size_of(content)
         if size > self._rich:
             self._over()
@@ -129,12 +138,12 @@ class Budget:
         self.send(kind, content)
 
     def send(self, kind: str, content: Message) -> None:
-        """Pass a message on, uncounted."""
+        """Send a message without charge."""
         if self._on_output is not None:
             self._on_output({"msg_type": kind, "content": content})
 
     def note(self, text: str) -> None:
-        """A line of ours about the cell."""
+        """Show a line of ours about the cell."""
         self.send("stream", {"name": "stderr", "text": f"nbprov: {text}\n"})
 
     def _over(self) -> None:
@@ -144,23 +153,25 @@ class Budget:
                 "stream",
                 {
                     "name": "stderr",
-                    "text": f"\nnbprov: more output than a page can show; the rest is kept there: {self._read_on}\n",
+                    "text": "\nnbprov: more output than a page can show;"
+                    f" the rest is kept there: {self._read_on}\n",
                 },
             )
 
 
-class Gathered:
-    """Turns the agent's outputs of one node into Jupyter messages, and remembers what the result needs.
+class OutputCollation:
+    """Turns the agent's outputs of one node into Jupyter messages, and keeps the result.
 
     Parameters
     ----------
     namespace
-        Of the machine: display ids of others are out of its reach.
+        Identifies the machine, so that it cannot update displays of others.
     prefix
-        Put before each line where several nodes speak; their displays then wait for `flush`, so that they come in the order of the nodes.
+        Put before each line where a cell runs on several nodes. Displays then wait for `flush`,
+        so that they come in the order of the nodes.
     """
 
-    def __init__(self, budget: Budget, namespace: str, prefix: str = "") -> None:
+    def __init__(self, budget: OutputBudget, namespace: str, prefix: str = "") -> None:
         self._budget, self._namespace, self._prefix = budget, namespace, prefix
         self._filters = {"stdout": TextFilter(), "stderr": TextFilter()}
         self._lines = {"stdout": "", "stderr": ""}
@@ -173,7 +184,7 @@ class Gathered:
         self.has_begun = False
 
     def take(self, output: Output) -> None:
-        """Pass one output on."""
+        """Process one output."""
         self.has_begun = True
         kind = output.kind
         if kind in ("stdout", "stderr", "stream", "note"):
@@ -189,7 +200,8 @@ class Gathered:
         elif kind == "gap":
             self._budget.text(
                 "stderr",
-                f"nbprov: {self._prefix}output was dropped here: the machine keeps the last 32 MB of a cell\n",
+                f"nbprov: {self._prefix}output was dropped here:"
+                " the machine keeps the last 32 MB of a cell\n",
             )
         elif kind == "end":
             self._end = output
@@ -207,7 +219,7 @@ class Gathered:
         self._budget.text(name, text)
 
     def _whole_lines(self, name: str, text: str) -> str:
-        """What is complete of a stream, each line marked; lines of several nodes must not run into one another."""
+        """Return the complete lines of a stream, each with the prefix, so that nodes do not mix."""
         lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", self._lines[name] + text)
         self._lines[name] = lines.pop() if lines else ""
         if len(self._lines[name]) > LONGEST_LINE:
@@ -239,7 +251,7 @@ class Gathered:
             self._text.append(kept)
 
     def flush(self) -> None:
-        """Show what has waited: lines without an end, and the displays of one node among several."""
+        """Show what has waited: unfinished lines, and displays where there are several nodes."""
         for name, rest in self._lines.items():
             if rest:
                 self._lines[name] = ""
@@ -266,19 +278,19 @@ class Gathered:
 
     @property
     def trouble(self) -> str:
-        """In one line, why it failed; empty where it did not."""
+        """Why the cell failed, in one line; empty if it did not."""
         try:
             self.result()
-        except RemoteError as error:
+        except RemoteCellError as error:
             return error.message
         return ""
 
     def result(self) -> CellResult:
-        """The result.
+        """Return the result.
 
         Raises
         ------
-        RemoteError
+        RemoteCellError
             If the cell raised, did not run, or ended with a code other than 0.
         """
         end = self._end.content if self._end is not None else {}
@@ -286,7 +298,7 @@ class Gathered:
             raise _raised(self._error.content, self._prefix)
         exit_code = end.get("exit_code")
         if isinstance(exit_code, int) and exit_code:
-            raise RemoteError(
+            raise RemoteCellError(
                 f"{self._prefix}the script ended with code {exit_code}", code="remote.exit-code"
             )
         if end.get("status") not in ("ok", None):
@@ -295,18 +307,21 @@ class Gathered:
                 "lost": "lost: the agent on the machine was restarted",
             }
             status = clean_text(str(end.get("status")))[:100]
-            raise RemoteError(
+            raise RemoteCellError(
                 f"{self._prefix}the cell was {why.get(status, status)}", code="remote.not-run"
             )
         return CellResult(self.text, self._value, 0)
 
 
 _HINTS = {
-    "StdinNotImplementedError": "a cell on a machine cannot ask; assign the answer here and send it with %%on NAME -i answer"
+    "StdinNotImplementedError": (
+        "a cell on a machine cannot ask; assign the answer here and send it with"
+        " %%on NAME -i answer"
+    )
 }
 
 
-def _raised(content: Mapping[str, Any], prefix: str) -> RemoteError:
+def _raised(content: Mapping[str, Any], prefix: str) -> RemoteCellError:
     name, value = clean_text(content.get("ename"))[:200], clean_text(content.get("evalue"))[:2000]
     told = content.get("traceback")
     lines = [
@@ -315,7 +330,7 @@ def _raised(content: Mapping[str, Any], prefix: str) -> RemoteError:
     ]
     if prefix:
         lines = [f"{prefix.strip()}", *lines]
-    return RemoteError(
+    return RemoteCellError(
         f"{prefix}{name or 'error'}: {value}",
         traceback=lines,
         hint=_HINTS.get(name, ""),

@@ -1,1 +1,4 @@
-"""Dask and Ray on a cluster's machines: started there, kept up, and reached from the notebook."""
+"""Compute engines (Dask and Ray) on a cluster's machines, and their clients in the notebook.
+
+Start reading in `startup.py`. Imports provisioning and remote; nothing of api or notebook.
+"""

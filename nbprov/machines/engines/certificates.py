@@ -1,4 +1,7 @@
-"""One key and certificate a cluster, for engines that can speak TLS: whoever has them may run code on it, and nobody else."""
+"""The key and certificate of a cluster, for engines that speak TLS.
+
+Whoever has them may run code on the engine, and nobody else.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,18 @@ from .secret_file import secret_file
 
 FILE = "engine.pem"
 DAYS = 3650
-"""A cluster that lives longer than its certificate would lose its workers; the key ends with the cluster's folder anyway."""
+"""Long enough for any cluster, which would lose its workers if the certificate expired."""
 
 
 def certificate(folder: Path) -> Path:
-    """The file with the key and the certificate of a cluster's engine, made on first use. It is its own authority, and 0600.
+    """Return the file (0600) with the engine's key and certificate, which is made on first use.
+
+    The certificate is self-signed and is its own authority.
 
     Parameters
     ----------
     folder
-        Where the cluster's keys are.
+        The folder of the cluster's keys.
     """
     return secret_file(folder, FILE, _made)
 

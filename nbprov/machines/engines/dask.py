@@ -1,4 +1,7 @@
-"""Dask on a cluster: a scheduler on the head, workers on all nodes, and the notebook's client."""
+"""Dask on a cluster: the scheduler on the head, workers on all nodes, and the notebook's client.
+
+Processes are described here and started by `processes.py`.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ from nbprov.model.clock import Seconds
 from nbprov.model.spec import Engine
 from nbprov.provisioning.live_cluster import LiveCluster
 
-from .engine_state import FOLDER, EngineFailed, EngineMissing, EngineVersions, Running
+from .engine_state import FOLDER, EngineFailed, EngineMissing, EngineVersions, RunningEngine
 from .installation import versions_here
-from .process_specs import BASE_BYTES, Role, bytes_of, gpus, option, private_address, vcpus
+from .process_specs import BASE_BYTES, ProcessSpec, bytes_of, gpus, option, private_address, vcpus
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -23,28 +26,35 @@ if TYPE_CHECKING:
 log = logging.getLogger("nbprov.machines")
 
 SCHEDULER_PORT, DASHBOARD_PORT = 8786, 8787
-"""Where Dask itself has them; the next free one where they are taken."""
+"""Dask's own default ports; where one is taken, the next free one is used."""
 WORKER_PORTS, NANNY_PORTS = "28000:28499", "28500:28999"
-"""Of the private address; below those that systems give to outgoing connections."""
+"""At the private address; below the range that systems use for outgoing connections."""
 DEATH_SECONDS = 60
-"""A worker whose scheduler is gone ends after this, and its keeper starts another."""
+"""A worker whose scheduler is gone ends after this, and its supervisor starts another."""
 
 QUIET = {
     "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms",
     "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "2s",
     "DASK_DISTRIBUTED__WORKER__PROFILE__INTERVAL": "100ms",
 }
-"""Dask looks at itself fifty and a hundred times a second: eight workers without work took 0.45 of a core, by which no machine is ever idle."""
+"""Lowers the rates of Dask's own monitoring.
+
+With its defaults of 50 and 100 times a second, eight idle workers took 0.45 of a core, so that no
+machine ever counted as idle.
+"""
 NOBODY = {"DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT": "10 minutes"}
-"""Work that no worker can do any more fails then, and is not waited for without end: longer than a keeper, or a machine in the place of a lost one, needs."""
+"""Tasks that no worker can run fail after this in place of waiting for ever.
+
+It leaves enough time to restart a worker or to replace a lost machine.
+"""
 REST_CORES = 0.03
-"""What a process and its nanny take so while they wait, measured and rounded up."""
+"""CPU use of an idle process and its nanny with `QUIET`, measured and rounded up."""
 
 SCHEDULER, JOBS = "dask-scheduler", "dask-"
 
 
 def workers_of(live: LiveCluster, engine: Engine) -> int:
-    """Worker processes of one node: one a GPU, else one, unless the spec says otherwise."""
+    """Return the number of workers on a node: the spec's, else one per GPU, else one."""
     said = option(engine, "workers")
     if said.isdecimal():
         return max(1, int(said))
@@ -54,7 +64,7 @@ def workers_of(live: LiveCluster, engine: Engine) -> int:
 
 
 def threads_of(live: LiveCluster, engine: Engine) -> int:
-    """Threads of one worker: the node's vCPUs shared among its workers, unless the spec says; 0 where nobody knows."""
+    """Return the threads of a worker: the spec's, else its share of the vCPUs; 0 if unknown."""
     said = option(engine, "threads")
     return int(said) if said else vcpus(live) and max(1, vcpus(live) // workers_of(live, engine))
 
@@ -64,13 +74,13 @@ def _tls() -> list[str]:
     return ["--protocol", "tls", "--tls-ca-file", place, "--tls-cert", place, "--tls-key", place]
 
 
-def scheduler(live: LiveCluster) -> Role:
+def scheduler(live: LiveCluster) -> ProcessSpec:
     """The head's."""
     at = private_address(live, live.head)
     command = ["-m", "distributed.cli.dask_scheduler", "--host", at, "--port", "{scheduler}"]
-    # --no-dashboard still listens, and on all addresses: bound is better than off.
+    # With --no-dashboard it would still listen, and on all addresses, so it is bound instead.
     command += ["--dashboard-address", f"{at}:{{dashboard}}", *_tls()]
-    return Role(
+    return ProcessSpec(
         SCHEDULER,
         live.head,
         command,
@@ -81,8 +91,8 @@ def scheduler(live: LiveCluster) -> Role:
     )
 
 
-def workers(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
-    """Those of every node; a worker a GPU is a job of its own, with that GPU alone."""
+def workers(live: LiveCluster, engine: Engine, port: int) -> list[ProcessSpec]:
+    """Describe the workers of every node; with GPUs, each worker is a job with one GPU."""
     count, threads, memory = (
         workers_of(live, engine),
         threads_of(live, engine),
@@ -127,7 +137,7 @@ def workers(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
             data = memory // count + BASE_BYTES if memory else 0
             rest = REST_CORES * (1 if of_gpu else count)
             found.append(
-                Role(
+                ProcessSpec(
                     job,
                     node,
                     command,
@@ -142,18 +152,24 @@ def workers(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
 
 
 def config_text(live: LiveCluster, port: int) -> str:
-    """What `~/.config/dask/nbprov.yaml` says on every node: with it `distributed.Client()` there needs no address."""
+    """Return the text of `~/.config/dask/nbprov.yaml` on every node.
+
+    With it, `distributed.Client()` needs no address there.
+    """
     place = f"{{home}}/{FOLDER[2:]}/engine.pem"
     tls = "".join(
         f"      {role}:\n        cert: {place}\n        key: {place}\n"
         for role in ("client", "scheduler", "worker")
     )
     address = f"tls://{private_address(live, live.head)}:{port}"
-    return f"scheduler-address: {address}\ndistributed:\n  comm:\n    tls:\n      ca-file: {place}\n{tls}"
+    return (
+        f"scheduler-address: {address}\n"
+        f"distributed:\n  comm:\n    tls:\n      ca-file: {place}\n{tls}"
+    )
 
 
 def check_installed(name: str) -> None:
-    """See that there can be a client at all.
+    """Check that Dask's client is installed in this kernel's environment.
 
     Raises
     ------
@@ -167,25 +183,28 @@ def check_installed(name: str) -> None:
         )
 
 
-def check_versions(name: str, running: Running) -> None:
-    """See that this kernel can be its client.
+def check_versions(name: str, running: RunningEngine) -> None:
+    """Check that the versions here match those of the cluster.
 
     Raises
     ------
     EngineVersions
         Naming both versions.
     """
-    here, there = versions_here("dask"), running.facts.packages
+    here, there = versions_here("dask"), running.interpreter.packages
     for package in ("distributed", "dask"):
         if here.get(package) != there.get(package):
             raise EngineVersions(
-                f"{package} is {here.get(package)} here and {there.get(package)} on {name}: client and scheduler must be the same",
-                hint=f"%pip install {package}=={there.get(package)}, or python: {{requirements: [{package}=={here.get(package)}]}} in the spec",
+                f"{package} is {here.get(package)} here and {there.get(package)} on {name}:"
+                " client and scheduler must be the same",
+                hint=f"%pip install {package}=={there.get(package)}, or set"
+                f" python: {{requirements: [{package}=={here.get(package)}]}} in the spec",
             )
-    if _minor(platform.python_version()) != _minor(running.facts.python):
+    if _minor(platform.python_version()) != _minor(running.interpreter.python):
         raise EngineVersions(
-            f"Python is {platform.python_version()} here and {running.facts.python} on {name}: functions cannot travel between them",
-            hint=f'python: {{version: "{platform.python_version()}"}} in the spec',
+            f"Python is {platform.python_version()} here and {running.interpreter.python}"
+            f" on {name}: functions cannot be sent between them",
+            hint=f'set python: {{version: "{platform.python_version()}"}} in the spec',
         )
 
 
@@ -194,17 +213,17 @@ def _minor(version: str) -> list[str]:
 
 
 def connect(name: str, local: int, certificate: Path, dashboard: str, seconds: Seconds) -> Client:
-    """A client of the scheduler that a port of this computer leads to.
+    """Return a client of the scheduler that a local port leads to.
 
     Raises
     ------
     EngineFailed
         If it does not answer.
     """
-    distributed: Any = import_module("distributed")  # typed in part only
+    distributed: Any = import_module("distributed")  # only partly typed
 
     class ClusterClient(distributed.Client):  # type: ignore[misc]
-        """A client whose dashboard is reached through the tunnel, not at the address that the scheduler has there."""
+        """A client whose dashboard link leads through the tunnel to the scheduler's dashboard."""
 
         @property
         def dashboard_link(self) -> Any:
@@ -215,7 +234,7 @@ def connect(name: str, local: int, certificate: Path, dashboard: str, seconds: S
         tls_ca_file=place, tls_client_cert=place, tls_client_key=place, require_encryption=True
     )
     try:
-        # Workers' private addresses are not reached from here: all goes by the scheduler.
+        # The private addresses of workers cannot be reached from here.
         client: Client = ClusterClient(
             f"tls://127.0.0.1:{local}",
             security=security,
@@ -232,7 +251,7 @@ def connect(name: str, local: int, certificate: Path, dashboard: str, seconds: S
 
 
 def await_workers(client: Client, count: int, seconds: Seconds) -> None:
-    """Wait for all workers; those that are not there in time are told of in the log, and join when they come."""
+    """Wait for all workers; late ones are logged, and join when they are up."""
     try:
         client.wait_for_workers(count, timeout=seconds)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""The words of this package: where an engine listens, and what can go wrong with it."""
+"""Where a compute engine runs and listens, as its machines describe it, and its errors."""
 
 from __future__ import annotations
 
@@ -11,58 +11,61 @@ from typing import Any
 from nbprov.model.errors import NbprovError
 
 FOLDER = "~/.nbprov/engine"
-"""Of a machine: certificates, states, and the environment of our making."""
+"""On a machine: certificates, state files, and the environment that nbprov made."""
 
 UP_MARK = "nbprov-engine: "
-"""The keeper's word for that the process is up; the same text stands in `on_machine/process_supervisor.py`, which cannot be imported here."""
+"""Starts the line by which the supervisor says that the process is up.
+
+`on_machine/process_supervisor.py` has the same text, since it runs on the machine and cannot import this module.
+"""
 
 PORTS_MARK = "nbprov-engine-ports: "
-"""The keeper's word for which ports it chose, said before anything listens on them."""
+"""Starts the line with the ports that the supervisor chose, printed before any is listened on."""
 
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]{0,63}")
 _PATH = re.compile(r"/[^\0\n\r]{1,1000}")
 
 
 class NoEngine(NbprovError):
-    """The cluster's spec asks for no such engine."""
+    """The cluster's spec does not ask for this engine."""
 
     code = "engine.none"
 
 
 class EngineMissing(NbprovError):
-    """A package that the engine needs is not installed: here, or on a machine where it could not be installed."""
+    """A package of the engine is not installed here, or could not be installed on a machine."""
 
     code = "engine.missing"
 
 
 class EngineVersions(NbprovError):
-    """The engine, or Python, is of one version here and of another on the machines."""
+    """The engine or Python has one version here and another on the machines."""
 
     code = "engine.versions"
 
 
 class EngineFailed(NbprovError):
-    """The engine did not start, or has ended; the message has its last words."""
+    """The engine did not start, or has ended; the message holds its last lines."""
 
     code = "engine.failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What the machines' interpreter is: the program, its Python, and versions of packages by name."""
+class Interpreter:
+    """A Python interpreter of a machine: program, version, and package versions by name."""
 
     program: str
     python: str
     packages: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, said: Any) -> Facts:
-        """Read what a machine says; nothing of it is believed but text that looks like a path, and like versions.
+    def of(cls, said: Any) -> Interpreter:
+        """Read what a machine says; only text that looks like a path or a version is accepted.
 
         Raises
         ------
         EngineFailed
-            If it is something else.
+            If it is malformed.
         """
         packages = said.get("packages") if isinstance(said, dict) else None
         if (
@@ -71,7 +74,7 @@ class Facts:
             or not _is_version(said.get("python"))
         ):
             raise EngineFailed(
-                "a machine says nothing sensible about its Python", code="engine.foul"
+                "the machine's description of its Python is malformed", code="engine.foul"
             )
         named = {str(k): str(v) for k, v in packages.items() if _is_version(k) and _is_version(v)}
         return cls(str(said["program"]), str(said["python"]), named)
@@ -82,60 +85,61 @@ def _is_version(value: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """An engine that runs.
+class RunningEngine:
+    """A compute engine that runs.
 
     Attributes
     ----------
     kind
         `dask` or `ray`.
     ports
-        Of the head's private address, by name: `scheduler`, `client`, `dashboard`.
-    facts
+        Ports at the head's private address, by name: `scheduler`, `client`, `dashboard`.
+    interpreter
         The head's interpreter.
     workers
-        Worker processes (Dask) or nodes (Ray) there should be.
+        The expected number of worker processes (Dask) or nodes (Ray).
     remarks
-        What a person should know of it, a line each.
+        Lines that a person should read.
     """
 
     kind: str
     ports: Mapping[str, int]
-    facts: Facts
+    interpreter: Interpreter
     workers: int
     remarks: tuple[str, ...] = ()
 
 
-def state_of(text: str, names: Sequence[str]) -> tuple[dict[str, int], Facts]:
-    """Read the state that a keeper wrote.
+def state_of(text: str, names: Sequence[str]) -> tuple[dict[str, int], Interpreter]:
+    """Read the state that a supervisor wrote.
 
     Raises
     ------
     EngineFailed
-        If it is none.
+        If it is malformed.
 
     Examples
     --------
-    >>> state_of('{"ports": {"scheduler": 8786}, "program": "/usr/bin/python3", "python": "3.11.7", "packages": {}}', ["scheduler"])[0]
-    {'scheduler': 8786}
+    >>> text = '{"ports": {"gcs": 1}, "program": "/bin/py", "python": "3.11.7", "packages": {}}'
+    >>> state_of(text, ["gcs"])[0]
+    {'gcs': 1}
     """
     try:
         said = json.loads(text)
         ports = _ports_of(said["ports"], names)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise EngineFailed(
-            "a machine says nothing sensible about its engine", code="engine.foul"
+            "the machine's description of its engine is malformed", code="engine.foul"
         ) from error
-    return ports, Facts.of(said)
+    return ports, Interpreter.of(said)
 
 
 def ports_of(text: str, names: Sequence[str]) -> dict[str, int]:
-    """Read the ports that a keeper chose.
+    """Read the ports that a supervisor chose.
 
     Raises
     ------
     EngineFailed
-        If there are none.
+        If they are malformed.
 
     Examples
     --------
@@ -146,12 +150,12 @@ def ports_of(text: str, names: Sequence[str]) -> dict[str, int]:
         return _ports_of(json.loads(text), names)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise EngineFailed(
-            "a machine says nothing sensible about its engine", code="engine.foul"
+            "the machine's description of its engine is malformed", code="engine.foul"
         ) from error
 
 
 def _ports_of(said: Any, names: Sequence[str]) -> dict[str, int]:
     ports = {name: said[name] for name in names}
     if not all(isinstance(port, int) and 0 < port < 65536 for port in ports.values()):
-        raise EngineFailed("a machine names ports that are none", code="engine.foul")
+        raise EngineFailed("the machine names invalid ports for its engine", code="engine.foul")
     return ports

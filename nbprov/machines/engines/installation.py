@@ -1,4 +1,7 @@
-"""Which Python of a machine has the engine; where none has, it is installed: beside the environment of `python`, or into one of our own."""
+"""Find the Python interpreter of a machine that has the engine, or install the engine there.
+
+It is installed beside the environment of the spec's `python`, or into an environment of its own.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from importlib import metadata
 
-from nbprov.machines.agents import agent_of
 from nbprov.model.clock import Seconds
 from nbprov.on_machine.loader import source
-from nbprov.provisioning.live_cluster import Node
+from nbprov.provisioning.live_cluster import Node, agent_of
 from nbprov.remote.agent.messages import Output
 
-from .engine_state import FOLDER, EngineFailed, EngineMissing, Facts
+from .engine_state import FOLDER, EngineFailed, EngineMissing, Interpreter
 
 PACKAGE = {"dask": "distributed", "ray": "ray"}
 INSTALLED = {"ray": "ray[client]"}
-"""What is asked of pip where that is more than the package itself."""
+"""The requirement given to pip where it is more than the package's name."""
 TRAVELLING = {
     "dask": (
         "dask",
@@ -36,7 +38,7 @@ TRAVELLING = {
     ),
     "ray": ("ray", "numpy", "pandas", "pyarrow"),
 }
-"""Packages whose versions matter on both ends: the protocol, and the data that goes over it."""
+"""Packages whose versions must match at both ends, for the protocol or the data sent over it."""
 
 RAYS_DASHBOARD = (
     "aiohttp-cors",
@@ -44,26 +46,29 @@ RAYS_DASHBOARD = (
     "opentelemetry-exporter-prometheus",
     "prometheus-client",
 )
-"""What Ray's dashboard stands on, besides what Ray itself does: `ray[default]` brings it. They matter on the machine alone."""
+"""What Ray's dashboard needs beyond Ray itself, part of `ray[default]`.
+
+Only the versions on the machine matter.
+"""
 LOOKED_FOR = {**TRAVELLING, "ray": TRAVELLING["ray"] + RAYS_DASHBOARD}
 
 PROBE_SECONDS: Seconds = 60.0
-"""How long a look at the interpreters may take: a few starts of Python, slow on a disk that was never read."""
+"""How long it may take to ask the interpreters: a few starts of Python from a cold disk."""
 INSTALL_SECONDS: Seconds = 900.0
-"""As long as the agent gives its own installing: some hundred megabytes over a slow mirror."""
+"""As long as the agent allows its own installation: some hundred megabytes from a slow mirror."""
 
 MARK = "nbprov-found: "
 OLDER = "nbprov-older"
 LONGEST_LINE = 10_000
-"""Of what a machine says, that is kept: its versions take some hundred characters."""
+"""Characters that are kept of a machine's line; its versions take some hundred."""
 LAST_LINES = 6
-"""Of pip's that are shown where it fails."""
+"""Lines of pip that are shown where it fails."""
 PATH = 'PATH="$HOME/.nbprov/python/bin:$PATH"; export PATH'
-"""The environment of the spec's `python` comes before the machine's own."""
+"""Puts the environment of the spec's `python` before the machine's own."""
 OF_SPEC = '"$HOME/.nbprov/python/bin/python"'
 """Its interpreter."""
 BESIDE = '"$HOME/.nbprov/python/engine/bin/python"'
-"""Where the engine is that was installed beside it; see `on_machine/overlay_venv.py`."""
+"""The engine that was installed beside that environment; see `on_machine/overlay_venv.py`."""
 
 _LOOK = """
 import json, os, platform, sys
@@ -74,15 +79,16 @@ for name in names:
         found[name] = metadata.version(name)
     except Exception:
         pass
-# Not by way of a link, which may lead to another environment when the process is started again.
+# The real path: a link may lead to another environment when the process is restarted.
 folder, name = os.path.split(sys.executable)
 program = os.path.join(os.path.realpath(folder), name)
-print(sys.argv[2] + json.dumps({"program": program, "python": platform.python_version(), "packages": found}))
+found = {"program": program, "python": platform.python_version(), "packages": found}
+print(sys.argv[2] + json.dumps(found))
 """
 
 
 def versions_here(kind: str) -> dict[str, str]:
-    """The versions of what matters to an engine, in this kernel's environment; what is missing is left out."""
+    """Return the versions of an engine's packages in this kernel's environment."""
     found = {}
     for name in TRAVELLING[kind]:
         try:
@@ -93,7 +99,7 @@ def versions_here(kind: str) -> dict[str, str]:
 
 
 def requirements(kind: str) -> list[str]:
-    """What is installed on a machine that has no such engine: the notebook's versions, or the newest where it has none.
+    """Return what to install on a machine: this kernel's versions, or the newest if it has none.
 
     Examples
     --------
@@ -109,13 +115,13 @@ def requirements(kind: str) -> list[str]:
     ]
 
 
-async def interpreter(node: Node, kind: str, report: Callable[[str], None]) -> Facts:
-    """The interpreter of a machine that has the engine; installs it where none has.
+async def ensure_installed(node: Node, kind: str, report: Callable[[str], None]) -> Interpreter:
+    """Return the interpreter of a machine that has the engine, installing the engine if needed.
 
     Raises
     ------
     EngineMissing
-        If it could not be installed, with pip's last lines.
+        If it could not be installed; the message holds pip's last lines.
     """
     found = await _look(node, kind)
     if PACKAGE[kind] in found.packages:
@@ -128,19 +134,23 @@ async def interpreter(node: Node, kind: str, report: Callable[[str], None]) -> F
 
 
 def look_script(kind: str) -> str:
-    """What a machine runs to say what its interpreters have of an engine, a line each."""
+    """Return the script by which a machine's interpreters describe themselves, a line each."""
     look = (
         f"-c {shlex.quote(_LOOK)} {shlex.quote(json.dumps(LOOKED_FOR[kind]))} {shlex.quote(MARK)}"
     )
     own = f'"$HOME"{FOLDER[1:]}/venv/bin/python'
-    # Where the spec has a `python`, what was installed without it is of another interpreter, and sees nothing of it.
+    # An engine that was installed before the spec had a `python` does not see its packages.
     script = f"{PATH}\nif [ -x {OF_SPEC} ]; then own={BESIDE}; else own={own}; fi\n"
-    script += f'for p in python3 python "$own"; do command -v "$p" >/dev/null 2>&1 && "$p" {look} 2>/dev/null; done; true'
+    script += 'for p in python3 python "$own"; do command -v "$p" >/dev/null 2>&1'
+    script += f' && "$p" {look} 2>/dev/null; done; true'
     return script
 
 
 async def is_elsewhere(node: Node, ids: Sequence[str]) -> bool:
-    """Whether one of these processes runs in another environment than that of the node's `python` now; not where that is not known."""
+    """Return whether a process runs in another environment than the node's present `python`.
+
+    False where this is not known.
+    """
     lines, _ = await _shell(
         node, whereabouts_script(ids), "engine-look", lambda line: None, verbatim=True
     )
@@ -148,15 +158,16 @@ async def is_elsewhere(node: Node, ids: Sequence[str]) -> bool:
 
 
 def whereabouts_script(ids: Sequence[str]) -> str:
-    """What a machine runs to say where its `python` is, and what these processes were started with."""
+    """Return the script that prints where a machine's `python` is and the processes' states."""
     states = " ".join(f'"$HOME"{FOLDER[1:]}/{shlex.quote(id)}.json' for id in ids)
-    # One that has been made anew in the same place since then is another one, too.
+    # An environment that was remade in the same place counts as another one.
     each = f'[ "$s" -ot request.json ] && echo {OLDER}; cat "$s" && echo'
-    return f'cd "$HOME/.nbprov/python" 2>/dev/null || exit 0\npwd -P\nfor s in {states}; do [ -f "$s" ] && {{ {each}; }}; done; true'
+    loop = f'for s in {states}; do [ -f "$s" ] && {{ {each}; }}; done; true'
+    return f'cd "$HOME/.nbprov/python" 2>/dev/null || exit 0\npwd -P\n{loop}'
 
 
 def says_elsewhere(lines: Sequence[str]) -> bool:
-    """Read what it says."""
+    """Read what `whereabouts_script` printed."""
     place = lines[0] if lines else ""
     programs = [program for program in map(_program, lines[1:]) if program]
     return bool(place) and (
@@ -166,12 +177,12 @@ def says_elsewhere(lines: Sequence[str]) -> bool:
 
 def _program(state: str) -> str:
     try:
-        return Facts.of(json.loads(state)).program
+        return Interpreter.of(json.loads(state)).program
     except (ValueError, RecursionError, EngineFailed):
         return ""
 
 
-async def _look(node: Node, kind: str) -> Facts:
+async def _look(node: Node, kind: str) -> Interpreter:
     lines, _ = await _shell(
         node, look_script(kind), "engine-look", lambda line: None, verbatim=True
     )
@@ -179,17 +190,19 @@ async def _look(node: Node, kind: str) -> Facts:
     for line in lines:
         if line.startswith(MARK):
             try:
-                every.append(Facts.of(json.loads(line[len(MARK) :])))
+                every.append(Interpreter.of(json.loads(line[len(MARK) :])))
             except (ValueError, RecursionError):
                 continue
     if not every:
         raise EngineFailed(
             f"no Python answers on {_place(node)}", hint="python3 must be there, 3.9 or later"
         )
-    return next((facts for facts in every if PACKAGE[kind] in facts.packages), every[0])
+    return next((one for one in every if PACKAGE[kind] in one.packages), every[0])
 
 
-async def _install(node: Node, kind: str, found: Facts, report: Callable[[str], None]) -> None:
+async def _install(
+    node: Node, kind: str, found: Interpreter, report: Callable[[str], None]
+) -> None:
     wanted = requirements(kind)
     report(f"{_place(node)} has no {kind}: installing {wanted[0]} there, once")
     script = install_script(found.program, wanted)
@@ -202,22 +215,34 @@ async def _install(node: Node, kind: str, found: Facts, report: Callable[[str], 
     )
     if code != 0:
         last = "".join(f"\n    {line[:200]}" for line in lines[-LAST_LINES:])
-        hint = f"let setup install it, or name it in python: {{requirements: [{wanted[0]}]}}; the Python there is {found.python}"
+        hint = (
+            f"let setup install it, or set python: {{requirements: [{wanted[0]}]}} in the spec;"
+            f" the Python there is {found.python}"
+        )
         raise EngineMissing(f"{kind} could not be installed on {_place(node)}{last}", hint=hint)
 
 
 def install_script(program: str, wanted: Sequence[str]) -> str:
-    """What a machine runs to install an engine: where the spec has a `python` in an environment that sees all of that one, else in one of its own."""
+    """Return the script that installs an engine on a machine.
+
+    Where the spec has a `python`, it goes into an environment that sees all packages of that one;
+    else into one of its own.
+    """
     place = f'"$HOME"{FOLDER[1:]}/venv'
     make = f"{shlex.quote(program)} -m venv --clear --system-site-packages {place}"
-    # Debian and Ubuntu images come with a Python that cannot make virtual environments until this package is there.
+    # Debian's and Ubuntu's Python cannot make virtual environments without python3-venv.
     root = '$([ "$(id -u)" = 0 ] || echo sudo -n)'
-    repair = f"command -v apt-get >/dev/null && {root} apt-get update -q && {root} apt-get install -y -q python3-venv"
-    pip = f"{place}/bin/python -m pip install --progress-bar off --disable-pip-version-check {shlex.join(wanted)}"
+    repair = (
+        f"command -v apt-get >/dev/null && {root} apt-get update -q"
+        f" && {root} apt-get install -y -q python3-venv"
+    )
+    options = "--progress-bar off --disable-pip-version-check"
+    pip = f"{place}/bin/python -m pip install {options} {shlex.join(wanted)}"
     beside = source("overlay_venv")
     argument = shlex.quote(json.dumps(list(wanted)))
     return (
-        f"set -e\n{PATH}\nif [ -x {OF_SPEC} ]; then\nexec {OF_SPEC} - {argument} <<'NBPROV_END'\n{beside}NBPROV_END\nfi\n"
+        f"set -e\n{PATH}\nif [ -x {OF_SPEC} ]; then\n"
+        f"exec {OF_SPEC} - {argument} <<'NBPROV_END'\n{beside}NBPROV_END\nfi\n"
         f'mkdir -p "$HOME"{FOLDER[1:]}\n{make} || {{ {repair} && {make}; }}\n{pip}\n'
     )
 

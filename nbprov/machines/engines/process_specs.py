@@ -1,4 +1,4 @@
-"""What an engine runs on which machine: data for the keeper, made by `dask.py` and `ray.py`."""
+"""The processes of an engine as data for their supervisor, made by `dask.py` and `ray.py`."""
 
 from __future__ import annotations
 
@@ -13,35 +13,39 @@ from .engine_state import EngineFailed
 
 MIB = 1024 * 1024
 BASE_BYTES = 384 * MIB
-"""Private memory of a process before it holds any data (interpreter, libraries, stacks of its threads), which a limit must leave beside it."""
+"""Private memory of a process before it holds any data: interpreter, libraries, stacks.
+
+A memory limit must leave this much room on top.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
-    """One long-lived process of an engine.
+class ProcessSpec:
+    """One long-lived process of a compute engine.
 
     Attributes
     ----------
     name
-        Of its job: `dask-scheduler`, `dask-worker-0`.
+        The name of its job: `dask-scheduler`, `dask-worker-0`.
     command
-        After the interpreter; `{name}` stands for a port of `ports`.
+        The arguments of the interpreter; `{name}` stands for a port of `ports`.
     ports
-        Name -> the number that is tried first, at the node's private address.
+        The number to try first for each port, at the node's private address.
     up, says
-        Which of the ports is listened on once it is up, and the text that a line of its output holds then; either or both.
+        The process is up once this one of its ports is listened on, and once a line of its output
+        holds this text; either or both.
     data
-        Bytes of private memory a process may have; 0 for no limit.
+        Bytes of private memory that the process may have; 0 for no limit.
     everywhere
-        It listens on all addresses whatever it is told, so its ports must be free on all of them.
+        The process listens on all addresses whatever it is told, so its ports must be free on all.
     files
-        Path -> text of files that are written first; `{home}` stands for the home in both.
+        Texts by path of files to write first; `{home}` stands for the home in both.
     paths
-        Folders where its Python looks for modules before any other; `{home}` stands for the home.
+        Folders that its Python searches for modules first; `{home}` stands for the home.
     logs
-        Where its own logs are on the node, in words; nothing where its output is all.
+        Where its own logs are on the node; empty where its output is all there is.
     rest
-        Cores that it uses while it waits for work: no activity.
+        The cores that it uses while idle, which do not count as activity.
     """
 
     name: str
@@ -60,7 +64,7 @@ class Role:
 
 
 def private_address(live: LiveCluster, node: Node) -> str:
-    """Where the other nodes reach it.
+    """Return the address at which the other nodes reach a node.
 
     Raises
     ------
@@ -73,34 +77,35 @@ def private_address(live: LiveCluster, node: Node) -> str:
     if len(live.nodes) == 1:
         return "127.0.0.1"
     raise EngineFailed(
-        f"{live.name}: node {node.instance.node} has no private address, and an engine is bound to nothing else",
+        f"{live.name}: node {node.instance.node} has no private address,"
+        " and engines listen on nothing else",
         hint="use one machine, or another cloud",
         code="engine.no-private-address",
     )
 
 
 def gpus(live: LiveCluster) -> int:
-    """GPUs of one node; a share of one is none of its own."""
+    """Return the whole GPUs of one node; a share of a GPU counts as none."""
     return int(live.candidate.offer.accelerator_count)
 
 
 def vcpus(live: LiveCluster) -> int:
-    """vCPUs of one node, 0 where the catalogue does not say."""
+    """Return the vCPUs of one node; 0 where the price catalog does not say."""
     return int(live.candidate.offer.vcpus or 0)
 
 
 def option(engine: Engine, name: str) -> str:
-    """An option of the spec's, or nothing."""
+    """Return an option of the spec's engine; empty where it is not set."""
     return dict(engine.options).get(name, "")
 
 
 def bytes_of(text: str) -> int:
-    """The bytes that `512MB`, `2GiB` or a number mean; 0 for nothing.
+    """Return the bytes that `512MB`, `2GiB` or a number mean; 0 for empty text.
 
     Raises
     ------
     NbprovError
-        If it is no size.
+        If it is not a size.
 
     Examples
     --------
@@ -114,7 +119,7 @@ def bytes_of(text: str) -> int:
             return int(float(text[: -len(unit)]) * factor)
     if text.isdecimal():
         return int(text)
-    raise NbprovError(f"{text!r} is no size", code="engine.size")
+    raise NbprovError(f"{text!r} is not a size", code="engine.size")
 
 
 UNITS = {

@@ -1,4 +1,7 @@
-"""Ray on a cluster: a head, the other nodes, and the notebook's client."""
+"""Ray on a cluster: the head process, the processes of the other nodes, and the notebook's client.
+
+Processes are described here and started by `processes.py`.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +18,35 @@ from nbprov.model.spec import Engine
 from nbprov.on_machine.loader import source
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 
-from .engine_state import FOLDER, EngineFailed, EngineMissing, EngineVersions, Facts, Running
+from .engine_state import (
+    FOLDER,
+    EngineFailed,
+    EngineMissing,
+    EngineVersions,
+    Interpreter,
+    RunningEngine,
+)
 from .installation import RAYS_DASHBOARD, versions_here
-from .process_specs import Role, bytes_of, gpus, option, private_address, vcpus
+from .process_specs import ProcessSpec, bytes_of, gpus, option, private_address, vcpus
 from .ray_token import take_token
 from .secret_file import secret_file
 
 log = logging.getLogger("nbprov.machines")
 
 GCS_PORT, CLIENT_PORT, DASHBOARD_PORT, AGENT_PORT = 6379, 10001, 8265, 52365
-"""Where Ray itself has them; the next free one where they are taken."""
+"""Ray's own default ports; where one is taken, the next free one is used."""
 HEAD, NODE, JOBS = "ray-head", "ray-node-", "ray-"
 TOKEN_FILE = "engine.token"
 PLACE_ON_NODE = "~/.ray/auth_token"
-"""Where Ray looks for its token unless it is told otherwise."""
+"""Where Ray looks for its token by default."""
 FIRST_WITH_TOKENS = (2, 52)
 STARTED = "Ray runtime started"
 AUTH: Mapping[str, str] = {"RAY_AUTH_MODE": "token"}
 PATIENCE_SECONDS = 120
-"""Ray's own waits, of 20 and 30 s, while its processes import all of Ray: a busy machine takes longer, and what gives up then begins from the start."""
+"""Replaces Ray's own time limits of 20 and 30 s for its processes to start.
+
+Importing all of Ray takes longer on a busy machine, and a process that gives up starts over.
+"""
 PROCESS: Mapping[str, str] = {
     **AUTH,
     "GRPC_ENABLE_FORK_SUPPORT": "0",
@@ -41,30 +54,43 @@ PROCESS: Mapping[str, str] = {
     "RAY_agent_register_timeout_ms": str(PATIENCE_SECONDS * 1000),
     "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": str(PATIENCE_SECONDS),
 }
-"""Nodes are started beside their head, and wait for it. And Ray's client server forks while gRPC's threads start: gRPC's own handlers of forks then
-end the child by a SIGSEGV now and then (seen with Ray 2.60), which the client learns of after 40 s only. What is forked is replaced by another
-program at once and needs no such handlers."""
+"""Variables of Ray's processes.
+
+The nodes start at the same time as their head and wait for it, so the limits are raised. Ray's
+client server forks while gRPC's threads start; gRPC's fork handlers then sometimes kill the child
+with a SIGSEGV (seen with Ray 2.60), which the client notices only after 40 s. The child executes
+another program at once and needs no fork handlers.
+"""
 PING_SECONDS = 5.0
-"""How long a connection may take to answer that is to be used again: a way there and back, on a machine that is busy with work."""
+"""How long an open connection may take to answer before it is replaced.
+
+That is one round trip to a machine that may be busy.
+"""
 LATE_FOLDER = f"{{home}}{FOLDER[1:]}/late"
-"""Of a machine: modules that Ray's processes find before the packages of their names, which are slow to import and not used (`on_machine/lazy_rfc3987.py`)."""
+"""A folder on the machine that Ray's processes search for modules first.
+
+Its modules replace packages that are slow to import and that Ray does not use; see
+`on_machine/lazy_rfc3987.py`.
+"""
 SMALLEST_STORE = 80 * 2**20
-"""Ray takes no smaller object store."""
+"""Ray accepts no smaller object store."""
 
 
 def token_file(folder: Path) -> Path:
-    """The file with the token of a cluster's Ray, made on first use, 0600: without it nobody may run code there.
+    """Return the file (0600) with the token of a cluster's Ray, which is made on first use.
+
+    Nobody can run code on that Ray without the token.
 
     Parameters
     ----------
     folder
-        Where the cluster's keys are.
+        The folder of the cluster's keys.
     """
     return secret_file(folder, TOKEN_FILE, lambda: secrets.token_hex(32).encode())
 
 
 def _place(live: LiveCluster, node: Node) -> str:
-    # Unix sockets go below it, whose paths may have about 100 bytes only.
+    # Ray puts Unix sockets below it, whose paths are limited to about 100 bytes.
     return f"/tmp/nbr-{live.run_id[:8]}-{node.instance.node}"
 
 
@@ -80,7 +106,7 @@ def _arguments(live: LiveCluster, engine: Engine, node: Node) -> list[str]:
         place,
     ]
     found += [f"--node-ip-address={private_address(live, node)}"]
-    # Nodes of one computer would else take each other's numbers; 0 is any that is free.
+    # With fixed ports, nodes on one computer would collide; 0 means any free port.
     found += ["--min-worker-port=0", "--max-worker-port=0", "--dashboard-agent-listen-port={agent}"]
     said, memory = option(engine, "workers"), bytes_of(option(engine, "memory"))
     cpus = int(said) if said.isdecimal() else vcpus(live)
@@ -100,9 +126,9 @@ def _role(
     command: list[str],
     ports: Mapping[str, int],
     up: str = "",
-) -> Role:
+) -> ProcessSpec:
     grammar = source("lazy_rfc3987")
-    return Role(
+    return ProcessSpec(
         name,
         node,
         command,
@@ -117,21 +143,31 @@ def _role(
     )
 
 
-def has_dashboard(facts: Facts) -> bool:
-    """Whether the dashboard can run there. Without what it stands on Ray starts a process in its place that shows nothing."""
-    return all(name in facts.packages for name in RAYS_DASHBOARD)
+def has_dashboard(interpreter: Interpreter) -> bool:
+    """Return whether Ray's dashboard can run on a machine.
+
+    Where a package is missing, Ray starts a process in its place that shows nothing.
+    """
+    return all(name in interpreter.packages for name in RAYS_DASHBOARD)
 
 
-def head(live: LiveCluster, engine: Engine, facts: Facts | None = None) -> Role:
-    """The first node's; its interpreter tells whether there is a dashboard, and matters where the role is started alone."""
+def head(live: LiveCluster, engine: Engine, interpreter: Interpreter | None = None) -> ProcessSpec:
+    """Describe the process of the first node.
+
+    Parameters
+    ----------
+    interpreter
+        The node's; needed only for a start, where it decides whether there is a dashboard.
+    """
     command = [
         *_arguments(live, engine, live.head),
         "--head",
         "--port={gcs}",
         "--ray-client-server-port={client}",
     ]
-    # The monitor asks for more machines, which is not Ray's business here. Without a dashboard there is still a process with a port of its.
-    shown = "true" if facts is not None and has_dashboard(facts) else "false"
+    # The monitor would ask for more machines, which nbprov decides. Without a dashboard Ray
+    # still starts a process that needs the port.
+    shown = "true" if interpreter is not None and has_dashboard(interpreter) else "false"
     command += [
         f"--include-dashboard={shown}",
         f"--dashboard-host={private_address(live, live.head)}",
@@ -147,8 +183,8 @@ def head(live: LiveCluster, engine: Engine, facts: Facts | None = None) -> Role:
     return _role(live, HEAD, live.head, command, ports, up="client")
 
 
-def nodes(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
-    """Those of the others."""
+def nodes(live: LiveCluster, engine: Engine, port: int) -> list[ProcessSpec]:
+    """Describe the processes of the other nodes."""
     address = f"--address={private_address(live, live.head)}:{port}"
     return [
         _role(
@@ -163,17 +199,17 @@ def nodes(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
 
 
 def variables(live: LiveCluster, port: int) -> dict[str, str]:
-    """What `run` and cells on the machines need for `ray.init()` without an address."""
+    """Return the variables by which `ray.init()` on the machines finds the head."""
     return {**AUTH, "RAY_ADDRESS": f"{private_address(live, live.head)}:{port}"}
 
 
 def check_installed(name: str) -> None:
-    """See that there can be a client at all.
+    """Check that Ray is installed in this kernel's environment.
 
     Raises
     ------
     EngineMissing
-        If Ray is not installed here.
+        If it is not.
     """
     if "ray" not in versions_here("ray"):
         raise EngineMissing(
@@ -182,47 +218,53 @@ def check_installed(name: str) -> None:
         )
 
 
-def check_protected(name: str, facts: Facts) -> None:
-    """See that the Ray of a machine knows tokens: it listens on all addresses, and runs what anybody sends it where it knows none.
+def check_protected(name: str, interpreter: Interpreter) -> None:
+    """Check that the Ray of a machine supports tokens.
+
+    Ray listens on all addresses; without tokens it runs what anybody sends to it.
 
     Raises
     ------
     EngineVersions
-        If it is too old for it.
+        If it is too old.
     """
-    said = facts.packages.get("ray", "")
+    said = interpreter.packages.get("ray", "")
     numbers = tuple(int(part) for part in said.split(".")[:2] if part.isdecimal())
     if numbers < FIRST_WITH_TOKENS:
         least = ".".join(map(str, FIRST_WITH_TOKENS))
         raise EngineVersions(
-            f"ray is {said} on {name}, which anybody in its network could use: {least} is the first that asks for a token",
-            hint=f'python: {{requirements: ["ray[client]>={least}"]}} in the spec',
+            f"ray is {said} on {name}, which anybody in its network could use:"
+            f" {least} is the first version that asks for a token",
+            hint=f'set python: {{requirements: ["ray[client]>={least}"]}} in the spec',
         )
 
 
-def check_versions(name: str, running: Running) -> None:
-    """See that this kernel can be its client: Ray takes none of another version, nor of another Python.
+def check_versions(name: str, running: RunningEngine) -> None:
+    """Check that the versions of Ray and Python match: Ray accepts no client with other ones.
 
     Raises
     ------
     EngineVersions
         Naming both versions.
     """
-    here, there = versions_here("ray").get("ray"), running.facts.packages.get("ray")
+    here, there = versions_here("ray").get("ray"), running.interpreter.packages.get("ray")
     if here != there:
         raise EngineVersions(
             f"ray is {here} here and {there} on {name}: client and cluster must be the same",
-            hint=f'%pip install "ray[client]=={there}", or python: {{requirements: ["ray[client]=={here}"]}} in the spec',
+            hint=f'%pip install "ray[client]=={there}",'
+            f' or set python: {{requirements: ["ray[client]=={here}"]}} in the spec',
         )
-    if platform.python_version() != running.facts.python:
+    if platform.python_version() != running.interpreter.python:
         raise EngineVersions(
-            f"Python is {platform.python_version()} here and {running.facts.python} on {name}: Ray wants the same, to the last figure",
-            hint=f'python: {{version: "{platform.python_version()}"}} in the spec; what runs on {name} itself is not concerned',
+            f"Python is {platform.python_version()} here and {running.interpreter.python}"
+            f" on {name}: Ray needs exactly the same version",
+            hint=f'set python: {{version: "{platform.python_version()}"}} in the spec;'
+            f" what runs on {name} itself works as it is",
         )
 
 
 @dataclass(frozen=True)
-class Connection:
+class RayConnection:
     """This kernel's connection to the Ray of a cluster.
 
     Attributes
@@ -230,44 +272,47 @@ class Connection:
     context
         What `ray.init` returned.
     worker
-        What of Ray holds the connection; another one is another connection.
+        Ray's object that holds the connection; it tells one connection from the next.
     """
 
     context: Any
     worker: Any
 
     def is_alive(self) -> bool:
-        """Whether it is this kernel's still, and answers."""
+        """Return whether this is still the kernel's connection, and Ray answers over it."""
         if _worker() is not self.worker:
             return False
         try:
             return bool(
                 self.worker.is_connected() and self.worker.ping_server(timeout=PING_SECONDS)
             )
-        except Exception as error:  # gRPC's own, which is not imported for this
+        except Exception as error:  # gRPC's errors, which would take an import to name
             log.info("Ray does not answer: %s", error)
             return False
 
     def close(self) -> None:
-        """End it, unless this kernel has another by now: whoever waits for a result then has an error, and waits no longer."""
+        """End the connection, unless this kernel has replaced it.
+
+        Whoever waits for a result over it gets an error.
+        """
         if _worker() is self.worker:
             import_module("ray").shutdown()
 
 
 def _worker() -> Any:
-    ray: Any = import_module("ray")  # typed in part only
+    ray: Any = import_module("ray")  # only partly typed
     return getattr(ray.util.client.ray.get_context(), "client_worker", None)
 
 
-def connect(name: str, local: int, token: Path) -> Connection:
-    """Connect this kernel to the head that a port of this computer leads to.
+def connect(name: str, local: int, token: Path) -> RayConnection:
+    """Connect this kernel to the head that a local port leads to.
 
     Raises
     ------
     EngineFailed
         If it does not answer.
     """
-    ray: Any = import_module("ray")  # typed in part only
+    ray: Any = import_module("ray")  # only partly typed
     if ray.util.client.ray.is_connected() or ray.is_initialized():
         ray.shutdown()
     take_token(token, AUTH)
@@ -277,6 +322,6 @@ def connect(name: str, local: int, token: Path) -> Connection:
         words = [line for line in str(error).strip().splitlines() if line.strip()]
         raise EngineFailed(
             f"Ray of {name} does not answer: {words[-1] if words else type(error).__name__}",
-            hint=f"%nbprov logs {name} {HEAD} has its last words",
+            hint=f"%nbprov logs {name} {HEAD} shows its last lines",
         ) from error
-    return Connection(context, _worker())
+    return RayConnection(context, _worker())

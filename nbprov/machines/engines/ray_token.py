@@ -1,4 +1,7 @@
-"""The token of a cluster in this process's own Ray, which reads it once and has no setting to read it anew."""
+"""Give this process's Ray the token of a cluster.
+
+Ray reads a token once and has no setting to read it again.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,19 @@ from typing import Any
 
 
 def take_token(token: Path, auth: Mapping[str, str]) -> None:
-    """Make this process's Ray show the token of a cluster; `auth` are the variables that switch tokens on.
+    """Make this process's Ray use the token of a cluster.
 
-    Ray (2.60) takes it from the environment when it is imported, and keeps the token of the cluster
-    before: a client that shows that one only times out.
+    Ray (2.60) reads the token when it is imported and keeps it; a client that presents the token
+    of an earlier cluster only times out.
+
+    Parameters
+    ----------
+    token
+        The file of the token.
+    auth
+        The variables that switch tokens on.
     """
-    # The variable would come before the file, with another cluster's token.
+    # This variable would win over the file, and may hold another cluster's token.
     os.environ.pop("RAY_AUTH_TOKEN", None)
     os.environ.update({**auth, "RAY_AUTH_TOKEN_PATH": str(token)})
     raylet: Any = import_module("ray._raylet")

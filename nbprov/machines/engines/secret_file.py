@@ -1,4 +1,4 @@
-"""A secret of a cluster's engine in a file of its keys' folder: made once, 0600."""
+"""A file (0600) with a secret of a cluster's engine, in the folder of the cluster's keys."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 
 def secret_file(folder: Path, name: str, make: Callable[[], bytes]) -> Path:
-    """The file of a secret, made on first use.
+    """Return the file of a secret, which is made on first use.
 
     Parameters
     ----------
     folder
-        Where the cluster's keys are.
+        The folder of the cluster's keys.
     make
-        Gives the secret; called only where there is none yet.
+        Returns the secret; called only if there is none yet.
     """
     place = folder / name
     if not place.exists():
@@ -23,7 +23,7 @@ def secret_file(folder: Path, name: str, make: Callable[[], bytes]) -> Path:
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(make())
         try:
-            # Two kernels may come at once, and both must mean the same one.
+            # Two kernels may make it at once, and both must use the same one.
             os.link(fresh, place)
         except FileExistsError:
             pass

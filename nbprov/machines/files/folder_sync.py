@@ -1,4 +1,4 @@
-"""Named folders of this computer and of a cluster's machines, brought into step."""
+"""Sync a folder of this computer with one on a cluster's machine, and describe it in words."""
 
 from __future__ import annotations
 
@@ -12,37 +12,49 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from nbprov.machines import idle_inhibitor
-from nbprov.machines.agents import agent_of
 from nbprov.machines.node_selection import one_node
-from nbprov.machines.setup.cluster_setup import WORKDIR
-from nbprov.machines.ssh_config import CannotSay, options_for, write_known_hosts
+from nbprov.machines.ssh_config import SshConfigError, options_for, write_known_hosts
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import UsageError
-from nbprov.provisioning.live_cluster import LiveCluster, Node
+from nbprov.model.paths import WORKDIR
+from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.sync.errors import shown
-from nbprov.remote.sync.plan import SyncPlan
-from nbprov.remote.sync.sync import Direction, Synced, Wanted, sync
+from nbprov.remote.sync.options import SyncOptions
+from nbprov.remote.sync.plan import Direction, SyncPlan
+from nbprov.remote.sync.sync import SyncResult, sync
 
 MEMORY_FOLDER = "synced"
-"""Below our home: a file for each pair of folders, of names, sizes, times and digests."""
+"""A folder in our home, with one file for each pair of synced folders.
+
+A file holds the names, sizes, times and digests that were the same at the last sync.
+"""
 MOST_AWAKE: Seconds = 12 * 3600.0
-"""How long a sync holds off the idle guards of its nodes: a machine that sends a byte now and then must not keep them on the bill for ever."""
+"""How long a sync keeps its nodes from being ended as idle.
+
+A machine that sends a byte now and then must not keep itself running for ever.
+"""
 SHORT: Seconds = 0.5
-"""A sync that is over by then tells the nodes afterwards: what tells them is a process there, a tenth of what a folder of small files takes."""
+"""A shorter sync tells the nodes only afterwards.
+
+Telling takes a process on the node, a tenth of the time of a sync of small files.
+"""
 NAMED = 3
-"""Names that stand for many in a summary."""
+"""Names that a summary shows as examples."""
 LISTED = 50
-"""Names of what would be deleted; the rest is counted."""
+"""Names to be deleted that a summary lists; the rest is counted."""
 WAYS = {Direction.PUSH: "to", Direction.PULL: "from", Direction.BOTH: "and"}
 
 
-def place_there(here: str, there: str) -> str:
-    """The folder on the machine: the one that is named, else the last name of the local one below the home, and `sky_workdir` for `.`.
+def remote_folder(here: str, there: str) -> str:
+    """Return the folder on the machine.
+
+    It is the one that is named; else the last part of the local name, below the home, with
+    `sky_workdir` for `.`.
 
     Examples
     --------
-    >>> place_there("runs/one", ""), place_there(".", ""), place_there("x", "/data/x")
+    >>> remote_folder("runs/one", ""), remote_folder(".", ""), remote_folder("x", "/data/x")
     ('~/one', '~/sky_workdir', '/data/x')
     """
     if there:
@@ -50,38 +62,38 @@ def place_there(here: str, there: str) -> str:
     name = PurePosixPath(here.replace(os.sep, "/")).name
     if name == "..":
         raise UsageError(
-            f"{here} says nothing of the folder on the machine", hint=f"name both: {here}:~/FOLDER"
+            f"{here} does not tell the folder on the machine", hint=f"name both: {here}:~/FOLDER"
         )
     return f"~/{WORKDIR if name in ('', '~') else name}"
 
 
 async def sync_folder(
     live: LiveCluster,
-    wanted: Wanted,
+    wanted: SyncOptions,
     home: Path,
     *,
     node: int = 0,
     on_plan: Callable[[SyncPlan], object] = lambda plan: None,
     progress: Callable[[int], None] = lambda sent: None,
-) -> Synced:
-    """Bring a folder here and one on a node into step.
+) -> SyncResult:
+    """Sync a folder here with one on a node.
 
     Parameters
     ----------
     wanted
-        Its `memory` and `ssh` are filled in.
+        What to sync; its `memory` and `ssh` are filled in.
     home
-        Our folder, where it is remembered what was found the same.
+        Our folder, where the state of synced files is remembered.
 
     Raises
     ------
     SyncError
-        As `nbprov.remote.sync.sync.sync` does.
+        If it fails, as `nbprov.remote.sync.sync.sync` says.
     UsageError
         If there is no such node.
     """
     machine = one_node(live, node)
-    connection = await open_line(machine)
+    connection = await open_connection(machine)
     key = "\0".join(
         [live.run_id, str(node), str(wanted.here.expanduser().absolute()), wanted.there]
     )
@@ -96,15 +108,18 @@ async def sync_folder(
 
 
 def awake(live: LiveCluster, first: Seconds = 0.0) -> AbstractAsyncContextManager[None]:
-    """Keep the nodes from being ended as idle under a long copy; `first` as of `keep_awake.awake`."""
+    """Keep the nodes from being ended as idle during a long copy.
+
+    `first` is the parameter of `idle_inhibitor.awake`.
+    """
     return idle_inhibitor.awake(live.nodes, MOST_AWAKE, first)
 
 
-async def open_line(node: Node) -> Connection:
-    """The open connection to a node, made anew where it broke."""
+async def open_connection(node: Node) -> Connection:
+    """Return the open connection to a node, reconnecting if it broke."""
     agent = agent_of(node)
     if not agent.connection.is_open:
-        # Asking it anything makes a new line.
+        # Any request makes the agent's client reconnect.
         await agent.status()
     return agent.connection
 
@@ -114,7 +129,7 @@ def _ssh(live: LiveCluster, node: Node) -> tuple[str, ...]:
         return ()
     try:
         options = options_for(node.instance, live.keys)
-    except CannotSay:
+    except SshConfigError:
         return ()
     write_known_hosts(live.keys)
     return (
@@ -128,11 +143,8 @@ def _ssh(live: LiveCluster, node: Node) -> tuple[str, ...]:
     )
 
 
-# ---------------------------------------------------------------- words
-
-
 def summary(plan: SyncPlan, here: str, there: str, name: str, *, dry: bool = False) -> list[str]:
-    """What a sync will do, as lines: printed before anything moves.
+    """Return the lines that say what a sync will do, printed before anything moves.
 
     Examples
     --------
@@ -151,7 +163,8 @@ def summary(plan: SyncPlan, here: str, there: str, name: str, *, dry: bool = Fal
         )
     if plan.ignored_count:
         lines.append(
-            f"  ignored by the folder's ignore file, or .git: {_several(plan.ignored_count, plan.ignored)}"
+            "  ignored by the folder's ignore file, or .git: "
+            + _several(plan.ignored_count, plan.ignored)
         )
     by_reason: dict[str, list[str]] = {}
     for skipped, why in plan.skipped:
@@ -162,7 +175,8 @@ def summary(plan: SyncPlan, here: str, there: str, name: str, *, dry: bool = Fal
     ]
     if plan.conflicts:
         lines.append(
-            f"  left alone, changed on both sides: {_several(len(plan.conflicts), plan.conflicts)}; --push or --pull decides"
+            "  left alone, changed on both sides:"
+            f" {_several(len(plan.conflicts), plan.conflicts)}; --push or --pull decides"
         )
     for where, names in (("there", plan.delete_there), ("here", plan.delete_here)):
         if names:
@@ -188,7 +202,8 @@ def _what(plan: SyncPlan) -> str:
             f"{replaced:,} replaced"
             + (f", {len(plan.newer):,} of them newer where it is replaced" if plan.newer else "")
         )
-    ways = f"{_files(sum(e.kind == 'f' for e in plan.up))} up and {sum(e.kind == 'f' for e in plan.down):,} down"
+    up, down = (sum(e.kind == "f" for e in side) for side in (plan.up, plan.down))
+    ways = f"{_files(up)} up and {down:,} down"
     count = ways if plan.direction is Direction.BOTH else _files(len(files))
     return ", ".join(
         filter(
@@ -211,12 +226,14 @@ def _several(count: int, names: Any) -> str:
 
 
 def size_words(count: int) -> str:
-    """Bytes as a person reads them.
+    """Return a number of bytes in words.
 
     Examples
     --------
-    >>> size_words(0), size_words(812), size_words(40_960), size_words(1_250_000), size_words(12_500_000_000)
-    ('0 B', '812 B', '41.0 kB', '1.2 MB', '12,500 MB')
+    >>> size_words(0), size_words(812), size_words(40_960), size_words(1_250_000)
+    ('0 B', '812 B', '41.0 kB', '1.2 MB')
+    >>> size_words(12_500_000_000)
+    '12,500 MB'
     """
     if count < 1e3:
         return f"{count} B"
@@ -225,9 +242,12 @@ def size_words(count: int) -> str:
     return f"{count / 1e6:,.0f} MB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
 
 
-def ended(done: Synced) -> str:
-    """One line of what was done."""
+def ended(done: SyncResult) -> str:
+    """Return one line about a sync that is done."""
     if done.plan.is_empty:
         return "in step"
     gone = f", {done.deleted:,} deleted" if done.deleted else ""
-    return f"{_files(done.files)} moved and verified, {size_words(done.bytes)} over the line{gone}, {done.seconds:.1f} s"
+    return (
+        f"{_files(done.files)} moved and verified,"
+        f" {size_words(done.bytes)} over the line{gone}, {done.seconds:.1f} s"
+    )

@@ -1,7 +1,8 @@
-"""Objects of Google Cloud Storage: listed here by its JSON API, fetched by the machine.
+"""Objects of Google Cloud Storage: listed here by its JSON API, downloaded by the machine.
 
-What everybody may read is fetched without any key. Else the machine is handed, by stdin, a token that Google has cut down from the person's log-in
-for this (a credential access boundary): it reads what lies below the one path in the one bucket, nothing else, and dies within an hour.
+Public objects are downloaded without any key. For others the machine gets, over stdin, a token
+that Google has downscoped from the person's log-in (a credential access boundary): it reads what
+lies below one path in one bucket, nothing else, and expires within an hour.
 """
 
 from __future__ import annotations
@@ -18,37 +19,37 @@ from urllib.parse import quote
 
 from nbprov.model.clock import Seconds
 from nbprov.model.sources import split_bucket
-from nbprov.remote.download.download import Item, Link
-from nbprov.remote.download.errors import FetchError
+from nbprov.remote.download.errors import DownloadError
+from nbprov.remote.download.items import DownloadItem, DownloadLink
 
-from .remote_sources import Found, denied, listed
+from .source_listing import SourceListing, denied, listed
 
 API = "https://storage.googleapis.com"
 EMULATOR = "STORAGE_EMULATOR_HOST"
 """Google's own variable that names another server."""
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-"""What a token must have to be cut down; the wide one never leaves this computer."""
+"""The scope that downscoping needs; this wide token never leaves this computer."""
 ROLE = "inRole:roles/storage.objectViewer"
 ASK_SECONDS: tuple[Seconds, Seconds] = (5.0, 20.0)
 TRIES = 3
 EARLY: Seconds = 600.0
-"""So long before its end a token is not handed out any more."""
+"""A token that expires sooner is not handed out any more."""
 _HINT = (
-    "log in with an account that may (gcloud auth application-default login) with the role Storage Object Viewer; the bucket needs uniform "
-    "bucket-level access; or make it public"
+    "log in with an account that has the role Storage Object Viewer (gcloud auth"
+    " application-default login); the bucket needs uniform bucket-level access; or make it public"
 )
 
 
 class _Refused(Exception):
-    """The answer was no; `why` in Google's words."""
+    """Google refused a request; `why` holds its own words."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
         self.status, self.why = status, why
 
 
-class _Objects:
-    """One bucket, asked as nobody or with a token."""
+class _GcsBucket:
+    """One bucket, asked anonymously or with a token."""
 
     def __init__(self, bucket: str, token: str = "") -> None:
         named = os.environ.get(EMULATOR, "")
@@ -71,8 +72,11 @@ class _Objects:
             except requests.RequestException as error:
                 if left:
                     continue
-                words = f"gs://{self.bucket}: no way to Google Cloud Storage from this computer, which lists the objects ({type(error).__name__})"
-                raise FetchError(words, hint="is it online?", code="fetch.unreachable") from None
+                words = (
+                    f"gs://{self.bucket}: this computer, which lists the objects, cannot reach"
+                    f" Google Cloud Storage ({type(error).__name__})"
+                )
+                raise DownloadError(words, hint="is it online?", code="fetch.unreachable") from None
             if answer.status_code in (429, 500, 502, 503, 504) and left:
                 time.sleep(1.0)
                 continue
@@ -89,18 +93,19 @@ class _Objects:
             )
         return content
 
-    def one(self, key: str) -> Item | None:
-        """The object of exactly this key."""
+    def one(self, key: str) -> DownloadItem | None:
+        """Return the object with exactly this key."""
         try:
             return _item(self._ask(f"{quote(self.bucket, safe='')}/o/{quote(key, safe='')}"))
         except _Refused as refused:
-            # Who may read and not list is told 403 of what is not there; the listing tells.
+            # Without the right to list, Google answers 403 for a missing object too; the
+            # listing that follows tells the two apart.
             if refused.status in (401, 403, 404):
                 return None
             raise
 
-    def items(self, prefix: str) -> Iterator[Item]:
-        """All objects whose key begins so."""
+    def items(self, prefix: str) -> Iterator[DownloadItem]:
+        """Return all objects whose key starts with a prefix."""
         token = ""
         fields = "nextPageToken,items(name,size,md5Hash,generation,contentEncoding)"
         while True:
@@ -119,7 +124,7 @@ class _Objects:
             token = following
 
     def region(self) -> str:
-        """Where the bucket lies; empty where that may not be asked."""
+        """Return the bucket's region; empty where it may not be asked."""
         try:
             return str(
                 self._ask(quote(self.bucket, safe=""), fields="location").get("location", "")
@@ -127,8 +132,8 @@ class _Objects:
         except _Refused:
             return ""
 
-    def may_read(self, item: Item) -> bool:
-        """Whether an object is open to all."""
+    def may_read(self, item: DownloadItem) -> bool:
+        """Return whether an object is public."""
         import requests
 
         try:
@@ -139,18 +144,19 @@ class _Objects:
         except requests.RequestException:
             return False
 
-    def url(self, item: Item) -> str:
-        """Where the content of an object is, in the version that was listed."""
-        place = f"{self.base}/download/storage/v1/b/{quote(self.bucket, safe='')}/o/{quote(item.key, safe='')}?alt=media"
+    def url(self, item: DownloadItem) -> str:
+        """Return the address of an object's content, in the version that was listed."""
+        object_path = f"b/{quote(self.bucket, safe='')}/o/{quote(item.key, safe='')}"
+        place = f"{self.base}/download/storage/v1/{object_path}?alt=media"
         return place + (f"&generation={item.etag}" if item.etag.isdigit() else "")
 
 
-def _item(row: dict[str, Any]) -> Item:
+def _item(row: dict[str, Any]) -> DownloadItem:
     try:
         md5 = base64.b64decode(str(row.get("md5Hash", "")), validate=True).hex()
     except (binascii.Error, ValueError):
         md5 = ""
-    return Item(
+    return DownloadItem(
         str(row["name"]),
         str(row["name"]),
         int(row.get("size", 0)),
@@ -159,8 +165,11 @@ def _item(row: dict[str, Any]) -> Item:
     )
 
 
-class Cut:
-    """A token cut down to reading what lies below one path of one bucket; a new one is asked for before one ends."""
+class DownscopedToken:
+    """A token that can only read what lies below one path of one bucket.
+
+    It is renewed before it expires.
+    """
 
     def __init__(self, bucket: str, prefix: str) -> None:
         self._bucket, self._prefix = bucket, prefix
@@ -168,18 +177,18 @@ class Cut:
         self._credentials: Any = None
 
     def token(self, *, fresh: bool = False) -> str:
-        """The token.
+        """Return the token.
 
         Raises
         ------
-        FetchError
-            There is no log-in, or Google does not cut it down.
+        DownloadError
+            If there is no log-in, or Google does not downscope it.
         """
         try:
             import google.auth.exceptions
             from google.auth.transport.requests import Request
         except ImportError:
-            raise FetchError(
+            raise DownloadError(
                 "gs:// needs the package google-auth here",
                 hint='pip install "nbprov[gcp]"',
                 code="fetch.library",
@@ -202,25 +211,29 @@ class Cut:
             except google.auth.exceptions.GoogleAuthError as error:
                 raise denied(
                     f"gs://{self._bucket}/{self._prefix}",
-                    f"no token for it alone was to be had: {str(error)[:200]}",
+                    f"Google gave no token for it alone: {str(error)[:200]}",
                     _HINT,
                 ) from None
             return str(self._credentials.token)
 
 
 def _cut_down(source: Any, bucket: str, prefix: str) -> Any:
-    """Credentials that read this object and what lies below it, and not what only begins with the same letters."""
+    """Return credentials that read this object and what lies below it.
+
+    Objects whose names only begin with the same letters are not included.
+    """
     from google.auth import downscoped
 
     library: Any = downscoped
     where = f"projects/_/buckets/{bucket}"
     condition = None
+    listing = "api.getAttribute('storage.googleapis.com/objectListPrefix', '')"
     if prefix:
         path = prefix.rstrip("/")
         name, below = _quoted(f"{where}/objects/{path}"), _quoted(f"{where}/objects/{path}/")
         condition = library.AvailabilityCondition(
             f"resource.name == {name} || resource.name.startsWith({below}) || "
-            f"api.getAttribute('storage.googleapis.com/objectListPrefix', '').startsWith({_quoted(path + '/')})"
+            f"{listing}.startsWith({_quoted(path + '/')})"
         )
     rule = library.AccessBoundaryRule(f"//storage.googleapis.com/{where}", [ROLE], condition)
     return library.Credentials(source, library.CredentialAccessBoundary([rule]))
@@ -230,33 +243,34 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-class _Links:
-    def __init__(self, objects: _Objects, cut: Cut, *, is_open: bool) -> None:
+class _LinkSigner:
+    def __init__(self, objects: _GcsBucket, cut: DownscopedToken, *, is_open: bool) -> None:
         self._objects, self._cut, self._is_open = objects, cut, is_open
 
-    def link(self, item: Item, tries: int) -> Link | None:
-        # Stored bytes, or their digest and size would not be those that were listed.
+    def link(self, item: DownloadItem, tries: int) -> DownloadLink | None:
+        # The stored bytes, since the listed size and digest are those of the stored form.
         headers = {"Accept-Encoding": "gzip"}
         if not self._is_open or tries:
             try:
                 headers["Authorization"] = f"Bearer {self._cut.token(fresh=tries > 1)}"
-            except FetchError:
+            except DownloadError:
                 if self._is_open:
                     return None
                 raise
-        return Link(self._objects.url(item), headers)
+        return DownloadLink(self._objects.url(item), headers)
 
 
-def look_at_gs(uri: str) -> Found:
-    """What lies at `gs://BUCKET/PATH`: the object of this key, else all below it.
+def list_gcs(uri: str) -> SourceListing:
+    """List what lies at `gs://BUCKET/PATH`: the object with this key, else all below it.
 
     Raises
     ------
-    FetchError
-        No such bucket or object, no right to read it, no log-in that can be cut down, no way to Google.
+    DownloadError
+        If there is no such bucket or object, no right to read it, no log-in that can be
+        downscoped, or no way to Google.
     """
     bucket, path = split_bucket(uri)
-    nobody, cut = _Objects(bucket), Cut(bucket, path)
+    nobody, cut = _GcsBucket(bucket), DownscopedToken(bucket, path)
     is_open = False
     try:
         found = listed(nobody, path, uri)
@@ -267,26 +281,28 @@ def look_at_gs(uri: str) -> Found:
             raise _named(refused, uri, bucket) from None
     if not is_open:
         try:
-            own = _Objects(bucket, cut.token())
+            own = _GcsBucket(bucket, cut.token())
             found, region = listed(own, path, uri), own.region()
         except _Refused as refused:
             raise _named(refused, uri, bucket) from None
     items, skipped, is_tree = found
     cloud = "gcp" if nobody.base == API else ""
-    return Found(uri, items, is_tree, _Links(nobody, cut, is_open=is_open), skipped, cloud, region)
+    return SourceListing(
+        uri, items, is_tree, _LinkSigner(nobody, cut, is_open=is_open), skipped, cloud, region
+    )
 
 
-def _named(refused: _Refused, uri: str, bucket: str) -> FetchError:
+def _named(refused: _Refused, uri: str, bucket: str) -> DownloadError:
     if refused.status == 404:
-        return FetchError(
+        return DownloadError(
             f"there is no bucket {bucket} in Google Cloud Storage",
-            hint="see that its name is right: gcloud storage ls",
+            hint="check its name: gcloud storage ls",
             code="fetch.bucket",
         )
     if refused.status in (401, 403):
         return denied(uri, refused.why or "access denied", _HINT)
-    words = f"{uri} could not be listed: {refused.why or 'no words'} ({refused.status})"
-    return FetchError(words, hint="try again later", code="fetch.failed")
+    words = f"{uri} could not be listed: {refused.why or 'without a reason'} ({refused.status})"
+    return DownloadError(words, hint="try again later", code="fetch.failed")
 
 
-__all__ = ["Cut", "look_at_gs"]
+__all__ = ["DownscopedToken", "list_gcs"]

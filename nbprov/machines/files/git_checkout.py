@@ -1,4 +1,7 @@
-"""A git repository as `~/sky_workdir` of every node: cloned there, or, where that takes a log-in, here, and sent over without the log-in."""
+"""Check a git repository out as `~/sky_workdir` of every node.
+
+The node clones it; if that takes a log-in, it is cloned here and sent over without the log-in.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +14,32 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from nbprov.machines.setup.cluster_setup import WORKDIR
 from nbprov.model.clock import Seconds
+from nbprov.model.paths import WORKDIR
 from nbprov.model.spec import Repository
 from nbprov.on_machine import git_commands
 from nbprov.on_machine.git_commands import Git
 from nbprov.on_machine.git_install import INSTALL_SECONDS
 from nbprov.on_machine.sync_protocol import Trouble
 from nbprov.provisioning.live_cluster import LiveCluster
-from nbprov.remote.download.download import Far, talk
 from nbprov.remote.errors import RemoteError
+from nbprov.remote.remote_program import RemoteProgram, open_program
 from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.sync.errors import MOST_WORDS, shown
 
-from .folder_sync import open_line, size_words
+from .folder_sync import open_connection, size_words
 
 PROGRAM = ("sync_protocol", "git_commands", "git_install", "git_checkout")
 """The modules that run on the machine, in the order of their imports."""
 PATIENCE: Seconds = INSTALL_SECONDS + 60.0
-"""Without a word of the machine: installing git is the longest step that says nothing; git itself is ended there after two silent minutes."""
+"""How long the machine may be silent.
+
+Installing git is the longest silent step; the machine ends git itself after two silent minutes.
+"""
 STOP_SECONDS: Seconds = 10.0
-"""For a git that was killed to be gone."""
+"""How long a killed git may take to be gone."""
 BUNDLE = ".nbprov/workdir.bundle"
-"""Below the machine's home: what was cloned here, for the moment until it is unpacked."""
+"""Below the machine's home: the clone made here, until it is unpacked."""
 SHOWN_OF_COMMIT = 7
 MOST_NOTES = 5
 
@@ -42,23 +48,26 @@ _T = TypeVar("_T")
 
 
 class RepositoryError(RemoteError):
-    """A git repository could not be brought to a machine.
+    """A git repository could not be checked out on a machine.
 
-    Its code tells why: `git.missing` (no git), `git.denied` (it does not exist, or wants a log-in), `git.unreachable`, `git.ref` (no such branch,
-    tag or commit), `git.place` (something else is in `~/sky_workdir`), `git.busy` (another run clones it), `git.full` (the disk), `git.stalled`,
-    `git.lost` (the line to the machine), `git.foul` (the machine broke the rules), `git.failed` (anything else).
+    Its code tells why: `git.missing` (no git), `git.denied` (it does not exist, or asks for a
+    log-in), `git.unreachable`, `git.ref` (no such branch, tag or commit), `git.place` (something
+    else is in `~/sky_workdir`), `git.busy` (another run clones it), `git.full` (the disk),
+    `git.stalled`, `git.lost` (the connection to the machine), `git.foul` (the machine broke the
+    protocol), `git.failed` (anything else).
     """
 
     code = "git"
 
 
-class Working:
-    """One repository on its way to the nodes of a cluster; used in `async with`.
+class RepositoryCheckout:
+    """The checkout of one repository on the nodes of a cluster; used in `async with`.
 
     Parameters
     ----------
     report, note
-        Told in lines what goes on, and what is worth keeping: the commit, and what was left as it is.
+        Receive lines: what happens now, and what is worth keeping (the commit, and what was left
+        unchanged).
     """
 
     def __init__(
@@ -69,10 +78,10 @@ class Working:
         note: Callable[[str], None],
     ) -> None:
         self._live, self._repository, self._report, self._note = live, repository, report, note
-        self._here = _Here(repository, report)
+        self._here = _LocalClone(repository, report)
         self._commits: set[str] = set()
 
-    async def __aenter__(self) -> Working:
+    async def __aenter__(self) -> RepositoryCheckout:
         return self
 
     async def __aexit__(
@@ -84,51 +93,55 @@ class Working:
         self._here.close()
         if error is None and len(self._commits) > 1:
             self._note(
-                "code: not all nodes have the same commit: run the cell again, or name a commit as ref"
+                "code: not all nodes have the same commit:"
+                " run the cell again, or name a commit as ref"
             )
 
     async def bring(self, number: int) -> None:
-        """Bring it to one node.
+        """Check it out on one node.
 
         Raises
         ------
         RepositoryError
-            `~/sky_workdir` is then as it was.
+            If it fails; `~/sky_workdir` is then unchanged.
         """
-        connection = await open_line(self._live.nodes[number])
+        connection = await open_connection(self._live.nodes[number])
         where = f"{self._live.name} node {number}" if len(self._live.nodes) > 1 else self._live.name
         try:
             async with (
                 asyncio.timeout(git_commands.LONGEST_SECONDS),
-                talk(connection, modules=PROGRAM) as far,
+                open_program(connection, PROGRAM) as far,
             ):
-                answer = await self._asked_and_sent(far, connection)
+                answer = await self._check_out(far, connection)
         except TimeoutError:
-            raise self._error(Trouble("stalled", "it comes to no end"), where) from None
+            raise self._error(Trouble("stalled", "it does not finish"), where) from None
         except Trouble as trouble:
             raise self._error(trouble, where) from None
-        self._tell(answer, where)
+        self._note_commit(answer, where)
 
-    async def _asked_and_sent(self, far: Far, connection: Connection) -> Mapping[str, Any]:
-        if _goes_by_ssh(self._repository.url):
-            return await self._by_way_of_here(far, connection)
+    async def _check_out(self, far: RemoteProgram, connection: Connection) -> Mapping[str, Any]:
+        if _uses_ssh(self._repository.url):
+            return await self._clone_here_and_send(far, connection)
         answer = await self._ask(far)
         if answer.get("failed") in ("login", "road"):
-            return await self._by_way_of_here(far, connection)
-        return _good(answer)
+            return await self._clone_here_and_send(far, connection)
+        return _raise_failure(answer)
 
-    async def _by_way_of_here(self, far: Far, connection: Connection) -> Mapping[str, Any]:
+    async def _clone_here_and_send(
+        self, far: RemoteProgram, connection: Connection
+    ) -> Mapping[str, Any]:
         wanted = await self._here.wanted()
-        answer = _good(await self._ask(far, wanted=wanted))
+        answer = _raise_failure(await self._ask(far, wanted=wanted))
         if "need" not in answer:
             return answer
         wanted, bundle, roots = await self._here.bundle()
         size = bundle.stat().st_size
         self._report(
-            f"code: {self._repository.short}: {size_words(size)} go over, cloned here since it takes a log-in"
+            f"code: {self._repository.short}: {size_words(size)} are sent from here,"
+            " since cloning it takes a log-in"
         )
         await connection.copy_in(bundle, f"~/{BUNDLE}", progress=self._sent(size))
-        return _good(await self._ask(far, wanted=wanted, bundle=BUNDLE, roots=roots))
+        return _raise_failure(await self._ask(far, wanted=wanted, bundle=BUNDLE, roots=roots))
 
     def _sent(self, size: int) -> Callable[[int], None]:
         told = 0.0
@@ -141,7 +154,7 @@ class Working:
 
         return tell
 
-    async def _ask(self, far: Far, **more: Any) -> dict[str, Any]:
+    async def _ask(self, far: RemoteProgram, **more: Any) -> dict[str, Any]:
         is_ours = self._live.candidate.offer.cloud == "local"
         asked = {
             "url": self._repository.url,
@@ -154,7 +167,7 @@ class Working:
             self._report(f"code: {shown(str(answer['said']))}")
         return answer
 
-    def _tell(self, answer: Mapping[str, Any], where: str) -> None:
+    def _note_commit(self, answer: Mapping[str, Any], where: str) -> None:
         try:
             commit, name, left = (
                 str(answer["commit"]),
@@ -173,15 +186,16 @@ class Working:
         if left:
             name = self._live.name
             self._note(
-                f"code: left as it is{on}, since {left}; to update it: %%on {name} --bash, cd ~/{WORKDIR}, git status"
+                f"code: left as it is{on}, since {left};"
+                f" to update it: %%on {name} --bash, cd ~/{WORKDIR}, git status"
             )
         for note in notes:
             self._note(f"code: {note}")
 
     def _error(self, trouble: Trouble, where: str) -> RepositoryError:
         url, name = shown(self._repository.url), self._live.name
-        kind, hint = _SAID.get(
-            trouble.code, ("failed", "run the cell again; what is there is as it was")
+        kind, hint = _CODES.get(
+            trouble.code, ("failed", "run the cell again; the folder there is unchanged")
         )
         why = shown(trouble.why, MOST_WORDS)
         if kind == "place":
@@ -195,45 +209,51 @@ class Working:
         )
 
 
-_SAID: Mapping[str, tuple[str, str]] = {
+_CODES: Mapping[str, tuple[str, str]] = {
     "git": (
         "missing",
-        "install git in the machine's image; this computer needs it for what takes a log-in",
+        "install git in the machine's image;"
+        " this computer needs git too, for repositories that take a log-in",
     ),
     "here": ("missing", "install git on this computer"),
     "login": (
         "denied",
-        "is the address right? `git ls-remote {url}` in a terminal here must answer without a question: see git's credential helper",
+        "is the address right? `git ls-remote {url}` in a terminal here must answer"
+        " without a question: see git's credential helper",
     ),
     "road": (
         "unreachable",
-        "is the address right, and does the machine or this computer reach it?",
+        "is the address right, and can the machine or this computer reach it?",
     ),
-    "ref": ("ref", "name a branch, a tag or a commit of it: upper and lower case count"),
+    "ref": ("ref", "name a branch, a tag or a commit of it; upper and lower case matter"),
     "place": (
         "place",
-        "see what it is: %%on {name} --bash; move it away there (mv {folder} ~/before) and run the cell again",
+        "see what it is: %%on {name} --bash;"
+        " move it away there (mv {folder} ~/before) and run the cell again",
     ),
     "busy": ("busy", "wait for the other run"),
     "full": ("full", "ask for more by disk_size in resources"),
     "stalled": ("stalled", "run the cell again"),
     "lost": ("lost", "run the cell again"),
-    "foul": ("foul", "end the machine if it is not to be trusted"),
+    "foul": ("foul", "end the machine if you do not trust it"),
 }
 
 
-def _goes_by_ssh(url: str) -> bool:
+def _uses_ssh(url: str) -> bool:
     return "://" not in url or url.lower().startswith("ssh://")
 
 
-def _good(answer: dict[str, Any]) -> dict[str, Any]:
+def _raise_failure(answer: dict[str, Any]) -> dict[str, Any]:
     if "failed" in answer:
         raise Trouble(str(answer["failed"])[:20], str(answer.get("why")))
     return answer
 
 
-class _Here:
-    """The repository as the person's own git reads it: asked once for all nodes, cloned into a folder that goes with the block."""
+class _LocalClone:
+    """The repository as the person's own git reads it.
+
+    The remote is asked once for all nodes; the clone lies in a folder that `close` removes.
+    """
 
     def __init__(self, repository: Repository, report: Callable[[str], None]) -> None:
         self._repository = repository
@@ -248,14 +268,14 @@ class _Here:
         self._bundle: tuple[Path, list[str]] | None = None
 
     async def wanted(self) -> dict[str, str]:
-        """What the ref means now."""
+        """Return what the ref means now."""
         async with self._lock:
             if not self._wanted:
                 self._wanted = await self._in_thread(self._resolved)
             return self._wanted
 
     async def bundle(self) -> tuple[dict[str, str], Path, list[str]]:
-        """That commit as a bundle, and the commits whose parents are not in it."""
+        """Return that commit as a bundle, and the commits whose parents are not in it."""
         async with self._lock:
             if self._bundle is None:
                 self._bundle = await self._in_thread(self._bundled)
@@ -298,7 +318,7 @@ class _Here:
         self._wanted = {**self._wanted, "commit": commit}
         header = self._git.run("cat-file", "commit", commit).partition("\n\n")[0]
         roots = [commit] if "\nparent " in header else []
-        # One commit is sent, whatever came: the rest can be fetched there later, by whoever may.
+        # Only one commit is sent; the rest can be fetched there later by anyone with access.
         (folder / "shallow").write_text(
             "".join(f"{root}\n" for root in roots), encoding="ascii", newline="\n"
         )
@@ -316,4 +336,4 @@ class _Here:
         return path, roots
 
 
-__all__ = ["RepositoryError", "Working"]
+__all__ = ["RepositoryCheckout", "RepositoryError"]

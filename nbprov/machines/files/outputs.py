@@ -1,41 +1,43 @@
-"""A spec's `outputs`: brought here from every node of a cluster, with the names of what could not be."""
+"""Pull a spec's `outputs` from every node of a cluster, and name what could not be pulled."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import logging
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nbprov.machines.liveness import Answers, Silent, is_line, until_answered
-from nbprov.machines.setup.cluster_setup import WORKDIR
+from nbprov.machines.liveness import (
+    LivenessPolicy,
+    NodeSilent,
+    is_connection_error,
+    wait_until_answered,
+)
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.model.spec import Mount, Spec
-from nbprov.on_machine.sync_files import Folder
+from nbprov.model.spec import Spec
 from nbprov.on_machine.sync_protocol import Skip
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.errors import RemoteError, SshError
-from nbprov.remote.pull.autoload_names import is_worked_in
-from nbprov.remote.pull.patterns import MAGIC
-from nbprov.remote.pull.pull import Pulled, Wish, pull
+from nbprov.remote.pull.options import PullOptions, PullResult
+from nbprov.remote.pull.pull import pull
 from nbprov.remote.sync.errors import SyncError, shown
 
-from .folder_sync import MEMORY_FOLDER, awake, open_line, size_words
+from .folder_sync import MEMORY_FOLDER, awake, open_connection, size_words
+from .output_targets import wishes
 
 log = logging.getLogger("nbprov.machines")
 
 STALL_SECONDS: Seconds = 720.0
-"""A pull in which so long less than `LEAST_BYTES` came is given up: the longest single step, to list a folder or digest a file, has 600 s."""
+"""A pull with fewer than `LEAST_BYTES` in this time is given up; one step may take 600 s."""
 LEAST_BYTES = 1_000_000
-"""Of a line that is up: 1.4 kB a second would take a week for a gigabyte, and the machine is on the bill."""
+"""At 1.4 kB a second a gigabyte would take a week, and the machine costs money meanwhile."""
 LOOK_SECONDS: Seconds = 1.0
 MOST_CUTS = 20
-"""So often a line may break under one output that comes; what is whole by then need not come again."""
+"""How often the connection may break during one output; complete files need not come again."""
 NAMED = 3
 HARMLESS = (
     *(Skip.SPECIAL, Skip.LINK_NOWHERE, Skip.LINK_OUTSIDE, Skip.WINDOWS_LINK),
@@ -45,33 +47,33 @@ HARMLESS = (
 
 
 class OutputsNotPulled(NbprovError):
-    """Outputs of a cluster are still on its machines only."""
+    """Outputs of a cluster are still only on its machines."""
 
     code = "outputs.not-pulled"
 
 
 @dataclass(slots=True)
-class Taking:
-    """A pull of outputs that goes on, or has ended. Written on the engine's thread, read on any.
+class OutputPull:
+    """A pull of outputs; written on the engine's thread, read on any.
 
     Attributes
     ----------
     lines
-        What can be said of it so far, a line each.
+        Lines that describe it so far.
     total, sent
-        Bytes that are known to come, and that came.
+        Bytes that are known to come, and bytes that came.
     files, bytes
-        What came.
+        What has arrived.
     same
-        Files that were here already.
+        Files that were here before.
     left
-        `(output, why)`: what did not come.
+        `(output, why)` for what did not come.
     silent
-        Nodes that fell silent meanwhile: what else they have cannot be had.
+        Nodes that fell silent during the pull; the rest of their outputs cannot be pulled.
     steps
-        Counts what was done, however small.
+        A count of everything that was done.
     is_over
-        Whether it has ended.
+        Whether the pull has ended.
     """
 
     name: str
@@ -88,15 +90,15 @@ class Taking:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing that is wanted is on the machine alone."""
+        """Whether everything that is wanted is here."""
         return not self.left and not self.silent
 
     def words(self) -> str:
-        """What came, in a few words.
+        """Return in a few words what came.
 
         Examples
         --------
-        >>> Taking("dev", files=1, bytes=2_000_000, same=3).words()
+        >>> OutputPull("dev", files=1, bytes=2_000_000, same=3).words()
         '1 file, 2.0 MB (3 were here already)'
         """
         count = f"{self.files:,} file{'' if self.files == 1 else 's'}, {size_words(self.bytes)}"
@@ -108,14 +110,14 @@ class Taking:
         return count + were
 
     def left_words(self) -> str:
-        """What did not come, in a line."""
+        """Return in a line what did not come."""
         if not self.left:
             return f"it fell silent{self.silent_words()}"
         first = "; ".join(f"{shown(what)}: {shown(why, 200)}" for what, why in self.left[:NAMED])
         return first + (f"; and {len(self.left) - NAMED:,} more" if len(self.left) > NAMED else "")
 
     def silent_words(self) -> str:
-        """Which nodes fell silent, to be put behind a sentence; nothing where it is the head alone."""
+        """Return which nodes fell silent, to be appended; empty if it is the head alone."""
         return (
             f" (node {', '.join(map(str, sorted(self.silent)))})"
             if self.silent not in ([], [0])
@@ -123,89 +125,27 @@ class Taking:
         )
 
 
-def wishes(
-    spec: Spec,
-    folder: Path,
-    name: str,
-    node: int,
-    memory: Callable[[str], Path | None] = lambda key: None,
-) -> list[Wish]:
-    """What a spec wants brought from a node.
-
-    A source that is not absolute is relative to where `setup` and `run` begin: `~/sky_workdir` with a `workdir`, else the home. What comes from
-    another node than the head lands in a folder `node1` and so on, beside what comes from the head. Without a target a relative source keeps
-    its whole path.
-
-    Examples
-    --------
-    >>> spec = Spec(outputs=(Mount(".", "one/*.pt"), Mount("./out", "/data/x")))
-    >>> [(w.source, str(w.target), w.own_name, w.below) for w in wishes(spec, Path("/nb"), "dev", 1)]
-    [('~/one/*.pt', '/nb', True, 'node1/one'), ('/data/x', '/nb/out', False, 'node1')]
-    """
-    found = []
-    for mount in spec.outputs:
-        source = _there(mount.source, has_workdir=bool(spec.workdir))
-        target, own_name = _here(mount, folder, name)
-        key = f"outputs\0{node}\0{source}\0{target}"
-        below = [*([f"node{node}"] if node else []), *_folders_kept(mount)]
-        at_work = bool(MAGIC.search(source)) and is_worked_in(
-            str(target.joinpath(*below)), str(folder)
-        )
-        found.append(
-            Wish(source, target, own_name, "/".join(below), f"from-{name}", memory(key), at_work)
-        )
-    return found
-
-
-def _folders_kept(mount: Mount) -> list[str]:
-    """The folders above a relative source without a target, kept here: `one/out` and `two/out` must not become one."""
-    if os.path.normpath(mount.target) != "." or mount.source.startswith(("/", "~")):
-        return []
-    parts = [part for part in mount.source.split("/") if part not in ("", ".")]
-    return parts[: next((n for n, part in enumerate(parts) if MAGIC.search(part)), len(parts) - 1)]
-
-
-def _there(source: str, *, has_workdir: bool) -> str:
-    if source.startswith(("/", "~")):
-        return source.rstrip("/") or "/"
-    parts = [part for part in source.split("/") if part not in ("", ".")]
-    return "/".join(["~", *([WORKDIR] if has_workdir else []), *parts])
-
-
-def _here(mount: Mount, folder: Path, name: str) -> tuple[Path, bool]:
-    target = folder / Path(mount.target).expanduser()
-    own_name = (
-        os.path.normpath(mount.target) == "."
-        or mount.target.endswith(("/", os.sep))
-        or bool(MAGIC.search(mount.source))
-    )
-    if own_name and MAGIC.search(mount.source) and Folder(str(target)).is_home_or_above():
-        # A pattern lets the machine choose the names, and a home has some that are run: a folder of its own there.
-        target = target / f"{name}-outputs"
-    return target, own_name
-
-
 async def pull_outputs(
     live: LiveCluster,
     spec: Spec,
     folder: Path,
     home: Path,
-    taking: Taking,
+    taking: OutputPull,
     tell: Callable[[], object],
-    answers: Answers,
-) -> Taking:
-    """Bring the outputs of every node here. What fails is in `taking.left`; the rest comes all the same.
+    liveness: LivenessPolicy,
+) -> OutputPull:
+    """Pull the outputs of every node; what fails is in `taking.left`, and the rest still comes.
 
     Parameters
     ----------
     folder
-        What relative targets are relative to.
+        The folder that relative targets start at.
     home
-        Our folder, where it is remembered what was brought.
+        Our folder, where the state of pulled files is remembered.
     tell
         Called when there is something new to show.
-    answers
-        When a node counts as silent; it is in `taking.silent` then, and the others go on.
+    liveness
+        When a node counts as silent; it is then in `taking.silent`, and the others continue.
     """
 
     def memory(key: str) -> Path:
@@ -231,10 +171,10 @@ async def pull_outputs(
             for number, node in enumerate(live.nodes)
             if not node.missing
         ]
-        work = [_while_heard(node, its, taking, tell, answers) for node, its in wanted]
+        work = [_pull_while_alive(node, its, taking, tell, liveness) for node, its in wanted]
         tasks = [asyncio.ensure_future(one) for one in work]
         try:
-            await _while_it_moves(tasks, taking)
+            await _until_stalled(tasks, taking)
         finally:
             for task in tasks:
                 task.cancel()
@@ -242,7 +182,7 @@ async def pull_outputs(
     return taking
 
 
-async def _while_it_moves(tasks: Sequence[asyncio.Task[None]], taking: Taking) -> None:
+async def _until_stalled(tasks: Sequence[asyncio.Task[None]], taking: OutputPull) -> None:
     since, seen = time.monotonic(), (0, 0)
     pending = set(tasks)
     while pending:
@@ -259,24 +199,32 @@ async def _while_it_moves(tasks: Sequence[asyncio.Task[None]], taking: Taking) -
         task.result()
 
 
-async def _while_heard(
-    node: Node, wanted: list[Wish], taking: Taking, tell: Callable[[], object], answers: Answers
+async def _pull_while_alive(
+    node: Node,
+    wanted: list[PullOptions],
+    taking: OutputPull,
+    tell: Callable[[], object],
+    liveness: LivenessPolicy,
 ) -> None:
     came = [0]
     try:
-        await answers.heard(node, _from_node(node, wanted, taking, tell, came), lambda: came[0])
-    except Silent as error:
+        await liveness.run(node, _pull_from_node(node, wanted, taking, tell, came), lambda: came[0])
+    except NodeSilent as error:
         taking.silent.append(node.instance.node)
         taking.lines.append(f"node {node.instance.node}: {error.message}")
 
 
-async def _from_node(
-    node: Node, wanted: list[Wish], taking: Taking, tell: Callable[[], object], came: list[int]
+async def _pull_from_node(
+    node: Node,
+    wanted: list[PullOptions],
+    taking: OutputPull,
+    tell: Callable[[], object],
+    came: list[int],
 ) -> None:
     where = f"node {node.instance.node} " if node.instance.node else ""
     for wish in wanted:
         try:
-            done = await _over_cuts(node, wish, taking, tell, came)
+            done = await _pull_resuming(node, wish, taking, tell, came)
         except (RemoteError, SshError, OSError) as error:
             words = error.message if isinstance(error, NbprovError) else str(error)
             taking.left.append((where + wish.source, words))
@@ -287,37 +235,41 @@ async def _from_node(
         tell()
 
 
-async def _over_cuts(
-    node: Node, wish: Wish, taking: Taking, tell: Callable[[], object], came: list[int]
-) -> Pulled:
-    """One output. Where its line broke it goes on once the node answers again, which whoever listens to the node bounds."""
+async def _pull_resuming(
+    node: Node, wish: PullOptions, taking: OutputPull, tell: Callable[[], object], came: list[int]
+) -> PullResult:
+    """Pull one output.
+
+    If its connection breaks, it continues once the node answers again; the caller bounds that.
+    """
     for cuts in range(MOST_CUTS):
         try:
-            # A line that breaks on and on must not look like one that brings something: only the first listing counts as a step.
-            return await _once(node, wish, taking, tell, came, is_step=not cuts)
+            # Only the first listing counts as progress, or a connection that keeps breaking would
+            # look like one that brings something.
+            return await _pull_once(node, wish, taking, tell, came, is_step=not cuts)
         except (RemoteError, SshError, OSError) as error:
             is_ours = isinstance(error, OSError) and not isinstance(
                 error, ConnectionError | TimeoutError
             )
             if is_ours:
                 raise
-            # Whatever it is called: a machine that is silent now did not refuse anything.
-            await until_answered(node)
-            if not is_line(error):
+            # Whatever the error is called, a machine that is silent now did not refuse anything.
+            await wait_until_answered(node)
+            if not is_connection_error(error):
                 raise
             log.info("%s: %s; goes on", wish.source, error)
-    return await _once(node, wish, taking, tell, came, is_step=False)
+    return await _pull_once(node, wish, taking, tell, came, is_step=False)
 
 
-async def _once(
+async def _pull_once(
     node: Node,
-    wish: Wish,
-    taking: Taking,
+    wish: PullOptions,
+    taking: OutputPull,
     tell: Callable[[], object],
     came: list[int],
     *,
     is_step: bool,
-) -> Pulled:
+) -> PullResult:
     sent = total = 0
 
     def progress(now: int) -> None:
@@ -335,14 +287,14 @@ async def _once(
         tell()
 
     try:
-        return await pull(await open_line(node), wish, on_found=found, progress=progress)
+        return await pull(await open_connection(node), wish, on_found=found, progress=progress)
     except BaseException:
         taking.sent -= sent
         taking.total -= total
         raise
 
 
-def _note(taking: Taking, where: str, wish: Wish, done: Pulled) -> None:
+def _note(taking: OutputPull, where: str, wish: PullOptions, done: PullResult) -> None:
     taking.files += done.files
     taking.bytes += done.bytes
     taking.same += done.same
@@ -351,7 +303,7 @@ def _note(taking: Taking, where: str, wish: Wish, done: Pulled) -> None:
         (name, why) for name, why in done.skipped if not (isinstance(why, Skip) and why in HARMLESS)
     ]
     if done.found and done.found == len(done.skipped):
-        lost = list(done.skipped)  # it was wanted by its name, and nothing of it can come
+        lost = list(done.skipped)  # it was named in the spec, and nothing of it can come
     taking.left += [
         (f"{where}{wish.source} {name}".strip(), why) for name, why in (*done.failed, *lost)
     ]
@@ -372,7 +324,8 @@ def _note(taking: Taking, where: str, wish: Wish, done: Pulled) -> None:
         )
         patterns = " ".join(dict.fromkeys(shown(why) for _, why in done.apart[:NAMED]))
         taking.lines.append(
-            f"  renamed, as Python or a tool would take it from this folder by itself: {named}; as they are they come by the pattern {patterns}"
+            f"  renamed, as Python or a tool would take it from this folder by itself: {named};"
+            f" as they are they come by the pattern {patterns}"
         )
     for what, pairs in (
         ("could not be brought", (*done.failed, *lost)),
@@ -385,4 +338,4 @@ def _note(taking: Taking, where: str, wish: Wish, done: Pulled) -> None:
             )
 
 
-__all__ = ["OutputsNotPulled", "SyncError", "Taking", "pull_outputs", "wishes"]
+__all__ = ["OutputPull", "OutputsNotPulled", "SyncError", "pull_outputs"]

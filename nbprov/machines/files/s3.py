@@ -1,7 +1,9 @@
-"""Objects of S3: listed here with the person's own log-in, fetched by the machine with a link to each that opens it, and nothing else, for an hour.
+"""Objects of S3: listed here with the person's own log-in, downloaded by the machine.
 
-What everybody may read is fetched without any key. Where `AWS_ENDPOINT_URL_S3` names another store that speaks S3 (MinIO), that one is asked.
-Cloudflare's R2 speaks S3 too: `r2://` is asked at the account's own address, with the keys of the profile `r2`.
+Public objects are downloaded without any key; for each other one the machine gets a link that
+opens it, and nothing else, for an hour. `AWS_ENDPOINT_URL_S3` may name another store that speaks
+S3 (MinIO). Cloudflare's R2 speaks S3 too: `r2://` uses the account's own address and the keys of
+the profile `r2`.
 """
 
 from __future__ import annotations
@@ -15,26 +17,30 @@ from typing import Any
 
 from nbprov.model.clock import Seconds
 from nbprov.model.sources import split_bucket
-from nbprov.remote.download.download import Item, Link
-from nbprov.remote.download.errors import FetchError
+from nbprov.remote.download.errors import DownloadError
+from nbprov.remote.download.items import DownloadItem, DownloadLink
 
-from .remote_sources import Found, denied, listed
+from .source_listing import SourceListing, denied, listed
 
 LINK_SECONDS = 3600
-"""How long a link opens its object: it is asked for within seconds, and again where it was cut."""
+"""How long a link is valid: it is used within seconds, and again after a broken connection."""
 CONNECT_SECONDS: Seconds = 5.0
 READ_SECONDS: Seconds = 20.0
 TRIES = 3
 USUAL_REGION = "us-east-1"
 _MD5 = re.compile(r'"([0-9a-f]{32})"\Z')
 _ARCHIVED = frozenset({"GLACIER", "DEEP_ARCHIVE"})
-_HINT = "log in with an account that may (aws configure, AWS_PROFILE) with the rights s3:ListBucket and s3:GetObject, or make it public"
+_HINT = (
+    "log in with an account (aws configure, AWS_PROFILE) that has the rights s3:ListBucket and"
+    " s3:GetObject, or make it public"
+)
 R2 = "https://{account}.r2.cloudflarestorage.com"
 _ACCOUNT = re.compile(r"[0-9a-f]{32}(\.(eu|fedramp))?")
-"""An account's id, and its jurisdiction where it has one."""
+"""The id of an account, and its jurisdiction if it has one."""
 _R2_HINT = (
-    "make an R2 API token with Object Read, and put its keys under [r2] into ~/.cloudflare/r2.credentials, the account's id into "
-    "~/.cloudflare/accountid, as SkyPilot has them"
+    "make an R2 API token with Object Read; put its keys under [r2] into"
+    " ~/.cloudflare/r2.credentials and the account's id into ~/.cloudflare/accountid,"
+    " as for SkyPilot"
 )
 _REFUSED = frozenset(
     [
@@ -50,8 +56,8 @@ _REFUSED = frozenset(
 )
 
 
-class _Objects:
-    """One bucket, asked as nobody or as the person."""
+class _S3Bucket:
+    """One bucket, asked anonymously or as the person."""
 
     def __init__(
         self, session: Any, bucket: str, region: str, *, signed: bool, endpoint: str | None = None
@@ -75,7 +81,7 @@ class _Objects:
         )
 
     def region(self) -> str:
-        """Where the bucket lies, which S3 tells strangers too; empty where a store does not say."""
+        """Return the bucket's region, which S3 tells anybody; empty where a store does not say."""
         from botocore.exceptions import ClientError
 
         try:
@@ -86,8 +92,8 @@ class _Objects:
             answer = error.response
         return str(answer["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", ""))
 
-    def items(self, prefix: str) -> Iterator[Item]:
-        """All objects whose key begins so, named by their key."""
+    def items(self, prefix: str) -> Iterator[DownloadItem]:
+        """Return all objects whose key starts with a prefix, named by their keys."""
         for page in self.client.get_paginator("list_objects_v2").paginate(
             Bucket=self.bucket, Prefix=prefix
         ):
@@ -96,22 +102,25 @@ class _Objects:
                     words = (
                         f"s3://{self.bucket}/{row['Key']} is in the archive ({row['StorageClass']})"
                     )
-                    raise FetchError(
+                    raise DownloadError(
                         words,
                         hint="restore it first: aws s3api restore-object",
                         code="fetch.archived",
                     )
                 yield self._item(row["Key"], row["Size"], row.get("ETag", ""))
 
-    def one(self, key: str) -> Item | None:
-        """The object of exactly this key. Listed, so that its right alone is enough; asked for itself where listing is refused."""
+    def one(self, key: str) -> DownloadItem | None:
+        """Return the object with exactly this key.
+
+        It is listed, so that the right to list suffices; it is asked for if listing is refused.
+        """
         from botocore.exceptions import ClientError
 
         try:
             rows = self.client.list_objects_v2(Bucket=self.bucket, Prefix=key, MaxKeys=1).get(
                 "Contents", ()
             )
-            # The shortest key comes first.
+            # The shortest key comes first in a listing.
             return next(
                 (
                     self._item(row["Key"], row["Size"], row.get("ETag", ""))
@@ -130,7 +139,7 @@ class _Objects:
             return self._item(key, head["ContentLength"], head.get("ETag", ""))
 
     def may_read(self, key: str) -> bool:
-        """Whether this object is open, which does not follow from its being listed."""
+        """Return whether this object is public; that it is listed does not imply it."""
         from botocore.exceptions import ClientError
 
         try:
@@ -140,70 +149,74 @@ class _Objects:
         return True
 
     def url(self, key: str) -> str:
-        """A link to one object."""
+        """Return a link to one object."""
         return str(
             self.client.generate_presigned_url(
                 "get_object", Params={"Bucket": self.bucket, "Key": key}, ExpiresIn=LINK_SECONDS
             )
         )
 
-    def _item(self, key: str, size: int, etag: str) -> Item:
+    def _item(self, key: str, size: int, etag: str) -> DownloadItem:
         found = _MD5.match(etag)
-        # A directory bucket's ETags are no digests.
+        # The ETags of directory buckets are not digests.
         is_digest = found is not None and not self.bucket.endswith("--x-s3")
-        return Item(key, key, int(size), etag, found[1] if found is not None and is_digest else "")
-
-
-class _Links:
-    """Links as nobody where that is enough, else as the person."""
-
-    def __init__(self, nobody: _Objects | None, person: Callable[[], _Objects | None]) -> None:
-        self._nobody, self._person = nobody, person
-
-    def link(self, item: Item, tries: int) -> Link | None:
-        way = self._nobody if self._nobody is not None and tries == 0 else self._person()
-        # What is fetched is the version that was listed, or nothing.
-        return (
-            None
-            if way is None
-            else Link(way.url(item.key), {"If-Match": item.etag} if item.etag else {})
+        return DownloadItem(
+            key, key, int(size), etag, found[1] if found is not None and is_digest else ""
         )
 
 
-def look_at_s3(uri: str) -> Found:
-    """What lies at `s3://BUCKET/PATH`: the object of this key, else all below it.
+class _LinkSigner:
+    """Makes links: anonymous ones where these suffice, else signed ones."""
+
+    def __init__(self, nobody: _S3Bucket | None, person: Callable[[], _S3Bucket | None]) -> None:
+        self._nobody, self._person = nobody, person
+
+    def link(self, item: DownloadItem, tries: int) -> DownloadLink | None:
+        way = self._nobody if self._nobody is not None and tries == 0 else self._person()
+        # The version that was listed is downloaded, or nothing.
+        return (
+            None
+            if way is None
+            else DownloadLink(way.url(item.key), {"If-Match": item.etag} if item.etag else {})
+        )
+
+
+def list_s3(uri: str) -> SourceListing:
+    """List what lies at `s3://BUCKET/PATH`: the object with this key, else all below it.
 
     Raises
     ------
-    FetchError
-        No such bucket or object, no right to read it, no boto3, no way to S3.
+    DownloadError
+        If there is no such bucket or object, no right to read it, no boto3, or no way to S3.
     """
     try:
         import boto3
     except ImportError:
-        raise FetchError(
+        raise DownloadError(
             "s3:// needs the package boto3 here",
             hint='pip install "nbprov[aws]"',
             code="fetch.library",
         ) from None
     bucket, path = split_bucket(uri)
-    with _in_words(uri, bucket, _HINT):
-        return _looked(boto3.session.Session(), uri, bucket, path)
+    with _translated_errors(uri, bucket, _HINT):
+        return _list(boto3.session.Session(), uri, bucket, path)
 
 
-def look_at_r2(uri: str) -> Found:
-    """What lies at `r2://BUCKET/PATH`, in a bucket of Cloudflare's R2. Its interface tells strangers nothing: a log-in is needed.
+def list_r2(uri: str) -> SourceListing:
+    """List what lies at `r2://BUCKET/PATH`, a bucket of Cloudflare's R2.
+
+    R2 answers nobody anonymously, so a log-in is always needed.
 
     Raises
     ------
-    FetchError
-        As `look_at_s3`; and where this computer does not know the account.
+    DownloadError
+        As `list_s3`, and if this computer does not know the account.
     """
     try:
         import boto3
         import botocore.session
     except ImportError:
-        raise FetchError(
+        raise DownloadError(
             "r2:// needs the package boto3 here",
             hint='pip install "nbprov[aws]"',
             code="fetch.library",
@@ -216,20 +229,20 @@ def look_at_r2(uri: str) -> Found:
         account = ""
     if not _ACCOUNT.fullmatch(account):
         raise denied(uri, "no R2 account is known here", _R2_HINT)
-    with _in_words(uri, bucket, _R2_HINT):
+    with _translated_errors(uri, bucket, _R2_HINT):
         core = botocore.session.Session(profile="r2")
         if (home / "r2.credentials").exists():
             core.set_config_variable("credentials_file", str(home / "r2.credentials"))
         session = boto3.session.Session(botocore_session=core)
-        own = _Objects(session, bucket, "auto", signed=True, endpoint=R2.format(account=account))
+        own = _S3Bucket(session, bucket, "auto", signed=True, endpoint=R2.format(account=account))
         items, skipped, is_tree = listed(own, path, uri)
-        # R2 takes nothing for traffic: where it lies is nobody's concern.
-        return Found(uri, items, is_tree, _Links(None, lambda: own), skipped)
+        # R2 charges nothing for traffic, so its region does not matter.
+        return SourceListing(uri, items, is_tree, _LinkSigner(None, lambda: own), skipped)
 
 
 @contextmanager
-def _in_words(uri: str, bucket: str, hint: str) -> Iterator[None]:
-    """Errors of boto as ours."""
+def _translated_errors(uri: str, bucket: str, hint: str) -> Iterator[None]:
+    """Turn boto's errors into ours."""
     from botocore import exceptions
 
     try:
@@ -238,9 +251,9 @@ def _in_words(uri: str, bucket: str, hint: str) -> Iterator[None]:
         raise _named(error, uri, bucket, hint) from None
     except exceptions.EndpointConnectionError as error:
         words = (
-            f"{uri}: no way to S3 from this computer, which lists the objects: {str(error)[:200]}"
+            f"{uri}: this computer, which lists the objects, cannot reach S3: {str(error)[:200]}"
         )
-        raise FetchError(
+        raise DownloadError(
             words, hint="is it online, and the endpoint right?", code="fetch.unreachable"
         ) from None
     except (
@@ -250,27 +263,27 @@ def _in_words(uri: str, bucket: str, hint: str) -> Iterator[None]:
     ) as error:
         raise denied(uri, str(error), hint) from None
     except exceptions.BotoCoreError as error:
-        raise FetchError(
+        raise DownloadError(
             f"{uri} could not be listed: {str(error)[:200]}",
-            hint="see the AWS settings of this computer",
+            hint="check the AWS settings of this computer",
             code="fetch.failed",
         ) from None
 
 
-def _looked(session: Any, uri: str, bucket: str, path: str) -> Found:
+def _list(session: Any, uri: str, bucket: str, path: str) -> SourceListing:
     from botocore.exceptions import ClientError
 
     at = session.region_name or USUAL_REGION
-    region = _Objects(session, bucket, at, signed=False).region()
-    nobody = _Objects(session, bucket, region or at, signed=False)
+    region = _S3Bucket(session, bucket, at, signed=False).region()
+    nobody = _S3Bucket(session, bucket, region or at, signed=False)
 
     @cache
-    def person() -> _Objects | None:
-        # Not even looked for where no log-in is needed.
+    def person() -> _S3Bucket | None:
+        # A log-in is not even looked for where none is needed.
         return (
             None
             if session.get_credentials() is None
-            else _Objects(session, bucket, region or at, signed=True)
+            else _S3Bucket(session, bucket, region or at, signed=True)
         )
 
     refused: ClientError | None = None
@@ -291,11 +304,11 @@ def _looked(session: Any, uri: str, bucket: str, path: str) -> Found:
         found = listed(own, path, uri)
     items, skipped, is_tree = found
     is_aws = ".amazonaws.com" in nobody.client.meta.endpoint_url
-    return Found(
+    return SourceListing(
         uri,
         items,
         is_tree,
-        _Links(nobody if is_open else None, person),
+        _LinkSigner(nobody if is_open else None, person),
         skipped,
         "aws" if is_aws else "",
         region,
@@ -306,24 +319,24 @@ def _code(error: Any) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def _named(error: Any, uri: str, bucket: str, hint: str) -> FetchError:
+def _named(error: Any, uri: str, bucket: str, hint: str) -> DownloadError:
     code, words = _code(error), str(error.response.get("Error", {}).get("Message", ""))[:200]
     if code in ("404", "NoSuchBucket"):
         store, check = (
             ("R2", "Cloudflare's dashboard lists them") if hint is _R2_HINT else ("S3", "aws s3 ls")
         )
-        return FetchError(
+        return DownloadError(
             f"there is no bucket {bucket} in {store}",
-            hint=f"see that its name is right: {check}",
+            hint=f"check its name: {check}",
             code="fetch.bucket",
         )
     if code in _REFUSED:
         return denied(uri, f"{words or 'access denied'} ({code})", hint)
-    return FetchError(
+    return DownloadError(
         f"{uri} could not be listed: {words} ({code})",
-        hint="see the AWS settings of this computer",
+        hint="check the AWS settings of this computer",
         code="fetch.failed",
     )
 
 
-__all__ = ["look_at_r2", "look_at_s3"]
+__all__ = ["list_r2", "list_s3"]

@@ -1,4 +1,4 @@
-"""What a spec copies from this computer, looked at before anything is launched: a wrong path must not be found out on the bill."""
+"""Check what a spec copies from this computer before a launch, when nothing is paid yet."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from nbprov.remote.sync.errors import SyncError
 
 
 def check_sources(spec: Spec, folder: Path) -> None:
-    """See that local paths of `workdir` and `file_mounts` are there, and that none is a whole home.
+    """Check that local paths of `workdir` and `file_mounts` exist, and none is a whole home.
 
     Parameters
     ----------
     folder
-        What relative paths are relative to.
+        The folder that relative paths start at.
 
     Raises
     ------

@@ -1,4 +1,7 @@
-"""The files of a spec, on every node before setup: local ones pushed from here, those of elsewhere fetched by the nodes themselves."""
+"""Bring the files of a spec to every node before setup.
+
+Local files are sent from here; the nodes download those of buckets and the web themselves.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,25 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from nbprov.machines.setup.cluster_setup import WORKDIR
 from nbprov.model.clock import Seconds
+from nbprov.model.paths import WORKDIR
 from nbprov.model.sources import SourceKind
 from nbprov.model.spec import Mount, Repository, Spec
 from nbprov.provisioning.live_cluster import LiveCluster, all_of
-from nbprov.remote.download.download import fetch
+from nbprov.remote.download.download import download
 from nbprov.remote.sync.errors import shown
-from nbprov.remote.sync.plan import SyncPlan
-from nbprov.remote.sync.sync import Direction, Wanted
+from nbprov.remote.sync.options import SyncOptions
+from nbprov.remote.sync.plan import Direction, SyncPlan
 
-from .folder_sync import awake, open_line, size_words, summary, sync_folder
-from .git_checkout import Working
-from .remote_sources import Found, look
+from .folder_sync import awake, open_connection, size_words, summary, sync_folder
+from .git_checkout import RepositoryCheckout
+from .remote_sources import list_source
+from .source_listing import SourceListing
 
 Report = Callable[[str], None]
 
 TOLD_EVERY: Seconds = 0.5
-"""Between two words of how far it is: a person reads no faster."""
+"""Interval of progress lines; a person reads no faster."""
 
 
 async def place_files(
@@ -38,51 +42,52 @@ async def place_files(
     *,
     only: int | None = None,
 ) -> None:
-    """Bring `workdir` and `file_mounts` to every node, all nodes at once, each source in the order of the spec.
+    """Bring `workdir` and `file_mounts` to all nodes at once, in the order of the spec.
 
     Parameters
     ----------
     only
-        The one node that they are brought to.
+        The number of the only node to bring them to.
     folder
-        What relative paths are relative to.
+        The folder that relative paths start at.
     home
-        Our folder, where it is remembered what was found the same.
+        Our folder, where the state of synced files is remembered.
     report, note
-        Told in lines what goes on, and what is worth keeping.
+        Receive lines: what happens now, and what is worth keeping.
 
     Raises
     ------
-    FetchError, SyncError, CopyError, RepositoryError
-        The first thing that did not work. What has arrived stays, and the next run goes on from there.
+    DownloadError, SyncError, CopyError, RepositoryError
+        For the first failure. What has arrived stays, and the next run continues from there.
     """
-    found: dict[str, Found] = {}
+    found: dict[str, SourceListing] = {}
     numbers = range(len(live.nodes)) if only is None else (only,)
     for mount in spec.file_mounts:
         if mount.kind is not SourceKind.LOCAL and mount.source not in found:
-            found[mount.source] = await asyncio.to_thread(look, mount.source)
+            found[mount.source] = await asyncio.to_thread(list_source, mount.source)
             for line in facts(found[mount.source], mount.target, live):
                 report(line)
     async with awake(live):
         if isinstance(spec.workdir, Repository):
-            async with Working(live, spec.workdir, report, note) as working:
+            async with RepositoryCheckout(live, spec.workdir, report, note) as working:
                 await all_of(*(working.bring(number) for number in numbers))
         await all_of(
             *(
-                _Placing(live, number, spec, folder, home, report, found).carry_out()
+                _NodeStaging(live, number, spec, folder, home, report, found).carry_out()
                 for number in numbers
             )
         )
 
 
-def facts(found: Found, target: str, live: LiveCluster) -> list[str]:
-    """What will be fetched, in lines, before anything is."""
+def facts(found: SourceListing, target: str, live: LiveCluster) -> list[str]:
+    """Return the lines that say what will be downloaded, before anything is."""
     count = len(found.items)
     size = (
         size_words(found.bytes) if all(item.size >= 0 for item in found.items) else "size unknown"
     )
     lines = [
-        f"{shown(found.source)} to {shown(target)}: {count:,} file{'' if count == 1 else 's'}, {size}"
+        f"{shown(found.source)} to {shown(target)}:"
+        f" {count:,} file{'' if count == 1 else 's'}, {size}"
     ]
     if found.skipped:
         name, why = found.skipped[0]
@@ -102,8 +107,8 @@ def facts(found: Found, target: str, live: LiveCluster) -> list[str]:
     return lines
 
 
-class _Placing:
-    """What goes to one node."""
+class _NodeStaging:
+    """The staging of one node."""
 
     def __init__(
         self,
@@ -113,7 +118,7 @@ class _Placing:
         folder: Path,
         home: Path,
         report: Report,
-        found: dict[str, Found],
+        found: dict[str, SourceListing],
     ) -> None:
         self._live, self._number, self._spec = live, number, spec
         self._folder, self._home, self._report, self._found = folder, home, report, found
@@ -121,7 +126,7 @@ class _Placing:
         self._where = live.name + (f" node {number}" if len(live.nodes) > 1 else "")
 
     async def carry_out(self) -> None:
-        """One source after another: a later one may lie inside an earlier one."""
+        """Bring one source after another, since a later one may lie inside an earlier one."""
         workdir = self._spec.workdir
         if isinstance(workdir, str) and workdir:
             await self._local(Mount(f"~/{WORKDIR}", workdir))
@@ -132,7 +137,7 @@ class _Placing:
         here = _here(self._folder, mount.source)
         target = _below_home(mount.target)
         if not await asyncio.to_thread(here.is_dir) or target in ("~", "."):
-            connection = await open_line(self._live.nodes[self._number])
+            connection = await open_connection(self._live.nodes[self._number])
             await connection.copy_in(here, target)
             return
         total = 0
@@ -142,7 +147,7 @@ class _Placing:
             total = plan.bytes
             self._report(summary(plan, mount.source, mount.target, self._where)[0])
 
-        wanted = Wanted(here, target, Direction.PUSH)
+        wanted = SyncOptions(here, target, Direction.PUSH)
         await sync_folder(
             self._live,
             wanted,
@@ -159,8 +164,8 @@ class _Placing:
         if not found.is_tree:
             folder = str(target.parent) if target.parent.name or target.is_absolute() else "~"
             items = (replace(items[0], name=target.name),)
-        connection = await open_line(self._live.nodes[self._number])
-        await fetch(
+        connection = await open_connection(self._live.nodes[self._number])
+        await download(
             connection,
             folder,
             items,
@@ -183,7 +188,7 @@ def _here(folder: Path, source: str) -> Path:
 
 
 def _below_home(target: str) -> str:
-    # ~/x and x are both below the home; /x stays what it is.
+    # ~/x and x are both below the home; /x is absolute.
     return target[2:] if target.startswith("~/") else str(PurePosixPath(target))
 
 

@@ -1,4 +1,4 @@
-"""Logs of jobs that outlive their machines: files in nbprov's home, for their owner's eyes alone."""
+"""Keep the logs of jobs beyond their machines, in files of nbprov's home that are private."""
 
 from __future__ import annotations
 
@@ -22,21 +22,26 @@ log = logging.getLogger("nbprov.machines")
 
 FOLDER = "jobs"
 KEPT_SECONDS: Seconds = 90 * 86400.0
-"""How long the logs of a cluster are kept after they were last added to: a project's quarter."""
+"""How long a cluster's logs are kept after the last one was added: a quarter of a year."""
 KEPT_BYTES = 2 * 1024**3
-"""How much all of them may take; the oldest cluster's go first."""
+"""Bytes of all logs together; those of the oldest cluster go first."""
 
 RUN_BYTES = KEPT_BYTES // 4
-"""How much those of one run may take, its oldest go first: a machine that floods does not push out what others printed."""
+"""Bytes of the logs of one run, whose oldest go first.
+
+A machine that floods must not push out the logs of others.
+"""
 
 RUN_FILES = 20_000
-"""And how many: the jobs of a machine that invents them are small, and each costs a look."""
+"""Files of one run: a machine can invent many small jobs, and each takes time to read."""
 
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
 
 
-class KeptJobs:
-    """The logs of ended jobs, a folder a run of a cluster. Any thread; several kernels may write at once, each file whole.
+class JobArchive:
+    """The logs of ended jobs, in a folder for each run. Any thread.
+
+    Several kernels may write at once, since each file is written whole.
 
     Parameters
     ----------
@@ -48,18 +53,18 @@ class KeptJobs:
         self.folder = home / FOLDER
 
     def path(self, run_id: str, job_id: str, node: int = 0) -> Path:
-        """Where the log of a node is, or would be."""
+        """Return the path of the log of a node, whether it exists or not."""
         if not _SAFE.fullmatch(run_id) or not _SAFE.fullmatch(job_id):
             raise ValueError(f"{run_id!r}, {job_id!r}")
         return self.folder / run_id / (f"{job_id}.node{node}.log" if node else f"{job_id}.log")
 
     def keep_logs(self, run_id: str, job: Job, texts: Mapping[int, str]) -> None:
-        """Write some of a job's logs, by node. The job itself comes last, by `keep`.
+        """Write some of a job's logs, by node. The job itself follows with `keep`.
 
         Raises
         ------
         OSError
-            If the disk is full, or may not be written.
+            If the disk is full or not writable.
         """
         first = self.path(run_id, job.id)
         for folder in (self.folder, first.parent):
@@ -73,7 +78,7 @@ class KeptJobs:
         Raises
         ------
         OSError
-            If the disk is full, or may not be written.
+            If the disk is full or not writable.
         """
         self.keep_logs(run_id, job, texts)
         first = self.path(run_id, job.id)
@@ -85,7 +90,7 @@ class KeptJobs:
             os.utime(first.parent)
 
     def has(self, run_id: str, job: Job) -> bool:
-        """Whether the end of this job is kept."""
+        """Return whether the end of this job is kept."""
         found = self._read(self.path(run_id, job.id).with_suffix(".json"))
         return (
             found is not None
@@ -94,12 +99,12 @@ class KeptJobs:
         )
 
     def jobs(self, run_id: str, *, is_over: bool = False) -> list[Job]:
-        """The jobs of a run that are kept, oldest first.
+        """Return the kept jobs of a run, oldest first.
 
         Parameters
         ----------
         is_over
-            Their machines have stopped or ended: what ran when it was kept is lost.
+            Whether their machines have stopped or ended; jobs that ran when kept are then lost.
         """
         if not _SAFE.fullmatch(run_id):
             return []
@@ -115,7 +120,7 @@ class KeptJobs:
         return sorted(lost, key=lambda job: (job.created, job.id))
 
     def log(self, run_id: str, job_id: str, node: int = 0) -> str | None:
-        """The log of a job on a node; None where none is kept."""
+        """Return the log of a job on a node; None if none is kept."""
         try:
             return self.path(run_id, job_id, node).read_bytes().decode("utf-8", "replace")
         except (OSError, ValueError):
@@ -129,12 +134,12 @@ class KeptJobs:
             told |= {"devices": tuple(told["devices"]), "parts": tuple(map(tuple, told["parts"]))}
             return Job(**told, kept=True)
         except (OSError, ValueError, KeyError, TypeError):
-            return None  # not there, or not ours
+            return None  # missing, or not written by nbprov
 
     def prune(
         self, *, seconds: Seconds = KEPT_SECONDS, size: int = KEPT_BYTES, run_size: int = RUN_BYTES
     ) -> None:
-        """Delete what is too old, and the oldest of what is too much. Never raises."""
+        """Delete logs that are too old, and the oldest ones beyond the limits. Never raises."""
         try:
             runs = sorted(
                 (path for path in self.folder.iterdir() if path.is_dir()),
@@ -147,13 +152,13 @@ class KeptJobs:
                 if total > size or time.time() - path.stat().st_mtime > seconds:
                     shutil.rmtree(path, ignore_errors=True)
         except FileNotFoundError:
-            return  # none yet, or another kernel was faster
+            return  # there are none yet, or another kernel deleted them
         except OSError:
-            log.exception("old logs of jobs")
+            log.exception("pruning old job logs failed")
 
 
 def _within(folder: Path, size: int) -> int:
-    """Delete the oldest logs of a run that are too much; the bytes that are left."""
+    """Delete the oldest logs of a run beyond the limit; return the bytes of the others."""
     total = 0
     for number, file in enumerate(
         sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)

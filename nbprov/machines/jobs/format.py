@@ -1,4 +1,4 @@
-"""Jobs in words."""
+"""Describe jobs in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROGRAM = {126: "a command could not be run", 127: "a command, or the job's fol
 
 
 def exit_words(code: int | None, state: str = "failed") -> str:
-    """An exit code and what it says.
+    """Return an exit code and its meaning.
 
     Examples
     --------
@@ -37,20 +37,20 @@ def exit_words(code: int | None, state: str = "failed") -> str:
         name = f" ({signal.Signals(number).name})"
     except ValueError:
         name = ""
-    # Windows has few signals, and a kernel there talks to a machine that has them all.
+    # Windows knows few signals, but its kernels talk to machines that have all of them.
     name = name or {9: " (SIGKILL)", 7: " (SIGBUS)"}.get(number, "")
     why = f", {_MEANINGS[number]}" if number in _MEANINGS and state != "cancelled" else ""
     return f"{code}: killed by signal {number}{name}{why}"
 
 
 def end_words(job: Job) -> str:
-    """How a job ended, in a line."""
+    """Return a line that says how a job ended."""
     code = f", exit code {exit_words(job.exit_code, job.state)}" if job.exit_code else ""
     return f"{job.id}: {job.state}{code}" + (f" ({job.reason})" if job.reason else "")
 
 
 def gpu_words(job: Job) -> str:
-    """What a job asks for, and what it was given."""
+    """Return the GPUs that a job asks for, and those that it got."""
     if job.gpus is None:
         return ""
     wanted = "all" if job.gpus == "all" else f"{job.gpus:g}"
@@ -59,7 +59,7 @@ def gpu_words(job: Job) -> str:
 
 
 def state_words(job: Job) -> str:
-    """A job's state, with its place in the queue, and where its parts differ."""
+    """Return a job's state with its place in the queue, and the parts' states if they differ."""
     words = job.state
     if job.state == "queued" and job.position is not None:
         words = f"queued, {'next' if job.position == 1 else f'{job.position - 1} before it'}"

@@ -1,4 +1,7 @@
-"""Jobs on a cluster: what there is, how it goes, waiting, ending. Submitting one is in `job_submitting.py`."""
+"""Jobs on a cluster: list and find them, wait for their end, cancel them.
+
+`submit.py` submits them.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nbprov.machines.agents import agent_of
 from nbprov.model.clock import Instant
 from nbprov.model.errors import NbprovError, NotFound
-from nbprov.provisioning.live_cluster import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import TaskInfo
 
 STEPS = ("python", "setup")
-"""Jobs that make a machine ready: those that are submitted wait for them."""
+"""Jobs that make a machine ready, which submitted jobs wait for."""
 
 RESERVED = (*STEPS, "run", "agent")
-"""Names of the spec's own jobs, and of the agent itself."""
+"""Names of the spec's own jobs, and of the agent."""
 
 LIVE = ("queued", "running")
 WORST_FIRST = ("failed", "lost", "cancelled", "skipped", "ok")
-"""How a job of several nodes ended is how the worst of its parts did."""
+"""A job of several nodes ended like the worst of its parts."""
 
 MOST_NAME = 40
 MOST_REASON = 160
@@ -32,38 +34,38 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class JobError(NbprovError):
-    """A job cannot be submitted as it is asked for, or is not to be had."""
+    """A job cannot be submitted as requested, or cannot be reached."""
 
     code = "job"
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job of a cluster: `setup` and `run` of its spec, or one that was submitted.
+    """A job of a cluster: `setup` or `run` of its spec, or a submitted one.
 
     Attributes
     ----------
     state
-        `queued`, `running`, or how it ended: `ok`, `failed`, `cancelled`, `skipped` (a job it comes after did not succeed), `lost` (its
-        machine was stopped or ended, or the agent on it, before the job was over).
+        `queued`, `running`, or how it ended: `ok`, `failed`, `cancelled`, `skipped` (a job before
+        it did not succeed), `lost` (its machine or its agent stopped before it was over).
     exit_code
-        Where it ran to an end; negative where a signal ended it.
+        The exit code if it ran to an end; negative if a signal ended it.
     created, started, ended
         Seconds since the epoch, by the machine's clock.
     gpus
-        What it asks for: `all`, a number, a share of one; None for `setup`.
+        What it asks for: `all`, a number, a fraction of one; None for `setup`.
     devices
-        Numbers of the GPUs that it was given on the head.
+        The numbers of its GPUs on the head.
     nodes
-        How many nodes have a part of it.
+        The number of nodes that have a part of it.
     position
-        In the queue of the head; 1 is the next one to begin.
+        Its place in the head's queue; 1 is next.
     parts
-        State and exit code on each node that could be asked, head first.
+        State and exit code on each node that answered, head first.
     reason
-        Why an agent ended it, or a part of it, of its own accord; empty where none did.
+        Why an agent ended it, or a part of it, on its own; empty otherwise.
     kept
-        It is told from what was kept here; its machine was not asked.
+        Whether it comes from the archive here, without asking its machine.
     """
 
     id: str
@@ -83,7 +85,10 @@ class Job:
 
     @classmethod
     def of(cls, task: TaskInfo) -> Job | None:
-        """Read what the agent says of a task; None where that is no job. What a machine says may be anything."""
+        """Read what an agent says about a task; None if it is no job.
+
+        A machine may say anything, so every field is checked.
+        """
         if not isinstance(task.id, str) or not _ID.fullmatch(task.id):
             return None
         state = str(task.status or task.state)
@@ -106,12 +111,12 @@ class Job:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether it has ended."""
         return self.state not in LIVE
 
     @property
     def ok(self) -> bool:
-        """Whether it ran and succeeded, on every node."""
+        """Whether it succeeded on every node."""
         return self.state == "ok"
 
 
@@ -124,19 +129,20 @@ def _instant(value: object) -> Instant | None:
 
 
 async def _jobs_of(node: Node) -> Sequence[TaskInfo]:
-    """What a node has; nothing where its machine was lost, and what it had with it."""
+    """Return a node's jobs; none if its machine was lost."""
     return () if node.missing else await agent_of(node).jobs()
 
 
 async def list_jobs(live: LiveCluster) -> list[Job]:
-    """The jobs of the head, oldest first; those that other nodes have a part of as a whole.
+    """Return the jobs of the head, oldest first, joined with their parts on other nodes.
 
-    What a node that does not answer has of a job that went well elsewhere counts as running: nobody knows yet how it ends.
+    If a node does not answer, its part of a job that succeeded elsewhere counts as running, since
+    its end is not known.
     """
     asked = await asyncio.gather(*(_jobs_of(node) for node in live.nodes), return_exceptions=True)
     if isinstance(asked[0], BaseException):
         raise asked[0]
-    # One of an id a node: a machine that tells more of them is not believed.
+    # Only one job for each id and node is accepted, whatever a machine says.
     told = [
         {}
         if isinstance(tasks, BaseException)
@@ -157,7 +163,7 @@ async def list_jobs(live: LiveCluster) -> list[Job]:
 
 
 def joined(parts: Sequence[Job]) -> Job:
-    """One job out of its parts, head first: as far as the last of them, and as bad as the worst."""
+    """Join the parts of a job, head first: it is as far as the last and as bad as the worst."""
     head = parts[0]
     if len(parts) == 1:
         return head
@@ -168,7 +174,7 @@ def joined(parts: Sequence[Job]) -> Job:
     else:
         state = next(s for s in WORST_FIRST if s in states)
         ended = max((part.ended for part in parts if part.ended is not None), default=None)
-    # What brought it down, not what its fall did to the others.
+    # The part that failed first explains the failure of the others.
     blamed = [code for code, s in zip(codes, states, strict=True) if code and s == state] or [
         code for code in codes if code
     ]
@@ -184,7 +190,10 @@ def joined(parts: Sequence[Job]) -> Job:
 
 
 def named(jobs: Sequence[Job], name: str) -> Job | None:
-    """A job by its id, else the newest of that name; of the spec's own jobs, which may have been started again, the newest."""
+    """Return a job by its id, else the newest one of that name.
+
+    Of the spec's own jobs, which may run again, the newest is always meant.
+    """
     newest = next((j for j in reversed(jobs) if j.name == name), None)
     return (
         newest
@@ -194,7 +203,7 @@ def named(jobs: Sequence[Job], name: str) -> Job | None:
 
 
 def no_job(cluster: str, name: str, jobs: Iterable[Job]) -> NotFound:
-    """The error where a cluster has no such job, naming those there are."""
+    """Return the error for an unknown job, which lists the known ones."""
     return NotFound(
         f"{cluster} has no job {name!r}",
         hint=f"its jobs: {', '.join(j.id for j in jobs) or 'none'}",
@@ -203,12 +212,12 @@ def no_job(cluster: str, name: str, jobs: Iterable[Job]) -> NotFound:
 
 
 async def find_job(live: LiveCluster, name: str) -> Job:
-    """A job as `named` finds it.
+    """Find a job by the rules of `named`.
 
     Raises
     ------
     NotFound
-        If there is none, naming those there are.
+        If there is none; the message lists the known ones.
     """
     jobs = await list_jobs(live)
     found = named(jobs, name)
@@ -217,11 +226,8 @@ async def find_job(live: LiveCluster, name: str) -> Job:
     return found
 
 
-# ---------------------------------------------------------------- waiting and ending
-
-
 async def job_end(live: LiveCluster, job: Job) -> Job:
-    """Wait until every part of a job has ended; how."""
+    """Wait until every part of a job has ended, and return the job."""
     ended = await asyncio.gather(
         *(_part_end(node, job.id) for node in live.nodes[: job.nodes] if not node.missing)
     )
@@ -231,24 +237,26 @@ async def job_end(live: LiveCluster, job: Job) -> Job:
 
 async def _part_end(node: Node, id: str) -> TaskInfo | None:
     try:
-        from nbprov.remote.agent.client import END_ONLY
+        from nbprov.remote.agent.output_stream import END_ONLY
 
         return await agent_of(node).job_output(id, END_ONLY).wait()
     except AgentError as error:
         if error.code != "agent.no-task" or not node.instance.node:
             raise
-        return None  # another machine is in the place of the one that had this part
+        return None  # the machine of this part was replaced
 
 
 async def cancel_jobs(live: LiveCluster, names: Sequence[str] | None) -> list[Job]:
-    """Ask jobs to end, on all their nodes, then make them; None means all that wait or run but `setup`. Those that were asked.
+    """Ask jobs to end on all their nodes, then force them; return those that were asked.
+
+    None means all jobs that wait or run, except `setup`.
 
     Raises
     ------
     NotFound
-        If there is no such job; none is cancelled then.
+        If there is no such job; then none is cancelled.
     JobError
-        `job.cancel`, if a node did not answer; the others were asked.
+        `job.cancel`, if a node did not answer; the other nodes were asked.
     """
     jobs = await list_jobs(live)
     chosen = []
@@ -264,7 +272,7 @@ async def cancel_jobs(live: LiveCluster, names: Sequence[str] | None) -> list[Jo
     going = [job for job in dict.fromkeys(chosen) if not job.is_over]
 
     async def on_node(rank: int, node: Node) -> None:
-        # The last first: what waits must not begin because what runs is ended.
+        # The newest first: a waiting job must not start because a running one is ended.
         for job in reversed(going):
             if rank < max(job.nodes, len(job.parts)):
                 await _cancel_part(node, job)
@@ -279,14 +287,18 @@ async def cancel_jobs(live: LiveCluster, names: Sequence[str] | None) -> list[Jo
         names = ", ".join(str(live.nodes[rank].instance.node) for rank in failed)
         raise JobError(
             f"{live.name}: node {names} was not reached: {error.message}",
-            hint="parts of jobs of several nodes end there once it hears of the other nodes; cancel the rest again",
+            hint="parts of jobs of several nodes end there once it hears of the other nodes;"
+            " cancel the rest again",
             code="job.cancel",
         ) from error
     return going
 
 
 async def all_done(asked: Iterable[Any]) -> None:
-    """Wait for all, then raise the first error: what is cancelled half-way could have been done or not."""
+    """Wait for all, then raise the first error.
+
+    Cancelling the others halfway would leave open whether they were done.
+    """
     for answer in await asyncio.gather(*asked, return_exceptions=True):
         if isinstance(answer, BaseException):
             raise answer

@@ -1,4 +1,4 @@
-"""What jobs print: whole, the end of it, or as it comes; always safe to show."""
+"""Read what jobs print: all of it, its last lines, or as it comes; always safe to show."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nbprov.machines.agents import agent_of
 from nbprov.machines.node_selection import one_node
 from nbprov.machines.sanitize.text import clean_text
 from nbprov.model.clock import Seconds
-from nbprov.provisioning.live_cluster import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Output
 
@@ -22,17 +21,17 @@ if TYPE_CHECKING:
     from nbprov.remote.agent.client import AgentClient
 
 LOG_BYTES = 32 * 1024 * 1024
-"""Of one job on one node: what its agent keeps. One that sends more is not believed, and its last so many bytes are taken."""
+"""Bytes that an agent keeps of one job; of a machine that sends more, only the last are taken."""
 SHOWN_LINES = 1000
-"""What is shown of a log unless asked otherwise: as much as a person scrolls through, and a browser draws without a pause."""
+"""Lines of a log that are shown by default: as many as a person scrolls through."""
 SHOWN_BYTES = 1024 * 1024
-"""And no more than this, however long its lines are."""
+"""Bytes that are shown by default, however long the lines are, so that a browser draws them."""
 PIECE = 4096
-"""Smaller pieces are joined to so long ones: millions of single characters would each take fifty times their room."""
+"""Smaller pieces are joined up to this length; single characters would take fifty times more."""
 STALL_SECONDS: Seconds = 60.0
-"""Without one output more of those that are there: they are not coming. A line that broke is renewed in less."""
+"""How long to wait for expected output; a broken connection is renewed in less."""
 MORE = 8
-"""The last N lines are looked for in the last N outputs, and where they are not all there in so many times as many."""
+"""The last N lines are searched in the last N outputs, then in this many times as many."""
 
 DROPPED = "nbprov: {} outputs before this were dropped: a machine keeps the last 32 MB of a job\n"
 
@@ -44,9 +43,9 @@ class Log:
     Attributes
     ----------
     text
-        Cleaned of everything but colours.
+        The text, cleaned of all controls but colours.
     earlier
-        Lines before it that are not in it; where they were not counted, at least so many.
+        The number of lines before it, or a lower bound.
     is_counted
         Whether `earlier` is exact.
     """
@@ -57,13 +56,16 @@ class Log:
 
 
 class Writer:
-    """Turns outputs into text: pieces of a line are joined, and what the other stream puts in between gets a line of its own."""
+    """Turns outputs into text.
+
+    Pieces of a line are joined; what the other stream prints in between gets its own line.
+    """
 
     def __init__(self) -> None:
         self._open = ""
 
     def text(self, output: Output) -> str:
-        """The text of one output; empty where it has none."""
+        """Return the text of one output; empty if it has none."""
         if output.kind == "gap":
             first, last = output.content.get("from"), output.content.get("to")
             kind, text = (
@@ -83,7 +85,10 @@ class Writer:
 
 
 class Tail:
-    """The last lines of a text that comes in pieces, within a number of lines and of characters. Pieces are taken apart at the end alone."""
+    """Keeps the last lines of a text that comes in pieces, within limits of lines and characters.
+
+    Pieces are split only at the end.
+    """
 
     def __init__(self, lines: int | None, size: int) -> None:
         self._most, self._size = lines, size
@@ -91,7 +96,7 @@ class Tail:
         self._lines = self._held = self._dropped = 0
 
     def add(self, text: str) -> None:
-        """Take in what comes next."""
+        """Add the next piece."""
         if not text:
             return
         if self._pieces and len(self._pieces[-1]) + len(text) <= PIECE:
@@ -115,13 +120,13 @@ class Tail:
             self._held -= len(first)
 
     def result(self) -> tuple[str, int]:
-        """What is left, and how many lines were before it."""
+        """Return the kept text, and the number of lines before it."""
         text = "".join(self._pieces)
         start = max(0, len(text) - self._size)
         if start:
             start = (
                 text.find("\n", start - 1, -1) + 1 or start
-            )  # not in the middle of a line, unless there is but one
+            )  # at the start of a line, unless there is only one line
         if self._most is not None:
             place = len(text) - text.endswith("\n")
             for _ in range(self._most):
@@ -133,7 +138,7 @@ class Tail:
 
 
 def tail_of(text: str, lines: int | None, size: int = SHOWN_BYTES) -> Log:
-    """The end of a text.
+    """Return the end of a text.
 
     Examples
     --------
@@ -146,12 +151,12 @@ def tail_of(text: str, lines: int | None, size: int = SHOWN_BYTES) -> Log:
 
 
 def node_of(live: LiveCluster, node: int) -> Node:
-    """The node whose log of a job is wanted.
+    """Return the node whose log of a job is wanted.
 
     Raises
     ------
     UsageError
-        If it has no part of it.
+        If that node has no part of the job.
     """
     return one_node(live, node)
 
@@ -159,12 +164,12 @@ def node_of(live: LiveCluster, node: int) -> Node:
 async def read_log(
     live: LiveCluster, job: Job, *, node: int = 0, lines: int | None = None, size: int = LOG_BYTES
 ) -> Log:
-    """The output of a job so far, or its last lines.
+    """Return the output of a job so far, or its last lines.
 
     Raises
     ------
     NotFound
-        If that node has no part of it.
+        If that node has no part of the job.
     """
     agent = agent_of(node_of(live, node))
     known = await _last(agent, live.name, job.id)
@@ -173,7 +178,7 @@ async def read_log(
         text, earlier = await _read(agent, job.id, since, known, Tail(lines, size))
         if not since or earlier or lines is None:
             return Log(text, since + earlier, is_counted=not since)
-        # Not enough of them: progress bars write a line in many pieces.
+        # There were not enough lines: progress bars write one in many pieces.
         since = max(0, known - (known - since) * MORE)
 
 
@@ -190,7 +195,7 @@ async def _read(agent: AgentClient, id: str, since: int, known: int, tail: Tail)
                     if output.number >= known:
                         break
         except (StopAsyncIteration, TimeoutError):
-            pass  # a full disk there: the last of what is counted was never written
+            pass  # the disk there is full, and the last counted outputs were never written
     return tail.result()
 
 
@@ -207,7 +212,10 @@ async def _last(agent: AgentClient, cluster: str, id: str) -> int:
 async def follow_log(
     live: LiveCluster, job: Job, *, node: int = 0, lines: int | None = None
 ) -> AsyncGenerator[str, None]:
-    """The last lines of a job's output, then what comes, to its end. Leaving the loop does not touch the job."""
+    """Yield the last lines of a job's output, then new output up to the job's end.
+
+    Leaving the loop does not touch the job.
+    """
     agent = agent_of(node_of(live, node))
     known = await _last(agent, live.name, job.id)
     since = 0 if lines is None else max(0, known - lines)

@@ -1,4 +1,7 @@
-"""What a kernel does for jobs while it runs: it keeps the logs of those that ended, and ends the rest of a job of which one node failed."""
+"""Watch the jobs of connected clusters: archive the logs of ended ones, and end broken gangs.
+
+A gang is broken when one node's part of a job failed while the others still run.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from nbprov.machines.agents import agent_of
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.provisioning.ledger import ClusterRow
-from nbprov.provisioning.live_cluster import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster, agent_of
 from nbprov.runtime.worker_pool import Workers
 
-from .archive import KeptJobs
+from .archive import JobArchive
 from .jobs import LIVE, Job, cancel_parts, list_jobs
 from .logs import read_log
 
@@ -28,43 +30,51 @@ T = TypeVar("T")
 log = logging.getLogger("nbprov.machines")
 
 LOOK_EVERY: Seconds = 5.0
-"""Between two looks at the jobs of the clusters that this kernel is connected to: one question over an open line."""
+"""Interval of the checks of connected clusters; each is one question over an open connection."""
 LOOK_SECONDS: Seconds = 120.0
-"""What one look at a cluster may take: 32 MB of a log over a slow line."""
+"""How long one check of a cluster may take: 32 MB of a log over a slow line."""
 LAST_SECONDS: Seconds = 20.0
-"""How long a stop or an end waits for logs in all. A machine costs money meanwhile, and what is worth keeping comes in a second or two."""
+"""How long a stop or an end waits for logs in total.
+
+The machine costs money meanwhile, and logs usually arrive within a second or two.
+"""
 ATTACH_SECONDS: Seconds = 8.0
-"""Of that, for a connection that is not open yet: a machine that does not answer has to be ended all the same."""
+"""The part of that for opening a connection; a silent machine has to be ended all the same."""
 LOST_EVERY: Seconds = 60.0
-"""Between two looks where the line is down and nobody else uses it: each looks for the machine, and only for jobs that were not seen to end."""
+"""Interval while the connection is down and nobody else uses it.
+
+Each check tries to reach the machine, and is made only for jobs that were not seen to end.
+"""
 MOST_JOBS = 20_000
-"""Of one run of a cluster, that the ledger is told of."""
+"""Jobs of one run that the ledger records."""
 TOLD_AT_ONCE = 250
-"""Of them in one look: each is written to the disk, a second in all, and the engine does nothing else meanwhile."""
+"""Jobs recorded in one check; writing them blocks the engine for about a second."""
 MOST_KEPT = 100_000
-"""Jobs that one kernel keeps the logs of."""
+"""Jobs whose logs one kernel archives."""
 LOGS_AT_ONCE = 4
-"""Logs of one job that are in memory at a time: each may have 32 MB, and a gang 64 of them."""
+"""Logs of one job in memory at a time; each may have 32 MB, and a gang may have 64 of them."""
 TRIES = 3
-"""How often the log of one node is asked for before a job counts as kept without it."""
+"""Attempts to read a node's log before a job is archived without it."""
 GANG_GRACE: Seconds = 20.0
-"""How long the other nodes of a job go on after one of them was seen to have failed: twice as long as their agents give them, which know why. So
-this ends them only where agents do not hear of each other."""
+"""How long the other nodes of a job may run after one failed.
+
+Their agents end them in half the time if they hear of each other, so this serves the others.
+"""
 
 Hide = Callable[[str], str]
 
 
-class JobKeeper:
-    """One an engine; everything runs on its thread.
+class JobMonitor:
+    """The monitor of one engine; everything runs on the engine's thread.
 
     Parameters
     ----------
     hide
-        Blots secrets out of a text.
+        Masks secrets in a text.
     """
 
     def __init__(self, engine: Engine, hide: Hide) -> None:
-        self.engine, self.store = engine, KeptJobs(engine.home)
+        self.engine, self.store = engine, JobArchive(engine.home)
         self._hide = hide
         self._files = Workers("jobs", 1)
         self._kept: set[tuple[str, str, float]] = set()
@@ -79,14 +89,14 @@ class JobKeeper:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Look after jobs from now on."""
-        self._task = asyncio.create_task(self._go_on())
+        """Start to watch jobs."""
+        self._task = asyncio.create_task(self._run())
 
     def soon(self) -> None:
-        """A job has ended, or was submitted: look now."""
+        """Check now, since a job has ended or was submitted."""
         self._wake.set()
 
-    async def _go_on(self) -> None:
+    async def _run(self) -> None:
         await self._in_worker(self.store.prune)
         while True:
             await asyncio.gather(*(self._try(live) for live in list(self.engine.live.values())))
@@ -99,14 +109,14 @@ class JobKeeper:
             if self._is_due(live):
                 await self.look(live)
         except Exception as error:
-            # A machine that does not answer is others' business; its jobs are looked at again.
+            # Others report a machine that does not answer; its jobs are checked again.
             log.debug("jobs of %s: %r", live.name, error)
 
     def _is_due(self, live: LiveCluster) -> bool:
         agents = [agent_of(node) for node in live.present]
         if self._heard.get(live.run_id) is not live:
             self._heard[live.run_id] = live
-            agents[0].on_ending.add(partial(self._machine_ends, live))
+            agents[0].transport.on_ending.add(partial(self._machine_ends, live))
         now = self.engine.clock.elapsed()
         unfinished = any(
             run_id == live.run_id and state in LIVE
@@ -120,7 +130,7 @@ class JobKeeper:
         return True
 
     def _machine_ends(self, live: LiveCluster) -> None:
-        """Its guards end it: what it printed is kept while it still answers."""
+        """Archive the logs of a machine that its guards are about to end."""
         if live.run_id not in self._ending or self._ending[live.run_id].done():
             self._ending[live.run_id] = asyncio.create_task(self._last_look(live))
 
@@ -136,7 +146,7 @@ class JobKeeper:
             )
 
     async def look(self, live: LiveCluster, *, unfinished: bool = False) -> None:
-        """Keep what ended since the last look; with `unfinished` what runs and waits, too."""
+        """Archive what ended since the last check; with `unfinished`, all other jobs too."""
         async with (
             asyncio.timeout(LOOK_SECONDS),
             self._looking.setdefault(live.run_id, asyncio.Lock()),
@@ -153,7 +163,7 @@ class JobKeeper:
                 if job.is_over or unfinished:
                     await self._keep(live, job)
                 else:
-                    await self._end_broken(live, job)
+                    await self._end_broken_job(live, job)
 
     def _tell_ledger(self, run_id: str, jobs: Sequence[Job]) -> None:
         if any((run_id, job.id) not in self._told for job in jobs):
@@ -165,7 +175,7 @@ class JobKeeper:
         changed = [
             job for job in jobs if job.id in told and told[job.id] != (job.state, job.exit_code)
         ]
-        # A machine that invents jobs does not fill the ledger.
+        # A machine that invents jobs must not fill the ledger.
         new = [job for job in jobs if job.id not in told][: max(0, MOST_JOBS - len(told))]
         for job in [*changed, *new][:TOLD_AT_ONCE]:
             self.engine.ledger.jobs.set(run_id, job.id, job.name, "", job.state, job.exit_code)
@@ -179,7 +189,7 @@ class JobKeeper:
             self._kept.add(key)
             return
         if len(self._kept) > MOST_KEPT:
-            return  # a machine that invents jobs does not fill the disk
+            return  # a machine that invents jobs must not fill the disk
         count, read = max(1, min(len(job.parts), len(live.nodes))), 0
         try:
             for first in range(0, count, LOGS_AT_ONCE):
@@ -197,14 +207,14 @@ class JobKeeper:
             await self._in_worker(lambda: self.store.keep(live.run_id, live.name, job, {}))
             await self._in_worker(self.store.prune)
         except OSError as error:
-            log.warning("the log of job %s of %s cannot be kept: %s", job.id, live.name, error)
+            log.warning("the log of job %s of %s could not be kept: %s", job.id, live.name, error)
             return
         tries = self._tries[key[:2]] = self._tries.get(key[:2], 0) + 1
         if job.is_over and (read == count or tries >= TRIES):
             self._kept.add(key)
 
-    async def _end_broken(self, live: LiveCluster, job: Job) -> None:
-        """One node failed: the others, which would wait for it for ever, are ended."""
+    async def _end_broken_job(self, live: LiveCluster, job: Job) -> None:
+        """End a job whose part failed on one node, since the other parts would wait for ever."""
         if not any(state not in ("queued", "running", "ok") for state, _ in job.parts):
             return
         now = self.engine.clock.elapsed()
@@ -216,7 +226,10 @@ class JobKeeper:
         return await asyncio.wrap_future(self._files.submit(work))
 
     async def before_the_end(self, row: ClusterRow) -> None:
-        """Keep the logs of a cluster that is about to be stopped or ended. Takes `LAST_SECONDS` at most, and never raises but when cancelled."""
+        """Archive the logs of a cluster that is about to be stopped or ended.
+
+        It takes at most `LAST_SECONDS`, and raises nothing unless it is cancelled.
+        """
         if row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN) or await self._in_worker(
             lambda: self._is_all_kept(row.run_id)
         ):
@@ -233,6 +246,6 @@ class JobKeeper:
             )
 
     def _is_all_kept(self, run_id: str) -> bool:
-        """Whether no job is known whose end is not kept: then there is nothing to wait for."""
+        """Return whether the ends of all known jobs are archived, so that nothing is left to do."""
         kept = {job.id for job in self.store.jobs(run_id) if job.is_over}
         return all(job["job_id"] in kept for job in self.engine.ledger.jobs.of_run(run_id))

@@ -1,4 +1,4 @@
-"""Submitting a job: what is asked for, and a part of it on each of its nodes or on none."""
+"""Submit a job: a part of it on each of its nodes, or on none."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nbprov.machines.agents import agent_of
 from nbprov.machines.node_variables import node_environment
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.provisioning.live_cluster import LiveCluster, Node, check_there
+from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of, check_there
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Environment, TaskInfo
 
 from .jobs import MOST_NAME, RESERVED, Job, JobError, all_done, list_jobs, named, no_job
 
 SUBMIT_SECONDS: Seconds = 60.0
-"""How long a job for several nodes waits for another one's submission to be over: as long as the agent holds a place for one that was broken off."""
+"""How long a job for several nodes waits for the submission of another one.
+
+An agent holds the place of a broken submission for as long.
+"""
 SUBMIT_PAUSE: Seconds = 0.2
 
 _NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_-]{{0,{MOST_NAME - 1}}}")
@@ -36,17 +38,18 @@ class JobRequest:
     Attributes
     ----------
     script
-        For bash; it travels over the open connection and is in no file.
+        The text for bash; it is sent over the open connection and written to no file.
     gpus
-        On each node: all by default (on a machine without GPUs: the machine to itself), 0 for none and no waiting, below 1 a share of one.
+        GPUs on each node: all by default (without GPUs: the whole machine), 0 for none and no
+        waiting, below 1 for a fraction of one.
     nodes
-        How many, the head first; None for all.
+        The number of nodes, starting at the head; None for all.
     env
-        Its variables, secrets among them; they go to its processes and nowhere else.
+        Its variables, including secrets; they reach its processes and nothing else.
     cwd
-        Its folder, by default the home.
+        Its folder; by default the home.
     after
-        Jobs (id or name) that must succeed first, else it is skipped.
+        Jobs (by id or name) that must succeed first; otherwise it is skipped.
     """
 
     script: str
@@ -58,12 +61,13 @@ class JobRequest:
     after: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Refuse what can be told wrong without asking a machine.
+        """Refuse what is wrong without asking a machine.
 
         Raises
         ------
         JobError
-            With the code `job.empty`, `job.name`, `job.gpus`, `job.nodes`, `job.env` or `job.after`.
+            With the code `job.empty`, `job.name`, `job.gpus`, `job.nodes`, `job.env` or
+            `job.after`.
         """
         if not self.script.strip():
             raise JobError(
@@ -74,7 +78,8 @@ class JobRequest:
         if not _NAME.fullmatch(self.name) or self.name in RESERVED:
             raise JobError(
                 f"{self.name!r} cannot be a job's name",
-                hint=f"letters, digits, - and _, a letter first, at most {MOST_NAME}; setup, run and agent are taken",
+                hint="use letters, digits, - and _, a letter first,"
+                f" at most {MOST_NAME}; setup, run and agent are taken",
                 code="job.name",
             )
         if self.gpus is not None and not (
@@ -110,14 +115,14 @@ async def submit_job(live: LiveCluster, wanted: JobRequest, known: Iterable[str]
     Parameters
     ----------
     known
-        Ids that are not to be given again.
+        Ids that must not be used again.
 
     Raises
     ------
     JobError
-        `job.too-many-gpus`, `job.nodes`, … where it could never run.
+        `job.too-many-gpus`, `job.nodes`, … if it could never run.
     NotFound
-        If it is to come after a job that there is not.
+        If it is to come after an unknown job.
     """
     wanted.check()
     count = len(live.nodes) if wanted.nodes is None else wanted.nodes
@@ -150,7 +155,7 @@ async def submit_job(live: LiveCluster, wanted: JobRequest, known: Iterable[str]
         except AgentError as error:
             if error.code != "agent.taken":
                 raise _refused(live, error) from error
-            number += 1  # another notebook was faster
+            number += 1  # another notebook took this id
 
 
 def _numbers(name: str, ids: Iterable[str]) -> Iterable[str]:
@@ -176,17 +181,18 @@ def _refused(live: LiveCluster, error: AgentError) -> NbprovError:
 async def submit_parts(
     live: LiveCluster, nodes: Sequence[Node], id: str, nonce: str, wanted: JobRequest
 ) -> Job:
-    """Give each of these nodes its part of a job. With several, no part begins before every node has its own.
+    """Give each of these nodes its part of a job; no part starts before all nodes have theirs.
 
-    The first node's queue decides: it holds one job's place at a time until that is on all nodes, so that every node has the same jobs in the
-    same order, and no two of them ever wait for one another. A submission that breaks off in the middle is given up by the agents.
+    The first node's queue decides the order. It holds the place of one job at a time until that
+    job is on all nodes, so that all nodes have the same jobs in the same order and no two jobs
+    wait for each other. The agents give up a submission that breaks off halfway.
 
     Raises
     ------
     AgentError
-        What the first node that refused said; no other keeps its part.
+        The answer of the first node that refused; then no node keeps its part.
     """
-    # Ranks and addresses are those of the nodes that have a part.
+    # Ranks and addresses are those among the nodes that have a part.
     team = replace(live, nodes=list(nodes))
 
     async def place(node: Node) -> TaskInfo:

@@ -1,4 +1,7 @@
-"""The Python environment of a spec, made alike on every node: the head finds the exact list, the others install that list."""
+"""Make the Python environment of a spec alike on every node.
+
+The head resolves the exact list of packages; the other nodes install that list.
+"""
 
 from __future__ import annotations
 
@@ -10,51 +13,53 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nbprov.machines.agents import agent_of
-from nbprov.machines.remote_file import read_far
-from nbprov.machines.setup.setup_jobs import LAST_LINES, Steps
+from nbprov.machines.remote_file import read_remote_file
+from nbprov.machines.setup.setup_jobs import LAST_LINES, SetupSteps
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.on_machine.loader import loading
 from nbprov.on_machine.uv import STEP_SECONDS, TOO_LONG
-from nbprov.provisioning.live_cluster import Node
+from nbprov.provisioning.live_cluster import Node, agent_of
 from nbprov.remote.agent.messages import TaskInfo
 
 from .requirement_files import PythonSource
 
 PYTHON = "python"
-"""The name of the step, and of its jobs."""
+"""The name of the step and of its jobs."""
 
 PROGRAM = ("uv", "python_env")
 """The modules that run on the machine, in the order of their imports."""
 RECORD = '"$HOME"/.nbprov/python/nbprov.json'
 REQUEST = '"$HOME"/.nbprov/python/request.json'
 MOST_RECORD = 32_000_000
-"""Bytes of a record: a list with hashes has some hundred kB; what says more is not one of ours."""
+"""Bytes of a record; an honest one with hashes has some hundred kB."""
 MAKING_SECONDS: Seconds = 2 * STEP_SECONDS
-"""How long one node may take: two of its steps at their longest, gigabytes over a slow line and a package that is compiled."""
+"""How long one node may take: two of its steps at their longest.
+
+That is gigabytes over a slow line and a package that is compiled.
+"""
 NAMED = 5
-"""Packages that an error names."""
+"""Packages that an error lists."""
 
 _WORD = re.compile(r"[\w.+!-]{1,200}", re.ASCII)
 _END = "NBPROV_END_OF_PROGRAM"
 
 
 class PythonTimeout(NbprovError):
-    """The making of an environment did not come to an end in time. The cluster is kept, as after any step that failed."""
+    """An environment was not made in time. The cluster is kept, as after any failed step."""
 
     code = "python.timeout"
 
 
 class PythonDiffers(NbprovError):
-    """The nodes of a cluster do not have the same Python, or packages."""
+    """The nodes of a cluster do not have the same Python or packages."""
 
     code = "python.differs"
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """The environment that a node has, by its own word."""
+class EnvironmentRecord:
+    """The environment of a node, as the node describes it."""
 
     node: int
     key: str
@@ -64,13 +69,13 @@ class Made:
     packages: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, node: int, text: str) -> Made:
+    def of(cls, node: int, text: str) -> EnvironmentRecord:
         """Read a node's record.
 
         Raises
         ------
         PythonDiffers
-            If it is none.
+            If it is malformed.
         """
         try:
             record = json.loads(text)
@@ -78,7 +83,7 @@ class Made:
             packages = tuple(sorted(record["packages"].items()))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             words, packages = [None], ()
-        # What it says is shown: a word is a word.
+        # These are shown, so each must look like a name or a version.
         shown = [*words[1:3], *(word for package in packages for word in package)]
         if not all(isinstance(word, str) for word in words) or not all(
             isinstance(w, str) and _WORD.fullmatch(w) for w in shown
@@ -92,15 +97,21 @@ class Made:
 
 
 def job_script(request: dict[str, object]) -> str:
-    """The job that makes an environment: the whole program and what is asked of it, in one text that is in no file and on no command line."""
+    """Return the script of the job that makes an environment.
+
+    It holds the whole program and its request, so that neither is in a file or a command line.
+    """
     start = f"import json\nsys.exit(module.main(json.loads({json.dumps(request)!r})))\n"
     return f"exec python3 -u - <<'{_END}'\n{loading(PROGRAM)}{start}{_END}\n"
 
 
 async def start_python(
-    steps: Steps, node: Node, source: PythonSource, *, lock: str = "", python: str = ""
+    steps: SetupSteps, node: Node, source: PythonSource, *, lock: str = "", python: str = ""
 ) -> str:
-    """Start the step on a node; the id of its job. One that goes on there already is followed: it is of an earlier kernel."""
+    """Start the step on a node and return its job's id.
+
+    If it runs there already, started by an earlier kernel, that job is followed.
+    """
 
     def goes_on(job: TaskInfo) -> bool:
         return not job.is_over and known is not None and source.is_source_of(str(known["command"]))
@@ -111,8 +122,8 @@ async def start_python(
     )
 
 
-async def see_made(steps: Steps, node: Node, id: str) -> None:
-    """See the step on one node to its end; one that takes too long is ended.
+async def follow_node(steps: SetupSteps, node: Node, id: str) -> None:
+    """Follow the step on one node to its end; cancel it if it takes too long.
 
     Raises
     ------
@@ -129,7 +140,10 @@ async def see_made(steps: Steps, node: Node, id: str) -> None:
         with contextlib.suppress(NbprovError, TimeoutError):
             await agent_of(node).cancel_job(id)
         raise _too_long(
-            steps, node, tail, f"is not made after {MAKING_SECONDS / 60:.0f} min, and was ended"
+            steps,
+            node,
+            tail,
+            f"is not made after {MAKING_SECONDS / 60:.0f} min, and was ended",
         ) from None
     if code == TOO_LONG:
         raise _too_long(steps, node, tail, "took too long")
@@ -137,55 +151,58 @@ async def see_made(steps: Steps, node: Node, id: str) -> None:
         raise steps.failed(node, PYTHON, code, tail)
 
 
-def _too_long(steps: Steps, node: Node, tail: Iterable[str], said: str) -> PythonTimeout:
+def _too_long(steps: SetupSteps, node: Node, tail: Iterable[str], said: str) -> PythonTimeout:
     name = steps.live.name
     where = f" on node {node.instance.node}" if len(steps.live.nodes) > 1 else ""
     return PythonTimeout(
         f"{name}: python{where} {said}; its last words:"
         + "".join(f"\n    {line.rstrip()}" for line in tail),
-        hint=f"what was downloaded is kept: run the cell again. If it stands still: does the machine reach its index (%%on {name} --bash)? Is"
-        " a package compiled there, of which another version has a wheel?",
+        hint="what was downloaded is kept: run the cell again. If it stands still: does the"
+        f" machine reach its index (%%on {name} --bash)? Is a package compiled there, of which"
+        " another version has a wheel?",
     )
 
 
-async def make_as_the_head(steps: Steps, node: Node) -> None:
-    """Make on one node, later than on the others, the very environment of the head: from what the head has written down, whatever lies here by now.
+async def copy_head_environment(steps: SetupSteps, node: Node) -> None:
+    """Make the head's environment on one node that joins later.
+
+    It is made from the head's own record, whatever the local files say by now.
 
     Raises
     ------
     SetupFailed, PythonTimeout
         With its last lines.
     PythonDiffers
-        If the head does not say what it has, or if the node has something else after all.
+        If the head's record is malformed, or the node has something else in the end.
     """
-    head, source = await read_made(steps.live.head), await read_asked(steps.live.head)
-    await see_made(
+    head, source = await read_record(steps.live.head), await read_request(steps.live.head)
+    await follow_node(
         steps, node, await start_python(steps, node, source, lock=head.lock, python=head.python)
     )
-    check_same([head, await read_made(node)])
+    check_same([head, await read_record(node)])
 
 
-async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
-    """Follow the head's step, do the same on the other nodes, and check that all have the same.
+async def follow_environment(steps: SetupSteps, source: PythonSource, id: str) -> None:
+    """Follow the head's step, repeat it on the other nodes, and check that all have the same.
 
     Raises
     ------
     SetupFailed
         With the last lines of the node where it failed.
     PythonTimeout
-        If a node does not come to an end in time.
+        If a node does not finish in time.
     PythonDiffers
-        If the nodes differ after all; the message names how.
+        If the nodes differ in the end; the message names how.
     """
     live, ledger = steps.live, steps.ledger
     ledger.jobs.set(live.run_id, id, PYTHON, source.noted, "running")
     try:
-        await see_made(steps, live.head, id)
-        first = await read_made(live.head)
+        await follow_node(steps, live.head, id)
+        first = await read_record(live.head)
         others = live.nodes[1:]
 
         async def as_the_head(node: Node) -> None:
-            await see_made(
+            await follow_node(
                 steps,
                 node,
                 await start_python(steps, node, source, lock=first.lock, python=first.python),
@@ -194,7 +211,7 @@ async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
         ended = await asyncio.gather(*map(as_the_head, others), return_exceptions=True)
         for error in filter(None, ended):
             raise error
-        made = [first, *await asyncio.gather(*(read_made(node) for node in others))]
+        made = [first, *await asyncio.gather(*(read_record(node) for node in others))]
         check_same(made)
     except NbprovError:
         ledger.jobs.set(live.run_id, id, PYTHON, source.noted, "ended", 1)
@@ -203,25 +220,30 @@ async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
     steps.report(same_words(made))
 
 
-def check_same(made: Sequence[Made]) -> None:
-    """Compare what the nodes say they have.
+def check_same(made: Sequence[EnvironmentRecord]) -> None:
+    """Compare the nodes' records.
 
     Raises
     ------
     PythonDiffers
-        Naming the first node that differs from the head, and in what.
+        Naming the first node that differs from the head, and how.
     """
     head = made[0]
     for other in made[1:]:
         if (other.python, other.implementation) != (head.python, head.implementation):
-            said = f"node {other.node} has {other.implementation} {other.python}, the head {head.implementation} {head.python}"
+            said = (
+                f"node {other.node} has {other.implementation} {other.python},"
+                f" the head {head.implementation} {head.python}"
+            )
         elif other.packages != head.packages:
-            said = f"node {other.node} has other packages than the head: {_differences(dict(head.packages), dict(other.packages))}"
+            differences = _differences(dict(head.packages), dict(other.packages))
+            said = f"node {other.node} has other packages than the head: {differences}"
         else:
             continue
         raise PythonDiffers(
             said,
-            hint="give the exact version of Python (3.12.4), and a lock or exact requirements, and run the cell again",
+            hint="give the exact version of Python (3.12.4), and a lock or exact requirements,"
+            " and run the cell again",
         )
 
 
@@ -234,12 +256,12 @@ def _differences(head: dict[str, str], other: dict[str, str]) -> str:
     return ", ".join(told) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
-def same_words(made: Sequence[Made]) -> str:
-    """What the nodes have, in a line.
+def same_words(made: Sequence[EnvironmentRecord]) -> str:
+    """Return what the nodes have, in a line.
 
     Examples
     --------
-    >>> same_words([Made(0, "", "3.12.4", "cpython", "", (("six", "1"),))])
+    >>> same_words([EnvironmentRecord(0, "", "3.12.4", "cpython", "", (("six", "1"),))])
     'python: 3.12.4 with 1 package'
     """
     count = len(made[0].packages)
@@ -247,30 +269,30 @@ def same_words(made: Sequence[Made]) -> str:
     return f"python: {made[0].python} with {count} package{'' if count == 1 else 's'}{nodes}"
 
 
-async def read_made(node: Node) -> Made:
-    """What a node has now.
+async def read_record(node: Node) -> EnvironmentRecord:
+    """Return a node's present environment.
 
     Raises
     ------
     PythonDiffers
-        If it does not say.
+        If its record is missing or malformed.
     """
-    return Made.of(
+    return EnvironmentRecord.of(
         node.instance.node,
-        (await read_far(node, RECORD, MOST_RECORD) or b"").decode("utf-8", "replace"),
+        (await read_remote_file(node, RECORD, MOST_RECORD) or b"").decode("utf-8", "replace"),
     )
 
 
-async def read_asked(node: Node) -> PythonSource:
-    """What a node's environment was made from.
+async def read_request(node: Node) -> PythonSource:
+    """Return what a node's environment was made from.
 
     Raises
     ------
     PythonDiffers
-        If it does not say.
+        If its record is missing or malformed.
     """
     try:
-        said = json.loads(await read_far(node, REQUEST, MOST_RECORD) or b"")
+        said = json.loads(await read_remote_file(node, REQUEST, MOST_RECORD) or b"")
         files = {str(name): text for name, text in said["files"].items() if isinstance(text, str)}
         found = PythonSource(str(said["kind"]), str(said["version"]), files)
         is_whole = said["key"] == found.key

@@ -1,6 +1,7 @@
-"""Whether a `uv.lock` is of the `pyproject.toml` beside it: seen from the two texts, without a resolver and without the net.
+"""Check that a `uv.lock` belongs to the `pyproject.toml` beside it, from the two texts alone.
 
-Only what is certain counts: a requirement that one has and the other lacks, or another bound of it. What uv writes in words of its own (markers,
+No resolver and no network is used, so only certain differences count: a requirement that one has
+and the other lacks, or a different version bound. What uv rewrites in its own words (markers,
 sources, ranges of Python) is left to uv.
 """
 
@@ -11,27 +12,27 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 NAMED = 3
-"""Differences that are told."""
+"""Differences that are listed."""
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*([^;]*)")
 _BOUND = re.compile(r"(?:==|!=|~=|>=|<=|>|<)(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*))*(?:\.\*)?")
 _PACKAGE = "\n[[package]]\n"
 
 Bounds = dict[str, set[frozenset[str]] | None]
-"""Name -> its bounds, one set for each place that names it; None where they cannot be compared."""
+"""Version bounds by name, a set for each place that names it; None if they are not comparable."""
 
 
-class Unreadable(Exception):
-    """One of the two texts is not what it should be."""
+class UnreadableFile(Exception):
+    """One of the two texts is malformed."""
 
 
 def why_stale(lock: str, project: str) -> str:
-    """What of a project its lock does not know, in words; empty where none is seen.
+    """Return in words what a lock does not know of its project; empty if nothing is found.
 
     Raises
     ------
-    Unreadable
-        Naming the file that is no TOML.
+    UnreadableFile
+        Naming the file that is not TOML.
 
     Examples
     --------
@@ -70,7 +71,7 @@ def why_stale(lock: str, project: str) -> str:
 
 
 def plain(name: str) -> str:
-    """A name as uv writes it.
+    """Return a name as uv writes it.
 
     Examples
     --------
@@ -81,13 +82,13 @@ def plain(name: str) -> str:
 
 
 def _toml(text: str, name: str) -> dict[str, Any]:
-    # Every session has this module; few specs have a lock.
+    # Imported here since every session loads this module, and few specs have a lock.
     import tomllib
 
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"{name} cannot be read: {str(error)[:200]}") from None
+        raise UnreadableFile(f"{name} cannot be read: {str(error)[:200]}") from None
 
 
 def _table(value: object) -> Mapping[str, Any]:
@@ -95,7 +96,10 @@ def _table(value: object) -> Mapping[str, Any]:
 
 
 def _package(lock: str, name: str) -> Mapping[str, Any] | None:
-    """What a lock has of its own project. The whole is read only where it is not as uv writes it: it may have megabytes."""
+    """Return a lock's entry for its own project.
+
+    The whole lock, which may have megabytes, is parsed only if uv did not write it.
+    """
     for part in lock.split(_PACKAGE)[1:]:
         if part.startswith(f'name = "{name}"\n'):
             found = _own(_toml(_PACKAGE + part, "uv.lock"), name)
@@ -118,11 +122,11 @@ def _own(table: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
 
 
 def _groups(table: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The dependency groups with what they include; `dev` also by its older name."""
+    """Return the dependency groups with the groups they include; `dev` also by its older name."""
     groups = {plain(key): value for key, value in _table(table.get("dependency-groups")).items()}
 
     def flat(group: str) -> list[str]:
-        # Each group once: of those that include each other again and again there would be no end.
+        # Each group once, since groups may include each other in a circle.
         found, open_ones, seen = [], [group], {group}
         while open_ones:
             entries = groups.get(open_ones.pop())

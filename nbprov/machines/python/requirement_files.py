@@ -1,4 +1,4 @@
-"""The files that a spec's `python` names, read here before anything is launched: later they may be other ones."""
+"""Read the files that a spec's `python` names, before a launch, since they may change later."""
 
 from __future__ import annotations
 
@@ -15,46 +15,48 @@ from nbprov.model.spec import Repository
 from nbprov.remote.sync.errors import MOST_WORDS, shown
 
 MOST_BYTES = 16_000_000
-"""Of one file: the largest locks have a few MB."""
+"""Bytes of one file; the largest locks have a few MB."""
 INCLUDED = (".txt", ".in")
-"""How files end that others may include from elsewhere, links followed."""
+"""Suffixes of files that may be included from other folders; links are followed."""
 MOST_FILES = 50
-"""That include each other."""
+"""Files that include each other."""
 
 LOCK, CHOSEN = "uv.lock", ".python-version"
 PROJECT = (LOCK, "pyproject.toml")
-"""The files of a lock that must be there."""
+"""The files that must be beside a lock."""
 
 _OPTION = re.compile(
     r"\s*(?P<option>-r|--requirement|-c|--constraint)(?:\s+|=)(?P<path>[^#]+?)\s*(?:#.*)?"
 )
 _LOCAL = re.compile(
-    r"\s*(?:-e\b|--editable\b|\.{1,2}(?:/|\\|\s|$|\[)|/|~|file:|(?:-f|--find-links|-i|--(?:extra-)?index-url)[\s=]+[./~])|[^#]*@\s*file:"
+    r"\s*(?:-e\b|--editable\b|\.{1,2}(?:/|\\|\s|$|\[)|/|~|file:"
+    r"|(?:-f|--find-links|-i|--(?:extra-)?index-url)[\s=]+[./~])|[^#]*@\s*file:"
 )
 
 
-class PythonFiles(NbprovError):
-    """A file that `python` names is not there, or cannot be used on a machine."""
+class PythonFilesError(NbprovError):
+    """A file that `python` names is missing, or cannot be used on a machine."""
 
     code = "python.files"
 
 
 @dataclass(frozen=True, slots=True)
 class PythonSource:
-    """What an environment is made from.
+    """The source of an environment.
 
     Attributes
     ----------
     kind
         `requirements`, or `project` for a lock.
     files
-        Their texts by the name they get on the machine. They may hold a log-in of an index, so they are shown nowhere.
+        Their texts by their names on the machine. They may hold log-ins of package indexes, so
+        they are shown nowhere.
     label
-        What was asked for, in words.
+        The request in words.
     there
-        Where the lock lies in the clone that `workdir` is; empty where the files are those of this computer.
+        The lock's folder in the clone that `workdir` is; empty if the files are local.
     clone
-        Of which repository, at which ref.
+        The repository and ref of that clone.
     """
 
     kind: str
@@ -66,7 +68,7 @@ class PythonSource:
 
     @property
     def wish(self) -> str:
-        """A digest of what a cell asks for: that of the files, or, where these are in a clone, of their place."""
+        """A digest of the request: of the files, or of their place if they are in a clone."""
         if not self.there:
             return self.key
         return hashlib.sha256(
@@ -75,25 +77,28 @@ class PythonSource:
 
     @property
     def noted(self) -> str:
-        """What the ledger keeps of it: the wish first, and what it came to, where that is something else."""
+        """What the ledger stores: the wish, and the key where it differs."""
         return f"{self.wish}:{self.key}" if self.there else self.key
 
     def is_wish_of(self, noted: str) -> bool:
-        """Whether what the ledger keeps was asked for in these words."""
+        """Return whether a stored text has the same request."""
         return noted.partition(":")[0] == self.wish
 
     def is_source_of(self, noted: str) -> bool:
-        """Whether what the ledger keeps is made from these very files."""
+        """Return whether a stored text was made from exactly these files."""
         return noted.rpartition(":")[2] == self.key
 
     @property
     def key(self) -> str:
-        """A digest of all of it: equal sources make equal environments."""
+        """A digest of the source; equal sources make equal environments."""
         whole = json.dumps([self.kind, self.version, sorted(self.files.items())])
         return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
 
     def request(self, *, lock: str = "", python: str = "") -> dict[str, object]:
-        """What the machine is asked for; with the exact list and version of another node where it shall have the same."""
+        """Return the request to the machine.
+
+        With `lock` and `python` of another node, the machine makes the same environment.
+        """
         return {
             "key": self.key,
             "kind": self.kind,
@@ -107,14 +112,16 @@ class PythonSource:
 def read_source(
     python: PythonEnvironment | None, folder: Path, workdir: str | Repository = ""
 ) -> PythonSource | None:
-    """Read what `python` names, relative to a folder; None where the spec asks for no environment.
+    """Read what `python` names, relative to a folder; None if the spec has no environment.
 
-    A lock beside a `workdir` that is a git repository is one of that repository, and is read on the machine (`python_there.py`).
+    If `workdir` is a git repository, the lock belongs to it and is read on the machine; see
+    `cloned_lock.py`.
 
     Raises
     ------
-    PythonFiles
-        If a file is not there, or names something of this computer that no machine has, or if a lock is not of its project any more.
+    PythonFilesError
+        If a file is missing, names something that only this computer has, or is a lock that does
+        not match its project.
     """
     if python is None:
         return None
@@ -159,31 +166,31 @@ def _project(path: Path) -> dict[str, str]:
 
 
 def check_lock(files: Mapping[str, str], place: str, renew: str = "uv lock renews it") -> None:
-    """See that a lock is of its project.
+    """Check that a lock matches its project.
 
     Parameters
     ----------
     renew
-        What to do where it is not.
+        What to do if it does not.
 
     Raises
     ------
-    PythonFiles
+    PythonFilesError
         Naming what the lock does not know.
     """
-    # With it comes the reader of TOML: every session has this module, and few cells name a lock.
-    from .lock_check import Unreadable, why_stale
+    # Imported here since it brings the TOML parser, which few cells need.
+    from .lock_check import UnreadableFile, why_stale
 
     try:
         why = why_stale(files[LOCK], files["pyproject.toml"])
-    except Unreadable as error:
-        raise PythonFiles(
+    except UnreadableFile as error:
+        raise PythonFilesError(
             f"{place}: {shown(str(error), MOST_WORDS)}",
             hint="uv lock says more",
             code="python.lock",
         ) from None
     if why:
-        raise PythonFiles(
+        raise PythonFilesError(
             f"{place} is not of its pyproject.toml any more: {shown(why, MOST_WORDS)}",
             hint=renew,
             code="python.stale-lock",
@@ -191,10 +198,10 @@ def check_lock(files: Mapping[str, str], place: str, renew: str = "uv lock renew
 
 
 def _in_clone(lock: str) -> str:
-    """The folder of a lock below a clone, in POSIX form."""
+    """Return the folder of a lock within a clone, in POSIX form."""
     path = PurePosixPath(lock.replace("\\", "/"))
     if ".." in path.parts:
-        raise PythonFiles(
+        raise PythonFilesError(
             f"python: {lock} is outside of the git repository that workdir names",
             hint="name a lock of the repository, or one of this computer by its whole path",
             code="python.outside",
@@ -203,20 +210,21 @@ def _in_clone(lock: str) -> str:
 
 
 def _include(path: Path, files: dict[Path, tuple[str, str]]) -> str:
-    """Read a requirements file and those it names; its name on the machine."""
+    """Read a requirements file and those it includes; return its name on the machine."""
     place = path.resolve()
     if place in files:
         return files[place][0]
     if len(files) >= MOST_FILES:
-        raise PythonFiles(
+        raise PythonFilesError(
             f"{path}: more than {MOST_FILES} files include each other",
             hint="name the packages in fewer files",
         )
     root = next(iter(files), place).parent
     if not place.is_relative_to(root) and place.suffix not in INCLUDED:
-        # What is read here goes to a machine: `-r ../../.aws/credentials` in somebody's repository must not take it there.
-        raise PythonFiles(
-            f"{path} is outside of {root} and no {' or '.join(INCLUDED)} file; it is not sent to a machine",
+        # These files are sent to a machine, which `-r ../../.aws/credentials` must not abuse.
+        raise PythonFilesError(
+            f"{path} is outside of {root} and no {' or '.join(INCLUDED)} file;"
+            " it is not sent to a machine",
             hint="copy what it says into the file that names it",
             code="python.outside",
         )
@@ -228,9 +236,11 @@ def _include(path: Path, files: dict[Path, tuple[str, str]]) -> str:
         if match is not None and "://" not in match["path"]:
             line = f"{match['option']} {_include(path.parent / match['path'], files)}"
         elif match is None and _LOCAL.match(line):
-            raise PythonFiles(
-                f"{path}, line {number}: {line.strip()[:60]!r} is of this computer, and no machine has it",
-                hint="copy it with workdir or file_mounts and install it in setup: pip install -e ~/sky_workdir",
+            raise PythonFilesError(
+                f"{path}, line {number}: {line.strip()[:60]!r} is of this computer,"
+                " and no machine has it",
+                hint="copy it with workdir or file_mounts and install it in setup:"
+                " pip install -e ~/sky_workdir",
                 code="python.local-path",
             )
         lines.append(line + "\n")
@@ -243,19 +253,19 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise PythonFiles(
+            raise PythonFilesError(
                 f"{path} is larger than {MOST_BYTES / 1e6:g} MB", hint="is it the file you mean?"
             )
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise PythonFiles(f"{path} is not a text in UTF-8", hint="save it as UTF-8") from None
+        raise PythonFilesError(f"{path} is not a text in UTF-8", hint="save it as UTF-8") from None
     except OSError as error:
         hint = (
             "uv lock makes it"
             if path.name == "uv.lock"
             else "python: reads files here, relative to the notebook's folder"
         )
-        raise PythonFiles(
+        raise PythonFilesError(
             f"python: {path} cannot be read: {error.strerror or error}",
             hint=hint,
             code="python.missing",

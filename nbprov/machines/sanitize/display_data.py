@@ -1,6 +1,7 @@
-"""Outputs that a machine sent, as Jupyter messages that may be published: data and pictures pass, nothing of them runs in the page.
+"""Turn outputs of a machine into Jupyter messages that are safe to publish.
 
-A machine may be anybody's: a marketplace's host, an image from the web. What it says is data for a reader, and no more.
+A machine may be anybody's: a host of a marketplace, or an image from the web. Its data and
+pictures are shown; nothing that it sends runs in the page.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from .text import clean_text
 Bundle = dict[str, Any]
 
 RICH_LIMIT = 16_000_000
-"""Characters of one form of one output: a large figure has 2 million; a page that shows more of them stops answering."""
+"""Characters of one form of an output.
+
+A large figure has 2 million; a page that shows much more stops responding.
+"""
 
 _PICTURES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*\Z")
-# Forms whose viewers take data and run none of it. Others of the kind do: `application/vnd.bokehjs_exec…` is a program, and viewers of maps write
-# the properties of a GeoJSON into the page as HTML.
+# Forms whose viewers run nothing of their data. Others do: `application/vnd.bokehjs_exec…` is a
+# program, and map viewers write the properties of a GeoJSON into the page as HTML.
 _DATA = re.compile(
-    r"application/json\Z|application/vnd\.(?:plotly\.v\d+|dataresource|nteract\.data-explorer)\+json\Z"
+    r"application/json\Z"
+    r"|application/vnd\.(?:plotly\.v\d+|dataresource|nteract\.data-explorer)\+json\Z"
 )
 _MAP = "application/geo+json"
 _VEGA = re.compile(r"application/vnd\.(vega|vegalite)\.v(\d{1,2})(?:\.\d{1,2}){0,2}\+json\Z")
@@ -36,14 +41,14 @@ _LEFT_OUT = "[an output of {size:,.0f} MB from the machine was left out]"
 
 
 def safe_content(kind: str, content: Any, namespace: str) -> Bundle:
-    """The content of a message of `kind` with nothing in it that acts.
+    """Return the content of a message without anything active.
 
     Parameters
     ----------
     kind
         `display_data`, `update_display_data`, `execute_result` or `clear_output`.
     namespace
-        Of whoever sent it: its display ids cannot meet those of others.
+        Identifies the sender, whose display ids cannot meet those of others.
     """
     content = content if isinstance(content, Mapping) else {}
     if kind == "clear_output":
@@ -60,7 +65,7 @@ def safe_content(kind: str, content: Any, namespace: str) -> Bundle:
 
 
 def foreign_id(namespace: str, display_id: str) -> str:
-    """A display id that belongs to one sender alone, and to no display of anybody else."""
+    """Return a display id that belongs to one sender and to nobody else's displays."""
     return (
         "nbprov-there-"
         + hashlib.sha256(f"{namespace}\0{display_id}".encode("utf-8", "replace")).hexdigest()[:32]
@@ -68,7 +73,7 @@ def foreign_id(namespace: str, display_id: str) -> str:
 
 
 def safe_data(data: Any) -> Bundle:
-    """One output in its forms, those that act made harmless or left out."""
+    """Return one output with its active forms made harmless or left out."""
     data = data if isinstance(data, Mapping) else {}
     safe: Bundle = {}
     notes: list[str] = []
@@ -106,7 +111,7 @@ def _names(data: Mapping[Any, Any]) -> list[str]:
 
 
 def _whole(value: Any) -> Any:
-    """A value without halves of characters: no message can carry them."""
+    """Replace halves of surrogate pairs in a value, which no message can carry."""
     try:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         sound = text.encode("utf-8", "replace").decode()
@@ -116,10 +121,10 @@ def _whole(value: Any) -> Any:
 
 
 def _vega(mime: str, chart: Any) -> str:
-    """A chart of Vega in a frame without an origin; empty where it is none.
+    """Return a Vega chart in a frame without an origin; empty if it is none.
 
-    Such a chart is a program: its addresses are read with the rights of the page, where the files of the notebook's owner are among them, and its
-    expressions can put what was read into an address elsewhere.
+    Such a chart is a program. It loads addresses with the rights of the page, which reach the
+    files of the notebook's owner, and its expressions can send what it read elsewhere.
     """
     form = _VEGA.match(mime)
     if form is None or not isinstance(chart, Mapping):
@@ -134,10 +139,11 @@ def _vega(mime: str, chart: Any) -> str:
     loaded = "".join(
         f'<script src="https://cdn.jsdelivr.net/npm/{name}"></script>' for name in scripts
     )
-    # As JSON within a script, in which `</script>` would end it.
+    # Within a script, a `</script>` in the JSON would end it.
     told = json.dumps(chart).replace("<", "\\u003c")
     return framed(
-        f'{loaded}<div id="chart"></div><script>vegaEmbed("#chart", {told}, {{"mode": "{kind}", "actions": false}})</script>'
+        f'{loaded}<div id="chart"></div><script>vegaEmbed("#chart", {told},'
+        f' {{"mode": "{kind}", "actions": false}})</script>'
     )
 
 
@@ -151,7 +157,7 @@ def _size(value: Any) -> int:
 
 
 def _form(mime: str, value: Any) -> Bundle:
-    """One form as it may be shown; nothing where it may not."""
+    """Return one form as it may be shown; nothing if it may not be."""
     if _DATA.match(mime):
         return {mime: value}
     if mime == _MAP:
@@ -174,10 +180,11 @@ def _form(mime: str, value: Any) -> Bundle:
 def _markdown(text: str) -> Bundle:
     if not _ACTIVE_MARKDOWN.search(text) and not has_active_tex(text):
         return {"text/markdown": clean_text(text)}
-    # It may hold any HTML, and links of any kind: it is shown as it was written.
+    # Markdown may hold HTML and links of any kind, so its source is shown.
     return (
         {
-            "text/html": f'<pre style="white-space: pre-wrap">{html.escape(clean_text(text), quote=False)}</pre>'
+            "text/html": '<pre style="white-space: pre-wrap">'
+            f"{html.escape(clean_text(text), quote=False)}</pre>"
         }
         if not has_active_tex(text)
         else {}
@@ -185,13 +192,13 @@ def _markdown(text: str) -> Bundle:
 
 
 def _svg(picture: str) -> str:
-    # As a picture, in which browsers run no script and load nothing.
+    # Browsers run no script and load nothing within a picture.
     coded = base64.b64encode(picture.encode("utf-8", "replace")).decode("ascii")
     return f'<img src="data:image/svg+xml;base64,{coded}" style="max-width: 100%">'
 
 
 def safe_metadata(metadata: Any) -> Bundle:
-    """What says how large a picture is shown; nothing else of it has a meaning that a machine should give."""
+    """Return the displayed sizes of pictures, the only metadata that a machine may give."""
     safe: Bundle = {}
     for mime, values in (metadata if isinstance(metadata, Mapping) else {}).items():
         if mime in _PICTURES and isinstance(values, Mapping):
@@ -206,5 +213,5 @@ def safe_metadata(metadata: Any) -> Bundle:
 
 
 def safe_page(data: Any) -> str:
-    """What `x?` tells, as text."""
+    """Return the text that `x?` shows."""
     return clean_text(data.get("text/plain")) if isinstance(data, Mapping) else ""

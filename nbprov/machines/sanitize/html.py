@@ -1,7 +1,9 @@
-"""HTML that a machine sent: what is only text and tables is rebuilt from a short list of what is harmless, all else goes into a frame of its own.
+"""Rebuild HTML of machines from a short list of harmless elements, or put it into a frame.
 
-A page that shows a notebook can do whatever its owner can: run code in the kernel, read files. So nothing that a machine wrote may run in it, follow
-the page's addresses, or lie over what belongs to somebody else.
+A page that shows a notebook can do whatever the notebook's owner can, such as run code in the
+kernel and read files. So nothing that a machine wrote may run in it, load addresses with the
+page's rights, or cover what belongs to somebody else. Text and tables are rebuilt in the page;
+whatever holds anything else is shown whole, in a frame without an origin.
 """
 
 from __future__ import annotations
@@ -12,230 +14,95 @@ from html.parser import HTMLParser
 from itertools import islice
 
 FRAME_PIXELS = 420
-"""Height of a frame. It can be drawn larger; asking its content would take a script of ours in the page."""
+"""Height of a frame, which can be dragged larger; fitting it takes a script in the page."""
 
 READ_LIMIT = 1_000_000
-"""Characters up to which HTML is read and rebuilt, a third of a second's work; what is longer goes into a frame unread."""
+"""Longer HTML goes into a frame unread; reading this much takes a third of a second."""
 
 MOST_TORN = 50
-"""Signs `<` without a `>` before the next one: for each of them the parser looks through all that follows."""
+"""Number of `<` without a `>` before the next one; the parser scans all the rest for each."""
 
 DEEPEST = 200
-"""Levels of elements: browsers close what is deeper in ways of their own."""
+"""Levels of elements; browsers close deeper ones in ways of their own."""
 
-_TAGS = frozenset(
-    [
-        "a",
-        "abbr",
-        "b",
-        "bdi",
-        "blockquote",
-        "br",
-        "caption",
-        "center",
-        "cite",
-        "code",
-        "col",
-        "colgroup",
-        "dd",
-        "del",
-        "details",
-        "dfn",
-        "div",
-        "dl",
-        "dt",
-        "em",
-        "figcaption",
-        "figure",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "hr",
-        "i",
-        "img",
-        "ins",
-        "kbd",
-        "li",
-        "mark",
-        "meter",
-        "ol",
-        "p",
-        "pre",
-        "progress",
-        "q",
-        "s",
-        "samp",
-        "small",
-        "span",
-        "strong",
-        "sub",
-        "summary",
-        "sup",
-        "table",
-        "tbody",
-        "td",
-        "tfoot",
-        "th",
-        "thead",
-        "tr",
-        "tt",
-        "u",
-        "ul",
-        "var",
-    ]
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_TAGS = _names(
+    """
+    a abbr b bdi blockquote br caption center cite code col colgroup dd del details dfn div dl dt
+    em figcaption figure h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark meter ol p pre progress q s
+    samp small span strong sub summary sup table tbody td tfoot th thead tr tt u ul var
+    """
 )
 _VOID = frozenset(("br", "col", "hr", "img"))
-_ATTRIBUTES = frozenset(
-    [
-        "align",
-        "alt",
-        "bgcolor",
-        "border",
-        "cellpadding",
-        "cellspacing",
-        "colspan",
-        "dir",
-        "face",
-        "height",
-        "high",
-        "lang",
-        "low",
-        "max",
-        "min",
-        "open",
-        "optimum",
-        "rowspan",
-        "scope",
-        "span",
-        "start",
-        "title",
-        "valign",
-        "value",
-        "width",
-    ]
+_ATTRIBUTES = _names(
+    """
+    align alt bgcolor border cellpadding cellspacing colspan dir face height high lang low max
+    min open optimum rowspan scope span start title valign value width
+    """
 )
-_LOST_QUIETLY = frozenset(
-    ("class", "id", "role", "tabindex", "name", "target", "rel", "halign", "scoped")
-)
-_PROPERTIES = frozenset(
-    [
-        "background",
-        "background-color",
-        "border",
-        "border-bottom",
-        "border-collapse",
-        "border-color",
-        "border-left",
-        "border-radius",
-        "border-right",
-        "border-spacing",
-        "border-style",
-        "border-top",
-        "border-width",
-        "color",
-        "column-gap",
-        "display",
-        "empty-cells",
-        "flex",
-        "flex-direction",
-        "flex-wrap",
-        "font",
-        "font-family",
-        "font-size",
-        "font-style",
-        "font-variant",
-        "font-weight",
-        "gap",
-        "height",
-        "justify-content",
-        "align-items",
-        "letter-spacing",
-        "line-height",
-        "list-style",
-        "list-style-type",
-        "margin",
-        "margin-bottom",
-        "margin-left",
-        "margin-right",
-        "margin-top",
-        "max-height",
-        "max-width",
-        "min-height",
-        "min-width",
-        "opacity",
-        "overflow",
-        "overflow-x",
-        "overflow-y",
-        "padding",
-        "padding-bottom",
-        "padding-left",
-        "padding-right",
-        "padding-top",
-        "row-gap",
-        "table-layout",
-        "text-align",
-        "text-decoration",
-        "text-indent",
-        "text-overflow",
-        "text-transform",
-        "vertical-align",
-        "white-space",
-        "width",
-        "word-break",
-        "word-wrap",
-        "overflow-wrap",
-    ]
+_LOST_QUIETLY = _names("class halign id name rel role scoped tabindex target")
+"""Attributes that are removed without a frame: they mean something only to a page's programs."""
+_PROPERTIES = _names(
+    """
+    align-items background background-color border border-bottom border-collapse border-color
+    border-left border-radius border-right border-spacing border-style border-top border-width
+    color column-gap display empty-cells flex flex-direction flex-wrap font font-family font-size
+    font-style font-variant font-weight gap height justify-content letter-spacing line-height
+    list-style list-style-type margin margin-bottom margin-left margin-right margin-top
+    max-height max-width min-height min-width opacity overflow overflow-wrap overflow-x
+    overflow-y padding padding-bottom padding-left padding-right padding-top row-gap table-layout
+    text-align text-decoration text-indent text-overflow text-transform vertical-align
+    white-space width word-break word-wrap
+    """
 )
 _VALUE = re.compile(r"[-\w\s#%.,'\"()]{0,200}\Z")
 _CALL = re.compile(r"([\w-]*)\(")
 _CALLS = frozenset(("rgb", "rgba", "hsl", "hsla"))
 _NEGATIVE = re.compile(r"(?:^|\s)-\s*[\d.]")
-_DISPLAYS = frozenset(
-    (
-        "block",
-        "inline",
-        "inline-block",
-        "flex",
-        "inline-flex",
-        "none",
-        "table",
-        "table-row",
-        "table-cell",
-        "list-item",
-    )
+_DISPLAYS = _names(
+    "block flex inline inline-block inline-flex list-item none table table-cell table-row"
 )
 _DATA_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]*\Z")
 _LINK = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x20\x7f]*\Z", re.IGNORECASE)
 
-# pandas puts these rules before every DataFrame; notebooks bring their own, so that nothing is lost with them.
+# pandas puts these rules before every DataFrame. They may go, since notebooks style tables too.
 _PANDAS_RULES = re.compile(
-    r"(?:\s*\.dataframe\s+(?:tbody|thead|tfoot)?[\w\s:.()-]*\{\s*(?:vertical-align|text-align)\s*:\s*\w+\s*;?\s*\})+\s*\Z"
+    r"(?:\s*\.dataframe\s+(?:tbody|thead|tfoot)?[\w\s:.()-]*"
+    r"\{\s*(?:vertical-align|text-align)\s*:\s*\w+\s*;?\s*\})+\s*\Z"
 )
 
 _TORN = re.compile(r"<(?=[^<>]*(?:<|\Z))|<!--")
 
-# TeX in a page is set by MathJax, whose commands can make links and take on names of the page.
+# MathJax sets the TeX in a page; these commands make links, or define names for the whole page.
 _TEX_ACTIVE = re.compile(
-    r"\\\s*(?:href|url|style|class|cssId|data|require|def|gdef|edef|let|newcommand|renewcommand|newenvironment|renewenvironment|DeclareMathOperator"
-    r"|unicode|mmlToken|bbox|setOptions|definecolor|html\w*|action|toggle|texttip|tooltip|import|input|include\w*|begingroup|csname)(?![a-z])",
+    r"\\\s*(?:href|url|style|class|cssId|data|require|def|gdef|edef|let|newcommand|renewcommand"
+    r"|newenvironment|renewenvironment|DeclareMathOperator|unicode|mmlToken|bbox|setOptions"
+    r"|definecolor|html\w*|action|toggle|texttip|tooltip|import|input|include\w*|begingroup"
+    r"|csname)(?![a-z])",
     re.IGNORECASE,
 )
 
 _POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' https: blob: data:; style-src 'unsafe-inline' https: data:; img-src https: data: blob:;"
-    " font-src https: data:; media-src https: data: blob:; connect-src https: data: blob:; worker-src blob:; child-src blob: data:; form-action 'none'"
+    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' https: blob: data:;"
+    " style-src 'unsafe-inline' https: data:; img-src https: data: blob:; font-src https: data:;"
+    " media-src https: data: blob:; connect-src https: data: blob:; worker-src blob:;"
+    " child-src blob: data:; form-action 'none'"
 )
 
 
 class _Active(Exception):
-    """Something that is not on the list of what is harmless."""
+    """The HTML holds something that is not on the list of harmless things."""
 
 
 class _Rebuilder(HTMLParser):
-    """Writes anew what it understands. Nothing of the original's markup is copied, so no parser can read it in another way."""
+    """Writes HTML anew from what it understands.
+
+    No markup of the original is copied, so no browser can read it in another way.
+    """
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -290,13 +157,13 @@ class _Rebuilder(HTMLParser):
         raise _Active("declaration")
 
     def finish(self) -> str:
-        """The whole, every element closed."""
+        """Close every open element and return the whole."""
         self.close()
         if self.in_style:
             raise _Active("style")
         self.parts += [f"</{tag}>" for tag in reversed(self.open)]
         whole = "".join(self.parts)
-        # Again: what a comment kept apart in the original stands together now.
+        # Checked again, since text that a comment separated in the original is joined now.
         if _TEX_ACTIVE.search(whole):
             raise _Active("tex")
         return whole
@@ -304,7 +171,7 @@ class _Rebuilder(HTMLParser):
 
 def _attribute(tag: str, name: str, value: str) -> str:
     if name.startswith(("data-", "aria-")) or name in _LOST_QUIETLY:
-        return ""  # Class names, ids and data of a page mean something to it: buttons, dialogs, commands.
+        return ""
     if name == "style":
         return f' style="{html.escape(_style(value))}"'
     if tag == "a" and name == "href":
@@ -337,7 +204,7 @@ def _style(text: str) -> str:
 
 
 def inert_html(text: str) -> str | None:
-    """The HTML rebuilt from what is harmless; None where anything else is in it.
+    """Return the HTML rebuilt from harmless elements; None if it holds anything else.
 
     Examples
     --------
@@ -360,20 +227,25 @@ def inert_html(text: str) -> str | None:
 
 
 def has_active_tex(text: str) -> bool:
-    """Whether TeX would make links, or take on names of the page."""
+    """Return whether TeX would make links, or define names for the page."""
     return _TEX_ACTIVE.search(text) is not None
 
 
 def framed(text: str) -> str:
-    """HTML in a frame without an origin: its scripts run, and reach neither the page, nor its cookies, nor this computer's own servers."""
+    """Return HTML in a frame without an origin.
+
+    Its scripts run, but reach neither the page, nor its cookies, nor servers of this computer.
+    """
     page = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">{text}'
     return (
-        f'<iframe sandbox="allow-scripts" referrerpolicy="no-referrer" srcdoc="{html.escape(page)}"'
-        f' style="width: 100%; height: {FRAME_PIXELS}px; border: 0; resize: vertical; overflow: auto; background: white"></iframe>'
+        '<iframe sandbox="allow-scripts" referrerpolicy="no-referrer"'
+        f' srcdoc="{html.escape(page)}"'
+        f' style="width: 100%; height: {FRAME_PIXELS}px; border: 0; resize: vertical;'
+        ' overflow: auto; background: white"></iframe>'
     )
 
 
 def safe_html(text: str) -> str:
-    """HTML from a machine as it may stand in a page."""
+    """Return HTML of a machine in a form that may stand in a page."""
     inert = inert_html(text)
     return framed(text) if inert is None else inert

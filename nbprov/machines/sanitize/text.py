@@ -1,4 +1,4 @@
-"""Text that a machine sent, made fit to be shown: colours stay, everything else that moves a terminal or a page goes."""
+"""Clean text of a machine: colours stay; whatever else controls a terminal or page goes."""
 
 from __future__ import annotations
 
@@ -6,35 +6,43 @@ import re
 from typing import Any
 
 STRING_LIMIT = 4096
-"""Characters of a control string (a title, a link, the clipboard) after which it counts as never closed, and text is shown again."""
+"""Characters after which a control string (a title, link or clipboard) counts as never closed.
+
+Text is shown again from there.
+"""
 
 LARGE = 1_000_000
 MOST_SEQUENCES = 100_000
-"""Characters of one piece, and control characters in it, beyond which they all go unread, colours too: a flood of them takes minutes one by one."""
+"""Limits of one piece: its characters, and the control characters in it.
+
+Beyond both, all control characters are removed unread, colours too, since a flood of them would
+take minutes to read one by one.
+"""
 
 HELD_LIMIT = 64
-"""Characters of an escape sequence that may still be incomplete; no honest one is as long."""
+"""Characters of an escape sequence that may still be incomplete; honest ones are shorter."""
 
-# What stays: SGR (colours), erase-in-line, line ends, tabs, and the CR and BS that progress bars are made of.
+# Colours (SGR) and erase-in-line stay; so do CR and BS, which progress bars are made of.
 _KEPT = re.compile(r"\x1b\[[0-9;:]{0,40}m|\x1b\[[0-2]?K")
 _STRING_START = re.compile(r"\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f]")
 _STRING_END = re.compile(r"\x07|\x1b\\|\x9c|\x18|\x1a|\n")
 _SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-Z\\-~]")
 _INCOMPLETE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*\Z|\x1b[ -/]*\Z")
-# Besides controls: what turns the order of text around, line ends that only some know, and halves of characters, which no message can carry.
+# Besides controls: direction overrides, line ends that few programs know, and halves of
+# surrogate pairs, which no message can carry.
 _SPECIAL = re.compile(
     r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 class TextFilter:
-    """Cleans a stream that comes in pieces; a sequence may be cut anywhere between two of them.
+    """Cleans a stream that comes in pieces, which may cut a sequence anywhere.
 
     Examples
     --------
     >>> stream = TextFilter()
-    >>> stream.feed("red \\x1b[3") + stream.feed("1mhot\\x1b[0m \\x1b]0;title") + stream.feed("\\x07done")
-    'red \\x1b[31mhot\\x1b[0m done'
+    >>> stream.feed("red \\x1b[3"), stream.feed("1mhot\\x1b[0m \\x1b]0;t"), stream.feed("\\x07done")
+    ('red ', '\\x1b[31mhot\\x1b[0m ', 'done')
     """
 
     def __init__(self) -> None:
@@ -42,7 +50,7 @@ class TextFilter:
         self._in_string = 0
 
     def feed(self, text: str) -> str:
-        """The part of a stream so far that may be shown now."""
+        """Return the part of the stream so far that may be shown now."""
         text, self._held = self._held + text, ""
         if len(text) > LARGE:
             bare, count = _SPECIAL.subn("", text)
@@ -67,7 +75,7 @@ class TextFilter:
             self._in_string = 0
             return end.start() if end.group() == "\n" else end.end()
         if end is None and len(text) - at + self._in_string <= STRING_LIMIT:
-            # Its end may itself be cut in two.
+            # The terminator may be cut in two as well.
             keep = 1 if text.endswith("\x1b") else 0
             self._in_string += len(text) - at - keep
             self._held = text[len(text) - keep :]
@@ -96,7 +104,7 @@ class TextFilter:
 
 
 def clean_text(value: Any) -> str:
-    """A whole text, cleaned; what is no text becomes an empty one.
+    """Return a whole text cleaned; empty if the value is no text.
 
     Examples
     --------
@@ -107,5 +115,5 @@ def clean_text(value: Any) -> str:
 
 
 def is_clean(text: str) -> bool:
-    """Whether nothing is left in a text but colours, erase-line, CR and BS."""
+    """Return whether a text holds no controls but colours, erase-line, CR and BS."""
     return _SPECIAL.search(_KEPT.sub("", text)) is None

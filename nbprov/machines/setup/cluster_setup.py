@@ -1,4 +1,4 @@
-"""From machines that answer to a cluster that is set up: files, Python, setup, run."""
+"""Set up a cluster whose machines answer: files, Python environment, setup, engine, run."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from nbprov.machines.agents import agent_of
 from nbprov.machines.engines.startup import ensure_engine
 from nbprov.machines.jobs.submit import JobRequest, submit_parts
 from nbprov.machines.python.cloned_lock import read_there
-from nbprov.machines.python.environment import see_python, start_python
+from nbprov.machines.python.environment import follow_environment, start_python
 from nbprov.machines.python.requirement_files import PythonSource
+from nbprov.model.paths import WORKDIR
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import Ledger
-from nbprov.provisioning.live_cluster import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.agent.messages import Environment, TaskInfo
 from nbprov.spec import fill_paths
 
-from .setup_jobs import LAST_LINES, Report, SetupFailed, Steps, free_id
+from .setup_jobs import LAST_LINES, Report, SetupFailed, SetupSteps, free_id
 
-__all__ = ["LAST_LINES", "RUN", "SETUP", "WORKDIR", "SetupFailed", "bring_up"]
-
-WORKDIR = "sky_workdir"
-"""Where `workdir` goes below the home; the name that pasted task files rely on."""
+__all__ = ["LAST_LINES", "RUN", "SETUP", "SetupFailed", "bring_up"]
 
 SETUP, RUN = "setup", "run"
 
@@ -42,80 +39,101 @@ async def bring_up(
     python: PythonSource | None = None,
     again: bool = False,
 ) -> None:
-    """Copy files, make the Python environment, run setup on every node and start run. Returns once run is started.
+    """Copy files, make the Python environment, run `setup` on every node, then start `run`.
+
+    The call returns once `run` has started.
 
     Parameters
     ----------
     env
-        The spec's envs and secrets; they go to the processes over the open connection and nowhere else. What the steps print is
-        shown with its secrets blotted out.
+        The envs and secrets of the spec. They reach the processes over the open connection and
+        nowhere else; secrets are masked in what the steps print.
     folder
-        What relative paths are relative to.
+        The folder that relative paths start at.
     report
-        Told in a line what goes on.
-    python
-        What the environment is made from; None where the spec asks for none.
-    again
-        Run setup again though it has been done: on request, or since the environment it may have changed is a new one.
+        Receives a line for each step.
     home
-        Our folder, where it is remembered which files were found the same.
+        Our folder, where the state of synced files is remembered.
     note
-        Told what is worth keeping, as which commit a git workdir is at; `report` by default.
+        Receives the lines worth keeping, such as the commit of a git workdir; `report` by default.
+    python
+        The source of the environment; None where the spec asks for none.
+    again
+        Run `setup` even if it has succeeded before: on request, or since its environment is new.
 
     Raises
     ------
     SetupFailed
         With the last lines of the first node where a step failed.
-    PythonFiles
-        If the lock of a git workdir is not there, or not of its project any more.
+    PythonFilesError
+        If the lock of a git workdir is missing, or does not match its project any more.
     PythonDiffers
         If the nodes do not end up with the same Python and packages.
     """
     spec = fill_paths(spec, {name: value for name, value in env.items() if isinstance(value, str)})
-    steps = Steps(live, env, ledger, report)
     if spec.workdir or spec.file_mounts:
         from nbprov.machines.files.staging import place_files
 
         report("copying files")
         await place_files(live, spec, Path(folder), home, report, note or report)
-    if python is not None and python.there:
-        python = await read_there(live, python, WORKDIR)
+    steps = SetupSteps(live, env, ledger, report)
+    await _run_steps(steps, spec, python, again=again)
+
+
+async def _run_steps(
+    steps: SetupSteps, spec: Spec, python: PythonSource | None, *, again: bool
+) -> None:
+    live, env, report = steps.live, steps.env, steps.report
+    setup = _SetupScript(steps, spec, again=again)
     before: list[str] = []
-    setup = _Setup(steps, spec, again=again)
     if python is not None:
-        report(f"python is being made: {python.label}")
-        before = [await start_python(steps, live.head, python)]
-        if len(live.nodes) == 1:
-            # Handed over together, so that setup and run follow even if this kernel is gone by then.
-            await setup.start(before)
-            if spec.run and spec.engine is None:
-                await _start_run(steps, spec, [*setup.ids, *before][:1])
-        async with steps.awake():
-            await see_python(steps, python, before[0])
+        before = await _make_python(steps, spec, setup, python)
     if spec.setup:
         report("setup is running")
         await setup.start(before)
         if spec.run and len(live.nodes) == 1 and spec.engine is None:
             await _start_run(steps, spec, setup.ids)
-        await setup.see()
+        await setup.follow()
     if spec.engine is not None:
         await ensure_engine(live, spec.engine, lambda: env, report)
     if spec.run:
         report("starting run")
         await _start_run(steps, spec, setup.ids)
-        ledger.jobs.set(live.run_id, RUN, RUN, spec.run, "running")
+        steps.ledger.jobs.set(live.run_id, RUN, RUN, spec.run, "running")
 
 
-class _Setup:
-    """The step `setup` on every node."""
+async def _make_python(
+    steps: SetupSteps, spec: Spec, setup: _SetupScript, python: PythonSource
+) -> list[str]:
+    """Make the Python environment on all nodes, and return the ids of the head's jobs for it."""
+    live = steps.live
+    if python.there:
+        python = await read_there(live, python, WORKDIR)
+    steps.report(f"the Python environment is being made: {python.label}")
+    ids = [await start_python(steps, live.head, python)]
+    if len(live.nodes) == 1:
+        # All jobs are queued at once, so that setup and run follow even if this kernel dies.
+        await setup.start(ids)
+        if spec.run and spec.engine is None:
+            await _start_run(steps, spec, [*setup.ids, *ids][:1])
+    async with steps.awake():
+        await follow_environment(steps, python, ids[0])
+    return ids
 
-    def __init__(self, steps: Steps, spec: Spec, *, again: bool) -> None:
+
+class _SetupScript:
+    """The `setup` script on every node."""
+
+    def __init__(self, steps: SetupSteps, spec: Spec, *, again: bool) -> None:
         self._steps, self._script, self._again = steps, spec.setup, again
         self._cwd = WORKDIR if spec.workdir else None
         self.ids: list[str] = []
 
     async def start(self, after: list[str]) -> None:
-        """Start it, unless that was done. One that an earlier kernel started and that did not fail is that one's, and ours."""
+        """Start it unless that was done.
+
+        A script that an earlier kernel started, and that did not fail, is followed instead.
+        """
         if self.ids or not self._script:
             return
         known = self._steps.known(SETUP)
@@ -129,7 +147,7 @@ class _Setup:
             return same and (not job.is_over or (job.status == "ok" and not self._again))
 
         def started(node: Node) -> Coroutine[Any, Any, str]:
-            # What must come first was on the head alone; on the others it is done by now.
+            # Earlier jobs ran on the head alone; on the other nodes nothing is left to wait for.
             first = after if node is self._steps.live.head else []
             return self._steps.start(
                 node, SETUP, self._script, cwd=self._cwd, after=first, reuse=goes_on
@@ -138,7 +156,7 @@ class _Setup:
         self.ids = list(await asyncio.gather(*map(started, self._steps.live.nodes)))
         self._tell("running")
 
-    async def see(self) -> None:
+    async def follow(self) -> None:
         """Follow it to its end on every node."""
         steps, ids = (
             self._steps,
@@ -161,13 +179,16 @@ class _Setup:
         )
 
 
-async def _start_run(steps: Steps, spec: Spec, after: Sequence[str]) -> None:
-    """Put `run` in the queue, where it takes all GPUs, unless it was started once: only one that was skipped, since setup failed, is again."""
+async def _start_run(steps: SetupSteps, spec: Spec, after: Sequence[str]) -> None:
+    """Queue `run`, which takes all GPUs, unless it was started before.
+
+    A `run` that was skipped because setup failed is queued again.
+    """
     live = steps.live
     jobs = await agent_of(live.head).jobs()
     latest = next((job for job in reversed(jobs) if job.name == RUN), None)
     if latest is None and steps.known(RUN) is not None:
-        return  # the machine's journal of it is gone; it was started all the same
+        return  # it was started, although the machine's journal of it is gone
     id = latest.id if latest is not None and latest.status != "skipped" else free_id(RUN, jobs)
     # With several nodes, setup is over on all of them by now.
     first = tuple(after) if len(live.nodes) == 1 else ()

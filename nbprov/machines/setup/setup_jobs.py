@@ -1,4 +1,4 @@
-"""The steps of a bring-up as jobs of the agents: started once, followed live, told apart from those of an earlier bring-up."""
+"""The steps of a setup as jobs of the agents: started once, followed live, found again later."""
 
 from __future__ import annotations
 
@@ -10,46 +10,51 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from nbprov.machines import idle_inhibitor
-from nbprov.machines.agents import agent_of
 from nbprov.machines.node_variables import node_environment
 from nbprov.machines.output_masking import masker
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.on_machine.agent.masking import Masker, StreamMasker
 from nbprov.provisioning.ledger import Ledger
-from nbprov.provisioning.live_cluster import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.agent.messages import Environment, TaskInfo
 
 MOST_LINES = 500
-"""Of one output, the last of them: what comes faster nobody sees, and each takes its time on the way to the panel."""
+"""Last lines of one output that are reported; nobody could read more, and each takes time."""
 
 LAST_LINES = 12
-"""Of a failed step that are shown."""
+"""Lines of a failed step that are shown."""
 
 SHOWN_OF_A_LINE = 120
 KEPT_OF_A_LINE = 500
-"""A machine that prints lines without an end must not fill the memory here; all of it is in the machine's own log."""
+"""Bounds the memory for a machine that prints endless lines; its own log has all of them."""
 
 MOST_AWAKE: Seconds = 6 * 3600.0
-"""How long a step of one node holds off the idle guards of the others: two steps of uv at their longest on each of head and node, and some."""
+"""How long a step on one node keeps the others from being ended as idle.
+
+This covers two steps of uv at their longest on the head and on a node.
+"""
 
 
 class Report(Protocol):
-    """Told what goes on, in a line; `line` is the line of a step's log that it is about, if it is about one."""
+    """Receives a line about what happens; `line` is the line of a step's log behind it, if any."""
 
     def __call__(self, text: str, line: str = "", /) -> None: ...
 
 
 class SetupFailed(NbprovError):
-    """`python` or `setup` ended with a code other than 0. The cluster is kept, under its guards, for a look."""
+    """`python` or `setup` ended with a nonzero code.
+
+    The cluster is kept under its guards, so that one can look at it.
+    """
 
     code = "setup.failed"
     exit_code = -1
-    """Of the step; -1 where it never ran."""
+    """The step's exit code; -1 if it never ran."""
 
 
 def free_id(kind: str, jobs: Sequence[TaskInfo]) -> str:
-    """`setup`, and `setup-2` where that is taken."""
+    """Return an unused job id: `setup`, or `setup-2` if that is taken."""
     taken = {job.id for job in jobs}
     return next(
         name
@@ -59,8 +64,8 @@ def free_id(kind: str, jobs: Sequence[TaskInfo]) -> str:
 
 
 @dataclass(slots=True)
-class Steps:
-    """What all steps of one bring-up share."""
+class SetupSteps:
+    """What all steps of one setup share."""
 
     live: LiveCluster
     env: Environment
@@ -72,7 +77,7 @@ class Steps:
         self.hide = masker(self.env)
 
     def known(self, kind: str) -> dict[str, object] | None:
-        """The latest step of this kind that the ledger has."""
+        """Return the ledger's latest step of this kind."""
         rows = [row for row in self.ledger.jobs.of_run(self.live.run_id) if row["kind"] == kind]
         return rows[-1] if rows else None
 
@@ -86,12 +91,13 @@ class Steps:
         after: Sequence[str] = (),
         reuse: Callable[[TaskInfo], bool] = lambda task: True,
     ) -> str:
-        """Start a step on a node; its id there: `setup`, and `setup-2` for the second.
+        """Start a step on a node; return its job id: `setup`, or `setup-2` for the second.
 
         Parameters
         ----------
         reuse
-            Whether the latest one of this kind will do. A line that broke, or a kernel that died, must start nothing twice.
+            Returns whether the latest step of this kind serves. A broken connection or a dead
+            kernel must not make a step run twice.
         """
         agent = agent_of(node)
         jobs = await agent.jobs()
@@ -101,7 +107,7 @@ class Steps:
         if latest is not None and not latest.is_over:
             await agent.cancel_job(
                 latest.id
-            )  # of an earlier kernel, and of a text that has been corrected since
+            )  # an earlier kernel started it, with a script that was changed since
         id = free_id(kind, jobs)
         variables = {**node_environment(self.live, node, setup=kind == "setup"), **self.env}
         await agent.run_job(script, name=kind, env=variables, cwd=cwd, after=list(after), id=id)
@@ -110,12 +116,14 @@ class Steps:
     async def follow(
         self, node: Node, kind: str, id: str, tail: deque[str] | None = None
     ) -> tuple[int, list[str]]:
-        """See a step to its end, its lines told as they come; its exit code (-1 where it never ran) and its last lines.
+        """Follow a step to its end, reporting its lines as they come.
+
+        Returns its exit code (-1 if it never ran) and its last lines.
 
         Parameters
         ----------
         tail
-            Has the last lines so far, for whoever does not wait to the end.
+            Receives the last lines so far, for callers that do not wait to the end.
         """
         agent = agent_of(node)
         where = f"[{node.instance.node}] " if len(self.live.nodes) > 1 else ""
@@ -138,7 +146,10 @@ class Steps:
         return (-1 if task.exit_code is None else task.exit_code), list(tail)
 
     def awake(self) -> AbstractAsyncContextManager[None]:
-        """Keep nodes that wait for others from being ended as idle: a step on one node may take longer than their guards allow."""
+        """Keep waiting nodes from being ended as idle.
+
+        A step on one node may take longer than the guards of the others allow.
+        """
         return idle_inhibitor.awake(self.live.nodes if len(self.live.nodes) > 1 else (), MOST_AWAKE)
 
     async def on_each(
@@ -147,7 +158,7 @@ class Steps:
         work: Callable[[Node], Awaitable[tuple[int, list[str]]]],
         kind: str,
     ) -> None:
-        """Do a step on some nodes at once and see all of them out.
+        """Run a step on several nodes at once, and wait for all of them.
 
         Raises
         ------
@@ -161,7 +172,7 @@ class Steps:
                 raise self.failed(node, kind, code, tail)
 
     def failed(self, node: Node, kind: str, code: int, tail: Sequence[str]) -> SetupFailed:
-        """The error of a step that failed on a node."""
+        """Return the error of a step that failed on a node."""
         name = self.live.name
         where = f" on node {node.instance.node}" if len(self.live.nodes) > 1 else ""
         said = (
@@ -171,8 +182,9 @@ class Steps:
         )
         error = SetupFailed(
             f"{name}: {said}" + "".join(f"\n    {line.rstrip()}" for line in tail),
-            hint=f"the cluster is kept under its guards: correct the cell and run it again, look with %%on {name} --bash or"
-            f" %nbprov logs {name} {kind}, end it with %nbprov down {name}",
+            hint="the cluster is kept under its guards: correct the cell and run it again,"
+            f" look with %%on {name} --bash or %nbprov logs {name} {kind},"
+            f" end it with %nbprov down {name}",
         )
         error.exit_code = code
         return error

@@ -1,4 +1,4 @@
-"""Ports of this computer's loopback to listen on."""
+"""Listening sockets on this computer's loopback address."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from nbprov.model.errors import NbprovError
 LOOPBACK = "127.0.0.1"
 LAST_PORT = 65535
 FIRST_FREE_FOR_ALL = 1024
-"""Ports below belong to the administrator on most systems."""
+"""Lower ports belong to the administrator on most systems."""
 ABOVE = 8000
-"""Where the search goes on for a port that belongs to the administrator: 80 becomes 8080."""
+"""Added to a port that belongs to the administrator: 80 becomes 8080."""
 TRIES = 100
-"""Numbers that are tried one after the other before the system is left to choose."""
+"""Numbers to try one after the other before the system chooses one."""
 BACKLOG = 100
-"""Connections that may wait to be taken, as asyncio has it."""
+"""Connections that may wait to be accepted; asyncio's default."""
 
 _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 class PortTaken(NbprovError):
-    """The port that was asked for by its number is in use on this computer."""
+    """The requested port is in use on this computer."""
 
     code = "tunnel.port-taken"
 
 
 def listen_near(port: int, *, avoid: Collection[int] = ()) -> socket.socket:
-    """Listen on this number where it is free, else on the next free one. Only on 127.0.0.1.
+    """Listen on 127.0.0.1 at this port, or at the next free one.
 
     Parameters
     ----------
     avoid
-        Numbers that will not do.
+        Ports that must not be used.
 
     Raises
     ------
     OSError
-        If there is no port left.
+        If no port is free.
     """
     for number in _numbers(port):
         if number not in avoid:
@@ -53,19 +53,19 @@ def listen_near(port: int, *, avoid: Collection[int] = ()) -> socket.socket:
 
 
 def listen_on(port: int) -> socket.socket:
-    """Listen on exactly this number. Only on 127.0.0.1.
+    """Listen on 127.0.0.1 at exactly this port.
 
     Raises
     ------
     PortTaken
-        If it cannot be had.
+        If it cannot be used.
     """
     try:
         return _listen(port)
     except OSError as error:
         raise PortTaken(
-            f"port {port} of this computer cannot be had: {error.strerror or error}",
-            hint="leave --local out, and the next free one is taken",
+            f"port {port} of this computer cannot be used: {error.strerror or error}",
+            hint="leave --local out to take the next free one",
         ) from error
 
 
@@ -89,9 +89,10 @@ def _listen(port: int) -> socket.socket:
 
 
 def _refuse_where_others_answer(port: int) -> None:
-    """Raise OSError where a browser that is sent to `localhost` may end at another program.
+    """Raise OSError if a browser sent to `localhost` might reach another program on this port.
 
-    It tries ::1 first; and macOS lets one address be taken beside a program that listens on all.
+    Browsers try ::1 first, and macOS lets a program take one address beside a program that
+    listens on all.
     """
     others = [(socket.AF_INET6, "::1")] + (
         [(socket.AF_INET, "0.0.0.0")] if str(sys.platform) == "darwin" else []
@@ -100,7 +101,7 @@ def _refuse_where_others_answer(port: int) -> None:
         try:
             trial = socket.socket(family, socket.SOCK_STREAM)
         except OSError:
-            continue  # a computer without IPv6
+            continue  # this computer has no IPv6
         with trial:
             try:
                 _claim(trial, host, port)
@@ -111,7 +112,8 @@ def _refuse_where_others_answer(port: int) -> None:
 
 
 def _claim(made: socket.socket, host: str, port: int) -> None:
-    # Elsewhere than on Windows the option means only that closed connections are no obstacle; there it would let two programs share a port.
+    # On Windows SO_REUSEADDR would let two programs share a port; elsewhere it only ignores
+    # connections that are closed already.
     option = (
         socket.SO_REUSEADDR if os.name == "posix" else getattr(socket, "SO_EXCLUSIVEADDRUSE", None)
     )

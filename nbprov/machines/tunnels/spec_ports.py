@@ -1,4 +1,4 @@
-"""The `ports:` of a spec: a tunnel for each that is not open to the internet, and the address of each that is."""
+"""The `ports:` of a spec: a tunnel for each private port, and the address of each public one."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ from .tunnels import Tunnels
 log = logging.getLogger("nbprov.machines")
 
 MOST_PORTS = 16
-"""Of one range that are opened by themselves: as many as a server tries from its first port on; a hundred would be a hundred listeners for one that is used."""
+"""Ports of one range that are opened automatically.
+
+Servers try about as many from their first port on; more would be mostly unused listeners.
+"""
 
 MOST_TOLD = 4
-"""Of the public ports whose addresses are told; the others are counted."""
+"""Public ports whose addresses are listed; the others are counted."""
 
 NOT_HTTP = frozenset({21, 22, 25, 53, 3306, 5432, 5672, 6379, 27017})
-"""Ports at which by custom something answers that no browser speaks to."""
+"""Well-known ports of services that browsers do not speak to."""
 
 Range = tuple[int, int]
 
 
 def tunnelled(ports: Sequence[Range], expose: Expose) -> list[Range]:
-    """Of a request's ports those that are reached by tunnels, as inclusive ranges.
+    """Return the ports of a request that are reached by tunnels, as inclusive ranges.
 
     Examples
     --------
@@ -55,7 +58,10 @@ def _without(both: Range, low: int, high: int) -> Iterator[Range]:
 
 
 def public_words(cluster: ClusterView, expose: Expose) -> list[str]:
-    """Where the public ports of a running cluster are reached, a line each for the first ones; nothing while it has no address."""
+    """Return lines with the addresses of a running cluster's public ports.
+
+    There is none while the cluster has no address.
+    """
     ranges = public_ports(cluster.candidate.request.ports, expose)
     head = next(
         (
@@ -69,23 +75,23 @@ def public_words(cluster: ClusterView, expose: Expose) -> list[str]:
         return []
     numbers = (port for low, high in ranges for port in range(low, high + 1))
     outside = {port: (host, number) for port, host, number in head.mapped}
-    said = []
+    lines = []
     for port in islice(numbers, MOST_TOLD):
-        # Where numbers are mapped one that is not known yet is told once it is.
+        # With mapped ports, the number outside may become known later.
         host, number = outside.get(port, ("", 0)) if outside else (head.host, port)
-        said.append(
+        lines.append(
             f"{_address(host, number, port)} is public port {port} of {cluster.name}"
             if host
             else f"port {port} has no address yet"
         )
-    more = sum(high - low + 1 for low, high in ranges) - len(said)
+    more = sum(high - low + 1 for low, high in ranges) - len(lines)
     if more > 0:
-        said.append(f"and {more} more public port{'s' if more > 1 else ''} of {cluster.name}")
+        lines.append(f"and {more} more public port{'s' if more > 1 else ''} of {cluster.name}")
     if len(cluster.instances) > 1:
-        said.append(
+        lines.append(
             f"its public ports are open on all {len(cluster.instances)} nodes; these are the head's"
         )
-    return said
+    return lines
 
 
 def _address(host: str, number: int, port: int) -> str:
@@ -107,14 +113,15 @@ async def open_ports(tunnels: Tunnels, live: LiveCluster, expose: Expose) -> lis
     for low, high in tunnelled(live.candidate.request.ports, expose):
         if high - low >= MOST_PORTS:
             remarks.append(
-                f"ports {low}-{high} are too many to open by themselves: %nbprov tunnel {live.name} PORT opens one"
+                f"ports {low}-{high} are too many to open automatically:"
+                f" %nbprov tunnel {live.name} PORT opens one"
             )
             continue
         for port in range(low, high + 1):
             try:
                 await tunnels.open(live, port)
-            except Exception as error:  # a cluster is no worse for want of a tunnel
-                log.exception("the tunnel to port %d of %s", port, live.name)
+            except Exception as error:  # a cluster is useful without a tunnel
+                log.exception("tunnel to port %d of %s", port, live.name)
                 words = (
                     error.message
                     if isinstance(error, NbprovError)

@@ -1,4 +1,4 @@
-"""`%nbprov catalog`: how the prices stand, renewing them, what changed, putting them back."""
+"""`%nbprov catalog`: show the state of the prices, refresh, compare or restore them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nbprov.catalog.refresh.status import Outcome
 from nbprov.model.errors import UsageError
 from nbprov.notebook.arguments import MagicParser
 from nbprov.notebook.panels import frontend
-from nbprov.notebook.rendering.result_table import Sheet
+from nbprov.notebook.rendering.result_table import ResultTable
 
-from .catalog_tables import differences_sheet, progress_lines, refreshed_sheet, status_sheet
+from .catalog_tables import differences_table, progress_lines, refresh_table, status_table
 
 if TYPE_CHECKING:
     from nbprov.catalog import CloudInfo
@@ -27,41 +27,45 @@ ACTIONS = ("refresh", "diff", "restore", "path")
 
 
 def arguments(parser: MagicParser) -> None:
-    """The line of `%nbprov catalog`."""
+    """Add the arguments of `%nbprov catalog`."""
     parser.add_argument(
         "action",
         nargs="?",
         choices=ACTIONS,
-        help="refresh, diff, restore or path; without one: how the prices stand",
+        help="refresh, diff, restore or path; without it, the state of the prices is shown",
     )
     parser.add_argument("clouds", nargs="*", metavar="CLOUD", help="only these clouds")
     parser.add_argument(
         "--source",
         choices=("auto", "hosted", "provider"),
         default="auto",
-        help="refresh: from the hosted v8 files, or from the cloud itself",
+        help="refresh: from the hosted v8 files, or from the provider itself",
     )
     parser.add_argument(
         "--force",
         action="store_true",
-        help="refresh: over files edited by hand too, and with far fewer rows than before",
+        help="refresh: also replace files that were edited by hand, and accept far fewer rows",
     )
     parser.add_argument(
         "--shipped",
         action="store_true",
-        help="diff, restore: the prices that came with this release",
+        help="diff, restore: use the prices that came with this release",
     )
     parser.add_argument(
-        "--rows", type=int, default=25, metavar="N", help="diff: so many rows (default 25)"
+        "--rows",
+        type=int,
+        default=25,
+        metavar="N",
+        help="diff: the most rows to show (default: 25)",
     )
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
-    """Do what the line asks for; tables are the cell's value."""
-    return _ACTS[arguments.action](arguments)
+    """Do what the line asks for; a table is the cell's value."""
+    return _ACTIONS[arguments.action](arguments)
 
 
-def _status(arguments: argparse.Namespace) -> Sheet:
+def _status(arguments: argparse.Namespace) -> ResultTable:
     here = session()
     statuses = here.catalogue.status()
     catalog = here.catalog()
@@ -70,32 +74,32 @@ def _status(arguments: argparse.Namespace) -> Sheet:
     def info(cloud: str) -> CloudInfo | None:
         return catalog.info(cloud) if cloud in held else None
 
-    return status_sheet(statuses, info, time.time())
+    return status_table(statuses, info, time.time())
 
 
-def _refresh(arguments: argparse.Namespace) -> Sheet:
-    shown = _Progress()
+def _refresh(arguments: argparse.Namespace) -> ResultTable:
+    progress = _RefreshDisplay()
     try:
         done = session().catalogue.refresh(
             arguments.clouds or None,
             source=arguments.source,
             force=arguments.force,
-            watch=shown.watch,
-            tick=shown.tick,
+            watch=progress.watch,
+            tick=progress.tick,
         )
     except BaseException:
-        shown.end("ended early")
+        progress.end("ended early")
         raise
-    shown.end(done.sentence())
-    return refreshed_sheet(done)
+    progress.end(done.sentence())
+    return refresh_table(done)
 
 
-def _diff(arguments: argparse.Namespace) -> Sheet:
+def _diff(arguments: argparse.Namespace) -> ResultTable:
     cloud = _at_most_one(arguments)
     against = "shipped" if arguments.shipped else "last"
     found = session().catalogue.diff(cloud, against=against)
     what = "against the shipped prices" if arguments.shipped else "by the last refresh"
-    return differences_sheet(
+    return differences_table(
         found, f"changes {f'of {cloud} ' if cloud else ''}{what}", max(0, arguments.rows)
     )
 
@@ -107,9 +111,7 @@ def _restore(arguments: argparse.Namespace) -> None:
     for cloud, what in done.items():
         print(f"{cloud}: {what}")
     if not done:
-        print(
-            "nothing to restore: no file was edited; name a cloud to have its shipped prices back"
-        )
+        print("nothing to restore: no file was edited; name a cloud to restore its shipped prices")
 
 
 def _path(arguments: argparse.Namespace) -> None:
@@ -119,13 +121,13 @@ def _path(arguments: argparse.Namespace) -> None:
 def _at_most_one(arguments: argparse.Namespace) -> str:
     if len(arguments.clouds) > 1:
         raise UsageError(
-            f"%nbprov catalog {arguments.action} wants one cloud, or none for all",
+            f"%nbprov catalog {arguments.action} takes one cloud, or none for all",
             hint="run it once for each",
         )
     return arguments.clouds[0] if arguments.clouds else ""
 
 
-_ACTS: dict[str | None, Callable[[argparse.Namespace], Any]] = {
+_ACTIONS: dict[str | None, Callable[[argparse.Namespace], Any]] = {
     None: _status,
     "refresh": _refresh,
     "diff": _diff,
@@ -134,34 +136,34 @@ _ACTS: dict[str | None, Callable[[argparse.Namespace], Any]] = {
 }
 
 
-class _Progress:
-    """Where a person looks on: one output that is renewed. Elsewhere: a line when a cloud is done."""
+class _RefreshDisplay:
+    """Shows a refresh: one output that is renewed, or a line per cloud where nobody watches."""
 
     def __init__(self) -> None:
         self._steps: dict[str, Step] = {}
         self._lock = threading.Lock()
-        self._told: set[str] = set()
-        self._is_live = frontend.current() is frontend.Host.WIDGETS
+        self._reported: set[str] = set()
+        self._is_live = frontend.current() is frontend.Frontend.WIDGETS
         self._is_over = False
         self._id = f"nbprov-{uuid.uuid4().hex}"
         if self._is_live:
-            self._publish("asking for prices …", update=False)
+            self._publish("fetching prices …", update=False)
 
     def watch(self, step: Step) -> None:
-        """Take in a step. From any thread."""
+        """Take a step of the refresh. May be called from any thread."""
         with self._lock:
             self._steps[step.cloud] = step
         if self._is_live:
             session().engine.publisher.mark(self._id, self._send)
 
     def tick(self) -> None:
-        """In the cell's own thread, while it waits: what is to be printed is printed here."""
+        """Print what is new; called in the cell's own thread while it waits."""
         if not self._is_live:
             for line in self._news():
                 print(line, flush=True)
 
     def end(self, sentence: str) -> None:
-        """All is done, or was interrupted: the table, or the error, says the rest."""
+        """Finish the display; the table or the error says the rest."""
         self.tick()
         if not self._is_live:
             return
@@ -175,10 +177,10 @@ class _Progress:
             over = {
                 cloud: step
                 for cloud, step in self._steps.items()
-                if step.result is not None and cloud not in self._told
+                if step.result is not None and cloud not in self._reported
             }
-        self._told |= over.keys()
-        # That nobody answers is said once, at the end.
+        self._reported |= over.keys()
+        # That no cloud answers is reported once, at the end.
         return progress_lines(
             {
                 c: s
@@ -188,7 +190,7 @@ class _Progress:
         )
 
     def _send(self) -> None:
-        # Published under the lock: what is sent by the engine's thread must not come after the last word.
+        # The lock keeps an update of the engine's thread from coming after the final one.
         with self._lock:
             if not self._is_over:
                 self._publish("\n".join(progress_lines(self._steps)), update=True)

@@ -10,7 +10,7 @@ from nbprov.catalog.refresh.status import Outcome, Step
 from nbprov.model.clock import Instant, short_duration
 from nbprov.model.money import format_usd
 from nbprov.notebook.rendering.formatting import DASH
-from nbprov.notebook.rendering.result_table import Sheet
+from nbprov.notebook.rendering.result_table import ResultTable
 from nbprov.notebook.rendering.tables import Column, more_rows
 
 if TYPE_CHECKING:
@@ -19,24 +19,25 @@ if TYPE_CHECKING:
     from nbprov.catalog.sources.overrides import Applied
 
 SHOWN_CHANGES = 25
+"""The most changes in a table of differences."""
 NAME_WIDTH = 14
-"""Of the clouds' names, so that lines that come one by one stand in columns."""
+"""The width of the clouds' names, so that lines that come one by one are aligned."""
 
 _MARKS = {
     Outcome.UPDATED: "● updated",
     Outcome.CURRENT: "● current",
     Outcome.EDITED: "▲ edited",
-    Outcome.PASSED: "– passed over",
+    Outcome.PASSED: "– skipped",
     Outcome.OFFLINE: "○ offline",
     Outcome.FAILED: "✕ failed",
     Outcome.STOPPED: "■ stopped",
 }
 
 
-def status_sheet(
+def status_table(
     statuses: Sequence[CloudStatus], info: Callable[[str], CloudInfo | None], now: Instant
-) -> Sheet:
-    """How every cloud's prices stand."""
+) -> ResultTable:
+    """Return the table of each cloud's prices and their state."""
     columns = [
         Column("cloud"),
         Column("rows", right=True),
@@ -64,7 +65,7 @@ def status_sheet(
             ]
         )
         lines += [f"{status.cloud}: {line}" for line in _remarks(status, held)]
-    return Sheet("price catalogue", columns, rows, lines, statuses)
+    return ResultTable("price catalogue", columns, rows, lines, statuses)
 
 
 def _span(oldest: str, newest: str) -> str:
@@ -86,7 +87,8 @@ def _remarks(status: CloudStatus, held: CloudInfo | None) -> list[str]:
     lines = []
     if status.edited:
         lines.append(
-            f"{', '.join(status.edited)} edited by hand: no refresh overwrites it; %nbprov catalog restore {status.cloud} takes the edits back"
+            f"{', '.join(status.edited)} was edited by hand and is not refreshed;"
+            f" %nbprov catalog restore {status.cloud} undoes the edits"
         )
     lines += [_override(override) for override in (held.overrides if held else ())]
     lines += [words for words in ((held.error, held.passed_over) if held else ()) if words]
@@ -97,24 +99,25 @@ def _remarks(status: CloudStatus, held: CloudInfo | None) -> list[str]:
 
 def _override(applied: Applied) -> str:
     counts = {"added": applied.added, "changed": applied.changed, "hidden": applied.hidden}
-    done = ", ".join(f"{n:,} {kind}" for kind, n in counts.items() if n) or "fits no row"
+    done = ", ".join(f"{n:,} {kind}" for kind, n in counts.items() if n) or "matches no row"
     first = (
-        f"; {applied.bad_lines:,} of its lines not used, line {applied.bad[0].line}: {applied.bad[0].message}"
+        f"; {applied.bad_lines:,} of its lines are not used; line {applied.bad[0].line}:"
+        f" {applied.bad[0].message}"
         if applied.bad
         else ""
     )
     return f"override {applied.file}: {done}{first}"
 
 
-def refreshed_sheet(done: Refreshed) -> Sheet:
-    """What a refresh did."""
+def refresh_table(done: Refreshed) -> ResultTable:
+    """Return the table of what a refresh did."""
     columns = [
         Column("cloud"),
         Column(""),
         Column("source"),
         Column("rows", right=True),
         *(Column(kind, right=True) for kind in ("up", "down", "new", "gone")),
-        Column("said", flexible=True),
+        Column("message", flexible=True),
     ]
     rows, lines = [], []
     for cloud in done:
@@ -139,12 +142,14 @@ def refreshed_sheet(done: Refreshed) -> Sheet:
         elif cloud.outcome is Outcome.EDITED:
             lines.append(f"{cloud.cloud}: {cloud.hint}")
     if done.is_offline:
-        return Sheet(done.sentence(), columns, [], [], done)
-    return Sheet(done.sentence(), columns, rows, lines, done)
+        return ResultTable(done.sentence(), columns, [], [], done)
+    return ResultTable(done.sentence(), columns, rows, lines, done)
 
 
-def differences_sheet(differences: Differences, title: str, most: int = SHOWN_CHANGES) -> Sheet:
-    """The changes of prices, the largest first."""
+def differences_table(
+    differences: Differences, title: str, most: int = SHOWN_CHANGES
+) -> ResultTable:
+    """Return the table of price changes, the largest first."""
     columns = [
         Column("change"),
         Column("place", flexible=True),
@@ -177,12 +182,12 @@ def differences_sheet(differences: Differences, title: str, most: int = SHOWN_CH
             ]
         )
     more = more_rows(len(rows), len(differences))
-    lines = [f"{more}; to_frame() has all"] if more else []
-    return Sheet(f"{title}: {words(differences.counts())}", columns, rows, lines, differences)
+    lines = [f"{more}; to_frame() returns all"] if more else []
+    return ResultTable(f"{title}: {words(differences.counts())}", columns, rows, lines, differences)
 
 
 def progress_lines(steps: Mapping[str, Step]) -> list[str]:
-    """How far a refresh is, a line a cloud."""
+    """Return the progress of a refresh, one line per cloud."""
     return [f"{cloud:<{NAME_WIDTH}}  {_step(step)}" for cloud, step in sorted(steps.items())]
 
 

@@ -1,4 +1,4 @@
-"""`%nbprov cells`: the cells that ran or run on a machine, whoever started them, and their output, then and now."""
+"""`%nbprov cells`: the cells of a machine, from all kernels, and their output."""
 
 from __future__ import annotations
 
@@ -11,44 +11,36 @@ from nbprov.api import session
 from nbprov.model.clock import short_duration
 from nbprov.model.errors import Interrupted, NotFound, UsageError
 from nbprov.notebook.arguments import MagicParser
-from nbprov.notebook.magics.on import follow
-from nbprov.notebook.rendering.formatting import utc_words
+from nbprov.notebook.cell_sources import first_line_of
+from nbprov.notebook.remote_output import OutputQueue, publish_until_done
+from nbprov.notebook.rendering.formatting import format_utc
 from nbprov.notebook.rendering.tables import Column, text_table
 
-CODE_LENGTH = 48
 MOST_ROWS = 30
-
-_code: dict[str, str] = {}
-"""First lines of the cells that this kernel sent. The machine keeps no code on its disk, where others might read it."""
-
-
-def remember(id: str, text: str) -> None:
-    """Keep a cell's first line for the listing."""
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    _code[id] = first if len(first) <= CODE_LENGTH else first[: CODE_LENGTH - 1] + "…"
+"""The most cells in the listing, the latest ones."""
 
 
 def arguments(parser: MagicParser) -> None:
-    """The line of `%nbprov cells`."""
+    """Add the arguments of `%nbprov cells`."""
     parser.add_argument("name", help="the cluster")
     parser.add_argument(
         "cell",
         nargs="?",
         default="",
-        help="a cell's id, the beginning of one, or `last`; without one they are listed",
+        help="the id of a cell, the beginning of one, or `last`; without it the cells are listed",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
         "--follow",
         "-f",
         action="store_true",
-        help="go on with what it puts out, to its end; Ctrl-C stops looking, not the cell",
+        help="show its output until it ends; Ctrl-C stops following, not the cell",
     )
     how.add_argument(
-        "--interrupt", action="store_true", help="interrupt it there, as the stop button does"
+        "--interrupt", action="store_true", help="interrupt it, as the stop button does"
     )
     how.add_argument(
-        "--save", metavar="FILE", help="write its text to a file here instead of showing it"
+        "--save", metavar="FILE", help="write its text to a local file instead of showing it"
     )
     parser.add_argument(
         "--node", type=int, default=0, metavar="N", help="which node (default: 0, the head)"
@@ -77,7 +69,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     found = here.wait_remote(name, lambda live: find_cell(live, arguments.cell, node))
     if arguments.interrupt:
         was_live = here.wait_remote(name, lambda live: interrupt_cell(live, found.id, node))
-        print(f"{found.id}: {'interrupted' if was_live else 'it had ended before'}")
+        print(f"{found.id}: {'interrupted' if was_live else 'it had already ended'}")
     elif arguments.save:
         _save(name, found.id, node, Path(arguments.save).expanduser())
     else:
@@ -93,9 +85,9 @@ def _list(name: str, cells: list[Any]) -> None:
         [
             task.id,
             task.status or task.state,
-            utc_words(task.started or task.created),
+            format_utc(task.started or task.created),
             short_duration((task.ended or now) - (task.started or task.created)),
-            _code.get(task.id, ""),
+            first_line_of(task.id),
         ]
         for task in cells[-MOST_ROWS:]
     ]
@@ -105,7 +97,7 @@ def _list(name: str, cells: list[Any]) -> None:
             Column("state"),
             Column("started"),
             Column("time"),
-            Column("code (of this kernel's cells)"),
+            Column("code (cells of this kernel)"),
         ],
         rows,
     ):
@@ -115,35 +107,35 @@ def _list(name: str, cells: list[Any]) -> None:
 def _show(shell: Any, name: str, found: Any, node: int, *, to_the_end: bool) -> None:
     from nbprov.machines.cells.history import replay
 
-    outputs: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    outputs: OutputQueue = queue.SimpleQueue()
     future = session().start_remote(
         name,
         lambda live: replay(live, found.id, node, on_output=outputs.put, to_the_end=to_the_end),
     )
     try:
-        follow(shell, future, outputs)
+        publish_until_done(shell, future, outputs)
     except KeyboardInterrupt:
         future.cancel()
-        raise Interrupted(f"no longer looking; what runs on {name} goes on") from None
+        raise Interrupted(f"no longer following; the cell on {name} keeps running") from None
     if not found.is_over and not to_the_end:
-        print(f"… it still runs: %nbprov cells {name} {found.id} --follow")
+        print(f"… it is still running: %nbprov cells {name} {found.id} --follow")
 
 
 def _save(name: str, id: str, node: int, path: Path) -> None:
     from nbprov.machines.cells.history import kept_text
 
     text = session().wait_remote(name, lambda live: kept_text(live, id, node))
-    write_kept(path, text)
+    write_text_file(path, text)
     print(f"{path}: {len(text):,} characters of {id}")
 
 
-def write_kept(path: Path, text: str) -> None:
-    """Write what a machine printed into a file of the user's choice.
+def write_text_file(path: Path, text: str) -> None:
+    """Write what a machine printed to a file.
 
     Raises
     ------
     NotFound
-        If it cannot be written, with the reason.
+        If the file cannot be written, with the reason.
     """
     try:
         path.write_text(text, encoding="utf-8", newline="")
@@ -157,6 +149,6 @@ def write_kept(path: Path, text: str) -> None:
         )
         raise NotFound(
             f"{path} cannot be written: {why}",
-            hint="name a file that can be",
+            hint="name another file",
             code="file.not-written",
         ) from None

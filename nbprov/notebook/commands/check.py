@@ -1,26 +1,32 @@
-"""The table of `%nbprov check`: which clouds can be used, as whom, and what to do about the others."""
+"""`%nbprov check`: which clouds can be used, as whom, and what to do about the others."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from nbprov.api import session
 from nbprov.model.failures import RULES, Cause
 from nbprov.model.launches import CheckResult
+from nbprov.notebook.arguments import MagicParser
 from nbprov.notebook.rendering.formatting import DASH
-from nbprov.notebook.rendering.result_table import Sheet
+from nbprov.notebook.rendering.result_table import ResultTable
 from nbprov.notebook.rendering.tables import Column, safe_text, text_table
 
+_TRY_NETWORK = "check this computer's internet connection, then run %nbprov check again"
+
 NEXT: Mapping[Cause, str] = {
-    Cause.CREDENTIALS: "give it credentials that work, as the message says, then run %nbprov check again",
-    Cause.TIMEOUT: "see whether this computer reaches the internet, then run %nbprov check again",
-    Cause.UNKNOWN_OUTCOME: "see whether this computer reaches the internet, then run %nbprov check again",
+    Cause.CREDENTIALS: "provide working credentials, see the message, then run %nbprov check again",
+    Cause.TIMEOUT: _TRY_NETWORK,
+    Cause.UNKNOWN_OUTCOME: _TRY_NETWORK,
     Cause.TRANSIENT: "run %nbprov check again in a minute",
     Cause.RATE_LIMIT: "run %nbprov check again in a minute",
-    Cause.NOT_OFFERED: "nothing to do: it cannot be used from here",
-    Cause.BAD_REQUEST: "correct this cloud's settings as the message says",
-    Cause.UNKNOWN: "read the cloud's message beside it",
+    Cause.NOT_OFFERED: "none: this cloud cannot be used from here",
+    Cause.BAD_REQUEST: "correct this cloud's settings, as the message says",
+    Cause.UNKNOWN: "see the cloud's message in this row",
 }
-"""The next step where that of a failed launch does not fit."""
+"""The next step for a failed check, where that of a failed launch does not fit."""
 
 _COLUMNS = (
     Column("cloud"),
@@ -31,19 +37,31 @@ _COLUMNS = (
     Column("what to do next", flexible=True),
 )
 _IN_TEXT = 4
-"""So many of the columns have room in a terminal; the others are lines below, in full."""
+"""How many of the columns fit a terminal; the others are printed in full below the table."""
 
 
-class CheckSheet(Sheet):
-    """The table, and in text the longer cells as lines below it: a message that is cut helps nobody."""
+def arguments(parser: MagicParser) -> None:
+    """Add the arguments of `%nbprov check`."""
+    parser.add_argument("cloud", nargs="*", help="only these clouds")
+
+
+def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
+    """Ask the clouds, and return the table of their answers."""
+    here = session()
+    return check_table(
+        here.check(arguments.cloud or None), () if arguments.cloud else here.without_adapter()
+    )
+
+
+class CheckTable(ResultTable):
+    """The table of checks. In text the long cells are lines below it, so that none is cut."""
 
     def __init__(self, results: Sequence[CheckResult], without_adapter: Sequence[str]) -> None:
         usable = sum(result.enabled for result in results)
         heading = f"{usable} of {len(results)} cloud{'' if len(results) == 1 else 's'} can be used"
+        names = ", ".join(without_adapter)
         lines = (
-            [f"prices only, nothing can be launched there yet: {', '.join(without_adapter)}"]
-            if without_adapter
-            else []
+            [f"prices are known, but nothing can be launched there yet: {names}"] if names else []
         )
         super().__init__(
             heading, _COLUMNS, [_row(result) for result in results], lines, tuple(results)
@@ -55,19 +73,19 @@ class CheckSheet(Sheet):
             for row, result in zip(self.rows, self.data, strict=True)
         ]
         table = text_table(_COLUMNS[:_IN_TEXT], rows) if rows else []
-        told = [line for result in self.data for line in _lines(result)]
-        return safe_text("\n".join([self.heading, *table, *told, *self.lines]))
+        details = [line for result in self.data for line in _lines(result)]
+        return safe_text("\n".join([self.heading, *table, *details, *self.lines]))
 
 
-def check_sheet(results: Sequence[CheckResult], without_adapter: Sequence[str] = ()) -> CheckSheet:
-    """What the clouds' checks said, one row a cloud; the results are its data.
+def check_table(results: Sequence[CheckResult], without_adapter: Sequence[str] = ()) -> CheckTable:
+    """Return the table of the checks, one row per cloud, with the results as its data.
 
     Parameters
     ----------
     without_adapter
-        Clouds whose prices are known and which nothing can be launched on: named in one line.
+        Clouds with known prices on which nothing can be launched; one line names them.
     """
-    return CheckSheet(results, without_adapter)
+    return CheckTable(results, without_adapter)
 
 
 def _row(result: CheckResult) -> list[str]:
@@ -87,18 +105,17 @@ def _lines(result: CheckResult) -> list[str]:
 
 
 def why_not(result: CheckResult) -> str:
-    """Why a cloud cannot be used: the cause in words, and the cloud's own message."""
+    """Return why a cloud cannot be used: the cause and the cloud's own message."""
     problem = result.problem
     if problem is not None and problem.cause is Cause.CREDENTIALS and problem.message.strip():
-        return problem.message.strip().splitlines()[
-            0
-        ]  # whether there are none, or they were refused, the message knows better
+        # The message says whether credentials are missing or were refused; the cause does not.
+        return problem.message.strip().splitlines()[0]
     return result.problem.sentence() if result.problem is not None else "not set up"
 
 
 def next_step(result: CheckResult) -> str:
-    """What the person can do about it."""
+    """Return what the person can do about it."""
     if result.problem is None:
-        return "give it credentials, then run %nbprov check"
+        return "provide credentials, then run %nbprov check again"
     cause = result.problem.cause
     return NEXT.get(cause, RULES[cause].advice)

@@ -13,23 +13,24 @@ from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import RunState
 from nbprov.model.failures import RULES
 from nbprov.model.stock import Stock
-from nbprov.notebook.panels.actions import Buttons
+from nbprov.notebook.panels.actions import PanelActions
 from nbprov.notebook.panels.dashboard import Dashboard, DashboardView, Figure, Section
-from nbprov.notebook.panels.displays import Follower, show
-from nbprov.notebook.rendering.formatting import RUN_LOOKS, stock_words
+from nbprov.notebook.panels.display_follower import DisplayFollower
+from nbprov.notebook.panels.displays import show
+from nbprov.notebook.rendering.formatting import RUN_LOOKS, format_stock
 from nbprov.provisioning.engine import Engine
 
 LISTED = 6
-"""Lines of a section: a dashboard is looked at, not read."""
+"""The most lines of a section, because a dashboard is looked at and not read."""
 REFRESH: Seconds = 30.0
-"""What passes by itself (a block, the age of a word of stock) is drawn anew this often."""
+"""How often to redraw what changes with time alone: blocks and the age of stock reports."""
 
-_followers: list[Follower] = []
+_followers: list[DisplayFollower] = []
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """Show the dashboard; it follows what happens, in other notebooks too, until another one is shown."""
-    buttons, here = Buttons(), session()
+    """Show the dashboard; it stays up to date until another one is shown."""
+    buttons, here = PanelActions(), session()
     panel = Dashboard(
         view_of(overview(here.context, here.services)),
         on_stop=buttons.stop,
@@ -41,8 +42,8 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     engine = here.engine
     engine.thread.soon(engine.lifecycle.watch)
     while _followers:
-        _followers.pop().stop()  # one is kept true: those of cells that were run before stay as they are
-    follower = Follower(
+        _followers.pop().stop()  # only the latest dashboard is kept up to date
+    follower = DisplayFollower(
         display,
         lambda: view_of(overview(here.context, here.services)),
         _stage,
@@ -50,26 +51,26 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         engine,
     )
     _followers.append(follower)
-    engine.thread.soon(_again, engine, follower)
+    engine.thread.soon(_refresh, engine, follower)
 
 
-def _again(engine: Engine, follower: Follower) -> None:
+def _refresh(engine: Engine, follower: DisplayFollower) -> None:
     if follower.is_open:
         follower.changed()
-        engine.thread.loop.call_later(REFRESH, _again, engine, follower)
+        engine.thread.loop.call_later(REFRESH, _refresh, engine, follower)
 
 
 def _stage(view: DashboardView) -> Hashable:
-    # What the saved output should tell apart: not what merely grows older.
+    # Only what the saved output should tell apart, which is not what merely grows older.
     return tuple((c.cluster_id, c.name, c.state, c.reason) for c in view.clusters), tuple(
         s.title for s in view.sections
     )
 
 
 def view_of(seen: Overview) -> DashboardView:
-    """An overview in words."""
+    """Put an overview into words."""
     sections = [
-        _section("launches under way", [_launch_words(seen, run) for run in seen.under_way]),
+        _section("launches in progress", [_launch_words(seen, run) for run in seen.under_way]),
         _section(
             "blocked",
             [
@@ -78,7 +79,7 @@ def view_of(seen: Overview) -> DashboardView:
             ],
         ),
         _section(
-            "stock, as clouds said within the last half hour",
+            "stock that clouds reported within the last half hour",
             [_stock_line(stock, seen.now) for stock in seen.stock],
         ),
         _section("tunnels", seen.tunnels),
@@ -99,7 +100,7 @@ def _figures(seen: Overview) -> list[Figure]:
             )
         return figures
 
-    return [*both("today", seen.today), *both("in all", seen.ever)]
+    return [*both("today", seen.today), *both("in total", seen.ever)]
 
 
 def _section(title: str, lines: Sequence[str]) -> Section | None:
@@ -115,11 +116,12 @@ def _launch_words(seen: Overview, run: Any) -> str:
         if run.state is RunState.WAITING and run.wait_deadline
         else ""
     )
-    return f"{run.name}: {RUN_LOOKS[run.state].words}{waits}{f': {run.message}' if run.message else ''}"
+    message = f": {run.message}" if run.message else ""
+    return f"{run.name}: {RUN_LOOKS[run.state].words}{waits}{message}"
 
 
 def _minutes(seconds: Seconds) -> str:
-    # Drawn anew every half minute: seconds would be wrong at once.
+    # Redrawn only every half minute, so seconds would be wrong at once.
     return short_duration(seconds // 60 * 60) if seconds >= 60 else "less than a minute"
 
 
@@ -127,4 +129,4 @@ def _stock_line(stock: Stock, now: float) -> str:
     pool = stock.pool
     where = "/".join(part for part in (pool.cloud, pool.zone or pool.region) if part)
     what = f"{pool.instance_type or 'everything'}{' spot' if pool.market == 'spot' else ''}"
-    return f"{what} in {where}: {stock_words(stock, now)}"
+    return f"{what} in {where}: {format_stock(stock, now)}"

@@ -17,16 +17,16 @@ from nbprov.notebook.rendering.formatting import (
     DASH,
     RUN_LOOKS,
     SIMULATED,
-    nodes_words,
+    format_place,
+    format_utc,
+    nodes_prefix,
     per_hour,
-    place_words,
-    utc_words,
 )
-from nbprov.notebook.rendering.result_table import Sheet
+from nbprov.notebook.rendering.result_table import ResultTable
 from nbprov.notebook.rendering.tables import Column, more_rows, safe_text, text_table
 
 LISTED = 100
-"""Launches that a table holds; a DataFrame holds all."""
+"""The most launches in the table; a DataFrame holds all."""
 
 _COLUMNS = (
     Column("name", flexible=True),
@@ -43,19 +43,19 @@ _COLUMNS = (
 
 
 def arguments(parser: MagicParser) -> None:
-    """The line of `%nbprov history`."""
+    """Add the arguments of `%nbprov history`."""
     parser.add_argument("name", nargs="?", default="", help="only launches of this name")
     parser.add_argument(
         "--last",
         type=int,
         default=LISTED,
         metavar="N",
-        help=f"the last N (default: {LISTED}); x = %%nbprov history has all",
+        help=f"only the last N (default: {LISTED}); x = %%nbprov history has all",
     )
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
-    """The table, as the cell's value; with `x = %nbprov history` a pandas DataFrame."""
+    """Return the table; with `x = %nbprov history` return a pandas DataFrame."""
     here = session()
     if is_assigned(shell):
         return here.history(arguments.name).to_frame()
@@ -67,11 +67,11 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
             else "nothing has been launched yet"
         )
         return None
-    return sheet(found)
+    return history_table(found)
 
 
-class HistorySheet(Sheet):
-    """The table; in text, where it is too wide, why each launch ended is a line below it."""
+class HistoryTable(ResultTable):
+    """The table of launches. In text, why each launch ended is a line below the table."""
 
     def text(self) -> str:
         table = text_table(_COLUMNS[:-1], [row[:-1] for row in self.rows])
@@ -79,18 +79,21 @@ class HistorySheet(Sheet):
         return safe_text("\n".join([self.heading, *table, *ends, *self.lines]))
 
 
-def sheet(found: History) -> Sheet:
-    """The table of some launches."""
+def history_table(found: History) -> ResultTable:
+    """Return the table of some launches."""
     paid = sum(row.cost for row in found if not row.simulated)
-    heading = f"{len(found):,} launch{'' if len(found) == 1 else 'es'}; you paid {format_usd(paid)} for them, disks and traffic not counted"
+    heading = (
+        f"{len(found):,} launch{'' if len(found) == 1 else 'es'}; you paid {format_usd(paid)}"
+        " for them, without disks and traffic"
+    )
     lines = [
         line
-        for line in (more_rows(len(found), found.total), f"as of {utc_words(found.now)}")
+        for line in (more_rows(len(found), found.total), f"as of {format_utc(found.now)}")
         if line
     ]
     if any(row.simulated for row in found):
         lines.insert(0, f"* {SIMULATED}")
-    return HistorySheet(heading, _COLUMNS, [_row(row, found.now) for row in found], lines, found)
+    return HistoryTable(heading, _COLUMNS, [_row(row, found.now) for row in found], lines, found)
 
 
 def _row(row: LaunchRecord, now: Instant) -> list[str]:
@@ -102,15 +105,15 @@ def _row(row: LaunchRecord, now: Instant) -> list[str]:
     )
     return [
         row.name,
-        utc_words(row.started).removesuffix(" UTC"),
+        format_utc(row.started).removesuffix(" UTC"),
         str(look),
         short_duration(row.seconds(now)),
         format_usd(row.cost) + ("*" if row.simulated else ""),
         f"{row.attempts}" + (f" ({row.refused} ✕)" if row.refused else ""),
-        f"{nodes_words(row.candidate.count)}{offer.instance_type}"
+        f"{nodes_prefix(row.candidate.count)}{offer.instance_type}"
         if row.candidate is not None and offer is not None
         else DASH,
-        place_words(offer.place) if offer is not None else DASH,
+        format_place(offer.place) if offer is not None else DASH,
         per_hour(row.candidate.hourly).removesuffix("/h") if row.candidate is not None else DASH,
         row.reason or DASH,
     ]

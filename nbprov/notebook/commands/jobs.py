@@ -1,4 +1,4 @@
-"""`%nbprov jobs`: what runs and waits on the machines, and how to give them more."""
+"""`%nbprov jobs`: list, submit, wait for and cancel jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nbprov.model.clock import short_duration
 from nbprov.model.errors import UsageError
 from nbprov.notebook.arguments import MagicParser, environment
 from nbprov.notebook.magics.prices import is_assigned
-from nbprov.notebook.rendering.result_table import Sheet
+from nbprov.notebook.rendering.result_table import ResultTable
 from nbprov.notebook.rendering.tables import Column
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ _COLUMNS = (
     Column("submitted", right=True),
 )
 MOST_ROWS = 1000
-"""Of a table of jobs, the newest: what a browser draws without a pause."""
-KEPT = "kept here; the machine {}"
+"""The most jobs in a table, the newest ones, so that a browser draws it without a pause."""
+ARCHIVED = "from the local archive; the machine {}"
 
 
-class JobSheet(Sheet):
-    """A table of jobs: `x = %nbprov jobs dev` is a DataFrame of them."""
+class JobTable(ResultTable):
+    """A table of jobs; `x = %nbprov jobs dev` is a DataFrame of them."""
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame, one row a job; instants are UTC."""
+        """Return a pandas DataFrame, one row per job, with times in UTC."""
         import pandas as pd
 
         names = (
@@ -73,69 +73,82 @@ class JobSheet(Sheet):
 
 
 def arguments(parser: MagicParser) -> None:
-    """The line of `%nbprov jobs`."""
+    """Add the arguments of `%nbprov jobs`."""
     parser.takes_script = True
     parser.epilog = (
-        "examples:\n  %%nbprov jobs dev submit --gpus 1 --name train      # the cell is the script\n"
-        "  %nbprov jobs dev submit -- python train.py --lr 3e-4\n  %nbprov jobs dev\n  %nbprov logs dev train -f\n  %nbprov jobs dev cancel train-1"
+        "examples:\n"
+        "  %%nbprov jobs dev submit --gpus 1 --name train      # the cell is the script\n"
+        "  %nbprov jobs dev submit -- python train.py --lr 3e-4\n"
+        "  %nbprov jobs dev\n"
+        "  %nbprov logs dev train -f\n"
+        "  %nbprov jobs dev cancel train-1"
     )
     parser.add_argument(
         "name",
         nargs="?",
         default="",
-        help="the cluster, or the id of a run that has ended; without one, all that are live",
+        help="the cluster, or the id of a run that has ended; without it, all live clusters",
     )
     parser.add_argument(
         "action",
         nargs="?",
         default="",
         metavar="ACTION",
-        help="submit, wait or cancel; without one the jobs are listed",
+        help="submit, wait or cancel; without it the jobs are listed",
     )
     parser.add_argument(
         "jobs",
         nargs="*",
         metavar="JOB",
-        help="wait, cancel: ids, or names for the newest of that name",
+        help="wait, cancel: ids of jobs; a name means the newest job of that name",
     )
-    parser.add_argument("--all", action="store_true", help="cancel: all that wait or run")
+    parser.add_argument("--all", action="store_true", help="cancel: all jobs that wait or run")
+    _submit_arguments(parser)
+
+
+def _submit_arguments(parser: MagicParser) -> None:
     parser.add_argument(
         "--gpus",
         type=_gpus,
         metavar="N",
-        help="submit: on each node; default all of them, so that jobs run one after the other; 0: none, at once; 0.5: half of one",
+        help="submit: GPUs on each node (default: all, so that jobs run one after the other);"
+        " 0 starts at once without a GPU; 0.5 is half of one",
     )
     parser.add_argument(
-        "--name", dest="job_name", metavar="NAME", help="submit: what it is called (default: job)"
+        "--name", dest="job_name", metavar="NAME", help="submit: name of the job (default: job)"
     )
     parser.add_argument(
         "--nodes",
         metavar="all|N",
-        help="submit: how many nodes have a part of it (default: 1, the head)",
+        help="submit: how many nodes it runs on (default: 1, the head)",
     )
     parser.add_argument(
         "--env",
         action="append",
         default=[],
         metavar="NAME[=VALUE]",
-        help="submit: a variable of the job; NAME alone takes the kernel's own value, as a secret",
+        help="submit: an environment variable of the job; NAME alone takes the kernel's own value,"
+        " as a secret",
     )
     parser.add_argument(
         "--after",
         action="append",
         default=[],
         metavar="JOB",
-        help="submit: only if this one has succeeded",
+        help="submit: start only after this job has succeeded",
     )
     parser.add_argument(
         "--cwd",
         metavar="FOLDER",
-        help="submit: its folder there (default: that of the spec's workdir, else the home)",
+        help="submit: its working directory there (default: the spec's workdir, else the home)",
     )
 
 
 def completions(previous: Sequence[str], option: str, clusters: list[str]) -> list[str]:
-    """What fits after these words of a line of `%nbprov jobs` or `%nbprov logs`. Asks no machine."""
+    """Return the completions of a line of `%nbprov jobs` or `%nbprov logs`.
+
+    They come from the ledger; no machine is asked.
+    """
     if option in ("nodes", "gpus"):
         return ["all"]
     words = [word for word in previous[1:] if not word.startswith("-")]
@@ -161,24 +174,25 @@ def _known_jobs(cluster: str) -> list[str]:
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
-    """List, submit, wait or cancel.
+    """List, submit, wait for or cancel jobs.
 
     Raises
     ------
     JobError
-        If what is submitted could never run.
+        If the submitted job could never run.
     NotFound
         If there is no such cluster or job.
     """
     has_script = cell is not None or arguments.script is not None
     if has_script and arguments.action != "submit":
         raise UsageError(
-            "a script is for submit", hint="%%nbprov jobs NAME submit, and the script below it"
+            "only submit takes a script",
+            hint="write %%nbprov jobs NAME submit, and the script below it",
         )
     if arguments.action not in ("", *ACTIONS):
         raise UsageError(
-            f"what is {arguments.action!r}?",
-            hint=f"%nbprov jobs {arguments.name}, and then nothing, submit, wait or cancel",
+            f"%nbprov jobs has no action {arguments.action!r}",
+            hint=f"write %nbprov jobs {arguments.name} alone, or with submit, wait or cancel",
         )
     if arguments.action == "submit":
         return _submit(arguments, cell)
@@ -186,17 +200,17 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
         return _cancel(arguments)
     if arguments.action == "wait":
         return _wait(arguments)
-    sheet = _listed(arguments.name)
-    if sheet is not None and is_assigned(shell):
-        return sheet.to_frame()
-    return sheet
+    table = _listed(arguments.name)
+    if table is not None and is_assigned(shell):
+        return table.to_frame()
+    return table
 
 
 def _nodes(text: str | None) -> Any:
     if text in (None, "all"):
         return text or 1
     if not text or not text.isdecimal():
-        raise UsageError(f"--nodes wants all or a number, not {text!r}", hint="%nbprov jobs --help")
+        raise UsageError(f"--nodes takes all or a number, not {text!r}", hint="%nbprov jobs --help")
     return int(text)
 
 
@@ -210,17 +224,18 @@ def _gpus(text: str) -> float | None:
 def _submit(arguments: argparse.Namespace, cell: str | None) -> None:
     if cell is not None and arguments.script is not None:
         raise UsageError(
-            "the script is in the cell or after --, not in both", hint="%nbprov jobs --help"
+            "write the script in the cell or after --, not both", hint="%nbprov jobs --help"
         )
     if arguments.jobs:
         raise UsageError(
-            f"what is {arguments.jobs[0]!r}?",
-            hint=f"%nbprov jobs {arguments.name} submit -- {' '.join(arguments.jobs)}",
+            f"%nbprov jobs NAME submit does not take {arguments.jobs[0]!r}",
+            hint=f"write a command after --: %nbprov jobs {arguments.name} submit --"
+            f" {' '.join(arguments.jobs)}",
         )
     script = cell if cell is not None else arguments.script
     if script is None:
         raise UsageError(
-            "what is to run?",
+            "there is no script to run",
             hint=f"write it below %%nbprov jobs {arguments.name} submit, or after --",
         )
     handle = session().cluster(arguments.name)
@@ -234,68 +249,70 @@ def _submit(arguments: argparse.Namespace, cell: str | None) -> None:
         cwd=arguments.cwd,
     )
     position = job.first.position
-    place = (
-        "begins now"
-        if job.first.state != "queued" or position is None
-        else "is next"
-        if position == 1
-        else f"waits, {position - 1} before it"
-    )
-    print(
-        f"{job.id}: {place} on {arguments.name}; %nbprov logs {arguments.name} {job.id} -f shows its output as it comes"
-    )
+    if job.first.state != "queued" or position is None:
+        place = "starts now"
+    elif position == 1:
+        place = "is next in the queue"
+    else:
+        place = f"waits behind {position - 1} other{'' if position == 2 else 's'}"
+    follow = f"%nbprov logs {arguments.name} {job.id} -f"
+    print(f"{job.id}: {place} on {arguments.name}; {follow} shows its output as it comes")
 
 
 def _cancel(arguments: argparse.Namespace) -> None:
     if bool(arguments.jobs) == arguments.all:
         raise UsageError(
-            "which job?",
-            hint=f"%nbprov jobs {arguments.name} cancel ID, or --all for all that wait or run",
+            "name the jobs to cancel",
+            hint=f"%nbprov jobs {arguments.name} cancel ID, or --all for all jobs that wait or run",
         )
     asked = session().cluster(arguments.name).cancel_jobs(None if arguments.all else arguments.jobs)
-    print(f"asked to end: {', '.join(asked)}" if asked else "nothing was running or waiting")
+    print(f"cancelling: {', '.join(asked)}" if asked else "no job was running or waiting")
 
 
 def _wait(arguments: argparse.Namespace) -> None:
     if not arguments.jobs:
-        raise UsageError("which job?", hint=f"%nbprov jobs {arguments.name} wait ID")
+        raise UsageError("name the jobs to wait for", hint=f"%nbprov jobs {arguments.name} wait ID")
     handle = session().cluster(arguments.name)
     for name in arguments.jobs:
         handle.wait_job(name)
         print(end_words(handle.job(name)))
 
 
-def _listed(name: str) -> JobSheet | None:
+def _listed(name: str) -> JobTable | None:
     here = session()
     lines: list[str] = []
     if name:
         row = here.services.jobs.row_of(name)
         found = [(row.name, job) for job in here.jobs_of(row)]
         if found and not here.services.jobs.is_up(row):
-            lines = [KEPT.format("has ended" if row.ended is not None else f"is {row.state.value}")]
+            lines = [
+                ARCHIVED.format("has ended" if row.ended is not None else f"is {row.state.value}")
+            ]
         heading, none = f"jobs of {row.name}", f"{row.name} has no jobs"
     else:
         everywhere = here.all_jobs()
         found = [(cluster, job) for cluster, jobs, _ in everywhere for job in jobs]
-        lines = [f"{words}; its jobs as kept here" for _, _, words in everywhere if words]
+        lines = [
+            f"{words}; its jobs are from the local archive" for _, _, words in everywhere if words
+        ]
         heading = f"jobs of {len(everywhere)} cluster{'' if len(everywhere) == 1 else 's'}"
         none = "no cluster is live" if not everywhere else "no jobs"
     if not found:
         print("\n".join([none, *lines]))
         return None
     if len(found) > MOST_ROWS:
-        lines = [f"{len(found) - MOST_ROWS:,} earlier ones are not shown", *lines]
+        lines = [f"{len(found) - MOST_ROWS:,} earlier jobs are not shown", *lines]
         found = found[-MOST_ROWS:]
     now = time.time()
     columns = _COLUMNS if name else (Column("cluster", flexible=True), *_COLUMNS)
     rows = [([] if name else [cluster]) + _cells(job, now) for cluster, job in found]
-    return JobSheet(heading, columns, rows, lines, found)
+    return JobTable(heading, columns, rows, lines, found)
 
 
 def _cells(job: Job, now: float) -> list[str]:
     took = "" if job.started is None else short_duration(max(0.0, (job.ended or now) - job.started))
     if job.started is not None and job.ended is None and job.is_over:
-        took = ""  # lost: nobody knows how far it came
+        took = ""  # its machine was lost, so nobody knows how long it ran
     return [
         job.id,
         state_words(job),

@@ -1,4 +1,4 @@
-"""`%nbprov start`, `stop`, `rename` and `down`."""
+"""`%nbprov start`, `stop`, `autostop`, `rename` and `down`."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from nbprov.api import session
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.errors import NbprovError, UsageError
 from nbprov.notebook.arguments import MagicParser
-from nbprov.notebook.rendering.formatting import cost_words
+from nbprov.notebook.rendering.formatting import format_cost
 
 
 def clusters_argument(parser: MagicParser) -> None:
-    """The clusters of a line, or all."""
+    """Add the arguments that name clusters."""
     parser.add_argument("names", nargs="*", help="the clusters")
-    parser.add_argument("--all", action="store_true", help="all of yours")
+    parser.add_argument("--all", action="store_true", help="all your live clusters")
 
 
 def named(arguments: argparse.Namespace) -> list[str]:
-    """The clusters that a line names, each once; with `--all` those that live.
+    """Return the clusters that a line names, each once; with `--all` the live ones.
 
     Raises
     ------
     UsageError
-        If it names none.
+        If the line names no cluster.
     """
     live = [view.name for view in session().clusters()]
     if arguments.all:
@@ -34,32 +34,32 @@ def named(arguments: argparse.Namespace) -> list[str]:
         return live
     if not arguments.names:
         raise UsageError(
-            "which cluster?",
+            "name the cluster",
             hint=f"live clusters: {', '.join(live)}; --all means all of them"
             if live
-            else "none is live; a %%provision cell makes one",
+            else "no cluster is live; a %%provision cell launches one",
         )
     return list(dict.fromkeys(arguments.names))
 
 
 def start_arguments(parser: MagicParser) -> None:
-    """The line of `%nbprov start`."""
+    """Add the arguments of `%nbprov start`."""
     clusters_argument(parser)
     parser.add_argument(
         "--wait",
         metavar="TIME",
         default="",
-        help="while their zone has no room, try again for so long: 30m, 2h; they start nowhere else",
+        help="how long to try again while their zone has no room: 30m, 2h; they cannot start in"
+        " another zone",
     )
 
 
 def start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """Start clusters, and say what is there again and what is not."""
+    """Start clusters, and print what was restored and what was not."""
     names = named(arguments)
     here, seconds = session(), seconds_of(arguments.wait, "--wait")
-    clusters = [
-        here.cluster(name) for name in names
-    ]  # all, before the first is on the bill: a wrong name is found here
+    # All handles are made before the first start, so that a wrong name costs nothing.
+    clusters = [here.cluster(name) for name in names]
     running = [cluster for cluster in clusters if cluster.runs_now()]
     begun = [(cluster, cluster.start(wait=seconds)) for cluster in clusters]
     for _, done in begun:
@@ -74,7 +74,7 @@ def start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
                 print(f"{cluster.name}: not started: {error.message}")
             continue
         if cluster in running:
-            print(f"{cluster.name}: was running, and is as it was")
+            print(f"{cluster.name}: was already running; nothing was changed")
             continue
         print(f"{cluster.name}: running")
         for line in cluster.restored():
@@ -84,12 +84,12 @@ def start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
 
 
 def seconds_of(text: str, flag: str) -> Seconds:
-    """A flag's length of time; 0 where it was not given.
+    """Return a flag's duration in seconds; 0 where it was not given.
 
     Raises
     ------
     UsageError
-        If it is none.
+        If it is not a duration.
 
     Examples
     --------
@@ -107,77 +107,95 @@ def seconds_of(text: str, flag: str) -> Seconds:
 
 
 def stop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """Stop clusters and keep their disks. Raises the first failure once all have been tried."""
-    from .outputs import followed, wait_showing
+    """Stop clusters and keep their disks; raise the first failure after all were tried."""
+    from .outputs import begin_with_outputs, wait_showing
 
     here = session()
-    asked = followed(named(arguments), lambda name: here.cluster(name).stop())
+    asked = begin_with_outputs(named(arguments), lambda name: here.cluster(name).stop())
     failures = []
-    for name, done, showing in asked:
+    for name, done, progress in asked:
         try:
-            wait_showing(done, [showing])
+            wait_showing(done, [progress])
         except NbprovError as error:
             failures.append(error)
             if len(asked) > 1:
                 print(f"{name}: not stopped: {error.message}")
             continue
         print(
-            f"{name}: stopped; its disk is kept and may be billed. %nbprov start {name} brings it back, %nbprov down {name} ends it"
+            f"{name}: stopped; its disk is kept and may be billed. %nbprov start {name} starts it"
+            f" again, %nbprov down {name} terminates it"
         )
     if failures:
         raise failures[0]
 
 
-def rename_arguments(parser: MagicParser) -> None:
-    """The line of `%nbprov rename`."""
+def autostop_arguments(parser: MagicParser) -> None:
+    """Add the arguments of `%nbprov autostop`."""
     parser.add_argument("name", help="the cluster")
-    parser.add_argument("new", help="what it is to be called")
+
+
+def autostop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    """Print what the guards of a cluster see and will do."""
+    from nbprov.machines.guard_status import guard_lines
+
+    for line in guard_lines(session().cluster(arguments.name).guards()):
+        print(line)
+
+
+def rename_arguments(parser: MagicParser) -> None:
+    """Add the arguments of `%nbprov rename`."""
+    parser.add_argument("name", help="the cluster")
+    parser.add_argument("new", help="the new name")
 
 
 def rename(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """Give a cluster another name; its handle becomes the variable of that name too."""
-    from nbprov.notebook.magics.provision import variable_of
+    """Give a cluster another name, and store its handle under that name too."""
+    from nbprov.notebook.magics.handle_variable import variable_of
 
     cluster = session().rename(arguments.name, arguments.new)
     variable = variable_of(cluster.name)
     shell.user_ns[variable] = cluster
     print(
-        f"{arguments.name} is called {cluster.name} now, and the variable {variable} is its handle; its tags at the cloud keep the old name"
+        f"{arguments.name} is now called {cluster.name}, and the variable {variable} is its handle;"
+        " its tags in the cloud keep the old name"
     )
 
 
 def down_arguments(parser: MagicParser) -> None:
-    """The line of `%nbprov down`."""
+    """Add the arguments of `%nbprov down`."""
     clusters_argument(parser)
     parser.add_argument(
         "--no-outputs",
         action="store_true",
-        help="end them now, without pulling their outputs first",
+        help="terminate them now, without fetching their outputs first",
     )
     parser.add_argument(
         "--forget",
         action="store_true",
-        help="for what has been ending for long and whose account is out of reach: take it for ended, unconfirmed",
+        help="only for clusters that have been ending for long and whose account cannot be reached:"
+        " treat them as ended without confirmation",
     )
 
 
 def down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """End clusters, or give launches up, and say what each cost. Raises the first failure once all have been tried."""
+    """Terminate clusters or cancel launches, and print what each cost.
+
+    The first failure is raised after all were tried.
+    """
     here, started = session(), time.monotonic()
     if arguments.forget:
         for name in arguments.names:
-            print(
-                f"{name}: forgotten. Look at the provider's console for {here.cluster(name).forget()}"
-            )
+            machines = here.cluster(name).forget()
+            print(f"{name}: forgotten. Check the provider's console for {machines}")
         if not arguments.names:
             raise UsageError(
                 "--forget needs the names of the clusters", hint="%clusters lists them"
             )
         return
-    from .outputs import followed, wait_showing
+    from .outputs import begin_with_outputs, wait_showing
 
-    # All at once: what is asked for last would be billed while the first is being confirmed.
-    asked = followed(
+    # All are terminated at once, because the last would be billed while the first is confirmed.
+    asked = begin_with_outputs(
         named(arguments), lambda name: here.down(name, outputs=not arguments.no_outputs)
     )
     for _, done, _ in asked:
@@ -186,17 +204,16 @@ def down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     failures = []
     for name, done, _ in asked:
         try:
-            wait_showing(done, [showing for _, _, showing in asked])
+            wait_showing(done, [progress for _, _, progress in asked])
         except NbprovError as error:
             failures.append(error)
-            print(f"{name}: not settled: {error.message}")
+            print(f"{name}: not known to have ended: {error.message}")
             continue
         cost = next(
-            (cost_words(c.cost, simulated=c.simulated) for c in here.costs() if c.name == name),
+            (format_cost(c.cost, simulated=c.simulated) for c in here.costs() if c.name == name),
             "nothing",
         )
-        print(
-            f"{name}: ended, confirmed by the cloud's list after {short_duration(time.monotonic() - started)}; it cost {cost}"
-        )
+        took = short_duration(time.monotonic() - started)
+        print(f"{name}: ended, confirmed by the cloud's list after {took}; it cost {cost}")
     if failures:
         raise failures[0]

@@ -1,4 +1,4 @@
-"""`%nbprov logs`: what a job printed, and what it prints."""
+"""`%nbprov logs`: print, follow or save the output of a job."""
 
 from __future__ import annotations
 
@@ -15,42 +15,44 @@ from nbprov.api import session
 from nbprov.model.errors import Interrupted, UsageError
 from nbprov.notebook.arguments import MagicParser, at_least_one
 
-from .cells import write_kept
+from .cells import write_text_file
 
 if TYPE_CHECKING:
     from nbprov.api import Session
-    from nbprov.provisioning.ledger.ledger import ClusterRow
+    from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster
 
 RUN = "run"
-"""The job of a spec's own `run:`."""
+"""The name of the job that runs a spec's `run:`."""
 
 TICK = 0.05
-"""Seconds between two looks for an interrupt."""
+"""Seconds between two checks for an interrupt."""
 PAUSE = 0.2
-"""Seconds between two writes of what comes: as fast as anybody reads."""
-LINES_A_WRITE = 200
-BYTES_A_WRITE = 32 * 1024
-"""Of what came since the last write no more than this is shown: a job that floods must not stop the browser."""
+"""Seconds between two writes, which is as fast as anybody reads."""
+LINES_PER_WRITE = 200
+BYTES_PER_WRITE = 32 * 1024
+"""The most that one write shows, so that a job that floods does not stop the browser."""
 FOLLOWED_BYTES = 8 * 1024 * 1024
-"""No more than this is shown in one cell: the notebook would not open again. The last lines are, at the end."""
+"""The most that one cell shows, because a larger notebook does not open again."""
 LAST_LINES = 20
+"""Lines from the end that are shown after that limit."""
 
 
 def arguments(parser: MagicParser) -> None:
-    """The line of `%nbprov logs`."""
+    """Add the arguments of `%nbprov logs`."""
     parser.add_argument("name", help="the cluster, or the id of a run that has ended")
     parser.add_argument(
         "job",
         nargs="?",
         default="",
-        help="id of a job, or a name for the newest of that name: setup, train-1 (default: run, else the newest)",
+        help="the id of a job, or a name for the newest job of that name: setup, train-1"
+        " (default: run, else the newest)",
     )
     parser.add_argument(
         "--follow",
         "-f",
         action="store_true",
-        help="show what comes, to the job's end; Ctrl-C ends this, not the job",
+        help="show the output until the job ends; Ctrl-C stops following, not the job",
     )
     parser.add_argument(
         "--last",
@@ -60,9 +62,13 @@ def arguments(parser: MagicParser) -> None:
         help="the last N lines (default: 1000)",
     )
     parser.add_argument(
-        "--node", type=int, default=0, metavar="N", help="which node's part (default: 0, the head)"
+        "--node",
+        type=int,
+        default=0,
+        metavar="N",
+        help="which node's output (default: 0, the head)",
     )
-    parser.add_argument("--save", metavar="FILE", help="write all of it into a file instead")
+    parser.add_argument("--save", metavar="FILE", help="write all of it to a file instead")
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
@@ -83,8 +89,8 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     if arguments.save:
         if arguments.follow:
             raise UsageError(
-                "--save writes what there is; it does not follow",
-                hint="leave --follow or --save out",
+                "--save and --follow cannot be combined",
+                hint="leave one of them out",
             )
         _save(
             here.log_of(row, arguments.job, lines=arguments.last, node=arguments.node).text,
@@ -95,27 +101,27 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     if arguments.follow and here.services.jobs.is_up(row):
         _follow(arguments, lines)
         return
-    told = here.log_of(row, arguments.job, lines=lines, node=arguments.node, size=SHOWN_BYTES)
-    if told.earlier and arguments.last is None:
-        count = f"{told.earlier:,}" if told.is_counted else f"at least {told.earlier:,}"
+    tail = here.log_of(row, arguments.job, lines=lines, node=arguments.node, size=SHOWN_BYTES)
+    if tail.earlier and arguments.last is None:
+        count = f"{tail.earlier:,}" if tail.is_counted else f"at least {tail.earlier:,}"
         print(
-            f"… {count} earlier lines are not shown; all of it: %nbprov logs {arguments.name} {arguments.job} --save FILE"
+            f"… {count} earlier lines are not shown;"
+            f" %nbprov logs {arguments.name} {arguments.job} --save FILE saves all of it"
         )
-    print(told.text, end="" if told.text.endswith("\n") or not told.text else "\n")
+    print(tail.text, end="" if tail.text.endswith("\n") or not tail.text else "\n")
     if not here.services.jobs.is_up(row):
-        print(
-            f"(kept here; {row.name} {'has ended' if row.ended is not None else f'is {row.state.value}'})"
-        )
+        state = "has ended" if row.ended is not None else f"is {row.state.value}"
+        print(f"(from the local archive; {row.name} {state})")
 
 
 def _usual_job(here: Session, row: ClusterRow) -> str:
-    """The job that is meant where none is named: the spec's `run`, else the newest."""
+    """Return the job to show where none is named: the spec's `run`, else the newest."""
     jobs = here.jobs_of(row)
     return RUN if not jobs or any(job.name == RUN for job in jobs) else jobs[-1].id
 
 
 def _save(text: str, path: Path) -> None:
-    write_kept(path, text)
+    write_text_file(path, text)
     lines = text.count("\n")
     print(f"{path}: {lines:,} line{'' if lines == 1 else 's'}, {len(text.encode()) / 1e6:.1f} MB")
 
@@ -123,7 +129,7 @@ def _save(text: str, path: Path) -> None:
 def _follow(arguments: argparse.Namespace, lines: int) -> None:
     here = session()
     pieces: queue.SimpleQueue[str] = queue.SimpleQueue()
-    showing = _Showing(pieces, arguments)
+    printer = _LogPrinter(pieces, arguments)
 
     async def pump(live: LiveCluster) -> str:
         from nbprov.machines.jobs.format import end_words
@@ -135,33 +141,37 @@ def _follow(arguments: argparse.Namespace, lines: int) -> None:
             pieces.put(text)
             await asyncio.sleep(0)
         job = await find_job(live, arguments.job)
-        return f"({end_words(job)})" if job.is_over else f"({job.id} goes on on other nodes)"
+        return (
+            f"({end_words(job)})" if job.is_over else f"({job.id} is still running on other nodes)"
+        )
 
     future = here.services.remote.begin_attached(arguments.name, pump)
     try:
         while not future.done():
-            showing.show(PAUSE)
-        showing.show(0)
-        showing.finish()
+            printer.show(PAUSE)
+        printer.show(0)
+        printer.finish()
         print(future.result())
     except KeyboardInterrupt:
         future.cancel()
-        showing.show(0)
-        showing.finish()
-        raise Interrupted(f"no longer followed; the job goes on on {arguments.name}") from None
+        printer.show(0)
+        printer.finish()
+        raise Interrupted(
+            f"no longer following; the job on {arguments.name} keeps running"
+        ) from None
 
 
-class _Showing:
-    """Brings what comes to the cell, no faster than a browser can draw it, and no more than a notebook can hold."""
+class _LogPrinter:
+    """Prints a log no faster than a browser draws it, and no more than a notebook can hold."""
 
     def __init__(self, pieces: queue.SimpleQueue[str], arguments: argparse.Namespace) -> None:
         self._pieces = pieces
-        self._save = f"%nbprov logs {arguments.name} {arguments.job} --save FILE"
+        self._save_command = f"%nbprov logs {arguments.name} {arguments.job} --save FILE"
         self._shown = 0
         self._unshown: deque[str] = deque(maxlen=LAST_LINES)
 
     def show(self, seconds: float) -> None:
-        """Write what is there, after a pause in which more may come."""
+        """Print what is there, after a pause in which more may come."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             time.sleep(min(TICK, left))
@@ -173,21 +183,25 @@ class _Showing:
             return
         from nbprov.machines.jobs.logs import SHOWN_BYTES, SHOWN_LINES, tail_of
 
-        # The first are the last lines of what was there, which are all wanted.
-        limits = (LINES_A_WRITE, BYTES_A_WRITE) if self._shown else (SHOWN_LINES, SHOWN_BYTES)
+        # The first write holds the end of the existing log, of which more is shown.
+        limits = (LINES_PER_WRITE, BYTES_PER_WRITE) if self._shown else (SHOWN_LINES, SHOWN_BYTES)
         tail = tail_of("".join(came), *limits)
         if self._shown > FOLLOWED_BYTES:
             self._unshown.extend(tail.text.splitlines(keepends=True))
             return
         if tail.earlier:
-            print(f"… {tail.earlier:,} lines came too fast to be shown; all of it: {self._save}")
+            print(
+                f"… {tail.earlier:,} lines came too fast to be shown;"
+                f" {self._save_command} saves all of it"
+            )
         print(tail.text, end="", flush=True)
         self._shown += len(tail.text)
         if self._shown > FOLLOWED_BYTES:
             print(
-                f"\n… more than {FOLLOWED_BYTES >> 20} MB: the rest is not shown but for its end; all of it: {self._save}"
+                f"\n… more than {FOLLOWED_BYTES >> 20} MB: only the end of the rest is shown;"
+                f" {self._save_command} saves all of it"
             )
 
     def finish(self) -> None:
-        """Write the end of what was not shown."""
+        """Print the end of what was not shown."""
         print("".join(self._unshown), end="", flush=True)

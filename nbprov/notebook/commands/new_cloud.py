@@ -1,4 +1,4 @@
-"""`%nbprov new-cloud NAME`: begin the package of a cloud that nbprov does not know yet."""
+"""`%nbprov new-cloud NAME`: create the package of a cloud that nbprov does not know yet."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ GUIDE = "docs/adding-a-cloud.md"
 
 
 def arguments(parser: MagicParser) -> None:
-    """The line of `%nbprov new-cloud`."""
-    parser.add_argument("name", help="as it will stand in a spec: cloud: NAME")
+    """Add the arguments of `%nbprov new-cloud`."""
+    parser.add_argument("name", help="the name of the cloud in a spec, as in cloud: NAME")
     parser.add_argument(
         "--into",
         metavar="DIR",
         default=".",
-        help="where the folder NAME is made (default: beside the notebook)",
+        help="the folder in which the folder NAME is created (default: beside the notebook)",
     )
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """Write the package, and say what comes next.
+    """Write the package, and print the next step.
 
     Raises
     ------
     ScaffoldError
-        If the name cannot be one or is taken, or there is such a folder already.
+        If the name is not valid or is taken, or the folder exists already.
     UsageError
         If the folder cannot be written.
     """
     from nbprov.clouds.scaffold import FILES, scaffold
 
-    # Not the command's `main`: it tells its errors on stderr, and a notebook that is run as a whole would go on.
+    # The command-line `main` is not used because it prints its errors instead of raising them.
     try:
         made = scaffold(arguments.name, Path(arguments.into).expanduser())
     except (OSError, RuntimeError) as error:
@@ -45,4 +45,4 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
             code="scaffold.folder",
         ) from None
     print(f"wrote {made}: {len(FILES)} files")
-    print(f"  next: read {made / 'README.md'}; {GUIDE} goes through it step by step")
+    print(f"  next: read {made / 'README.md'}; {GUIDE} explains each step")

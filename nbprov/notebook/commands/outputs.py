@@ -1,4 +1,4 @@
-"""`%nbprov outputs`, and what `down` and `stop` show of the outputs that are pulled first."""
+"""`%nbprov outputs`, and the progress that `down` and `stop` show while they fetch outputs."""
 
 from __future__ import annotations
 
@@ -12,92 +12,96 @@ from typing import TYPE_CHECKING, Any
 from nbprov.api import Operation, session
 from nbprov.model.errors import Interrupted, NbprovError
 from nbprov.notebook.arguments import MagicParser
-from nbprov.notebook.panels.displays import Line, say
+from nbprov.notebook.panels.output_line import OutputLine, print_now
 from nbprov.notebook.panels.progress_line import PAUSE, SHOWN_FROM
 
 if TYPE_CHECKING:
-    from nbprov.machines.files.outputs import Taking
+    from nbprov.machines.files.outputs import OutputPull
 
 TICK = 0.05
-"""Seconds between two looks for what is to be shown, or an interrupt."""
+"""Seconds between two checks for progress or an interrupt."""
 
 
 def arguments(parser: MagicParser) -> None:
-    """The line of `%nbprov outputs`."""
+    """Add the arguments of `%nbprov outputs`."""
     parser.add_argument("name", help="the cluster")
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """Pull the outputs of a cluster now; the machine goes on.
+    """Fetch the outputs of a cluster now; the machine keeps running.
 
     Raises
     ------
     OutputsNotPulled
-        If some could not be brought.
+        If some could not be fetched.
     Interrupted
-        On Ctrl-C; the pull goes on.
+        On Ctrl-C; the outputs are still fetched in the background.
     """
     here, name = session(), arguments.name
     row = here.engine.cluster(name)
     before = here.services.outputs.view(row.cluster_id)
     future = here.services.outputs.begin_pull(row)
-    showing = Showing(name, lambda: here.services.outputs.view(row.cluster_id), before)
+    showing = OutputsProgress(name, lambda: here.services.outputs.view(row.cluster_id), before)
     try:
         while not future.done():
             showing.show()
             time.sleep(TICK)
         showing.finish()
-        taking: Taking = future.result()
+        taking: OutputPull = future.result()
     except KeyboardInterrupt:
         raise Interrupted(
-            f"the pull of the outputs of {name} goes on in the background; %clusters shows how far it is"
+            f"the outputs of {name} are still being fetched in the background;"
+            " %clusters shows the progress"
         ) from None
-    say(f"{name}: outputs pulled, {taking.words()}")
+    print_now(f"{name}: outputs fetched, {taking.words()}")
 
 
-class Showing:
-    """Shows the pull of a cluster's outputs as it goes on: a line each output, and a line of progress that is renewed.
+class OutputsProgress:
+    """Shows how a cluster's outputs are fetched: a line for each one, and a line of progress.
 
     Parameters
     ----------
     view
-        The pull as it is now.
+        Returns the current state of the transfer.
     before
-        An earlier one, which is not shown again.
+        The state of an earlier transfer, which is not shown again.
     """
 
-    def __init__(self, name: str, view: Callable[[], Taking | None], before: Taking | None) -> None:
+    def __init__(
+        self, name: str, view: Callable[[], OutputPull | None], before: OutputPull | None
+    ) -> None:
         self._name, self._view, self._before = name, view, before
         self._lines = self._sent = 0
-        self._progress: Line | None = None
+        self._progress: OutputLine | None = None
         self._next = 0.0
 
     def show(self, *, last: bool = False) -> None:
-        """Print what is new."""
+        """Print what is new, and update the line of progress."""
         now = self._view()
         if now is None or (now is self._before and not self._lines and now.is_over):
             return
         for line in now.lines[self._lines :]:
-            say(line if line.startswith(" ") else f"{self._name}: {line}")
+            print_now(line if line.startswith(" ") else f"{self._name}: {line}")
         self._lines = len(now.lines)
         if now.sent == self._sent or not now.total or (not last and time.monotonic() < self._next):
             return
         self._next, self._sent = time.monotonic() + PAUSE, now.sent
-        text = f"outputs of {self._name}: {min(now.sent, now.total) / 1e6:,.0f} of {now.total / 1e6:,.0f} MB"
+        done, total = min(now.sent, now.total) / 1e6, now.total / 1e6
+        text = f"outputs of {self._name}: {done:,.0f} of {total:,.0f} MB"
         if self._progress is not None:
-            self._progress.renew(text)
+            self._progress.replace(text)
         elif now.total > SHOWN_FROM:
-            self._progress = Line(text)
+            self._progress = OutputLine(text)
 
     def finish(self) -> None:
-        """Show the last of it."""
+        """Show the final state."""
         self.show(last=True)
 
 
-def followed(
+def begin_with_outputs(
     names: list[str], begin: Callable[[str], Operation]
-) -> list[tuple[str, Operation, Showing]]:
-    """Begin something with each cluster, and what shows the pulls that come before it."""
+) -> list[tuple[str, Operation, OutputsProgress]]:
+    """Begin an operation on each cluster, paired with the progress of its outputs."""
     here, begun = session(), []
     for name in names:
         row = here.engine.ledger.clusters.named(name)
@@ -108,29 +112,29 @@ def followed(
         except NbprovError as error:
             if len(names) == 1:
                 raise
-            # The others are on the bill all the same: one wrong name keeps none of them from being asked.
+            # The other clusters are billed meanwhile, so one wrong name does not stop them.
             failed: Future[None] = Future()
             failed.set_exception(error)
             done = Operation(failed, name)
-        view = partial(here.services.outputs.view, key)
-        begun.append((name, done, Showing(name, view, before)))
+        progress = OutputsProgress(name, partial(here.services.outputs.view, key), before)
+        begun.append((name, done, progress))
     return begun
 
 
-def wait_showing(done: Operation, showings: list[Showing]) -> None:
-    """Wait for an end, and show the pulls meanwhile. Raises as `Operation.wait`."""
+def wait_showing(done: Operation, displays: list[OutputsProgress]) -> None:
+    """Wait for an operation, and show how the outputs are fetched meanwhile.
+
+    Raises what the operation raises.
+    """
     try:
         while not done.done:
-            for showing in showings:
-                showing.show()
+            for display in displays:
+                display.show()
             time.sleep(TICK)
-        for showing in showings:
-            showing.show()
+        for display in displays:
+            display.show()
     except KeyboardInterrupt:
         raise Interrupted(
-            f"{done.what} goes on in the background; %clusters shows how far it is"
+            f"{done.what} goes on in the background; %clusters shows the progress"
         ) from None
     done.wait()
-
-
-__all__ = ["Showing", "arguments", "followed", "run", "wait_showing"]

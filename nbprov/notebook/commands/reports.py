@@ -1,4 +1,4 @@
-"""`%nbprov attempts`, `blocks`, `costs`, `log` and `sweep`: what the ledger and the clouds know of launches."""
+"""`%nbprov attempts`, `blocks`, `costs`, `log` and `sweep`: reports from the ledger."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from nbprov.api import session
 from nbprov.model.clock import short_duration
 from nbprov.model.failures import RULES
 from nbprov.model.money import format_usd
+from nbprov.notebook.arguments import MagicParser
 from nbprov.notebook.rendering.formatting import (
     ATTEMPT_LOOKS,
     RUN_LOOKS,
-    nodes_words,
+    format_place,
+    format_utc,
+    nodes_prefix,
     per_hour,
-    place_words,
-    utc_words,
 )
 from nbprov.notebook.rendering.tables import Column, text_table
 
 
 def print_table(heads: list[str], rows: list[list[str]], none: str) -> None:
-    """Print rows under their heads, or what is said where there are none."""
+    """Print a table, or `none` where there are no rows."""
     if not rows:
         print(none)
         return
@@ -29,19 +30,24 @@ def print_table(heads: list[str], rows: list[list[str]], none: str) -> None:
         print(line)
 
 
+def launch_argument(parser: MagicParser) -> None:
+    """Add the argument that names a launch."""
+    parser.add_argument("name", nargs="?", default="", help="the latest launch of this name")
+
+
 def attempts(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Print the attempts of the latest launch, and why each failed."""
     rows = [
         [
-            str(tried.number),
-            place_words(tried.candidate.offer.place),
-            nodes_words(tried.candidate.count) + tried.candidate.offer.instance_type,
-            tried.candidate.offer.market.value,
-            per_hour(tried.candidate.hourly),
-            str(ATTEMPT_LOOKS[tried.state]),
-            tried.reason,
+            str(attempt.number),
+            format_place(attempt.candidate.offer.place),
+            nodes_prefix(attempt.candidate.count) + attempt.candidate.offer.instance_type,
+            attempt.candidate.offer.market.value,
+            per_hour(attempt.candidate.hourly),
+            str(ATTEMPT_LOOKS[attempt.state]),
+            attempt.reason,
         ]
-        for tried in session().attempts(arguments.name)
+        for attempt in session().attempts(arguments.name)
     ]
     whose = (
         f"nothing called {arguments.name} has been launched"
@@ -51,12 +57,17 @@ def attempts(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Non
     print_table(["#", "place", "type", "market", "price", "state", "reason"], rows, whose)
 
 
+def blocks_arguments(parser: MagicParser) -> None:
+    """Add the arguments of `%nbprov blocks`."""
+    parser.add_argument("--clear", action="store_true", help="remove all blocks")
+
+
 def blocks(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """Print what is blocked, or forget it."""
+    """Print the blocks, or remove them."""
     here = session()
     if arguments.clear:
         count = here.clear_blocks()
-        print(f"{count} block{'' if count == 1 else 's'} forgotten")
+        print(f"{count} block{'' if count == 1 else 's'} removed")
         return
     now = here.engine.clock.now()
     rows = [
@@ -72,7 +83,7 @@ def costs(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     rows = [
         [
             c.name,
-            utc_words(c.started),
+            format_utc(c.started),
             str(RUN_LOOKS[c.state]),
             str(c.attempts),
             format_usd(c.cost) + ("*" if c.simulated else ""),
@@ -84,19 +95,24 @@ def costs(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     )
     if not rows:
         return
-    print(
-        f"you pay {format_usd(sum(c.cost for c in costs if not c.simulated))} in all, disks and traffic not counted"
-    )
+    paid = format_usd(sum(c.cost for c in costs if not c.simulated))
+    print(f"you pay {paid} in total, without disks and traffic")
     if any(c.simulated for c in costs):
-        print(
-            f"* simulated: shown as if it were paid, {format_usd(sum(c.cost for c in costs if c.simulated))} in all; you pay $0 of it"
-        )
+        simulated = format_usd(sum(c.cost for c in costs if c.simulated))
+        print(f"* simulated: {simulated} in total, of which you pay $0")
+
+
+def sweep_arguments(parser: MagicParser) -> None:
+    """Add the arguments of `%nbprov sweep`."""
+    parser.add_argument(
+        "--end", action="store_true", help="also terminate the young ones, whatever their age"
+    )
 
 
 def sweep(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """Print, or end, machines of ours that the ledger does not know."""
+    """Print or terminate machines of this user that the ledger does not know."""
     lines = session().sweep(end=arguments.end)
-    print("\n".join(lines) if lines else "no machine of ours is unknown to the ledger")
+    print("\n".join(lines) if lines else "the ledger knows all your machines")
 
 
 def log(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
@@ -121,6 +137,6 @@ def log(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     print(
         path.read_text(encoding="utf-8")
         if path.exists()
-        else f"{run.name}: its provision log is gone\n",
+        else f"{run.name}: its provision log no longer exists\n",
         end="",
     )

@@ -1,4 +1,4 @@
-"""`%nbprov setup NAME`: set a running cluster up again, its log live."""
+"""`%nbprov setup NAME`: set up a running cluster again, with its log as it comes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import argparse
 from typing import Any
 
 from nbprov.api import session
+from nbprov.notebook.arguments import MagicParser
+from nbprov.notebook.magics.setup_display import follow_setup
+from nbprov.notebook.magics.spec_cell import value_prompt
+
+
+def arguments(parser: MagicParser) -> None:
+    """Add the arguments of `%nbprov setup`."""
+    parser.add_argument("name", help="the cluster")
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """Do it, and block until it is done: who asks for it wants to see how it goes."""
-    from nbprov.notebook.magics.provision import asking
-    from nbprov.notebook.magics.setup_display import follow_setting_up
-
-    setting_up = session().cluster(arguments.name).set_up(ask=asking(shell))
-    follow_setting_up(arguments.name, setting_up, wait=True)
+    """Set the cluster up again, and block until it is done, since the person wants to watch."""
+    setting_up = session().cluster(arguments.name).set_up(ask=value_prompt(shell))
+    follow_setup(arguments.name, setting_up, wait=True)

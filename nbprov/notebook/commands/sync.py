@@ -1,4 +1,7 @@
-"""`%nbprov sync`: a folder here and one on a machine, brought into step; what will move is said before it does."""
+"""`%nbprov sync`: synchronize a local folder with one on a machine.
+
+What will be transferred is printed before the transfer begins.
+"""
 
 from __future__ import annotations
 
@@ -12,39 +15,43 @@ from typing import TYPE_CHECKING, Any
 from nbprov.api import session
 from nbprov.model.errors import Interrupted, UsageError
 from nbprov.notebook.arguments import MagicParser
-from nbprov.notebook.panels.displays import say
-from nbprov.notebook.panels.progress_line import Progress
+from nbprov.notebook.panels.output_line import print_now
+from nbprov.notebook.panels.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from nbprov.remote.sync.plan import SyncPlan
-    from nbprov.remote.sync.sync import Synced
+    from nbprov.remote.sync.sync import SyncResult
 
 TICK = 0.05
-"""Seconds between two looks for what is to be shown, or an interrupt."""
+"""Seconds between two checks for progress or an interrupt."""
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
 def arguments(parser: MagicParser) -> None:
-    """The line of `%nbprov sync`."""
+    """Add the arguments of `%nbprov sync`."""
     parser.add_argument("name", help="the cluster")
     parser.add_argument(
         "path",
         metavar="PATH[:REMOTE]",
-        help="the folder here, and there: absolute or below its home (default: of the same name below its home)",
+        help="the local folder, and the remote one: absolute or relative to the home there"
+        " (default: the same name in the home)",
     )
     way = parser.add_mutually_exclusive_group()
-    way.add_argument("--push", action="store_true", help="make the folder there like the one here")
+    way.add_argument(
+        "--push", action="store_true", help="make the remote folder like the local one"
+    )
     way.add_argument(
         "--pull",
         action="store_true",
-        help="make the folder here like the one there (default: both ways, conflicts left alone)",
+        help="make the local folder like the remote one"
+        " (default: both ways, leaving conflicts alone)",
     )
-    parser.add_argument("--dry", action="store_true", help="only say what would be done")
+    parser.add_argument("--dry", action="store_true", help="only print what would be done")
     parser.add_argument(
         "--delete",
         action="store_true",
-        help="delete what the source does not have; both ways: what one side has lost",
+        help="delete what the source does not have; both ways: what was deleted on one side",
     )
     parser.add_argument(
         "--node", type=int, default=0, metavar="N", help="which node (default: 0, the head)"
@@ -52,7 +59,7 @@ def arguments(parser: MagicParser) -> None:
 
 
 def split_path(text: str) -> tuple[str, str]:
-    """The folder here and the one there.
+    """Return the local and the remote folder.
 
     Raises
     ------
@@ -64,42 +71,42 @@ def split_path(text: str) -> tuple[str, str]:
     >>> split_path("runs"), split_path("runs:~/out"), split_path("C:/runs:/data")
     (('runs', ''), ('runs', '~/out'), ('C:/runs', '/data'))
     """
-    # Elsewhere than on Windows x:/y is the folder x and a place there, unless another colon follows.
+    # Except on Windows, x:/y means the folder x and a remote path, unless another colon follows.
     drive = _DRIVE.match(text) if os.name == "nt" or text.count(":") > 1 else None
     start = drive.end() if drive else 0
     here, colon, there = text[start:].partition(":")
     here = text[:start] + here
     if not here or (colon and not there):
         raise UsageError(
-            f"%nbprov sync wants PATH or PATH:REMOTE, not {text!r}",
+            f"%nbprov sync takes PATH or PATH:REMOTE, not {text!r}",
             hint="%nbprov sync dev results:~/out --pull",
         )
     return here, there
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """Say what will move, move it, say what was moved.
+    """Print what will be transferred, transfer it, and print the result.
 
     Raises
     ------
     SyncError
-        If a folder is missing, a disk full, or some files could not be moved.
+        If a folder is missing, a disk is full, or some files could not be transferred.
     Interrupted
-        On Ctrl-C; whole files have arrived.
+        On Ctrl-C; the files that have arrived are complete.
     """
-    from nbprov.machines.files.folder_sync import ended, place_there, summary, sync_folder
+    from nbprov.machines.files.folder_sync import ended, remote_folder, summary, sync_folder
+    from nbprov.remote.sync.options import SyncOptions
     from nbprov.remote.sync.plan import Direction
-    from nbprov.remote.sync.sync import Wanted
 
     here, there = split_path(arguments.path)
-    there = place_there(here, there)
+    there = remote_folder(here, there)
     direction = (
         Direction.PUSH if arguments.push else Direction.PULL if arguments.pull else Direction.BOTH
     )
-    wanted = Wanted(
+    wanted = SyncOptions(
         Path(here).expanduser().absolute(), there, direction, arguments.delete, arguments.dry
     )
-    showing = _Showing(
+    display = _SyncDisplay(
         lambda plan: summary(plan, here, there, arguments.name, dry=arguments.dry),
         f"{direction.value} {here}",
     )
@@ -107,56 +114,57 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     future = session().start_remote(
         arguments.name,
         lambda live: sync_folder(
-            live, wanted, home, node=arguments.node, on_plan=showing.plans.put, progress=showing.at
+            live, wanted, home, node=arguments.node, on_plan=display.plans.put, progress=display.at
         ),
-        say=say,
+        say=print_now,
     )
     try:
         while not future.done():
-            showing.show(TICK)
-        showing.show(0)
-        done: Synced = future.result()
+            display.show(TICK)
+        display.show(0)
+        done: SyncResult = future.result()
     except KeyboardInterrupt:
         future.cancel()
         raise Interrupted(
-            f"interrupted; every file is whole, and the same line goes on from here: %nbprov sync {arguments.name} …"
+            "interrupted; every file is complete, and the same command resumes the transfer:"
+            f" %nbprov sync {arguments.name} …"
         ) from None
-    showing.finish()
+    display.finish()
     if not arguments.dry:
         print(f"  {ended(done)}")
 
 
-class _Showing:
-    """Brings what the engine's thread tells to the cell."""
+class _SyncDisplay:
+    """Prints the plan and the progress of a transfer that runs on the engine's thread."""
 
     def __init__(self, words: Any, doing: str) -> None:
         self.plans: queue.SimpleQueue[SyncPlan] = queue.SimpleQueue()
         self._words, self._doing = words, doing
-        self._progress: Progress | None = None
+        self._progress: ProgressLine | None = None
         self._total = self._sent = 0
 
     def at(self, sent: int) -> None:
-        """So many bytes have gone. From the engine's thread."""
+        """Take the number of bytes that were sent; called on the engine's thread."""
         self._sent = sent
 
     def show(self, wait: float) -> None:
-        """Print the summary when it is there, and renew the line of progress."""
+        """Print the summary once it is there, and update the line of progress."""
         try:
             plan = self.plans.get(timeout=wait) if wait else self.plans.get_nowait()
         except queue.Empty:
             self._step()
             return
         for line in self._words(plan):
-            say(line)
+            print_now(line)
         self._total = plan.bytes
-        self._progress = Progress(self._doing, self._total)
+        self._progress = ProgressLine(self._doing, self._total)
 
     def _step(self) -> None:
         if self._progress is not None:
             self._progress.at(min(self._sent, self._total))
 
     def finish(self) -> None:
-        """Leave the line as it is at the end; what was not sent did not need to be."""
+        """Show the transfer as complete, because what was not sent did not need to be."""
         if self._sent:
             self._sent = self._total
             self._step()

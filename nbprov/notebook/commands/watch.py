@@ -1,4 +1,4 @@
-"""`%nbprov watch`: tell when something is in stock. Nothing is launched."""
+"""`%nbprov watch`: report when a GPU is in stock. Nothing is launched."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from nbprov.model.errors import Interrupted, NbprovError, UsageError
 from nbprov.model.money import format_usd, usd
 from nbprov.model.places import Market
 from nbprov.notebook.arguments import MagicParser, at_least_one, dollars
-from nbprov.notebook.panels.displays import Line
-from nbprov.notebook.rendering.formatting import per_hour, place_words, stock_words, utc_words
+from nbprov.notebook.panels.output_line import OutputLine
+from nbprov.notebook.rendering.formatting import format_place, format_utc, per_hour
 
 from .lifecycle import seconds_of
 
 NAMED = 5
-"""Places that are named when there is stock; more are counted."""
+"""The most places that are named when there is stock; the others are counted."""
 
 _watches: dict[str, StockWatch] = {}
 
 
 def arguments(parser: MagicParser) -> None:
-    """The line of `%nbprov watch`."""
+    """Add the arguments of `%nbprov watch`."""
     parser.add_argument(
         "accelerator",
         nargs="?",
         default="",
-        help="as for %%prices: H100:8, A100, 80GB+:8; without it: the watches there are",
+        help="as for %%prices: H100:8, A100, 80GB+:8; without it the watches are listed",
     )
     parser.add_argument(
         "--cloud",
@@ -52,22 +52,30 @@ def arguments(parser: MagicParser) -> None:
         type=dollars,
         default=None,
         metavar="USD",
-        help="at most so many dollars an hour a node",
+        help="at most this many dollars per hour and node",
     )
     parser.add_argument(
-        "--nodes", type=at_least_one, default=1, metavar="N", help="so many machines at once"
+        "--nodes",
+        type=at_least_one,
+        default=1,
+        metavar="N",
+        help="how many machines are needed at once",
     )
     parser.add_argument(
-        "--for", dest="seconds", default="", metavar="TIME", help="how long: 30m, 2d (default: 6h)"
+        "--for",
+        dest="seconds",
+        default="",
+        metavar="TIME",
+        help="how long to watch: 30m, 2d (default: 6h)",
     )
     parser.add_argument("--wait", action="store_true", help="block until it is in stock")
     parser.add_argument(
-        "--stop", action="store_true", help="end this watch; without an accelerator: all"
+        "--stop", action="store_true", help="end this watch; without an accelerator, end all"
     )
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """Begin a watch whose line tells how it goes, list those there are, or end some."""
+    """Begin a watch with a line that reports its state, list the watches, or end some."""
     _forget_the_done()
     if arguments.stop:
         _stop(arguments.accelerator)
@@ -83,7 +91,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
 def _begin(arguments: argparse.Namespace) -> None:
     here, name = session(), arguments.accelerator
     if name in _watches:
-        _watches.pop(name).cancel()  # asked anew, perhaps with another price
+        _watches.pop(name).cancel()  # it is replaced, perhaps by one with another price
     conditions: dict[str, Any] = {"market": Market.SPOT if arguments.spot else Market.ON_DEMAND}
     conditions |= {
         key: tuple(getattr(arguments, key))
@@ -105,21 +113,21 @@ def _begin(arguments: argparse.Namespace) -> None:
         else ""
     )
     title = f"{arguments.nodes} x {name}{cap}" if arguments.nodes > 1 else f"{name}{cap}"
-    line = Line(_words(title, watch))
+    line = OutputLine(_words(title, watch))
     publisher = here.engine.publisher
 
-    def renew(text: str) -> None:
-        publisher.mark(("watch", id(line)), lambda: line.renew(text))
+    def replace(text: str) -> None:
+        publisher.mark(("watch", id(line)), lambda: line.replace(text))
 
-    watch.on_look = lambda: renew(_words(title, watch))
+    watch.on_look = lambda: replace(_words(title, watch))
     watch.on_look()  # it may have looked already
-    watch.when_done(lambda told: renew(_end_words(title, told)))
+    watch.when_done(lambda told: replace(_end_words(title, told)))
     if arguments.wait:
         try:
             print(_end_words(title, watch.wait()))
         except KeyboardInterrupt:
             watch.cancel()
-            raise Interrupted(f"{title}: watched no more") from None
+            raise Interrupted(f"{title}: no longer watched") from None
 
 
 def _stop(name: str) -> None:
@@ -131,7 +139,7 @@ def _stop(name: str) -> None:
         print("nothing is watched")
     for one in [name] if name else list(_watches):
         _watches.pop(one).cancel()
-        print(f"{one}: watched no more")
+        print(f"{one}: no longer watched")
 
 
 def _forget_the_done() -> None:
@@ -143,27 +151,30 @@ def _words(title: str, watch: StockWatch) -> str:
     asked = ", ".join(watch.clouds)
     if watch.last is None:
         return f"watching {title}: asking {asked} …"
-    silent = f"; not told: {'; '.join(watch.last.silent)}" if watch.last.silent else ""
+    silent = f"; no stock report: {'; '.join(watch.last.silent)}" if watch.last.silent else ""
     return (
-        f"watching {title}: none in stock; {asked} asked {watch.looks} time{'' if watch.looks == 1 else 's'}, last at {utc_words(watch.last.at)},"
-        f" until {utc_words(watch.until)}{silent}"
+        f"watching {title} until {format_utc(watch.until)}: none in stock; asked {asked}"
+        f" {watch.looks} time{'' if watch.looks == 1 else 's'}, last at"
+        f" {format_utc(watch.last.at)}{silent}"
     )
 
 
 def _end_words(title: str, told: tuple[StockedOffer, ...] | BaseException | None) -> str:
     if told is None:
-        return f"{title}: watched no more"
+        return f"{title}: no longer watched"
     if isinstance(told, BaseException):
         return (
-            f"{title}: watched no more: {told.message if isinstance(told, NbprovError) else told}"
+            f"{title}: no longer watched: {told.message if isinstance(told, NbprovError) else told}"
         )
     if not told:
-        return f"{title}: not in stock in all the time it was watched"
+        return f"{title}: was not in stock at any time while it was watched"
     places = [
-        f"{place_words(one.offer.place)} {one.offer.instance_type} at {per_hour(one.offer.hourly)} ({stock_words(one.stock, one.stock.at)})"
+        f"{format_place(one.offer.place)} {one.offer.instance_type}"
+        f" at {per_hour(one.offer.hourly)} ({one.stock.level.value})"
         for one in told[:NAMED]
     ]
     more = f"; and {len(told) - NAMED} more" if len(told) > NAMED else ""
-    return f"▲ {title} is in stock: {'; '.join(places)}{more}. Stock goes in minutes: run your %%provision cell now".replace(
-        ", 0 s ago", ""
+    return (
+        f"▲ {title} is in stock: {'; '.join(places)}{more}. Stock can be gone in minutes:"
+        " run your %%provision cell now"
     )

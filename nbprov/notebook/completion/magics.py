@@ -1,4 +1,4 @@
-"""Completion inside the magics: flags, YAML keys by place, names of accelerators, clouds, regions and clusters."""
+"""Completion inside the magics: flags, YAML keys, and names of GPUs, clouds and clusters."""
 
 from __future__ import annotations
 
@@ -18,17 +18,21 @@ if TYPE_CHECKING:
 
 _MAGICS = re.compile(r"\s*(?:\w+\s*=\s*)?%{1,2}(provision|prices|clusters|on|nbprov)\b")
 _MOST = 200
+"""The most completions that are offered."""
 
 
 @context_matcher()  # type: ignore[untyped-decorator]
 def match(context: Any) -> dict[str, Any]:
-    """IPython's matcher: what fits at the cursor of a cell that is one of our magics; nothing elsewhere."""
+    """Return what fits at the cursor of a cell that is one of our magics; nothing elsewhere.
+
+    This is the matcher that IPython calls.
+    """
     first, _, _ = context.full_text.partition("\n")
     found = _MAGICS.match(first)
     if found is None:
         return {"completions": [], "suppress": False}
     word, offered = _complete(found.group(1), context, first)
-    # Nobody has to know that it is written A100: case does not matter to the magics either.
+    # Case is ignored here because the magics ignore it too.
     fitting = [
         text for text in dict.fromkeys(offered) if text.casefold().startswith(word.casefold())
     ]
@@ -84,24 +88,24 @@ def _line_words(magic: str, before: str, word: str) -> list[str]:
         from nbprov.notebook.commands.catalog import ACTIONS
 
         return list(ACTIONS) if len(previous) == 1 else _catalog().clouds()
-    # A cluster that is to be made has no name yet, but one that is there can be asked for again.
+    # A new cluster has no name yet, but %%provision may name an existing one.
     return _cluster_names() if magic in ("on", "nbprov", "provision") else []
 
 
 def _parser(magic: str, previous: list[str]) -> MagicParser | None:
-    from nbprov.notebook import arguments
+    from nbprov.notebook.magics import parsers
 
     if magic == "nbprov":
         from nbprov.notebook.commands.registry import COMMANDS, parser_of
 
         return parser_of(previous[0]) if previous[0] in COMMANDS else None
-    parsers: dict[str, Callable[[], MagicParser]] = {
-        "provision": arguments.provision_parser,
-        "prices": arguments.prices_parser,
-        "on": arguments.on_parser,
-        "clusters": arguments.clusters_parser,
+    made: dict[str, Callable[[], MagicParser]] = {
+        "provision": parsers.provision_parser,
+        "prices": parsers.prices_parser,
+        "on": parsers.on_parser,
+        "clusters": parsers.clusters_parser,
     }
-    return parsers[magic]()
+    return made[magic]()
 
 
 def _option_values(option: argparse.Action, previous: list[str]) -> list[str]:
@@ -117,7 +121,7 @@ def _option_values(option: argparse.Action, previous: list[str]) -> list[str]:
 
 
 def _names_in(clouds: list[str], what: str) -> list[str]:
-    """The regions, zones or instance types of these clouds."""
+    """Return the regions, zones or instance types of these clouds."""
     if what == "region":
         return _regions(clouds)
     catalog = _catalog()
@@ -170,7 +174,7 @@ def _regions(clouds: Iterable[str]) -> list[str]:
 
 
 def _cluster_names() -> list[str]:
-    # Never opens a ledger for a completion: without a session there are no clusters to speak of.
+    # A completion never opens a ledger, so without a session there are no names.
     api = sys.modules.get("nbprov.api")
     here = api.current() if api is not None else None
     if here is None:

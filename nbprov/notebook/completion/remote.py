@@ -1,4 +1,4 @@
-"""Tab and Shift-Tab inside the body of a `%%on` cell: what the kernel on the machine offers and knows there."""
+"""Tab and Shift-Tab inside a `%%on` cell, answered by the kernel on the machine."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from nbprov.model.clock import Seconds
-from nbprov.notebook.arguments import HelpWanted, on_parser
+from nbprov.notebook.arguments import HelpWanted
+from nbprov.notebook.magics.parsers import on_parser
 
 MOST = 1000
-"""Words that are offered: a machine may send any number, and nobody reads on this far."""
+"""The most completions that are offered, since a machine may send any number."""
 DEADLINE: Seconds = 1.0
-"""How long a Tab key may wait for a machine; then nothing is offered, and what is known here is told."""
+"""How long a Tab key waits for a machine. After that the local kernel answers instead."""
 
 MOST_CHARACTERS = 200_000
-"""Of a cell that is sent for this, and of what is told of a name."""
+"""The longest cell that is sent for this, and the longest help on a name that is shown."""
 
 _ON = re.compile(r"\s*(%%on\b[^\n]*)\n")
 
 
 def remote_words(first: str, body: str, cursor: int) -> tuple[str, list[str]]:
-    """The fragment before the cursor and what the remote namespace offers for it.
+    """Return the fragment before the cursor and its completions in the remote namespace.
 
-    Nothing where the cell is a script, the kernel there is at work, or this process has no line to the machine yet: a Tab key
-    opens no connection.
+    There are none where the cell is a script, the kernel there is busy, or this process is not
+    connected to the machine yet; a Tab key opens no connection.
 
     Parameters
     ----------
@@ -35,24 +36,26 @@ def remote_words(first: str, body: str, cursor: int) -> tuple[str, list[str]]:
     body
         The cell below it.
     cursor
-        Where in the body.
+        The cursor's position in the body.
     """
-    found = _answer(first, body, lambda agent: agent.complete(body, cursor, deadline=DEADLINE))
+    found = _answer(
+        first, body, lambda agent: agent.kernels.complete(body, cursor, deadline=DEADLINE)
+    )
     return _fitting(found, body, cursor) if found else ("", [])
 
 
 def remote_details(code: str, cursor: int, detail: int) -> dict[str, Any] | None:
-    """What the remote namespace knows of the name at a cursor, as the content of an `inspect_reply`.
+    """Return what the remote namespace knows of the name at the cursor, as an `inspect_reply`.
 
-    None where the kernel here is to tell: in other cells, in scripts, on the `%%on` line itself, while the kernel there is at work, and
-    where this process has no line to the machine yet.
+    None means that the local kernel should answer: in other cells, in scripts, on the `%%on` line
+    itself, while the kernel there is busy, and where this process is not connected yet.
 
     Parameters
     ----------
     code
         The whole cell.
     cursor
-        Where in it, in characters.
+        The cursor's position in it, in characters.
     detail
         0 for the signature and the docstring, 1 for the source too.
     """
@@ -63,17 +66,16 @@ def remote_details(code: str, cursor: int, detail: int) -> dict[str, Any] | None
     if begun is None or not begun.end() <= cursor <= len(code):
         return None
     body, at = code[begun.end() :], cursor - begun.end()
-    told = _answer(
+    reply = _answer(
         begun.group(1),
         body,
-        lambda agent: agent.inspect(body, at, 1 if detail else 0, deadline=DEADLINE),
+        lambda agent: agent.kernels.inspect(body, at, 1 if detail else 0, deadline=DEADLINE),
     )
-    if not told:
+    if not reply:
         return None
-    text = clean_text(
-        safe_page(told.get("data"))[:MOST_CHARACTERS]
-    )  # what was cut may end in half a sequence
-    is_found = told.get("found") is True and bool(text)
+    # Cut before cleaning, because the cut may leave half an escape sequence.
+    text = clean_text(safe_page(reply.get("data"))[:MOST_CHARACTERS])
+    is_found = reply.get("found") is True and bool(text)
     return {
         "status": "ok",
         "found": is_found,
@@ -85,8 +87,8 @@ def remote_details(code: str, cursor: int, detail: int) -> dict[str, Any] | None
 def _answer(
     first: str, body: str, ask: Callable[[Any], Coroutine[Any, Any, dict[str, Any]]]
 ) -> dict[str, Any]:
-    """What the head's kernel of a `%%on` line answers within the deadline; empty where there is no answer."""
-    name = _python_on(first)
+    """Return the answer of the head node's kernel; empty if none comes within the deadline."""
+    name = _python_cluster(first)
     agent = _agent(name) if name and len(body) <= MOST_CHARACTERS else None
     if agent is None:
         return {}
@@ -99,8 +101,8 @@ def _answer(
     return answer
 
 
-def _python_on(first: str) -> str:
-    """The cluster of a `%%on` line; empty where its body is no Python, or the line is not whole yet."""
+def _python_cluster(first: str) -> str:
+    """Return the cluster of a `%%on` line; empty for a script or an incomplete line."""
     from nbprov.model.errors import UsageError
 
     try:
@@ -111,7 +113,7 @@ def _python_on(first: str) -> str:
 
 
 def _agent(name: str) -> Any:
-    """The head's agent, where this process is attached to the cluster already."""
+    """Return the head node's agent, if this process is attached to the cluster."""
     api = sys.modules.get("nbprov.api")
     here = api.current() if api is not None else None
     if here is None:
@@ -133,7 +135,8 @@ def _fitting(found: dict[str, Any], body: str, cursor: int) -> tuple[str, list[s
         or not 0 <= start <= cursor <= end <= len(body)
     ):
         return "", []
-    # The front end puts a match in place of what stands before the cursor, so what follows the cursor must not be doubled.
+    # The front end replaces only what stands before the cursor, so what follows it is removed
+    # from the match.
     rest = body[cursor:end]
     words = [
         word

@@ -1,4 +1,4 @@
-"""Shift-Tab in `%%on` cells: a front end asks its kernel, and this passes the question on to the machine.
+"""Pass a front end's Shift-Tab in a `%%on` cell on to the machine.
 
 IPython (9) hands its own hooks one name without the cell, and ipykernel (6.31 to 7.4) registers
 nothing else for `inspect_request`, so its method is wrapped. Without this, Shift-Tab in a `%%on`
@@ -15,72 +15,90 @@ from typing import Any
 log = logging.getLogger("nbprov.notebook")
 
 _METHOD = "do_inspect"
-"""The method by which kernels answer `inspect_request`; ipykernel takes what it returns, or awaits it."""
+"""The kernel's method that answers `inspect_request`; ipykernel takes or awaits what it returns."""
 
 
-def install(shell: Any) -> Callable[[], None]:
-    """Put a wrapper around the kernel's `do_inspect`; returns what takes it away again. Does nothing in a shell without a kernel.
+class KernelInspection:
+    """A wrapper around one kernel's `do_inspect`.
 
-    The wrapper is of this one kernel, and of the kind of what it wraps: whoever wraps it in turn sees no difference. If somebody has by the time
-    it is to go, it stays where it is and passes everything on.
+    The wrapper is a coroutine function exactly if the wrapped method is, so that other wrappers
+    around it see no difference. If there is one by the time this one is removed, it stays in place
+    and passes everything on.
+
+    Parameters
+    ----------
+    kernel
+        The kernel of the shell.
+    original
+        Its `do_inspect` before the wrapper.
     """
-    kernel = getattr(shell, "kernel", None)
-    asked = getattr(kernel, _METHOD, None)
-    if not callable(asked) or not hasattr(kernel, "__dict__"):
-        return _nothing
-    before = vars(kernel).get(_METHOD)
-    is_ours = True
 
-    def details(code: Any, cursor_pos: Any, detail_level: Any) -> dict[str, Any] | None:
-        if (
-            not is_ours
-            or not isinstance(code, str)
-            or not isinstance(cursor_pos, int)
-            or "%%on" not in code
-        ):
+    def __init__(self, kernel: Any, original: Callable[..., Any]) -> None:
+        self._kernel = kernel
+        self._original = original
+        self._replaced = vars(kernel).get(_METHOD)
+        self._is_active = True
+        is_async = inspect.iscoroutinefunction(original)
+        self._wrapper = self._async_wrapper() if is_async else self._sync_wrapper()
+        setattr(kernel, _METHOD, self._wrapper)
+
+    def remove(self) -> None:
+        """Stop asking machines, and restore the kernel's method if it is still ours."""
+        self._is_active = False
+        if vars(self._kernel).get(_METHOD) is not self._wrapper:
+            return
+        if self._replaced is None:
+            delattr(self._kernel, _METHOD)
+        else:
+            setattr(self._kernel, _METHOD, self._replaced)
+
+    def _sync_wrapper(self) -> Callable[..., Any]:
+        def do_inspect(
+            code: Any, cursor_pos: Any, detail_level: Any = 0, *others: Any, **named: Any
+        ) -> Any:
+            found = self._remote_reply(code, cursor_pos, detail_level)
+            if found is not None:
+                return found
+            return self._original(code, cursor_pos, detail_level, *others, **named)
+
+        return do_inspect
+
+    def _async_wrapper(self) -> Callable[..., Any]:
+        async def do_inspect(
+            code: Any, cursor_pos: Any, detail_level: Any = 0, *others: Any, **named: Any
+        ) -> Any:
+            found = self._remote_reply(code, cursor_pos, detail_level)
+            if found is not None:
+                return found
+            return await self._original(code, cursor_pos, detail_level, *others, **named)
+
+        return do_inspect
+
+    def _remote_reply(self, code: Any, cursor: Any, detail: Any) -> dict[str, Any] | None:
+        is_ours = isinstance(code, str) and isinstance(cursor, int) and "%%on" in code
+        if not self._is_active or not is_ours:
             return None
         from .remote import remote_details
 
         try:
-            return remote_details(code, cursor_pos, detail_level)
+            return remote_details(code, cursor, detail)
         except Exception:
-            # Nobody but this could answer then: a front end that got no reply would wait for ever.
+            # The kernel must always reply, because a front end without a reply waits forever.
             log.exception("asking a machine about a name")
             return None
 
-    def do_inspect(
-        code: Any, cursor_pos: Any, detail_level: Any = 0, *others: Any, **named: Any
-    ) -> Any:
-        found = details(code, cursor_pos, detail_level)
-        return (
-            found if found is not None else asked(code, cursor_pos, detail_level, *others, **named)
-        )
 
-    async def do_inspect_later(
-        code: Any, cursor_pos: Any, detail_level: Any = 0, *others: Any, **named: Any
-    ) -> Any:
-        found = details(code, cursor_pos, detail_level)
-        return (
-            found
-            if found is not None
-            else await asked(code, cursor_pos, detail_level, *others, **named)
-        )
+def install(shell: Any) -> Callable[[], None]:
+    """Wrap the `do_inspect` of a shell's kernel; return the function that removes the wrapper.
 
-    wrapper = do_inspect_later if inspect.iscoroutinefunction(asked) else do_inspect
-    setattr(kernel, _METHOD, wrapper)
-
-    def remove() -> None:
-        nonlocal is_ours
-        is_ours = False
-        if vars(kernel).get(_METHOD) is not wrapper:
-            return
-        if before is None:
-            delattr(kernel, _METHOD)
-        else:
-            setattr(kernel, _METHOD, before)
-
-    return remove
+    Does nothing in a shell without a kernel.
+    """
+    kernel = getattr(shell, "kernel", None)
+    original = getattr(kernel, _METHOD, None)
+    if not callable(original) or not hasattr(kernel, "__dict__"):
+        return _nothing
+    return KernelInspection(kernel, original).remove
 
 
 def _nothing() -> None:
-    """What there is to take away where nothing was put."""
+    """Remove nothing, because nothing was installed."""

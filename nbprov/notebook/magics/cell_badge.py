@@ -1,4 +1,4 @@
-"""The badge of a remote cell: one quiet line that says where it ran, and how long."""
+"""The badge of a remote cell: one quiet line that says where it ran and how long it took."""
 
 from __future__ import annotations
 
@@ -10,22 +10,26 @@ from nbprov.model.errors import NbprovError
 from nbprov.notebook.options import options_of
 
 LONG_SECONDS = 1.0
-"""A cell that took this long gets a badge of its own; a quick one only where the place is not that of the badge before."""
+"""A cell that took this long always gets a badge; a shorter one only where the place has changed
+since the last badge."""
 
-_STYLE = "display:inline-block;font-size:smaller;opacity:.65;padding:0 .6em;border:1px solid currentColor;border-radius:1em"
+_STYLE = (
+    "display:inline-block;font-size:smaller;opacity:.65;padding:0 .6em;"
+    "border:1px solid currentColor;border-radius:1em"
+)
 
 _last: dict[str, str] = {}
 
 
 def show_badge(
-    shell: Any, name: str, seconds: float, *, nodes: str = "head", how: str = ""
+    shell: Any, name: str, seconds: float, *, nodes: str = "head", ending: str = ""
 ) -> None:
     """Show the badge, as `%config Nbprov.badge` asks for it.
 
     Parameters
     ----------
-    how
-        It ended, where not well: `failed`, `interrupted`.
+    ending
+        How the cell ended if it did not succeed: `failed` or `interrupted`.
     """
     wish = options_of(shell).badge
     if wish is False:
@@ -33,12 +37,12 @@ def show_badge(
     try:
         where = _where(name, nodes)
     except NbprovError:
-        return  # it is not there, which the cell's own error says
+        return  # the cluster is gone, which the cell's own error says
     is_new = _last.get(name) != where
     _last[name] = where
     if wish is not True and not is_new and seconds < LONG_SECONDS:
         return
-    text = " · ".join(filter(None, (where, _duration(seconds), how)))
+    text = " · ".join(filter(None, (where, _duration(seconds), ending)))
     shell.display_pub.publish(
         data={"text/plain": text, "text/html": f'<div style="{_STYLE}">{html.escape(text)}</div>'},
         metadata={},
@@ -48,15 +52,14 @@ def show_badge(
 def _where(name: str, nodes: str) -> str:
     offer = session().engine.cluster(name).candidate.offer
     place = "/".join(filter(None, (offer.cloud, offer.region, offer.zone)))
-    gpus = (
+    machine = (
         f"{offer.accelerator}:{offer.accelerator_count:g}"
         if offer.accelerator
         else offer.instance_type
     )
-    which = (
-        "" if nodes == "head" else f"nodes {nodes}" if not nodes.isdecimal() else f"node {nodes}"
-    )
-    return " · ".join(filter(None, (name, which, place, gpus)))
+    noun = "node" if nodes.isdecimal() else "nodes"
+    which = "" if nodes == "head" else f"{noun} {nodes}"
+    return " · ".join(filter(None, (name, which, place, machine)))
 
 
 def _duration(seconds: float) -> str:

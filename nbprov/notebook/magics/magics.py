@@ -1,4 +1,8 @@
-"""The magics. Each reads its line and hands over to the module that does the work; nothing else happens here."""
+"""The magics and their options.
+
+Each magic parses its line and calls the module that does the work. Those modules are imported by
+the magic, not here, so that loading the extension stays fast.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,9 @@ from IPython.core.magic import (
 from traitlets import Bool, Dict, Enum, Float, TraitError, default, observe, validate
 
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
-from nbprov.notebook.arguments import (
-    HelpWanted,
-    MagicParser,
-    clusters_parser,
-    on_parser,
-    prices_parser,
-    provision_parser,
-)
+from nbprov.notebook.arguments import HelpWanted, MagicParser
+
+from .parsers import clusters_parser, on_parser, prices_parser, provision_parser
 
 
 @magics_class
@@ -33,24 +32,27 @@ class Nbprov(Magics):
 
     nest_asyncio = Bool(
         False,
-        help="Apply nest_asyncio for your own nested loops. Nothing in nbprov needs it: its engine has a thread and a loop of its own.",
+        help="Apply nest_asyncio for your own nested event loops. nbprov itself does not need it,"
+        " because its engine has its own thread and loop.",
     ).tag(config=True)
     demo = Bool(
-        help="Let the simulated `local` cloud into every plan, not only into those that name it."
+        help="Put the simulated `local` cloud into every plan, not only into those that name it."
     ).tag(config=True)
     hedge = Float(20.0, help="Seconds after which a race (--race N) starts its next attempt.").tag(
         config=True
     )
 
     catalog_refresh = Dict(
-        help="When each cloud's prices are renewed, by its name or `default`: '7h', 'on demand' or 'never'; 'automatic': False ends it. See docs/catalogue.md."
+        help="How often each cloud's prices are renewed, by cloud name or `default`: '7h',"
+        " 'on demand' or 'never'; 'automatic': False turns it off. See docs/catalogue.md."
     ).tag(config=True)
 
     badge = Enum(
         ("auto", True, False),
         default_value="auto",
-        help="The line under a remote cell that says where it ran: under each (True), under none (False), or (auto) under those that took a second"
-        " and wherever the place is another than at the last one.",
+        help="The line under a remote cell that says where it ran: under every cell (True), under"
+        " none (False), or under those that took a second or ran in another place than the last"
+        " one ('auto').",
     ).tag(config=True)
 
     @default("demo")
@@ -59,7 +61,7 @@ class Nbprov(Magics):
 
     @validate("nest_asyncio")
     def _apply_nesting(self, proposal: Any) -> bool:
-        # Validated, not observed, and refused in the words of traitlets: then the option stays off.
+        # A validator, unlike an observer, keeps the option off when it raises.
         if proposal["value"]:
             from nbprov.notebook.nest_asyncio_option import apply
 
@@ -73,7 +75,7 @@ class Nbprov(Magics):
     def _check_hedge(self, proposal: Any) -> float:
         seconds = float(proposal["value"])
         if not 0 <= seconds < float("inf"):
-            raise TraitError(f"hedge is a number of seconds from 0 on, not {seconds:g}")
+            raise TraitError(f"hedge must be a number of seconds of 0 or more, not {seconds:g}")
         return seconds
 
     @validate("catalog_refresh")
@@ -96,7 +98,10 @@ class Nbprov(Magics):
     @no_var_expand
     @cell_magic
     def provision(self, line: str, cell: str) -> Any:
-        """Get machines as the YAML in the cell says: `%%provision [NAME]`; see `%%provision --help`."""
+        """Get machines as the YAML in the cell says: `%%provision [NAME]`.
+
+        See `%%provision --help`.
+        """
 
         def act(arguments: Any) -> None:
             from .provision import provision_cell
@@ -111,7 +116,7 @@ class Nbprov(Magics):
     @no_var_expand
     @line_magic
     def prices(self, line: str) -> Any:
-        """What is on sale, cheapest first: `%prices [GPU[:N]]`; see `%prices --help`."""
+        """List the offers, cheapest first: `%prices [GPU[:N]]`; see `%prices --help`."""
 
         def act(arguments: Any) -> Any:
             from .prices import list_prices
@@ -126,7 +131,7 @@ class Nbprov(Magics):
     @no_var_expand
     @line_magic
     def clusters(self, line: str) -> Any:
-        """The clusters of this user; see `%clusters --help`."""
+        """Show your clusters; see `%clusters --help`."""
 
         def act(arguments: Any) -> None:
             from .clusters import list_clusters
@@ -150,7 +155,10 @@ class Nbprov(Magics):
     @no_var_expand
     @line_cell_magic
     def nbprov(self, line: str, cell: str | None = None) -> Any:
-        """Everything else: `%nbprov check | plan | attempts | blocks | costs | sweep | logs | jobs | stop | start | down | …`; see `%nbprov --help`."""
+        """Run any other command: `%nbprov check | plan | logs | jobs | stop | start | down | …`.
+
+        See `%nbprov --help`.
+        """
 
         def act() -> Any:
             from nbprov.notebook.commands.registry import run_command
@@ -161,7 +169,7 @@ class Nbprov(Magics):
 
 
 def _with_arguments(parser: MagicParser, line: str, act: Callable[[Any], Any]) -> Any:
-    """Do what a line asks for; print the help instead where it asks for that."""
+    """Call `act` with the parsed line, or print the help where the line asks for it."""
     try:
         arguments = parser.parse_line(line)
     except HelpWanted as wanted:
@@ -171,17 +179,19 @@ def _with_arguments(parser: MagicParser, line: str, act: Callable[[Any], Any]) -
 
 
 def _renew_prices() -> None:
-    """A price question was answered: prices that are due are renewed behind it, for the next."""
+    """Renew prices that are due in the background, for the next question."""
     from nbprov.api import session
 
     session().catalogue.begin_automatic()
 
 
 def _interruptible(act: Callable[[], Any]) -> Any:
-    """Do something; an interrupt at a moment that nobody speaks for is one line as well, not thirty."""
+    """Call `act`, and turn an interrupt that it does not handle into a one-line error."""
     try:
         return act()
     except Interrupted:
         raise
     except KeyboardInterrupt:
-        raise Interrupted("interrupted before it was done; %clusters shows what there is") from None
+        raise Interrupted(
+            "interrupted before it was done; %clusters shows what is running"
+        ) from None

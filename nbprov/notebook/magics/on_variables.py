@@ -1,4 +1,4 @@
-"""`%%on -i a,b -o c`: variables that go to the machine before the cell, and come back after it."""
+"""`%%on -i a,b -o c`: copy variables to the machine before the cell, and back after it."""
 
 from __future__ import annotations
 
@@ -12,62 +12,68 @@ from typing import Any
 
 from nbprov.api import session
 from nbprov.model.errors import Interrupted, UsageError
-from nbprov.notebook.panels.displays import say
-from nbprov.notebook.panels.progress_line import Progress
+from nbprov.notebook.panels.output_line import print_now
+from nbprov.notebook.panels.progress_line import ProgressLine
 from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote.agent.framing import AgentError
 
-from .variable_errors import not_carried, not_plain, not_sent, not_understood, unread_here
+from .variable_errors import (
+    local_read_error,
+    pack_error,
+    plain_data_error,
+    remote_read_error,
+    transfer_error,
+)
 
 MOST_BYTES = 100_000_000
-"""All variables of one direction together, packed."""
+"""The most bytes that all variables of one direction take when packed."""
 
 SHOWN_AFTER = 1.0
-"""Seconds from which on it is said of smaller ones too."""
+"""Seconds after which the progress of small variables is shown too."""
 TICK = 0.05
-"""Seconds between two looks for what is to be shown, or an interrupt."""
+"""Seconds between two checks for progress or an interrupt."""
 SETTLE_SECONDS = 6.0
-"""How long after an interrupt to wait until it has reached the machine."""
-SAID_BY_US = "nbprov: "
-"""How lines begin that the agent puts into a cell's output."""
+"""How long to wait until an interrupt has reached the machine."""
+AGENT_PREFIX = "nbprov: "
+"""The beginning of lines that the agent adds to a cell's output."""
 
 
 def names_of(items: Sequence[str], flag: str) -> list[str]:
-    """The names in `-i a,b -i c`, each once.
+    """Return the names in `-i a,b -i c`, each once.
 
     Raises
     ------
     UsageError
-        If one is no variable's name.
+        If one is not the name of a variable.
     """
     found = [name.strip() for item in items for name in item.split(",") if name.strip()]
     for name in found:
         if not name.isidentifier():
             raise UsageError(
-                f"%%on {flag} wants names of variables, not {name!r}", hint="%%on dev -i a,b -o c"
+                f"%%on {flag} takes names of variables, not {name!r}", hint="%%on dev -i a,b -o c"
             )
     return list(dict.fromkeys(found))
 
 
-def packed(
+def pack_variables(
     namespace: Mapping[str, Any],
     names: Sequence[str],
     where: str,
-    told: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> memoryview:
-    """Variables as they go to a machine, weighed before they are copied.
+    """Return variables packed for a machine. Their size is checked before they are copied.
 
     Raises
     ------
-    CannotTravel
-        Naming the variable that is missing, cannot be pickled or makes it too much, and why.
+    VariableCopyError
+        With the variable that is missing, too large or cannot be pickled, and the reason.
     """
     from nbprov.on_machine.pack_values import pack
 
     file = io.BytesIO()
-    answer = pack(namespace, names, MOST_BYTES, False, file, told)
+    answer = pack(namespace, names, MOST_BYTES, False, file, on_progress)
     if "no" in answer:
-        raise not_sent(answer, "here", MOST_BYTES)
+        raise pack_error(answer, "here", MOST_BYTES)
     return file.getbuffer()
 
 
@@ -76,35 +82,35 @@ def send(name: str, namespace: Mapping[str, Any], names: Sequence[str]) -> None:
 
     Raises
     ------
-    CannotTravel
-        If one of them cannot be pickled here or unpickled there, or is too much.
+    VariableCopyError
+        If one of them cannot be pickled here or unpickled there, or is too large.
     Interrupted
         On Ctrl-C.
     """
     from nbprov.machines.variables import transfer
 
     which = ", ".join(names)
-    progress = Progress(f"packing {which}", after=SHOWN_AFTER)
-    steps = _Steps()
+    progress = ProgressLine(f"packing {which}", after=SHOWN_AFTER)
+    limit = _RateLimit()
     try:
-        data = packed(
-            namespace, names, name, lambda size: progress.at(size) if steps.is_due() else None
+        data = pack_variables(
+            namespace, names, name, lambda size: progress.at(size) if limit.is_due() else None
         )
     except KeyboardInterrupt:
         raise Interrupted(
-            f"interrupted; nothing was sent to {name}, and the cell was not run"
+            f"interrupted; nothing was sent to {name}, and the cell did not run"
         ) from None
     copying = transfer.Copying()
-    told = _carried(
+    answer = _copy(
         name,
         copying,
         progress,
         which,
-        lambda live, hear: transfer.send(live, data, names, copying, hear),
-        f"the cell was not run on {name}",
+        lambda live, on_message: transfer.send(live, data, names, copying, on_message),
+        f"the cell did not run on {name}",
     )
-    if "no" in told:
-        raise not_understood(told, names, name)
+    if "no" in answer:
+        raise remote_read_error(answer, names, name)
 
 
 def fetch(
@@ -115,30 +121,36 @@ def fetch(
     Parameters
     ----------
     is_trusted
-        Take any object: what the machine sends then runs here with this user's rights. Otherwise only plain data is taken.
+        Accept any object, whose code then runs here with this user's rights. Otherwise only plain
+        data is accepted.
 
     Raises
     ------
-    CannotTravel
-        If one of them is missing there, is no plain data, cannot be read here, or is too much.
+    VariableCopyError
+        If one of them is missing there, is not plain data, cannot be read here, or is too large.
     Interrupted
         On Ctrl-C.
     """
     from nbprov.machines.variables import transfer
 
     which, copying = ", ".join(names), transfer.Copying()
-    progress = Progress(f"fetching {which}", after=SHOWN_AFTER)
-    now = f"the cell ran, and {which} {'is' if len(names) == 1 else 'are'} still on {name}: %%on {name} -o {','.join(names)} fetches again"
-    told, parts = _carried(
+    progress = ProgressLine(f"fetching {which}", after=SHOWN_AFTER)
+    now = (
+        f"the cell ran, and {which} {'is' if len(names) == 1 else 'are'} still on {name}:"
+        f" %%on {name} -o {','.join(names)} fetches again"
+    )
+    answer, parts = _copy(
         name,
         copying,
         progress,
         which,
-        lambda live, hear: transfer.fetch(live, names, MOST_BYTES, not is_trusted, copying, hear),
+        lambda live, on_message: transfer.fetch(
+            live, names, MOST_BYTES, not is_trusted, copying, on_message
+        ),
         now,
     )
-    if "no" in told:
-        raise not_sent(told, name, MOST_BYTES)
+    if "no" in answer:
+        raise pack_error(answer, name, MOST_BYTES)
     try:
         found = {
             one: _unpacked(one, part, name, progress, is_trusted=is_trusted)
@@ -150,28 +162,31 @@ def fetch(
     namespace.update(found)
 
 
-def _unpacked(name: str, part: bytes, where: str, progress: Progress, *, is_trusted: bool) -> Any:
-    """A variable built from plain data; a machine that is trusted may say what is run instead."""
-    from nbprov.machines.variables.restricted_unpickler import NotPlain, plain_value
+def _unpacked(
+    name: str, part: bytes, where: str, progress: ProgressLine, *, is_trusted: bool
+) -> Any:
+    """Return a variable built from plain data, or unpickled if the machine is trusted."""
+    from nbprov.machines.variables.restricted_unpickler import plain_value
+    from nbprov.machines.variables.value_builders import NotPlain
 
-    steps = _Steps()
+    limit = _RateLimit()
     try:
         if is_trusted:
             return pickle.loads(part)
         return plain_value(
             part,
             lambda size: (
-                progress.at(size, f"reading {name}", len(part)) if steps.is_due() else None
+                progress.at(size, f"reading {name}", len(part)) if limit.is_due() else None
             ),
         )
     except NotPlain as error:
-        raise not_plain(name, error) from None
+        raise plain_data_error(name, error) from None
     except Exception as error:
-        raise unread_here(name, error, where) from None
+        raise local_read_error(name, error, where) from None
 
 
-class _Steps:
-    """Lets a part of many calls through: what is shown of a count need not be shown of each."""
+class _RateLimit:
+    """Lets one call through per `TICK`, so that progress is not drawn for every block."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -184,34 +199,34 @@ class _Steps:
         return True
 
 
-def _carried(
+def _copy(
     name: str,
     copying: Any,
-    progress: Progress,
+    progress: ProgressLine,
     which: str,
     work: Callable[[LiveCluster, Callable[[dict[str, Any]], None]], Any],
     now: str,
 ) -> Any:
-    """Do a copy on the engine's thread and show how far it is; what the machine has to say of its kernel is said as it comes.
+    """Do a copy on the engine's thread, showing its progress and the agent's notices.
 
     Parameters
     ----------
     now
-        How things stand where it comes to nothing.
+        The state of the cell and the variables, for the error if the copy fails.
     """
-    heard: queue.SimpleQueue[str] = queue.SimpleQueue()
+    notices: queue.SimpleQueue[str] = queue.SimpleQueue()
 
-    def hear(message: dict[str, Any]) -> None:
-        if message["msg_type"] == "stream" and message["content"]["text"].startswith(SAID_BY_US):
-            heard.put(message["content"]["text"].rstrip("\n"))
+    def on_message(message: dict[str, Any]) -> None:
+        if message["msg_type"] == "stream" and message["content"]["text"].startswith(AGENT_PREFIX):
+            notices.put(message["content"]["text"].rstrip("\n"))
 
     def show() -> None:
-        while not heard.empty():
-            say(heard.get())
+        while not notices.empty():
+            print_now(notices.get())
         progress.at(copying.done, copying.doing.format(which), copying.total)
 
     future: concurrent.futures.Future[Any] = session().start_remote(
-        name, lambda live: work(live, hear), say=say
+        name, lambda live: work(live, on_message), say=print_now
     )
     try:
         while not concurrent.futures.wait([future], timeout=TICK).done:
@@ -224,4 +239,4 @@ def _carried(
     try:
         return future.result()
     except AgentError as error:
-        raise not_carried(error, name, now) from error
+        raise transfer_error(error, name, now) from error

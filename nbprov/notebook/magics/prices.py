@@ -1,4 +1,4 @@
-"""`%prices`."""
+"""`%prices`: the table of offers."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
 
 LISTED = 40_000
-"""Offers that go to the browser: what its table sorts and scrolls without a pause."""
+"""The most offers that go to the browser, whose table sorts and scrolls this many smoothly."""
 CHECK_PATIENCE: Seconds = 1.0
-"""A list of prices waits so long for clouds to say whether they can be used: rows of those that have not are as any others."""
+"""How long to wait for clouds to report whether they can be used. The rows of a cloud that does not
+answer in time are not greyed."""
 NAMED = 4
-"""Accelerators that a title names where the question means several."""
+"""The most accelerators in a title, where the question matches several."""
 
 
 class PriceResult(PriceTable):
-    """The table in the cell, and the data behind it: `_.to_frame()`, `len(_)`, `_[0]`."""
+    """The table in the cell with the data behind it: `_.to_frame()`, `len(_)`, `_[0]`."""
 
     def __init__(self, prices: Prices, title: str, off: Mapping[str, str] | None = None) -> None:
         self.prices = prices
@@ -39,7 +40,7 @@ class PriceResult(PriceTable):
         super().__init__(table, title=title, now=time.time())
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame, one row an offer; prices in US dollars an hour a node."""
+        """Return a pandas DataFrame, one row per offer, with prices in USD per hour and node."""
         return self.prices.to_frame()
 
     def __len__(self) -> int:
@@ -50,17 +51,18 @@ class PriceResult(PriceTable):
 
 
 def list_prices(shell: Any, arguments: argparse.Namespace) -> Any:
-    """The answer to a `%prices` line: a table, shown because it is the cell's value; with `x = %prices …` a pandas DataFrame."""
+    """Return the table that answers a `%prices` line; with `x = %prices …` a pandas DataFrame."""
     here = session()
     prices = here.prices(
         arguments.accelerator, query=_query(arguments), live=arguments.live, fuzzy=True
     )
     for remark in prices.remarks:
         print(f"note: {remark}")
-    say_problems(prices.catalog)
+    print_catalog_problems(prices.catalog)
     if not prices and arguments.fresh is not None:
         print(
-            f"note: no such price is of the last {arguments.fresh:g} days; %nbprov catalog refresh renews what can be renewed"
+            f"note: no matching price is from the last {arguments.fresh:g} days;"
+            " %nbprov catalog refresh renews the prices that can be renewed"
         )
     if is_assigned(shell):
         return prices.to_frame()
@@ -99,7 +101,7 @@ def _quantity(flag: str, text: str | None) -> Any:
 
 
 def _subject(arguments: argparse.Namespace, prices: Prices) -> str:
-    """What the question is about; the names that a pattern or a fragment turned out to mean."""
+    """Return what was asked for, with the names that a pattern or a part of a name matches."""
     written = str(arguments.accelerator).strip()
     found = prices.query.accelerator
     if not written:
@@ -110,19 +112,20 @@ def _subject(arguments: argparse.Namespace, prices: Prices) -> str:
     return f"{written} ({', '.join(found[:NAMED])}{more})"
 
 
-def say_problems(catalog: Catalog) -> None:
-    """Print, once each, what is wrong with price and override files."""
+def print_catalog_problems(catalog: Catalog) -> None:
+    """Print the problems of price and override files, each once."""
     news = session().catalogue.untold(catalog.problems())
     if not news:
         return
     more = f"; and {len(news) - 1} more" if len(news) > 1 else ""
-    print(f"note: {news[0]}{more}; %nbprov catalog shows how the prices stand")
+    print(f"note: {news[0]}{more}; %nbprov catalog shows the state of the prices")
 
 
 def is_assigned(shell: Any) -> bool:
-    """Whether the magic that runs now stands right of a `=`: what the cell does next with its value is to store it.
+    """Return whether the running magic stands right of a `=`.
 
-    A magic is not told. Where the code cannot be read, as under some debuggers, the answer is no.
+    IPython does not tell a magic, so this looks at the next instruction of the cell. Where the
+    code cannot be read, as under some debuggers, the answer is no.
     """
     import dis
 

@@ -1,4 +1,4 @@
-"""What is shown of a cluster that is set up again: its files, its Python, its setup."""
+"""Show how a cluster is set up again: its files, its Python environment and its setup commands."""
 
 from __future__ import annotations
 
@@ -7,47 +7,57 @@ from collections import deque
 from nbprov.api import ClusterSetup, session
 from nbprov.model.errors import NbprovError
 from nbprov.notebook.panels import frontend
-from nbprov.notebook.panels.displays import Line
+from nbprov.notebook.panels.output_line import OutputLine
 from nbprov.notebook.rendering.tables import safe_text
 
 LINES = 10
-"""Of the log, below the line that says what goes on."""
+"""Lines of the log below the line that says what is being done."""
 
 
-def follow_setting_up(name: str, setting_up: ClusterSetup, *, wait: bool) -> None:
-    """Show what goes on: a line that is renewed where it can be, else every line of the log as it comes."""
+def follow_setup(name: str, setting_up: ClusterSetup, *, wait: bool) -> None:
+    """Show the setup's progress.
+
+    Where outputs can be renewed this is one line with the latest lines of the log below it;
+    elsewhere every line of the log is printed as it comes.
+    """
     head = f"{name}: {setting_up.why}; setting it up now …"
-    publisher = session().engine.publisher
-    if frontend.current() is not frontend.Host.WIDGETS:
-        print(head, flush=True)
-        setting_up.listen(
-            lambda text, line: print(safe_text(line or f"{name}: {text}"), flush=True)
-        )
-        setting_up.wait()
-        print(f"{name} is set up: %%on {name} uses it", flush=True)
+    if frontend.current() is not frontend.Frontend.WIDGETS:
+        _print_setup(name, setting_up, head)
         return
-    line = Line(head)
+    publisher = session().engine.publisher
+    line = OutputLine(head)
     log: deque[str] = deque(maxlen=LINES)
 
-    def renew(text: str) -> None:
+    def replace(text: str) -> None:
         publisher.mark(
-            ("setting up", id(line)), lambda: line.renew(safe_text("\n".join([text, *log])))
+            ("setting up", id(line)), lambda: line.replace(safe_text("\n".join([text, *log])))
         )
 
-    def report(text: str, said: str) -> None:
-        if said:
-            log.append(f"    {said}")
-        renew(head if said else f"{name}: {text}")
+    def on_progress(text: str, log_line: str) -> None:
+        if log_line:
+            log.append(f"    {log_line}")
+        replace(head if log_line else f"{name}: {text}")
 
-    def over(error: BaseException | None) -> None:
+    def on_end(error: BaseException | None) -> None:
         log.clear()
-        renew(f"{name} is set up: %%on {name} uses it" if error is None else _why(name, error))
+        replace(_done(name) if error is None else _error_text(name, error))
 
-    setting_up.listen(report)
-    setting_up.when_done(over)
+    setting_up.listen(on_progress)
+    setting_up.when_done(on_end)
     if wait:
         setting_up.wait()
 
 
-def _why(name: str, error: BaseException) -> str:
+def _print_setup(name: str, setting_up: ClusterSetup, head: str) -> None:
+    print(head, flush=True)
+    setting_up.listen(lambda text, line: print(safe_text(line or f"{name}: {text}"), flush=True))
+    setting_up.wait()
+    print(_done(name), flush=True)
+
+
+def _done(name: str) -> str:
+    return f"{name} is set up: %%on {name} runs cells on it"
+
+
+def _error_text(name: str, error: BaseException) -> str:
     return "\n".join(error.render()) if isinstance(error, NbprovError) else f"{name}: {error}"

@@ -1,4 +1,4 @@
-"""What the buttons of the panels do: hand off at once, and show in the panel what went wrong later."""
+"""What the buttons of the panels do: start the work at once, and report a later failure."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from nbprov.api import Cluster, Operation, session
 from nbprov.model.clusters import ClusterState, RunView
 from nbprov.model.errors import NbprovError
 
-from . import ClustersView, Panel
+from .clusters_table import ClustersView
+from .panel import Panel
 
 
-class Buttons:
-    """The callbacks of one panel. Called on the kernel's main thread or on a subshell's, so nothing here waits.
+class PanelActions:
+    """The callbacks of one panel's buttons.
+
+    They run on the kernel's main thread or on a subshell's, so none of them waits.
 
     Attributes
     ----------
     panel
-        Whose they are; set once it is made.
+        The panel with the buttons; set once it is made.
     """
 
     def __init__(self) -> None:
@@ -25,21 +28,24 @@ class Buttons:
 
     def stop(self, name: str) -> None:
         """Stop a cluster."""
-        self._follow(self._shown(name).stop())
+        self._report_failure_of(self._shown_cluster(name).stop())
 
     def start(self, name: str) -> None:
         """Start a stopped cluster."""
-        self._follow(self._shown(name).start())
+        self._report_failure_of(self._shown_cluster(name).start())
 
     def down(self, name: str) -> None:
-        """End a cluster, or give up its launch."""
-        self._follow(session().down(name, cluster_id=self._id_of(name)))
+        """Terminate a cluster, or cancel its launch."""
+        self._report_failure_of(session().down(name, cluster_id=self._id_of(name)))
 
-    def _shown(self, name: str) -> Cluster:
+    def _shown_cluster(self, name: str) -> Cluster:
         return session().cluster(name, cluster_id=self._id_of(name))
 
     def _id_of(self, name: str) -> str:
-        """Which cluster the panel shows under this name: another one may have taken the name since."""
+        """Return the id of the cluster that the panel shows under this name.
+
+        The id is needed because another cluster may have taken the name since.
+        """
         view = self.panel.view if self.panel is not None else None
         if isinstance(view, RunView):
             return view.cluster.cluster_id if view.cluster is not None else view.run_id
@@ -49,12 +55,12 @@ class Buttons:
         rows.sort(key=lambda row: row.state is ClusterState.ENDED)
         return rows[0].cluster_id if rows else ""
 
-    def _follow(self, begun: Operation) -> None:
-        begun.when_failed(self._tell)
+    def _report_failure_of(self, begun: Operation) -> None:
+        begun.when_failed(self._report)
 
-    def _tell(self, error: BaseException) -> None:
-        # Through the one way to the browser, and by a message: the state of the panel has no room for what a button did.
-        said = (
+    def _report(self, error: BaseException) -> None:
+        # Sent as a message through the publisher, since the panel's state does not hold it.
+        text = (
             f"{error.message} {error.hint}".strip()
             if isinstance(error, NbprovError)
             else f"{type(error).__name__}: {error}"
@@ -63,6 +69,6 @@ class Buttons:
 
         def send() -> None:
             if self.panel is not None and self.panel.widget is not None:
-                self.panel.widget.send({"type": "notice", "view": "", "text": said})
+                self.panel.widget.send({"type": "notice", "view": "", "text": text})
 
-        engine.publisher.mark(("notice", id(self), said), send)
+        engine.publisher.mark(("notice", id(self), text), send)

@@ -1,4 +1,4 @@
-"""The clusters table."""
+"""The clusters table, with buttons to stop, start and terminate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .panel import NamedCallback, Panel, call
 
 @dataclass(frozen=True, slots=True)
 class ClustersView:
-    """Clusters as they were at an instant."""
+    """The clusters as they were at one moment."""
 
     clusters: tuple[ClusterView, ...]
     now: Instant
@@ -36,14 +36,15 @@ def _view_of(clusters: ClustersView | Sequence[ClusterView]) -> ClustersView:
 
 
 class ClustersTable(Panel[ClustersView]):
-    """What runs, what it costs, what will end it, with buttons to stop, start and end it.
+    """What runs, what it costs and which guard ends it, with a row of buttons for each cluster.
 
     Parameters
     ----------
     clusters
-        Cluster views, as of now, or a `ClustersView` with its instant.
+        Cluster views, as of now, or a `ClustersView` with its own time.
     on_stop, on_start, on_down
-        Called with the cluster's name; a button without anybody listening is not drawn. Down asks a second press.
+        Called with the cluster's name; a button without a callback is not drawn. Down needs a
+        second press.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class ClustersTable(Panel[ClustersView]):
         super().__init__(_view_of(clusters))
 
     def update(self, view: ClustersView | Sequence[ClusterView]) -> None:
-        """Show the clusters as they are now. From any thread."""
+        """Show the clusters as they are now. May be called from any thread."""
         super().update(_view_of(view))
 
     def state(self) -> dict[str, Any]:

@@ -1,16 +1,16 @@
-"""Buttons of a panel answer while a cell runs: a way round ipykernel 7.4, which has no setting for it."""
+"""Let a panel's buttons work while a cell runs, with ipykernel 7.4, which has no setting for it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 
-def free_route(widget: Any) -> None:
+def allow_subshells(widget: Any) -> None:
     """Let the browser choose the subshell that handles its messages.
 
-    ipykernel 7.4 routes what comes in on a comm to the shell that last sent on it, whatever the
+    ipykernel 7.4 routes a comm's incoming messages to the shell that last sent on it, whatever the
     browser asked for. A panel is written from the engine's thread, so without this its buttons wait
-    until the running cell has ended. Other versions have no such attribute.
+    until the running cell has ended. Other versions do not have this attribute.
     """
     comm = getattr(widget, "comm", None)
     if comm is not None and hasattr(comm, "_reply_subshell_for"):

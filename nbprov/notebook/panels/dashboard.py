@@ -1,4 +1,4 @@
-"""The dashboard: the clusters table with what is spent, under way, blocked and in stock around it."""
+"""The dashboard: the clusters table, with costs, launches, blocks and stock around it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .clusters_table import ClustersTable, ClustersView
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """An amount that grows: what it is, how much at the view's instant, and by how much an hour."""
+    """An amount that grows: its label, its value at the view's time, and its rate per hour."""
 
     label: str
     cost: Micros
@@ -24,14 +24,15 @@ class Figure:
     simulated: bool = False
 
     def words(self) -> str:
-        """`today $1.20, $3.00/h now`."""
+        """Return the amount as text: `today $1.20, $3.00/h now`."""
         grows = f", {format_usd(self.hourly)}/h now" if self.hourly else ""
-        return f"{self.label} {format_usd(self.cost)}{grows}{' (simulated: you pay $0)' if self.simulated else ''}"
+        simulated = " (simulated: you pay $0)" if self.simulated else ""
+        return f"{self.label} {format_usd(self.cost)}{grows}{simulated}"
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and lines below it."""
+    """A heading with lines below it."""
 
     title: str
     lines: tuple[str, ...]
@@ -39,14 +40,17 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class DashboardView(ClustersView):
-    """Everything at an instant."""
+    """Everything the dashboard shows, as of one moment."""
 
     figures: tuple[Figure, ...] = ()
     sections: tuple[Section, ...] = ()
 
 
 class Dashboard(ClustersTable):
-    """One widget to keep in sight: in JupyterLab its output can be docked beside the notebook (*Create New View for Output*)."""
+    """One widget to keep in sight.
+
+    In JupyterLab its output can be docked beside the notebook with *Create New View for Output*.
+    """
 
     _view: DashboardView
 
@@ -73,14 +77,9 @@ class Dashboard(ClustersTable):
         if not live and not ending:
             return "nbprov: no cluster is live"
         of_live = [f"{len(live)} cluster{'' if len(live) == 1 else 's'} live"] if live else []
-        # It is on the bill until its cloud no longer lists it.
-        of_ending = (
-            [
-                f"{len(ending)}{'' if live else ' cluster' if len(ending) == 1 else ' clusters'} ending"
-            ]
-            if ending
-            else []
-        )
+        # A cluster that is ending is billed until its cloud no longer lists it.
+        noun = "" if live else " cluster" if len(ending) == 1 else " clusters"
+        of_ending = [f"{len(ending)}{noun} ending"] if ending else []
         return f"nbprov: {', '.join([*of_live, *of_ending])}"
 
     def html(self) -> str:

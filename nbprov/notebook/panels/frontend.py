@@ -1,4 +1,4 @@
-"""What shows the output of this process: a browser with widgets, a saved notebook, a terminal, or nobody."""
+"""Detect what shows the output of this process: a browser with widgets, a file or a terminal."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from importlib.util import find_spec
 from typing import Any
 
 NONINTERACTIVE_VARIABLE = "NBPROV_NONINTERACTIVE"
-"""`1`: behave as under nbclient; `0`: behave as in a notebook that a person looks at."""
+"""`1` means to behave as under nbclient; `0` to behave as in a notebook that a person watches."""
 
 _NO = ("", "0", "false", "no")
 
 
-class Host(StrEnum):
-    """How far an output can go.
+class Frontend(StrEnum):
+    """The kinds of front end that can show an output.
 
     WIDGETS
-        A notebook that a person looks at: live panels, with static HTML and text beside them.
+        A notebook that a person watches: live panels, with static HTML and text beside them.
     STATIC
-        A kernel that nobody looks at (nbclient, papermill) or one without widget libraries: static HTML and text, renewed.
+        A kernel that nobody watches (nbclient, papermill), or one without widget libraries:
+        static HTML and text, which are renewed.
     TEXT
         A terminal or a script: lines of text only.
     """
@@ -32,16 +33,16 @@ class Host(StrEnum):
 
 
 def shell() -> Any | None:
-    """The running IPython shell; None in a plain script."""
+    """Return the running IPython shell; None in a plain script."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None
 
 
 def is_interactive(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether a person can be expected to look at the notebook and press buttons.
+    """Return whether a person can be expected to watch the notebook and press buttons.
 
-    Jupyter Server and VS Code name the session of the kernels they start; nbclient and papermill do not. Colab and Voila are
-    known by variables of their own.
+    Jupyter Server and VS Code name the session of the kernels they start; nbclient and papermill
+    do not. Colab and Voila are known by variables of their own.
     """
     env = os.environ if environ is None else environ
     if NONINTERACTIVE_VARIABLE in env:
@@ -51,13 +52,13 @@ def is_interactive(environ: Mapping[str, str] | None = None) -> bool:
 
 
 def has_widgets() -> bool:
-    """Whether the widget libraries are installed. They are not imported by this."""
+    """Return whether the widget libraries are installed, without importing them."""
     return find_spec("anywidget") is not None and find_spec("ipywidgets") is not None
 
 
-def current(environ: Mapping[str, str] | None = None) -> Host:
-    """What shows the output of this process."""
+def current(environ: Mapping[str, str] | None = None) -> Frontend:
+    """Return what shows the output of this process."""
     running = shell()
     if running is None or not hasattr(running, "kernel"):
-        return Host.TEXT
-    return Host.WIDGETS if is_interactive(environ) and has_widgets() else Host.STATIC
+        return Frontend.TEXT
+    return Frontend.WIDGETS if is_interactive(environ) and has_widgets() else Frontend.STATIC

@@ -1,29 +1,57 @@
-"""A panel on display: updated live from any thread, its saved form renewed when told."""
+"""A panel shown in a cell: updated live from any thread, with a saved form beside it."""
 
 from __future__ import annotations
 
 import threading
 import uuid
-from typing import Generic
+from typing import Any, Generic, Protocol, TypeVar
 
 from nbprov.model.errors import UsageError
 
 from . import frontend
-from .panel import Panel, View
+
+View = TypeVar("View")
+
+Bundle = tuple[dict[str, Any], dict[str, Any]]
+"""Data by MIME type, and the metadata of each type."""
+
+
+class Displayable(Protocol[View]):
+    """What a `LiveDisplay` needs of a panel."""
+
+    @property
+    def view(self) -> View:
+        """The view that is shown now."""
+
+    def update(self, view: View) -> None:
+        """Show another view."""
+
+    def text(self) -> str:
+        """Return the view as text."""
+
+    def lines(self, previous: View | None) -> list[str]:
+        """Return what changed since an earlier view, one line for each change."""
+
+    def static_bundle(self, *, beside_widget: bool = False) -> Bundle:
+        """Return the view as static HTML and text."""
+
+    def widget_bundle(self) -> Bundle:
+        """Return the live widget."""
 
 
 class LiveDisplay(Generic[View]):
-    """Shows a panel in the cell that runs now, and keeps that output true.
+    """Shows a panel in the running cell and keeps that output up to date.
 
-    Nothing here prints: what a terminal or a log should show is queued as lines, and the waiting caller, who owns the cell's
-    stdout, takes and prints them.
+    Nothing here prints, because updates come from threads that do not own the cell's stdout.
+    What a terminal or a log should show is queued as lines; the caller that waits in the cell
+    takes them and prints them.
 
     Parameters
     ----------
     panel
-        What to show.
+        The panel to show.
     where
-        What shows it; found out where not given.
+        The front end that shows it; detected by default.
 
     Examples
     --------
@@ -35,7 +63,7 @@ class LiveDisplay(Generic[View]):
     ...     print(*display.take_lines(), sep="\\n")
     """
 
-    def __init__(self, panel: Panel[View], *, where: frontend.Host | None = None) -> None:
+    def __init__(self, panel: Displayable[View], *, where: frontend.Frontend | None = None) -> None:
         self.panel = panel
         self.where = frontend.current() if where is None else where
         self.display_id = f"nbprov-{uuid.uuid4().hex}"
@@ -45,29 +73,31 @@ class LiveDisplay(Generic[View]):
         self._saved: View | None = None
 
     def show(self) -> None:
-        """Put the panel into the running cell's output. Call it from the cell's own thread, once.
+        """Put the panel into the running cell's output.
+
+        Call this once, from the cell's own thread.
 
         Raises
         ------
         UsageError
-            It is shown already.
+            If the panel is shown already.
         """
         with self._lock:
             if self._is_shown:
                 raise UsageError("this display is shown already")
             self._is_shown = True
-            if self.where is frontend.Host.TEXT:
+            if self.where is frontend.Frontend.TEXT:
                 self._lines += self.panel.text().splitlines()
-            elif self.where is frontend.Host.STATIC:
+            elif self.where is frontend.Frontend.STATIC:
                 self._lines += self.panel.lines(None)
             self._publish_static(update=False)
             self._publish_widget()
 
     def update(self, view: View) -> None:
-        """Show another view, live. From any thread.
+        """Show another view. May be called from any thread.
 
-        Where a live panel hides it, the saved output is renewed with every change that is worth a line, so that it is not far
-        behind when the kernel dies.
+        Where a live panel hides the saved output, that output is renewed with every change that
+        is worth a line. So it is nearly up to date if the kernel dies.
         """
         with self._lock:
             previous = self.panel.view
@@ -75,22 +105,26 @@ class LiveDisplay(Generic[View]):
             if not self._is_shown:
                 return
             news = self.panel.lines(previous)
-            if self.where is not frontend.Host.WIDGETS:
+            if self.where is not frontend.Frontend.WIDGETS:
                 self._lines += news
             elif news:
                 self.freeze()
 
     def freeze(self) -> None:
-        """Renew the saved output, so that a notebook opened without a kernel tells how things stand. From any thread.
+        """Renew the saved output, which is what a notebook shows when it has no kernel.
 
-        Where there is no live panel this draws the output anew: call it when something ended, not at every change.
+        May be called from any thread. Where there is no live panel this redraws the output, so
+        call it when something has ended and not at every change.
         """
         with self._lock:
             if self._is_shown and self._saved is not self.panel.view:
                 self._publish_static(update=True)
 
     def take_lines(self) -> list[str]:
-        """The lines that have come up since they were last taken; always empty where a live panel shows the same."""
+        """Return the lines that were queued since the last call.
+
+        The list is always empty where a live panel shows the same.
+        """
         with self._lock:
             taken, self._lines = self._lines, []
             return taken
@@ -98,15 +132,16 @@ class LiveDisplay(Generic[View]):
     def _publish_static(self, *, update: bool) -> None:
         self._saved = self.panel.view
         running = frontend.shell()
-        if self.where is frontend.Host.TEXT or running is None:
+        if self.where is frontend.Frontend.TEXT or running is None:
             return
-        data, metadata = self.panel.static_bundle(beside_widget=self.where is frontend.Host.WIDGETS)
+        is_live = self.where is frontend.Frontend.WIDGETS
+        data, metadata = self.panel.static_bundle(beside_widget=is_live)
         running.display_pub.publish(
             data=data, metadata=metadata, transient={"display_id": self.display_id}, update=update
         )
 
     def _publish_widget(self) -> None:
         running = frontend.shell()
-        if self.where is frontend.Host.WIDGETS and running is not None:
+        if self.where is frontend.Frontend.WIDGETS and running is not None:
             data, metadata = self.panel.widget_bundle()
             running.display_pub.publish(data=data, metadata=metadata)

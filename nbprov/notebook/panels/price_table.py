@@ -1,4 +1,4 @@
-"""The price table on its own."""
+"""The price table as a panel of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .panel import Panel, RankCallback, call
 
 
 def table_of(source: TableData | Plan | Sequence[Offer]) -> TableData:
-    """The table of a plan's candidates or of offers; a table stays itself."""
+    """Return the table of a plan's candidates or of offers; a table is returned unchanged."""
     if isinstance(source, TableData):
         return source
     return (
@@ -23,18 +23,18 @@ def table_of(source: TableData | Plan | Sequence[Offer]) -> TableData:
 
 
 class PriceTable(Panel[TableData]):
-    """A table of prices that sorts and filters in the browser, however long it is.
+    """A table of prices of any length that sorts and filters in the browser.
 
     Parameters
     ----------
     source
         A `TableData`, a plan, or offers.
     title
-        A line above it.
+        The line above the table.
     on_select
-        Called with the rank (0 is the first row as given) of a row the person chose.
+        Called with the rank of the row that the person chose; 0 is the first row as given.
     now
-        When the prices were looked at, for the static form.
+        When the prices were looked up, for the static form.
 
     Examples
     --------
@@ -54,14 +54,14 @@ class PriceTable(Panel[TableData]):
         super().__init__(table_of(source))
 
     def update(self, view: TableData | Plan | Sequence[Offer]) -> None:
-        """Show other prices. From any thread."""
+        """Show other prices. May be called from any thread."""
         super().update(table_of(view))
 
     def state(self) -> dict[str, Any]:
         return {
             "title": self._heading(),
             "version": self._version,
-            "notes": off_lines(self._view.off(), how="grey"),
+            "notes": off_lines(self._view.off(), how="in grey"),
         }
 
     def html(self) -> str:

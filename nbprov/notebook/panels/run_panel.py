@@ -1,4 +1,4 @@
-"""The failover panel: one provision, live."""
+"""The run panel: one launch from its plan to its cluster, live."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from typing import Any
 
 from nbprov.model.clusters import RunView
 from nbprov.notebook.rendering.price_data import TableData
-from nbprov.notebook.rendering.runs import run_facts, run_html, run_lines, run_text
+from nbprov.notebook.rendering.run_facts import run_facts
+from nbprov.notebook.rendering.run_lines import run_lines
+from nbprov.notebook.rendering.runs import run_html, run_text
 
 from .panel import Callback, NamedCallback, Panel, RankCallback, call
 
 PLAN_ROWS = 5000
-"""Candidates that the panel's table holds. A plan builds its candidates one by one; nobody scrolls further than this."""
+"""The most candidates in the panel's table. Each is built separately, and few scroll further."""
 
 
 class RunPanel(Panel[RunView]):
-    """A provision from its plan to its machine: Launch, a row an attempt with its reason, cost so far, how it ended.
+    """A launch: the plan and the Launch button, a row for each attempt, the cost and the result.
 
     Parameters
     ----------
     on_launch, on_cancel
-        Called without arguments; a button without anybody listening is not drawn.
+        Called without arguments; a button without a callback is not drawn.
     on_down
         Called with the cluster's name after a second press.
     on_select
-        Called with the rank of a candidate the person chose in the plan.
+        Called with the rank of a candidate that the person chose in the plan.
     """
 
     def __init__(
@@ -38,12 +40,10 @@ class RunPanel(Panel[RunView]):
         on_down: NamedCallback | None = None,
         on_select: RankCallback | None = None,
     ) -> None:
-        self._on_launch, self._on_cancel, self._on_down, self._on_select = (
-            on_launch,
-            on_cancel,
-            on_down,
-            on_select,
-        )
+        self._on_launch = on_launch
+        self._on_cancel = on_cancel
+        self._on_down = on_down
+        self._on_select = on_select
         super().__init__(view)
 
     def state(self) -> dict[str, Any]:
@@ -72,7 +72,8 @@ class RunPanel(Panel[RunView]):
         return TableData.from_plan(view.plan, limit=PLAN_ROWS)
 
     def _has_new_table(self, before: RunView, after: RunView) -> bool:
-        # Snapshots of one run share their plan; one that was loaded again is told by its time and its length.
+        # Snapshots of a run share one plan object. A plan that was loaded again is a different
+        # object, so it is compared by its time and its length.
         old, new = before.plan, after.plan
         return old is not new and (old.made_at, len(old.candidates)) != (
             new.made_at,

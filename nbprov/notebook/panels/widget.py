@@ -1,4 +1,7 @@
-"""The one anywidget class behind all panels. Imports ipywidgets, so it is itself imported only when a panel is first shown."""
+"""The anywidget classes of the panels.
+
+This module imports ipywidgets, so it is itself imported only when a panel is first shown.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,15 @@ from nbprov.notebook import widget_assets
 
 
 class PanelWidget(anywidget.AnyWidget):
-    """A widget with one trait that the kernel writes, and one that names the static output beside it; all else are messages."""
+    """The base of the widgets. All else than these two traits travels as messages.
+
+    Attributes
+    ----------
+    state
+        The view as JSON; only the kernel writes it.
+    anchor
+        The mark by which the widget finds the static output above it.
+    """
 
     state = traitlets.Dict().tag(sync=True)
     anchor = traitlets.Unicode().tag(sync=True)

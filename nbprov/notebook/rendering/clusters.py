@@ -9,7 +9,7 @@ from nbprov.model.clock import Instant, short_duration
 from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.money import Micros, format_usd
 
-from .formatting import CLUSTER_LOOKS, DASH, SIMULATED, Look, place_words, utc_words
+from .formatting import CLUSTER_LOOKS, DASH, SIMULATED, Look, format_place, format_utc
 from .tables import Column, html_heading, html_lines, html_page, html_table, safe_text, text_table
 
 _COLUMNS = (
@@ -30,16 +30,16 @@ _ENDING = (ClusterState.ENDING, ClusterState.ENDED)
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """A row of the clusters table in words.
+    """A row of the clusters table, in words.
 
     Attributes
     ----------
     hourly
-        What it costs an hour now, in micros; 0 where nothing is billed.
+        What it costs per hour now, in micros; 0 where nothing is billed.
     guards
-        What ends it, and what that has to say now.
+        What will end it, and the notes on that.
     can_stop, can_start, can_down
-        Which commands its state allows; a cloud that cannot stop says so when asked.
+        Which commands its state allows. A cloud that cannot stop machines says so when asked.
     """
 
     key: str
@@ -65,7 +65,7 @@ class ClusterFacts:
 
 
 def cluster_facts(view: ClusterView) -> ClusterFacts:
-    """Put a cluster into words, once for all three forms."""
+    """Put a cluster into words."""
     offer = view.candidate.offer
     return ClusterFacts(
         key=view.cluster_id,
@@ -73,7 +73,7 @@ def cluster_facts(view: ClusterView) -> ClusterFacts:
         state=view.state.value,
         look=CLUSTER_LOOKS[view.state],
         gpus=offer.gpus,
-        place=place_words(offer.place),
+        place=format_place(offer.place),
         instance_type=offer.instance_type,
         market=offer.market.value,
         nodes=len(view.instances) or view.candidate.count,
@@ -114,19 +114,19 @@ def _rows(clusters: Sequence[ClusterFacts], now: Instant) -> list[list[str]]:
 def _total(clusters: Sequence[ClusterFacts]) -> str:
     live = [c for c in clusters if c.can_down]
     paid = sum(c.hourly for c in live if not c.simulated)
-    mimed = sum(c.hourly for c in live if c.simulated)
-    parts = [f"{format_usd(paid)}/h"] if paid or not mimed else []
-    parts += [f"{format_usd(mimed)}/h simulated"] if mimed else []
+    simulated = sum(c.hourly for c in live if c.simulated)
+    parts = [f"{format_usd(paid)}/h"] if paid or not simulated else []
+    parts += [f"{format_usd(simulated)}/h simulated"] if simulated else []
     return f"{len(live)} cluster{'' if len(live) == 1 else 's'}, {' and '.join(parts)}"
 
 
 def clusters_heading(clusters: Sequence[ClusterFacts]) -> str:
-    """All clusters in one line: how many, and what they cost an hour together."""
+    """Return one line on all clusters: how many there are, and their cost per hour."""
     return _total(clusters) if clusters else "no clusters"
 
 
 def _text_table(clusters: Sequence[ClusterFacts], now: Instant) -> list[str]:
-    """The table without the guards, which are said a line a cluster below: a terminal is too narrow for both."""
+    """Return the table, with the guards as lines below it because a terminal is narrow."""
     kept = [i for i, column in enumerate(_COLUMNS) if column.label != "guards"]
     rows = [[row[i] for i in kept] for row in _rows(clusters, now)]
     guards = [f"guards of {c.name}: {c.guards}" for c in clusters if c.can_down]
@@ -135,19 +135,19 @@ def _text_table(clusters: Sequence[ClusterFacts], now: Instant) -> list[str]:
 
 def _foot(clusters: Sequence[ClusterFacts], now: Instant) -> list[str]:
     return ([f"* {SIMULATED}"] if any(c.simulated for c in clusters) else []) + (
-        [f"as of {utc_words(now)}"] if clusters else []
+        [f"as of {format_utc(now)}"] if clusters else []
     )
 
 
 def clusters_html(clusters: Sequence[ClusterView], now: Instant) -> str:
-    """Clusters as a static HTML table."""
+    """Return the clusters as a static HTML table."""
     facts = [cluster_facts(c) for c in clusters]
     table = html_table(_COLUMNS, _rows(facts, now)) if facts else ""
     return html_page(html_heading(clusters_heading(facts)), table, html_lines(_foot(facts, now)))
 
 
 def clusters_text(clusters: Sequence[ClusterView], now: Instant) -> str:
-    """Clusters as aligned text."""
+    """Return the clusters as aligned text."""
     facts = [cluster_facts(c) for c in clusters]
     table = _text_table(facts, now) if facts else []
     return safe_text("\n".join([clusters_heading(facts), *table, *_foot(facts, now)]))

@@ -1,4 +1,4 @@
-"""States, places, ages and prices in words and shapes: said once, used by the widget, the static HTML and the text."""
+"""Words and marks for states, places, ages and prices, shared by widget, HTML and text."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from nbprov.model.places import Place
 from nbprov.model.stock import Stock
 
 DASH = "–"
-"""Stands for a value that is not known."""
+"""Stands for an unknown value."""
 
 SIMULATED = "simulated: you pay $0"
 
 
 class Tone(StrEnum):
-    """What a state means for the person; colours follow it, words and shapes never depend on it."""
+    """What a state means for the person. It chooses the colour, never the words or the mark."""
 
     IDLE = "idle"
     BUSY = "busy"
@@ -31,7 +31,7 @@ class Tone(StrEnum):
 
 
 class Shape(StrEnum):
-    """The mark beside a state's words, told apart without colour."""
+    """The mark beside a state's words, which can be told apart without colour."""
 
     RING = "ring"
     HALF = "half"
@@ -57,7 +57,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a state is said and drawn."""
+    """The words, the mark and the tone of a state."""
 
     words: str
     shape: Shape
@@ -81,19 +81,19 @@ RUN_LOOKS: dict[RunState, Look] = {
 WAITS_FOR_LAUNCH = Look("waiting for Launch", Shape.RING, Tone.IDLE)
 
 ATTEMPT_LOOKS: dict[AttemptState, Look] = {
-    AttemptState.INTENT: Look("about to ask", Shape.RING, Tone.BUSY),
-    AttemptState.SENT: Look("asked", Shape.HALF, Tone.BUSY),
-    AttemptState.UNKNOWN: Look("answer lost, looking", Shape.ALERT, Tone.WARN),
+    AttemptState.INTENT: Look("about to request", Shape.RING, Tone.BUSY),
+    AttemptState.SENT: Look("requested", Shape.HALF, Tone.BUSY),
+    AttemptState.UNKNOWN: Look("answer lost, checking", Shape.ALERT, Tone.WARN),
     AttemptState.ACCEPTED: Look("accepted", Shape.HALF, Tone.BUSY),
     AttemptState.BOOTING: Look("booting", Shape.HALF, Tone.BUSY),
     AttemptState.SSH: Look("waiting for ssh", Shape.HALF, Tone.BUSY),
     AttemptState.AGENT: Look("starting the agent", Shape.HALF, Tone.BUSY),
-    AttemptState.HEALTH: Look("checking its health", Shape.HALF, Tone.BUSY),
+    AttemptState.HEALTH: Look("checking health", Shape.HALF, Tone.BUSY),
     AttemptState.READY: Look("ready", Shape.DISC, Tone.GOOD),
     AttemptState.ENDING: Look("ending", Shape.HALF, Tone.WARN),
     AttemptState.REFUSED: Look("refused", Shape.CROSS, Tone.BAD),
     AttemptState.GONE: Look("ended", Shape.SQUARE, Tone.OFF),
-    AttemptState.ABSENT: Look("was not made", Shape.DASH, Tone.OFF),
+    AttemptState.ABSENT: Look("not created", Shape.DASH, Tone.OFF),
 }
 
 CLUSTER_LOOKS: dict[ClusterState, Look] = {
@@ -108,13 +108,15 @@ CLUSTER_LOOKS: dict[ClusterState, Look] = {
 }
 
 
-def place_words(place: Place) -> str:
-    """A place without saying its region twice.
+def format_place(place: Place) -> str:
+    """Return a place as text, without naming its region twice.
 
     Examples
     --------
-    >>> place_words(Place("gcp", "us-central1", "us-central1-a")), place_words(Place("local", "north", "b"))
-    ('gcp/us-central1-a', 'local/north/b')
+    >>> format_place(Place("gcp", "us-central1", "us-central1-a"))
+    'gcp/us-central1-a'
+    >>> format_place(Place("local", "north", "b"))
+    'local/north/b'
     """
     if place.region and place.zone.startswith(place.region):
         return f"{place.cloud}/{place.zone}"
@@ -122,32 +124,33 @@ def place_words(place: Place) -> str:
 
 
 def per_hour(hourly: Micros) -> str:
-    """A price an hour: `$1.10/h`."""
+    """Return a price per hour: `$1.10/h`."""
     return f"{format_usd(hourly)}/h"
 
 
-def cost_words(cost: Micros, *, simulated: bool = False) -> str:
-    """An amount, said to be simulated where nobody pays it."""
+def format_cost(cost: Micros, *, simulated: bool = False) -> str:
+    """Return an amount, marked as simulated where nobody pays it."""
     return f"{format_usd(cost)} ({SIMULATED})" if simulated else format_usd(cost)
 
 
-def number_words(value: float) -> str:
-    """A quantity without idle decimals; a dash where it is not known.
+def format_number(value: float) -> str:
+    """Return a number without trailing zeros, or a dash where it is unknown.
 
     Examples
     --------
-    >>> number_words(96.0), number_words(0.333), number_words(float("nan"))
+    >>> format_number(96.0), format_number(0.333), format_number(float("nan"))
     ('96', '0.333', '–')
     """
     return DASH if value != value else f"{value:.6g}"
 
 
-def age_words(as_of: str, today: date) -> str:
-    """How old a price of that date is; the text itself where it is no date.
+def format_age(as_of: str, today: date) -> str:
+    """Return the age of a price of that date; the text itself where it is not a date.
 
     Examples
     --------
-    >>> age_words("2026-11-18", date(2026, 11, 21)), age_words("2026-11-21", date(2026, 11, 21)), age_words("", date(2026, 11, 21))
+    >>> today = date(2026, 11, 21)
+    >>> format_age("2026-11-18", today), format_age("2026-11-21", today), format_age("", today)
     ('3 d', 'today', '–')
     """
     if not as_of:
@@ -159,36 +162,35 @@ def age_words(as_of: str, today: date) -> str:
     return "today" if days <= 0 else f"{days} d"
 
 
-def stock_words(stock: Stock | None, now: Instant) -> str:
-    """What a cloud said of its stock and how long ago; empty where it said nothing.
+def format_stock(stock: Stock | None, now: Instant) -> str:
+    """Return the stock level that a cloud reported and its age; empty where there is none.
 
     Examples
     --------
     >>> from nbprov.model.stock import Level, Pool
     >>> pool = Pool("runpod", "CZ", "EU-CZ-1", "1x_L40S_SECURE", "on-demand")
-    >>> stock_words(Stock(100.0, pool, Level.HIGH), 120.0), stock_words(None, 120.0)
+    >>> format_stock(Stock(100.0, pool, Level.HIGH), 120.0), format_stock(None, 120.0)
     ('high, 20 s ago', '')
     """
-    return (
-        ""
-        if stock is None
-        else f"{stock.level.value}, {short_duration(max(0.0, now - stock.at))} ago"
-    )
+    if stock is None:
+        return ""
+    return f"{stock.level.value}, {short_duration(max(0.0, now - stock.at))} ago"
 
 
-def utc_words(instant: Instant) -> str:
-    """An instant for a saved page: `2026-11-21 07:09:10 UTC`."""
+def format_utc(instant: Instant) -> str:
+    """Return an instant for a saved page: `2026-11-21 07:09:10 UTC`."""
     return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def nodes_words(count: int) -> str:
-    """`2 × ` before what there is several of; nothing for one."""
+def nodes_prefix(count: int) -> str:
+    """Return `2 × ` for two nodes, and nothing for one."""
     return f"{count} × " if count > 1 else ""
 
 
-def candidate_words(candidate: Candidate) -> str:
-    """A candidate in one phrase: what, where, how bought, for how much."""
+def describe_candidate(candidate: Candidate) -> str:
+    """Return a candidate in one phrase: its machine, market, place and price."""
     offer = candidate.offer
     what = f"{offer.gpus} {offer.instance_type}" if offer.accelerator else offer.instance_type
     spot = " spot" if offer.market.value == "spot" else ""
-    return f"{nodes_words(candidate.count)}{what}{spot} in {place_words(offer.place)} at {per_hour(candidate.hourly)}"
+    machines = f"{nodes_prefix(candidate.count)}{what}{spot}"
+    return f"{machines} in {format_place(offer.place)} at {per_hour(candidate.hourly)}"

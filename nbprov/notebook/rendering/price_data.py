@@ -1,4 +1,7 @@
-"""The price table's data as columns, from a plan, from offers or from a column store; what the browser and the static forms both show."""
+"""The price table's data as columns, made from a plan, from offers or from a column store.
+
+The browser and the static forms show the same data.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,21 @@ from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate, Offer, Plan, Unusable
 from nbprov.model.stock import Level, Pool, Stock
 
-from .formatting import DASH, age_words, number_words, stock_words
+from .formatting import DASH, format_age, format_number, format_stock
 
 NAN = math.nan
 GREYED = 5
-"""Clouds that are not set up and have a row below a plan, the cheapest; all are named in the lines beside it."""
+"""The most grey rows below a plan, for clouds that are not set up. The cheapest are shown; the
+lines beside the table name all of them."""
 NO_RANK = -1
-"""Of a row that no launch takes."""
+"""The rank of a row that no launch uses."""
 
 
 class Kind(StrEnum):
-    """How a column is stored, shown and sorted. Stock is kept as a level and its instant, so that the age shown is that of the moment."""
+    """How a column is stored, shown and sorted.
+
+    Stock is stored as a level and its time, so that the age shown is always the current one.
+    """
 
     RANK = "rank"
     TEXT = "text"
@@ -39,7 +46,13 @@ class Kind(StrEnum):
 
 
 class Row(NamedTuple):
-    """What a row of the price table is made from; `off` says why its cloud cannot be used, where it cannot."""
+    """What a row of the price table is made from.
+
+    Attributes
+    ----------
+    off
+        Why its cloud cannot be used; empty where it can.
+    """
 
     rank: int
     offer: Offer
@@ -51,7 +64,13 @@ class Row(NamedTuple):
 
 
 class PriceColumn(NamedTuple):
-    """One column of the price table: its key, header, kind, and where its value comes from (micros for money, None for unknown)."""
+    """One column of the price table.
+
+    Attributes
+    ----------
+    value
+        Computes the column's value of a row: micros for money, None where it is unknown.
+    """
 
     key: str
     label: str
@@ -84,7 +103,8 @@ COLUMNS: tuple[PriceColumn, ...] = (
     PriceColumn("as_of", "age", Kind.DATE, lambda r: r.offer.as_of),
     PriceColumn("off", "", Kind.TEXT, lambda r: r.off),
 )
-"""All columns the table knows, in the order shown. `off` is none that is drawn: its rows are grey, and say so on hover and below."""
+"""All columns of the table, in the order shown. `off` is not drawn: its rows are grey, and the
+reason appears on hover and below the table."""
 
 _BY_KEY = {c.key: c for c in COLUMNS}
 _CODED = (Kind.TEXT, Kind.DATE, Kind.STOCK)
@@ -96,25 +116,25 @@ _FORMATS: dict[Kind, tuple[str, str]] = {
 
 
 def stock_code(stock: Stock | None) -> str:
-    """A statement of stock as one word, `high@1790000000.0`; empty where there is none."""
+    """Return a stock report as one word, `high@1790000000.0`; empty where there is none."""
     return "" if stock is None else f"{stock.level.value}@{stock.at!r}"
 
 
-def _decoded(word: str) -> Stock | None:
+def _stock_from_code(word: str) -> Stock | None:
     level, _, at = word.partition("@")
     return Stock(float(at), Pool("", "", "", "", ""), Level(level)) if level else None
 
 
 @dataclass(frozen=True, slots=True)
-class Coded:
+class CodedColumn:
     """A text column in dictionary form: `words[codes[i]]` is row i."""
 
     codes: Sequence[int]
     words: Sequence[str]
 
     @classmethod
-    def of(cls, values: Iterable[Any]) -> Coded:
-        """Code a column of texts; None and empty stand for unknown."""
+    def of(cls, values: Iterable[Any]) -> CodedColumn:
+        """Make the dictionary form of a column of texts; None and empty mean unknown."""
         index: dict[str, int] = {}
         codes = array(
             "I", (index.setdefault(str(v) if v is not None else "", len(index)) for v in values)
@@ -124,30 +144,36 @@ class Coded:
 
 @dataclass(frozen=True, slots=True)
 class ColumnData:
-    """A column with its values: `Coded` for text and dates, else numbers (NaN is unknown; money is in micros)."""
+    """A column with its values.
+
+    Attributes
+    ----------
+    values
+        A `CodedColumn` for text and dates, else numbers; NaN is unknown and money is in micros.
+    """
 
     key: str
     label: str
     kind: Kind
-    values: Coded | Sequence[float]
+    values: CodedColumn | Sequence[float]
 
     def cell(self, row: int, today: date, now: Instant = 0.0) -> str:
-        """The cell as a person reads it; `now` is what the age of a stock counts to."""
-        if isinstance(self.values, Coded):
+        """Return the cell as a person reads it; the age of stock is counted up to `now`."""
+        if isinstance(self.values, CodedColumn):
             word = str(self.values.words[int(self.values.codes[row])])
             if self.kind is Kind.STOCK:
-                return stock_words(_decoded(word), now)
-            return age_words(word, today) if self.kind is Kind.DATE else word or DASH
+                return format_stock(_stock_from_code(word), now)
+            return format_age(word, today) if self.kind is Kind.DATE else word or DASH
         value = float(self.values[row])
         if self.kind is Kind.RANK:
             return DASH if value == NO_RANK else str(int(value) + 1)
         if self.kind is Kind.MONEY:
             return DASH if value != value else format_usd(int(value))
-        return number_words(value)
+        return format_number(value)
 
 
 class Packed(NamedTuple):
-    """A table ready for the browser: a JSON header and one binary buffer a column, little-endian."""
+    """A table ready for the browser: a JSON header and one little-endian buffer per column."""
 
     header: dict[str, Any]
     buffers: list[bytes]
@@ -162,11 +188,12 @@ class TableData:
     rows
         How many rows the columns hold.
     total
-        How many rows there are in all; more than `rows` where the table was cut.
+        How many rows there are in total; more than `rows` where the table was cut.
     noun
         What a row is: `offer` or `candidate`.
     tail
-        So many of the rows, the last ones, are no candidates: what clouds that are not set up would offer. Not counted in `total`.
+        How many of the last rows are not candidates but offers of clouds that are not set up.
+        They are not counted in `total`.
     """
 
     columns: tuple[ColumnData, ...]
@@ -185,14 +212,14 @@ class TableData:
         limit: int | None = None,
         total: int | None = None,
     ) -> TableData:
-        """Make a table of offers in their order.
+        """Make a table of offers, in their order.
 
         Parameters
         ----------
         stock
-            Tells what a cloud said of an offer's stock.
+            Returns what a cloud reported of an offer's stock.
         off
-            Why clouds cannot be used, by name: their rows are grey.
+            Why clouds cannot be used, by name; their rows are grey.
         """
         known, why = stock or (lambda offer: None), off or {}
         rows = [
@@ -208,7 +235,10 @@ class TableData:
 
     @classmethod
     def from_plan(cls, plan: Plan, *, limit: int | None = None) -> TableData:
-        """Make a table of a plan's candidates in the plan's order, with their rank and why they stand there; below, grey, who is not set up."""
+        """Make a table of a plan's candidates in the plan's order, with rank and reason.
+
+        Below them stand, in grey, offers of clouds that are not set up.
+        """
         rows = [_candidate_row(c) for c in islice(plan.candidates, limit)]
         without = set() if any(r.nodes > 1 for r in rows) else {"total"}
         tail = [_unusable_row(u, plan.spec.num_nodes) for u in plan.unusable[:GREYED]]
@@ -230,14 +260,16 @@ class TableData:
         )
 
     def cells(self, row: int, today: date, now: Instant = 0.0) -> dict[str, str]:
-        """One row as a person reads it, by column key."""
+        """Return one row as a person reads it, by column key."""
         return {c.key: c.cell(row, today, now) for c in self.columns}
 
     def off(self) -> dict[str, str]:
-        """Why each cloud with a grey row cannot be used, by its name."""
+        """Return why each cloud with a grey row cannot be used, by its name."""
         columns = {c.key: c.values for c in self.columns}
         reasons, clouds = columns.get("off"), columns.get("cloud")
-        if not (isinstance(reasons, Coded) and isinstance(clouds, Coded)) or not any(reasons.words):
+        if not (isinstance(reasons, CodedColumn) and isinstance(clouds, CodedColumn)) or not any(
+            reasons.words
+        ):
             return {}
         pairs = {(int(c), int(r)) for c, r in zip(clouds.codes, reasons.codes, strict=True)}
         return {
@@ -247,7 +279,7 @@ class TableData:
         }
 
     def pack(self) -> Packed:
-        """The table as one binary buffer a column; texts as codes into a dictionary."""
+        """Return the table as one binary buffer per column; texts are codes into a dictionary."""
         heads: list[dict[str, Any]] = []
         buffers: list[bytes] = []
         for column in self.columns:
@@ -256,7 +288,7 @@ class TableData:
                 "label": column.label,
                 "kind": column.kind.value,
             }
-            if isinstance(column.values, Coded):
+            if isinstance(column.values, CodedColumn):
                 small = len(column.values.words) <= 0x10000
                 code, dtype = ("H", "u2") if small else ("I", "u4")
                 head["words"] = [str(w) for w in column.values.words]
@@ -277,7 +309,7 @@ class TableData:
 
 
 def _candidate_row(candidate: Candidate) -> Row:
-    # The chance has a column of its own, so that a narrow terminal does not cut it off.
+    # The chance has its own column so that a narrow terminal does not cut it off.
     return Row(
         candidate.rank,
         candidate.offer,
@@ -294,14 +326,14 @@ def _unusable_row(unusable: Unusable, nodes: int) -> Row:
 
 def _column(spec: PriceColumn, values: Any) -> ColumnData:
     if spec.kind in _CODED:
-        return ColumnData(spec.key, spec.label, spec.kind, Coded.of(values))
+        return ColumnData(spec.key, spec.label, spec.kind, CodedColumn.of(values))
     code = _FORMATS[spec.kind][0]
     numbers = values if spec.kind is Kind.RANK else (NAN if v is None else v for v in values)
     return ColumnData(spec.key, spec.label, spec.kind, array(code, numbers))
 
 
 def _little_endian(values: Iterable[Any], code: str) -> bytes:
-    """The values as bytes of one machine type."""
+    """Return the values as little-endian bytes of one machine type."""
     packed = (
         values if isinstance(values, array) and values.typecode == code else array(code, values)
     )

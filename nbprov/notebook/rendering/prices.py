@@ -12,12 +12,12 @@ from nbprov.model.clock import Instant
 from nbprov.model.offers import Plan
 from nbprov.model.spec import ConfirmAbove
 
-from .formatting import DASH, candidate_words, nodes_words, per_hour, utc_words
-from .price_data import Coded, TableData
+from .formatting import DASH, describe_candidate, format_utc, nodes_prefix, per_hour
+from .price_data import CodedColumn, TableData
 from .tables import Column, html_heading, html_lines, html_page, html_table, more_rows, text_table
 
 STATIC_ROWS = 20
-"""Rows of a price table that a saved notebook or a terminal shows."""
+"""Rows of a price table in a saved notebook or a terminal."""
 
 _COLUMNS: dict[str, Column] = {
     "rank": Column("#", right=True),
@@ -37,14 +37,14 @@ _COLUMNS: dict[str, Column] = {
     "as_of": Column("price of"),
 }
 _TEXT_LEAVES_OUT = {"source", "as_of"}
-"""What the text form says once, under the table: a terminal is too narrow for it on every line."""
+"""Columns that the text form replaces with one line below, because a terminal is narrow."""
 _PLAN_LEAVES_OUT = {"gpu_memory"}
-"""What gives way in the text of a plan: why a candidate stands there needs the room, and the GPU is named."""
+"""Columns that the text of a plan drops to make room for the reason of each rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanFacts:
-    """What is said of a plan beside its table."""
+    """What is said about a plan beside its table."""
 
     headline: str
     consent: str
@@ -54,40 +54,46 @@ class PlanFacts:
     simulated: bool
 
     def lines(self) -> list[str]:
-        """The facts as lines under the table."""
-        said = [self.consent, f"guards: {self.guards}"]
-        said += [f"left out: {line}" for line in self.dropped]
-        return [line for line in [*said, *self.notes] if line]
+        """Return the facts as lines below the table."""
+        lines = [self.consent, f"guards: {self.guards}"]
+        lines += [f"left out: {line}" for line in self.dropped]
+        return [line for line in [*lines, *self.notes] if line]
 
 
-def consent_words(plan: Plan, race: int = 1) -> str:
-    """The most that a launch may take: in a race that many attempts are on the bill at once. Empty where nothing can be launched."""
+def consent_text(plan: Plan, race: int = 1) -> str:
+    """Return the most that a launch may cost per hour; empty where nothing can be launched.
+
+    A race is billed for several attempts at once until the first is ready.
+    """
     dearest = plan.dearest
     if dearest is None and plan.spec.confirm_above == ConfirmAbove():
         dearest = plan.chosen
     if dearest is None:
-        return ""  # nothing to take, or confirm_above passes all of it over
+        return ""  # there is no candidate, or confirm_above excludes all of them
     offer, most = dearest.offer, min(race, len(plan.candidates))
-    what = f"{nodes_words(dearest.count)}{offer.gpus if offer.accelerator else offer.instance_type}"
-    place = f"{what} in {offer.cloud}/{offer.region}"
+    what = (
+        f"{nodes_prefix(dearest.count)}{offer.gpus if offer.accelerator else offer.instance_type}"
+    )
+    text = f"at most {per_hour(dearest.hourly)} for {what} in {offer.cloud}/{offer.region}"
     if most > 1:
-        return f"up to {per_hour(most * dearest.hourly)} while {most} race, then up to {per_hour(dearest.hourly)}: {place}"
-    return f"up to {per_hour(dearest.hourly)}: {place}"
+        both = per_hour(most * dearest.hourly)
+        text += f" ({both} for a moment if {most} places are tried at once)"
+    return text
 
 
 def plan_facts(plan: Plan, race: int = 1) -> PlanFacts:
-    """Say what a plan offers, what Launch would consent to, what guards it, and what was left out."""
+    """Return what a plan offers, what Launch agrees to, its guards, and what was left out."""
     count = len(plan.candidates)
     chosen = plan.chosen
     simulated = chosen is not None and is_simulated(chosen.offer)
     headline = "no offer satisfies the spec"
     if chosen is not None:
         headline = (
-            f"{count:,} place{'s' if count > 1 else ''} to try, first {candidate_words(chosen)}"
+            f"{count:,} place{'s' if count > 1 else ''} to try, first {describe_candidate(chosen)}"
         )
-    consent = consent_words(plan, race)
+    consent = consent_text(plan, race)
     if consent:
-        consent = f"may take {consent}{'; simulated, you pay $0' if simulated else ''}"
+        consent = f"Costs {consent}{'; simulated: you pay $0' if simulated else ''}"
     guards = plan.spec.guards.words() + (" (default)" if plan.spec.guards.is_default else "")
     dropped = tuple(f"{d.count:,} {d.words}" for d in plan.dropped if d.count)
     remarks = tuple(r.message for r in plan.spec.remarks)
@@ -95,15 +101,15 @@ def plan_facts(plan: Plan, race: int = 1) -> PlanFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
-    """The rows of a static table: the first ones, and what clouds that are not set up would offer.
+class _StaticRows:
+    """The rows of a static table: the first ones, and offers of clouds that are not set up.
 
     Attributes
     ----------
     off
         For each row, why its cloud cannot be used; empty where it can.
     left
-        How many rows of the table are not among them.
+        How many rows of the table are not shown.
     """
 
     keys: list[str]
@@ -112,14 +118,17 @@ class _Shown:
     left: int
 
 
-def _static_rows(data: TableData, limit: int, now: Instant) -> _Shown:
-    """The first rows as cells, place in one column, and the columns that hold anything. A place that cannot be had stands in brackets."""
+def _static_rows(data: TableData, limit: int, now: Instant) -> _StaticRows:
+    """Return the first rows as cells, with the place in one column and no empty columns.
+
+    The place of a cloud that is not set up stands in brackets.
+    """
     today, stamp = _today(now), now or time.time()
     rows, off = [], []
     head = min(limit, data.rows - data.tail)
     for i in [*range(head), *range(data.rows - data.tail, data.rows)]:
         cells = data.cells(i, today, stamp)
-        cells["as_of"] = _raw_date(data, i) or DASH  # an age would be wrong the day after
+        cells["as_of"] = _raw_date(data, i) or DASH  # an age would be wrong tomorrow
         zone, region = cells.pop("zone", DASH), cells.pop("region", DASH)
         finest = [zone] if zone.startswith(region) and zone != DASH else [region, zone]
         place = "/".join(p for p in (cells.pop("cloud", DASH), *finest) if p != DASH) or DASH
@@ -128,41 +137,46 @@ def _static_rows(data: TableData, limit: int, now: Instant) -> _Shown:
         off.append(f"not set up: {why}" if why else "")
         rows.append(cells)
     keys = [k for k in _COLUMNS if any(row.get(k, DASH) not in (DASH, "") for row in rows)]
-    return _Shown(keys, [[row.get(k, DASH) for k in keys] for row in rows], off, data.total - head)
+    return _StaticRows(
+        keys, [[row.get(k, DASH) for k in keys] for row in rows], off, data.total - head
+    )
 
 
 def off_lines(off: Mapping[str, str], *, how: str = "in brackets") -> list[str]:
-    """Who is not set up and why, in one line; clouds of one reason together. `how` their rows are told apart.
+    """Return one line on the clouds that are not set up and why, grouped by reason.
+
+    `how` says how their rows are marked.
 
     Examples
     --------
     >>> off_lines({"aws": "no credentials", "gcp": "no adapter yet", "vast": "no adapter yet"})
-    ['in brackets, not set up: aws (no credentials); gcp, vast (no adapter yet)']
+    ['clouds in brackets are not set up: aws (no credentials); gcp, vast (no adapter yet)']
     """
     by_reason: dict[str, list[str]] = {}
     for cloud in sorted(off):
         by_reason.setdefault(off[cloud], []).append(cloud)
-    said = "; ".join(f"{', '.join(clouds)} ({reason})" for reason, clouds in by_reason.items())
-    return [f"{how}, not set up: {said}"] if said else []
+    named = "; ".join(f"{', '.join(clouds)} ({reason})" for reason, clouds in by_reason.items())
+    return [f"clouds {how} are not set up: {named}"] if named else []
 
 
 def _as_of(data: TableData, rows: int) -> str:
-    """The sources and dates of the prices shown, in one line."""
+    """Return one line on the sources and dates of the prices shown."""
     columns = {c.key: c for c in data.columns}
     if not {"source", "as_of"} <= columns.keys():
         return ""
     shown = range(min(rows, data.rows - data.tail))
-    far = date.min  # a date far before any price: ages are not wanted here, the dates are
-    sources = sorted({columns["source"].cell(i, far) for i in shown} - {DASH})
+    long_ago = date.min  # any date will do, since only the source is read
+    sources = sorted({columns["source"].cell(i, long_ago) for i in shown} - {DASH})
     dates = sorted({_raw_date(data, i) for i in shown} - {""})
     when = f"{dates[0]} to {dates[-1]}" if len(dates) > 1 else "".join(dates)
-    said = ", ".join(sources[:4]) + (f" and {len(sources) - 4} more" if len(sources) > 4 else "")
-    return f"prices: {said or 'source unknown'}{f', of {when}' if when else ''}" if shown else ""
+    named = ", ".join(sources[:4]) + (f" and {len(sources) - 4} more" if len(sources) > 4 else "")
+    dated = f", dated {when}" if when else ""
+    return f"prices from {named or 'an unknown source'}{dated}" if shown else ""
 
 
 def _raw_date(data: TableData, row: int) -> str:
     values = next((c.values for c in data.columns if c.key == "as_of"), None)
-    return str(values.words[int(values.codes[row])]) if isinstance(values, Coded) else ""
+    return str(values.words[int(values.codes[row])]) if isinstance(values, CodedColumn) else ""
 
 
 def table_html(
@@ -173,11 +187,11 @@ def table_html(
     rows: int = STATIC_ROWS,
     below: Sequence[str] = (),
 ) -> str:
-    """The first rows of a price table as static HTML, with what was left out, the sources and the time."""
+    """Return the first rows of a price table as static HTML, with notes, sources and time."""
     if not data.rows:
         return html_page(html_heading(heading or f"no {data.noun}s"), html_lines(below))
     shown = _static_rows(data, rows, now)
-    stamp = f"shown {utc_words(now)}" if now else ""
+    stamp = f"shown {format_utc(now)}" if now else ""
     lines = [more_rows(0, shown.left), *off_lines(data.off()), *below, _as_of(data, rows), stamp]
     table = html_table([_COLUMNS[k] for k in shown.keys], shown.cells, off=shown.off)
     return html_page(html_heading(heading) if heading else "", table, html_lines(lines))
@@ -191,7 +205,7 @@ def table_text(
     rows: int = STATIC_ROWS,
     below: Sequence[str] = (),
 ) -> str:
-    """The first rows of a price table as aligned text, with what was left out, the sources and the time."""
+    """Return the first rows of a price table as aligned text, with notes and sources."""
     if not data.rows:
         return "\n".join([heading or f"no {data.noun}s", *below])
     shown = _static_rows(data, rows, now)
@@ -216,7 +230,7 @@ def _today(now: Instant) -> date:
 
 
 def plan_html(plan: Plan, *, rows: int = STATIC_ROWS, race: int = 1) -> str:
-    """A plan as static HTML: its candidates in order, what Launch consents to, the guards, what was left out and by which rule."""
+    """Return a plan as static HTML: candidates, cost, guards, and what was left out."""
     facts = plan_facts(plan, race)
     data = TableData.from_plan(plan, limit=rows)
     return table_html(
@@ -225,7 +239,7 @@ def plan_html(plan: Plan, *, rows: int = STATIC_ROWS, race: int = 1) -> str:
 
 
 def plan_text(plan: Plan, *, rows: int = STATIC_ROWS, race: int = 1) -> str:
-    """A plan as text: its candidates in order, what Launch consents to, the guards, what was left out and by which rule."""
+    """Return a plan as text: candidates, cost, guards, and what was left out."""
     facts = plan_facts(plan, race)
     data = TableData.from_plan(plan, limit=rows)
     return table_text(

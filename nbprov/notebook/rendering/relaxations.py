@@ -1,4 +1,4 @@
-"""What one constraint less would open, as a table."""
+"""The table of what dropping one constraint of a spec would open."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .formatting import per_hour
-from .result_table import Sheet
+from .result_table import ResultTable
 from .tables import Column
 
 if TYPE_CHECKING:
@@ -20,17 +20,18 @@ _COLUMNS = (
 )
 
 
-def relax_sheet(found: Sequence[Relaxation]) -> Sheet:
-    """Those that open something as rows, those that open nothing in a line."""
+def relaxation_table(found: Sequence[Relaxation]) -> ResultTable:
+    """Return the table: a row for each change that opens something, one line for the others."""
     opening = [r for r in found if r.offers]
     rows = [[r.change, f"{r.places:,}", f"{r.offers:,}", per_hour(r.hourly or 0)] for r in opening]
     closed = [r.change for r in found if not r.offers]
-    lines = [f"opens nothing more, alone: {'; '.join(closed)}"] if closed else []
-    # To say of a spec with constraints that none stands in the way would be wrong where it takes two of them less.
+    lines = [f"these open nothing on their own: {'; '.join(closed)}"] if closed else []
+    # Two constraints together may still exclude places, so a spec with constraints is never told
+    # that none stands in the way.
     nothing = (
-        "no single constraint less opens a place"
+        "dropping any one constraint opens no place"
         if closed
         else "no single constraint stands in the way"
     )
-    heading = "one constraint less, each alone:" if opening else nothing
-    return Sheet(heading, _COLUMNS, rows, lines, tuple(found))
+    heading = "what dropping one constraint would open, each on its own:" if opening else nothing
+    return ResultTable(heading, _COLUMNS, rows, lines, tuple(found))

@@ -1,4 +1,4 @@
-"""A table with a heading and lines below it, as text and as HTML."""
+"""The table that a command returns as a cell's value: a heading, rows, and lines below."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 from .tables import Column, html_heading, html_lines, html_page, html_table, text_table
 
 
-class Sheet:
-    """A table with a heading and lines below it, in both forms; the data it shows stays at hand.
+class ResultTable:
+    """A table with a heading and lines below it, shown as text or as HTML.
 
     Parameters
     ----------
     data
-        What the table was made of: its attributes are the sheet's, so that `x = %nbprov catalog diff` and then `x.to_frame()` work.
+        What the table was made from. Its attributes are also attributes of the table, so that
+        `x = %nbprov catalog diff` and then `x.to_frame()` work.
     """
 
     def __init__(
@@ -25,21 +26,19 @@ class Sheet:
         lines: Sequence[str],
         data: Any,
     ) -> None:
-        self.heading, self.columns, self.rows, self.lines, self.data = (
-            heading,
-            columns,
-            rows,
-            lines,
-            data,
-        )
+        self.heading = heading
+        self.columns = columns
+        self.rows = rows
+        self.lines = lines
+        self.data = data
 
     def text(self) -> str:
-        """As text."""
+        """Return the table as text."""
         table = text_table(self.columns, self.rows) if self.rows else []
         return "\n".join([self.heading, *table, *self.lines])
 
     def html(self) -> str:
-        """As HTML that every viewer shows."""
+        """Return the table as HTML that every viewer shows."""
         return html_page(
             html_heading(self.heading),
             html_table(self.columns, self.rows) if self.rows else "",
@@ -47,7 +46,7 @@ class Sheet:
         )
 
     def bundle(self) -> dict[str, str]:
-        """Both, by MIME type."""
+        """Return both forms, by MIME type."""
         return {"text/plain": self.text(), "text/html": self.html()}
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:

@@ -1,4 +1,7 @@
-"""Tables as aligned text and as plain HTML that survives every viewer of saved notebooks (no script, style element or caption)."""
+"""Tables as aligned text and as plain HTML.
+
+The HTML has no script, style element or caption, so that every viewer of saved notebooks shows it.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,13 @@ from dataclasses import dataclass
 from html import escape
 
 TEXT_WIDTH = 118
-"""Columns of a terminal that text tables keep within."""
+"""The widest text table, in columns of a terminal."""
 LEAST_FLEXIBLE = 12
-"""A column that gives way is not cut shorter than this."""
+"""A flexible column is not cut shorter than this."""
 GAP = "  "
 
-# Lab's own style for tables in outputs beats attributes, so what matters stands on every cell, in as few letters as can be.
+# JupyterLab's own table style overrides attributes, so every cell has an inline style. It is kept
+# short because it is repeated for each cell.
 _TABLE = "border-collapse:collapse"
 _CELL = "border:1px solid #999;text-align:{align}"
 _TIGHT = ";white-space:nowrap"
@@ -27,11 +31,11 @@ class Column:
     Attributes
     ----------
     right
-        Aligned to the right, as numbers are.
+        Whether it is aligned to the right, as numbers are.
     flexible
-        May be cut (in text) or wrapped (in HTML) where room is short.
+        Whether it may be cut (in text) or wrapped (in HTML) where room is short.
     unbroken
-        Never wrapped, also where it is flexible: names with hyphens are hard to read in two lines.
+        Whether it is never wrapped, because names with hyphens are hard to read in two lines.
     """
 
     label: str
@@ -41,7 +45,7 @@ class Column:
 
 
 def width_of(text: str) -> int:
-    """How many terminal columns a text takes.
+    """Return how many terminal columns a text takes.
 
     Examples
     --------
@@ -55,7 +59,7 @@ def width_of(text: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """The text in at most so many columns, with an ellipsis where it was longer.
+    """Return the text in at most `width` columns, with an ellipsis where it was longer.
 
     Examples
     --------
@@ -73,20 +77,23 @@ def cut(text: str, width: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text with all white space and control characters as single spaces: safe in a terminal and in a table."""
+    """Return the text on one line, with single spaces for white space and control characters."""
     printable = "".join(c if c.isprintable() else " " for c in text)
     return " ".join(printable.split())
 
 
 def safe_text(text: str) -> str:
-    """The text with its lines and spaces, without control characters: what a cloud says moves nobody's cursor."""
+    """Return the text without control characters, which could move a terminal's cursor."""
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 def text_table(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int = TEXT_WIDTH
 ) -> list[str]:
-    """Lines of an aligned table: a header, a rule, the rows. Flexible columns give way, the widest first."""
+    """Return the lines of an aligned table: a header, a rule and the rows.
+
+    Where the table is too wide, flexible columns are cut, the widest first.
+    """
     cells = [[one_line(c) for c in row] for row in rows]
     widths = [
         max([width_of(column.label), *(width_of(row[i]) for row in cells)])
@@ -113,9 +120,10 @@ def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
 
 
 def html_text(text: str) -> str:
-    """The text, escaped, and with no two dollar signs in one run of it: a notebook would set what is between them as a formula.
+    """Return the text escaped, and with its dollar signs wrapped where there are several.
 
-    The class on the whole block says the same to the viewers that keep classes.
+    A notebook would otherwise typeset what stands between two of them as a formula. The class on
+    the whole block prevents that too, in the viewers that keep classes.
 
     Examples
     --------
@@ -129,12 +137,12 @@ def html_text(text: str) -> str:
 def html_table(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], *, off: Sequence[str] = ()
 ) -> str:
-    """A table with inline borders; every cell is escaped.
+    """Return a table with inline borders; every cell is escaped.
 
     Parameters
     ----------
     off
-        For each row, why it is grey, told on hover; empty where it is not. None at all: no row is.
+        For each row, why it is grey, which is shown on hover; empty where it is not grey.
     """
 
     def cell(tag: str, column: Column, text: str, why: str = "") -> str:
@@ -152,33 +160,37 @@ def html_table(
         f"<tr>{''.join(cell('td', c, t, why) for c, t in zip(columns, row, strict=True))}</tr>\n"
         for row, why in zip(rows, reasons, strict=True)
     )
-    return f'<table border="1" cellpadding="4" style="{_TABLE}">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n'
+    return (
+        f'<table border="1" cellpadding="4" style="{_TABLE}">\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n"
+    )
 
 
 def html_lines(lines: Sequence[str]) -> str:
-    """Paragraphs, escaped; empty lines are left out."""
+    """Return the lines as paragraphs, escaped and without the empty ones."""
     return "".join(
         f'<p style="margin:2px 0">{html_text(line)}</p>\n' for line in lines if line.strip()
     )
 
 
 def html_page(*parts: str) -> str:
-    """The parts of one static display, in one block."""
-    return f'<div class="tex2jax_ignore mathjax_ignore" style="text-align:left">\n{"".join(parts)}</div>'
+    """Return the parts of one static display in one block."""
+    style = 'class="tex2jax_ignore mathjax_ignore" style="text-align:left"'
+    return f"<div {style}>\n{''.join(parts)}</div>"
 
 
 def html_heading(text: str) -> str:
-    """The first line of a static display, escaped."""
+    """Return the first line of a static display, escaped."""
     return f'<p style="margin:2px 0 6px"><b>{html_text(text)}</b></p>\n'
 
 
 def html_preformatted(text: str) -> str:
-    """Several lines as they stand, escaped."""
+    """Return several lines as preformatted text, escaped."""
     return f'<pre style="white-space:pre-wrap">{html_text(text)}</pre>\n' if text.strip() else ""
 
 
 def more_rows(shown: int, total: int) -> str:
-    """What is said under a table that was cut; empty where nothing was.
+    """Return the line below a table that was cut; empty where nothing was.
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""The ledger: every intent, attempt, instance, price, guard, observation and event, durable before anything is bought."""
+"""The ledger: every intent, attempt, instance, price, guard, observation and event, durable before
+anything is bought.
+"""
 
 from __future__ import annotations
 

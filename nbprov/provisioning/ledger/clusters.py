@@ -1,29 +1,41 @@
-"""Clusters, their machines as last listed, and what they cost."""
+"""Clusters: what provisions ended in, and their names."""
 
 from __future__ import annotations
 
 import json
 import logging
 import sqlite3
-from collections.abc import Iterable
 
 from nbprov.model.clock import Instant
 from nbprov.model.clusters import ClusterState, DesiredState
-from nbprov.model.errors import LedgerError
-from nbprov.model.launches import Instance, InstanceState
-from nbprov.model.money import Micros, cost_of
+from nbprov.model.errors import LedgerError, NotFound
+from nbprov.model.events import EventKind
 from nbprov.model.offers import Candidate
 
-from .json_codec import from_plain
-from .launches import Launches
+from .events import EventTable
+from .leases import LeaseTable
+from .ledger_file import LedgerFile
+from .prices import PriceTable
 from .rows import ClusterRow, candidate_of, cluster_row, dump, storable
 from .runs import NameTaken
 
 log = logging.getLogger("nbprov.ledger")
 
 
-class Clusters(Launches):
-    """What a provision ended in."""
+class ClusterTable:
+    """What provisions ended in.
+
+    The unique index on live names makes each change of names atomic.
+    """
+
+    def __init__(
+        self, file: LedgerFile, leases: LeaseTable, prices: PriceTable, events: EventTable
+    ) -> None:
+        self._store = file.store
+        self._clock = file.clock
+        self._leases = leases
+        self._prices = prices
+        self._events = events
 
     def hand_over(
         self, cluster_id: str, name: str, run_id: str, token: str, candidate: Candidate
@@ -35,13 +47,14 @@ class Clusters(Launches):
         NameTaken
             If the run has a cluster already, or the name is in use.
         """
-        now = self.clock.now()
-        with self.store.transaction() as db:
-            self._hold(db, run_id)
+        now = self._clock.now()
+        with self._store.transaction() as db:
+            self._leases.hold(db, run_id)
             try:
                 db.execute(
                     "INSERT INTO clusters"
-                    " (cluster_id, name, run_id, token, state, desired_state, candidate, confirmed, started)"
+                    " (cluster_id, name, run_id, token, state, desired_state, candidate,"
+                    " confirmed, started)"
                     " VALUES (?, ?, ?, ?, 'running', 'running', ?, ?, ?)",
                     (cluster_id, name, run_id, token, dump(candidate), now, now),
                 )
@@ -54,7 +67,7 @@ class Clusters(Launches):
                 "UPDATE runs SET state = 'ready', updated = ? WHERE run_id = ?", (now, run_id)
             )
 
-    def set_cluster(
+    def move(
         self,
         cluster_id: str,
         state: ClusterState,
@@ -63,10 +76,13 @@ class Clusters(Launches):
         desired: DesiredState | None = None,
         was: ClusterState | None = None,
     ) -> bool:
-        """Move a cluster on. `ended` closes its launch, its instances and their prices; `stopped` pauses the compute price.
+        """Move a cluster on.
 
-        What has ended is never revived, and what is ending can only end: kernels that work on one cluster at the same time
-        may come too late, and then change nothing.
+        `ended` closes its launch, its instances and their prices; `stopped` pauses the compute
+        price.
+
+        What has ended is never revived, and what is ending can only end: kernels that work on one
+        cluster at the same time may come too late, and then change nothing.
 
         Parameters
         ----------
@@ -83,10 +99,11 @@ class Clusters(Launches):
         bool
             Whether it was written.
         """
-        now = self.clock.now()
-        with self.store.transaction() as db:
+        now = self._clock.now()
+        with self._store.transaction() as db:
             row = db.execute(
-                "SELECT token, run_id, state, desired_state FROM clusters WHERE cluster_id = ?",
+                "SELECT cluster_id, token, run_id, state, desired_state"
+                " FROM clusters WHERE cluster_id = ?",
                 (cluster_id,),
             ).fetchone()
             if (
@@ -95,60 +112,59 @@ class Clusters(Launches):
                 or not _may_follow(ClusterState(row["state"]), state)
             ):
                 return False
-            ended, wanted = state is ClusterState.ENDED, desired or DesiredState.of(state)
-            if (
-                desired is None
-                and wanted is DesiredState.ENDED
-                and row["desired_state"] == DesiredState.REPLACED
-            ):
-                wanted = DesiredState.REPLACED  # that is why it ends
-            db.execute(
-                "UPDATE clusters SET state = ?, desired_state = ?, reason = CASE WHEN ? <> '' THEN ? ELSE reason END, confirmed = ?,"
-                " ended = CASE WHEN ? THEN ? END WHERE cluster_id = ?",
-                (
-                    state.value,
-                    wanted.value,
-                    storable(reason),
-                    storable(reason),
-                    now,
-                    ended,
-                    now,
-                    cluster_id,
-                ),
-            )
+            ended = state is ClusterState.ENDED
+            self._store_state(db, row, state, reason, desired, now)
             if ended or state is ClusterState.STOPPED:
-                self._close_segments(db, row["token"], now)
+                self._prices.end(db, row["token"], now)
             if ended:
-                db.execute(
-                    "UPDATE launches SET state = 'gone', ended = ? WHERE token = ?",
-                    (now, row["token"]),
-                )
-                db.execute(
-                    "UPDATE instances SET state = 'gone', ended = ? WHERE token = ? AND ended IS NULL",
-                    (now, row["token"]),
-                )
-                db.execute(
-                    "UPDATE replacements SET state = 'gone', ended = ? WHERE token = ? AND ended IS NULL",
-                    (now, row["token"]),
-                )
-                db.execute(
-                    "UPDATE runs SET state = 'ended', updated = ? WHERE run_id = ?",
-                    (now, row["run_id"]),
-                )
+                _close_run(db, row["run_id"], row["token"], now)
             return True
 
+    @staticmethod
+    def _store_state(
+        db: sqlite3.Connection,
+        row: sqlite3.Row,
+        state: ClusterState,
+        reason: str,
+        desired: DesiredState | None,
+        now: Instant,
+    ) -> None:
+        wanted = desired or DesiredState.of(state)
+        was_replaced = row["desired_state"] == DesiredState.REPLACED
+        if desired is None and wanted is DesiredState.ENDED and was_replaced:
+            wanted = DesiredState.REPLACED  # that is why it ends
+        db.execute(
+            "UPDATE clusters SET state = ?, desired_state = ?,"
+            " reason = CASE WHEN ? <> '' THEN ? ELSE reason END, confirmed = ?,"
+            " ended = CASE WHEN ? THEN ? END WHERE cluster_id = ?",
+            (
+                state.value,
+                wanted.value,
+                storable(reason),
+                storable(reason),
+                now,
+                state is ClusterState.ENDED,
+                now,
+                row["cluster_id"],
+            ),
+        )
+
     def reprice(self, cluster_id: str, candidate: Candidate) -> None:
-        """Store the price at which a stopped cluster is started again; what it cost before stays as it was."""
-        with self.store.transaction() as db:
+        """Store the price at which a stopped cluster is started again; what it cost before stays as
+        it was.
+        """
+        with self._store.transaction() as db:
             db.execute(
                 "UPDATE clusters SET candidate = ? WHERE cluster_id = ? AND state <> 'ended'",
                 (dump(candidate), cluster_id),
             )
 
     def resume_prices(self, cluster_id: str) -> None:
-        """Start the compute price of a started cluster again, at the price frozen at launch or at its last start."""
-        now = self.clock.now()
-        with self.store.transaction() as db:
+        """Start the compute price of a started cluster again, at the price frozen at launch or at
+        its last start.
+        """
+        now = self._clock.now()
+        with self._store.transaction() as db:
             row = db.execute(
                 "SELECT * FROM clusters WHERE cluster_id = ? AND state <> 'ended'", (cluster_id,)
             ).fetchone()
@@ -158,7 +174,7 @@ class Clusters(Launches):
                 "SELECT ids FROM launches WHERE token = ?", (row["token"],)
             ).fetchone()
             candidate = candidate_of(row["candidate"])
-            self._open_segments(
+            self._prices.start(
                 db,
                 row["run_id"],
                 row["token"],
@@ -167,25 +183,31 @@ class Clusters(Launches):
                 now,
             )
 
-    def cluster(self, name: str) -> ClusterRow | None:
+    def named(self, name: str) -> ClusterRow | None:
         """The live cluster of this name, else the last one that had it."""
-        row = self.store.row(
-            "SELECT * FROM clusters WHERE name = ? ORDER BY (state = 'ended'), started DESC LIMIT 1",
+        row = self._store.row(
+            "SELECT * FROM clusters WHERE name = ? ORDER BY (state = 'ended'), started DESC"
+            " LIMIT 1",
             name,
         )
         return None if row is None else cluster_row(row)
 
-    def cluster_of_run(self, run_id: str) -> ClusterRow | None:
-        """The cluster a run ended in."""
-        row = self.store.row("SELECT * FROM clusters WHERE run_id = ?", run_id)
+    def by_id(self, cluster_id: str) -> ClusterRow | None:
+        """The cluster with this id, whatever it is called and whatever became of it."""
+        row = self._store.row("SELECT * FROM clusters WHERE cluster_id = ?", cluster_id)
         return None if row is None else cluster_row(row)
 
-    def clusters(self, *, live_only: bool = False, limit: int = 100) -> list[ClusterRow]:
+    def of_run(self, run_id: str) -> ClusterRow | None:
+        """The cluster a run ended in."""
+        row = self._store.row("SELECT * FROM clusters WHERE run_id = ?", run_id)
+        return None if row is None else cluster_row(row)
+
+    def latest(self, *, live_only: bool = False, limit: int = 100) -> list[ClusterRow]:
         """Clusters, live ones first, then newest first."""
         # However many live ones there are, all are looked after.
         where, limit = ("WHERE state <> 'ended'", -1) if live_only else ("", limit)
         found = []
-        for row in self.store.rows(
+        for row in self._store.rows(
             f"SELECT * FROM clusters {where} ORDER BY (state = 'ended'), started DESC LIMIT ?",
             limit,
         ):
@@ -200,121 +222,125 @@ class Clusters(Launches):
                 log.exception("the row of cluster %s cannot be read", row["name"])
         return found
 
-    def seen(self, instances: Iterable[Instance]) -> bool:
-        """Store what a listing said of our machines; a change of state opens or closes prices, an unchanged one is not written.
+    def rename(self, cluster_id: str, name: str) -> None:
+        """Give a live cluster another name.
 
-        Returns
-        -------
-        bool
-            Whether anything was new: a state, or an address alone.
+        Tags at its cloud keep the old one: machines are known by their token.
+
+        Raises
+        ------
+        NameTaken
+            If a live cluster or an unfinished launch has the name.
+        NotFound
+            If the cluster has ended or is being ended.
         """
-        listed = list(instances)
-        known = {
-            (r["cloud"], r["id"]): r["data"]
-            for instance in listed
-            for r in self.store.rows(
-                "SELECT cloud, id, data FROM instances WHERE cloud = ? AND id = ?",
-                instance.cloud,
-                instance.id,
+        with self._store.transaction() as db:
+            self._refuse_taken(db, name)
+            self._rename(db, _live(db, cluster_id), name)
+
+    def take_place(self, cluster_id: str, old_id: str, aside: str, reason: str) -> None:
+        """Give one live cluster the name of another, which is to end and gets a name of its own, in
+        one change.
+
+        Parameters
+        ----------
+        cluster_id
+            Gets the name.
+        old_id
+            Has it now.
+        aside
+            What the other one is called from then on.
+        reason
+            Why, kept as the other one's reason.
+
+        Raises
+        ------
+        NameTaken
+            If `aside` is in use.
+        NotFound
+            If one of the two has ended or is being ended.
+        """
+        with self._store.transaction() as db:
+            new, old = _live(db, cluster_id), _live(db, old_id)
+            self._refuse_taken(db, aside)
+            self._rename(db, old, aside)
+            self._rename(db, new, old["name"])
+            db.execute(
+                "UPDATE clusters SET desired_state = ?, reason = ? WHERE cluster_id = ?",
+                (DesiredState.REPLACED.value, storable(reason), old_id),
             )
-        }
-        changed = [i for i in listed if known.get((i.cloud, i.id)) != dump(i)]
-        if not changed:
-            return False
-        now = self.clock.now()
-        with self.store.transaction() as db:
-            for instance in changed:
-                gone = now if instance.state is InstanceState.GONE else None
-                db.execute(
-                    "INSERT INTO instances (cloud, id, token, data, state, first_seen, last_seen, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-                    " ON CONFLICT (cloud, id) DO UPDATE SET data = excluded.data, state = excluded.state, last_seen = excluded.last_seen,"
-                    " ended = coalesce(instances.ended, excluded.ended)",
-                    (
-                        instance.cloud,
-                        instance.id,
-                        instance.token,
-                        dump(instance),
-                        instance.state.value,
-                        now,
-                        now,
-                        gone,
-                    ),
-                )
-                self._price_listed(db, instance)
-                if not instance.state.is_billed:
-                    self._close_segments(db, instance.token, now, instance.id)
-        return True
 
-    def live_tokens(self) -> set[str]:
-        """Tokens of launches that may be on the bill. A machine of any other launch is nobody's, whatever was once concluded of it."""
-        return {
-            r[0]
-            for r in self.store.rows(
-                "SELECT token FROM launches WHERE state NOT IN ('refused', 'gone', 'absent')"
-            )
-        }
-
-    def ids_of(self, token: str) -> tuple[str, ...]:
-        """Ids of the machines that a launch made, as the cloud answered."""
-        row = self.store.row("SELECT ids FROM launches WHERE token = ?", token)
-        return () if row is None else tuple(json.loads(row["ids"]))
-
-    def instances(self, token: str) -> list[Instance]:
-        """Machines of a launch as last listed, head first."""
-        found = [
-            from_plain(Instance, json.loads(r["data"]))
-            for r in self.store.rows("SELECT data FROM instances WHERE token = ?", token)
-        ]
-        return sorted(found, key=lambda i: (i.node, i.id))
-
-    def members(self, token: str) -> list[Instance]:
-        """Machines that the cluster of a launch has now, as last listed, head first: those that were lost and replaced are none of them."""
-        ids = self.ids_of(token)
-        return [i for i in self.instances(token) if not ids or i.id in ids]
-
-    def cost(self, run_id: str, token: str | None = None) -> Micros:
-        """What a run (or one of its launches) has cost so far, failed attempts included."""
-        now = self.clock.now()
-        rows = self.store.rows(
-            "SELECT hourly, started, ended FROM price_segments WHERE run_id = ? AND (? IS NULL OR token = ?)",
-            run_id,
-            token,
-            token,
+    def now_called(self, name: str) -> str:
+        """What a live cluster is called now that once had this name; empty where there is none."""
+        row = self._store.row(
+            "SELECT clusters.name FROM events JOIN clusters ON clusters.run_id = events.run_id"
+            " WHERE events.kind = ? AND json_extract(events.data, '$.old') = ? AND"
+            " clusters.state <> 'ended'"
+            " ORDER BY events.id DESC LIMIT 1",
+            EventKind.RENAMED.value,
+            name,
         )
-        return sum(
-            cost_of(r["hourly"], (r["ended"] if r["ended"] is not None else now) - r["started"])
-            for r in rows
+        return "" if row is None else str(row[0])
+
+    def _rename(self, db: sqlite3.Connection, row: sqlite3.Row, name: str) -> None:
+        db.execute("UPDATE clusters SET name = ? WHERE cluster_id = ?", (name, row["cluster_id"]))
+        db.execute(
+            "UPDATE runs SET name = ?, updated = ? WHERE run_id = ?",
+            (name, self._clock.now(), row["run_id"]),
+        )
+        text = f"{row['name']} is called {name} now"
+        self._events.add(
+            row["run_id"], EventKind.RENAMED, text, row["token"], old=row["name"], new=name
         )
 
-    def costs_since(self, since: Instant) -> dict[str, Micros]:
-        """What each run has cost from an instant on; runs that cost nothing since are left out."""
-        now = self.clock.now()
-        found: dict[str, Micros] = {}
-        query = "SELECT run_id, hourly, started, ended FROM price_segments WHERE ended IS NULL OR ended > ?"
-        for r in self.store.rows(query, since):
-            seconds = (r["ended"] if r["ended"] is not None else now) - max(since, r["started"])
-            found[r["run_id"]] = found.get(r["run_id"], 0) + cost_of(r["hourly"], max(0.0, seconds))
-        return found
-
-    def last_prices(self, token: str) -> dict[str, Micros]:
-        """What an hour of each machine of a launch costs, or cost last, by its id."""
-        return {
-            r[0]: int(r[1])
-            for r in self.store.rows(
-                "SELECT instance_id, hourly FROM price_segments WHERE token = ? ORDER BY id", token
+    @staticmethod
+    def _refuse_taken(db: sqlite3.Connection, name: str) -> None:
+        busy = db.execute(
+            "SELECT state FROM clusters WHERE name = ? AND state <> 'ended'"
+            " UNION ALL SELECT state FROM runs WHERE name = ? AND state IN ('launching',"
+            " 'waiting', 'cancelling')",
+            (name, name),
+        ).fetchone()
+        if busy is not None:
+            raise NameTaken(
+                f"a cluster called {name!r} is {busy[0]} already",
+                hint="use another name, or end that one first",
             )
-        }
 
-    def hourly_now(self, token: str) -> Micros:
-        """The price that runs now for a launch, an hour."""
-        row = self.store.row(
-            "SELECT coalesce(sum(hourly), 0) FROM price_segments WHERE token = ? AND ended IS NULL",
-            token,
+
+def _close_run(db: sqlite3.Connection, run_id: str, token: str, now: Instant) -> None:
+    """Mark the launch, the machines and the run of a cluster that has ended."""
+    for table in ("instances", "replacements"):
+        db.execute(
+            f"UPDATE {table} SET state = 'gone', ended = ? WHERE token = ? AND ended IS NULL",
+            (now, token),
         )
-        return int(row[0]) if row is not None else 0
+    db.execute("UPDATE launches SET state = 'gone', ended = ? WHERE token = ?", (now, token))
+    db.execute("UPDATE runs SET state = 'ended', updated = ? WHERE run_id = ?", (now, run_id))
 
 
 def _may_follow(state: ClusterState, to: ClusterState) -> bool:
     if state is ClusterState.ENDING:
         return to in (ClusterState.ENDING, ClusterState.ENDED)
     return state is not ClusterState.ENDED
+
+
+def _live(db: sqlite3.Connection, cluster_id: str) -> sqlite3.Row:
+    row: sqlite3.Row | None = db.execute(
+        "SELECT * FROM clusters WHERE cluster_id = ?", (cluster_id,)
+    ).fetchone()
+    if row is None or row["state"] in (ClusterState.ENDING.value, ClusterState.ENDED.value):
+        became = (
+            "is gone"
+            if row is None
+            else f"has ended: {row['reason']}"
+            if row["state"] == "ended"
+            else f"is being ended: {row['reason']}"
+        )
+        name = cluster_id if row is None else row["name"]
+        raise NotFound(
+            f"{name} {became}".rstrip(": "),
+            hint="%clusters lists those there are",
+            code="cluster.not-found",
+        )
+    return row

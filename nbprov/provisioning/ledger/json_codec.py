@@ -1,4 +1,7 @@
-"""Model values to JSON and back, driven by their type hints. Fields that do not compare (key material) are left out."""
+"""Model values to JSON and back, driven by their type hints.
+
+Fields that do not compare (key material) are left out.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,8 @@ def to_plain(value: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def _hints(kind: type) -> dict[str, Any]:
-    # Of the fields that are stored alone: the others may name types that their module does not import when it runs.
+    # Of the fields that are stored alone: the others may name types that their module does not
+    # import when it runs.
     stored = {f.name: f.type for f in fields(kind) if f.compare}
     return typing.get_type_hints(
         type(kind.__name__, (), {"__annotations__": stored, "__module__": kind.__module__})
@@ -38,7 +42,9 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def from_plain(kind: type[T], data: Any) -> T:
-    """Turn what `json.loads` gave back into a model value; fields that are missing take their defaults, unknown ones are passed over."""
+    """Turn what `json.loads` gave back into a model value; fields that are missing take their
+    defaults, unknown ones are passed over.
+    """
     return cast("T", _restore(kind, data))
 
 

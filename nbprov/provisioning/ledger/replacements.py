@@ -13,8 +13,12 @@ from nbprov.model.failures import Failure
 from nbprov.model.launches import Instance, InstanceState, Launch, Operation
 from nbprov.model.money import Micros
 
-from .clusters import Clusters
+from .instances import InstanceTable
 from .json_codec import from_plain
+from .leases import LeaseTable
+from .ledger_file import LedgerFile
+from .observations import ObservationTable
+from .prices import PriceTable
 from .rows import dump
 
 
@@ -54,8 +58,23 @@ class ReplacementRow:
         return self.state is AttemptState.READY or self.state.is_final
 
 
-class Replacements(Clusters):
+class ReplacementTable:
     """What was lost, what was asked for in its place, and what became of that."""
+
+    def __init__(
+        self,
+        file: LedgerFile,
+        leases: LeaseTable,
+        prices: PriceTable,
+        observations: ObservationTable,
+        instances: InstanceTable,
+    ) -> None:
+        self._store = file.store
+        self._clock = file.clock
+        self._leases = leases
+        self._prices = prices
+        self._observations = observations
+        self._instances = instances
 
     def lose_machines(self, token: str, lost: Collection[Instance]) -> bool:
         """Take machines that are gone out of their cluster; their price ends.
@@ -70,8 +89,8 @@ class Replacements(Clusters):
         bool
             Whether this call did so: False where another kernel did, or the cluster does not run.
         """
-        now = self.clock.now()
-        with self.store.transaction() as db:
+        now = self._clock.now()
+        with self._store.transaction() as db:
             ids, gone = self._ids(db, token), {i.id for i in lost}
             if not gone & set(ids) or _state_of_cluster(db, token) not in ("running", "unknown"):
                 return False
@@ -82,22 +101,24 @@ class Replacements(Clusters):
             for instance in lost:
                 data = dump(replace(instance, state=InstanceState.GONE, host="", port=0))
                 db.execute(
-                    "UPDATE instances SET state = 'gone', data = ?, ended = coalesce(ended, ?) WHERE token = ? AND id = ?",
+                    "UPDATE instances SET state = 'gone', data = ?, ended = coalesce(ended, ?)"
+                    " WHERE token = ? AND id = ?",
                     (data, now, token, instance.id),
                 )
-                self._close_segments(db, token, now, instance.id)
+                self._prices.end(db, token, now, instance.id)
             return True
 
-    def intend_replacement(self, row: ReplacementRow) -> bool:
+    def intend(self, row: ReplacementRow) -> bool:
         """Commit that a machine is about to be asked for. Only then may the create be sent.
 
         Returns
         -------
         bool
-            False, and nothing is written, where the cluster does not run, lacks no machine, or another replacement is open.
+            False, and nothing is written, where the cluster does not run, lacks no machine, or
+            another replacement is open.
         """
-        with self.store.transaction() as db:
-            self._hold(db, row.run_id)
+        with self._store.transaction() as db:
+            self._leases.hold(db, row.run_id)
             is_open = db.execute(
                 f"SELECT 1 FROM replacements WHERE token = ? AND {_OPEN}", (row.token,)
             ).fetchone()
@@ -109,7 +130,8 @@ class Replacements(Clusters):
             ):
                 return False
             db.execute(
-                "INSERT INTO replacements (token, number, run_id, node, state, launch, spent, deadline, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO replacements (token, number, run_id, node, state, launch, spent,"
+                " deadline, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     *(row.token, row.number, row.run_id, row.node, AttemptState.INTENT.value),
                     *(dump(row.launch), row.spent, row.deadline, row.created),
@@ -117,35 +139,39 @@ class Replacements(Clusters):
             )
             return True
 
-    def replacement_sent(self, row: ReplacementRow, operation: Operation) -> None:
+    def sent(self, row: ReplacementRow, operation: Operation) -> None:
         """Store the operation before it is followed."""
-        with self.store.transaction() as db:
+        with self._store.transaction() as db:
             self._move(db, row, AttemptState.SENT, "operation = ?", dump(operation))
 
-    def replacement_made(self, row: ReplacementRow, instance_id: str) -> bool:
-        """Store the id of what was made; from now on its price runs. False, and nothing is written, where its cluster has ended."""
-        now = self.clock.now()
-        with self.store.transaction() as db:
+    def made(self, row: ReplacementRow, instance_id: str) -> bool:
+        """Store the id of what was made; from now on its price runs.
+
+        False, and nothing is written, where its cluster has ended.
+        """
+        now = self._clock.now()
+        with self._store.transaction() as db:
             if not self._move(db, row, AttemptState.ACCEPTED, "instance_id = ?", instance_id):
                 return False  # a price that begins now would never end
             offer = row.launch.candidate.offer
-            self._open_segments(db, row.run_id, row.token, (instance_id,), offer.hourly, now)
+            self._prices.start(db, row.run_id, row.token, (instance_id,), offer.hourly, now)
             # A listing may have told of it first, when only the price of the launch was known.
             db.execute(
                 "UPDATE price_segments SET hourly = ? WHERE token = ? AND instance_id = ?",
                 (offer.hourly, row.token, instance_id),
             )
-            self._observe(
+            self._observations.add(
                 db, "attempt", replace(row.launch.candidate, count=1), "accepted", now - row.created
             )
             return True
 
-    def end_replacement(
-        self, row: ReplacementRow, state: AttemptState, failure: Failure | None = None
-    ) -> None:
-        """Store that nothing comes of it: `ending`, or `refused`, `absent` or `gone`, which alone are over."""
-        now = self.clock.now()
-        with self.store.transaction() as db:
+    def end(self, row: ReplacementRow, state: AttemptState, failure: Failure | None = None) -> None:
+        """Store that nothing comes of it.
+
+        `ending`, or `refused`, `absent` or `gone`, which alone are over.
+        """
+        now = self._clock.now()
+        with self._store.transaction() as db:
             self._move(
                 db,
                 row,
@@ -154,9 +180,9 @@ class Replacements(Clusters):
                 *(None if failure is None else dump(failure), state.is_final, now),
             )
             if state.is_final and row.instance_id:
-                self._close_segments(db, row.token, now, row.instance_id)
+                self._prices.end(db, row.token, now, row.instance_id)
             if state is AttemptState.REFUSED and failure is not None:
-                self._observe(
+                self._observations.add(
                     db,
                     "attempt",
                     replace(row.launch.candidate, count=1),
@@ -164,48 +190,56 @@ class Replacements(Clusters):
                     now - row.created,
                 )
 
-    def replacement_ready(self, row: ReplacementRow) -> bool:
-        """Make a machine that is up one of the cluster's; False, and nothing is written, where the cluster does not run any more."""
-        with self.store.transaction() as db:
-            self._hold(db, row.run_id)
+    def ready(self, row: ReplacementRow) -> bool:
+        """Make a machine that is up one of the cluster's; False, and nothing is written, where the
+        cluster does not run any more.
+        """
+        with self._store.transaction() as db:
+            self._leases.hold(db, row.run_id)
             if _state_of_cluster(db, row.token) not in ("running", "unknown"):
                 return False
-            node_of = {i.id: i.node for i in self.instances(row.token)}
+            node_of = {i.id: i.node for i in self._instances.of_launch(row.token)}
             ids = sorted(
                 {*self._ids(db, row.token), row.instance_id},
                 key=lambda one: (node_of.get(one, row.node), one),
             )
             db.execute("UPDATE launches SET ids = ? WHERE token = ?", (json.dumps(ids), row.token))
-            self._move(db, row, AttemptState.READY, "ended = ?", self.clock.now())
+            self._move(db, row, AttemptState.READY, "ended = ?", self._clock.now())
             return True
 
-    def replacements(self, token: str) -> list[ReplacementRow]:
+    def of_launch(self, token: str) -> list[ReplacementRow]:
         """Every create that was to replace a machine of a launch, oldest first."""
         return [
             _row(r)
-            for r in self.store.rows(
+            for r in self._store.rows(
                 "SELECT * FROM replacements WHERE token = ? ORDER BY number", token
             )
         ]
 
-    def open_replacement(self, token: str) -> ReplacementRow | None:
+    def open_one(self, token: str) -> ReplacementRow | None:
         """The one that may be on the bill, or may get there, and is not the cluster's."""
-        row = self.store.row(f"SELECT * FROM replacements WHERE token = ? AND {_OPEN}", token)
+        row = self._store.row(f"SELECT * FROM replacements WHERE token = ? AND {_OPEN}", token)
         return None if row is None else _row(row)
 
     def late_nodes(self, token: str, began: Instant) -> dict[int, tuple[Seconds, Micros]]:
-        """Of each node that was replaced, how long after `began` that was, and what the run had cost by then."""
+        """Of each node that was replaced, how long after `began` that was, and what the run had
+        cost by then.
+        """
         return {
             r.node: (max(0.0, r.created - began), r.spent)
-            for r in self.replacements(token)
+            for r in self.of_launch(token)
             if r.state is AttemptState.READY
         }
 
     def last_loss(self, token: str) -> Instant:
-        """When the last of a launch's machines was lost; 0 where none was. Those that did not come up in their places do not count."""
-        row = self.store.row(
+        """When the last of a launch's machines was lost; 0 where none was.
+
+        Those that did not come up in their places do not count.
+        """
+        row = self._store.row(
             "SELECT coalesce(max(ended), 0) FROM instances WHERE token = ?"
-            " AND id NOT IN (SELECT instance_id FROM replacements WHERE token = ? AND state = 'gone')",
+            " AND id NOT IN (SELECT instance_id FROM replacements WHERE token = ? AND state ="
+            " 'gone')",
             token,
             token,
         )
@@ -219,7 +253,7 @@ class Replacements(Clusters):
         more: str,
         *values: object,
     ) -> bool:
-        self._hold(db, row.run_id)
+        self._leases.hold(db, row.run_id)
         done = db.execute(
             f"UPDATE replacements SET state = ?, {more} WHERE token = ? AND number = ? AND {_OPEN}",
             (state.value, *values, row.token, row.number),

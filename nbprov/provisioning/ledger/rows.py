@@ -96,7 +96,10 @@ class ClusterRow:
 
 
 def dump(value: Any) -> str:
-    """A model value as JSON. Half of a surrogate pair, as raw messages may hold, stays what it is: the text is ASCII."""
+    """A model value as JSON.
+
+    Half of a surrogate pair, as raw messages may hold, stays what it is: the text is ASCII.
+    """
     return json.dumps(to_plain(value), separators=(",", ":"))
 
 
@@ -107,7 +110,10 @@ def storable(value: str) -> str:
 
 @lru_cache(maxsize=512)
 def candidate_of(text: str) -> Candidate:
-    """A candidate as a row holds it. Views read the same few again and again, and nobody changes one."""
+    """A candidate as a row holds it.
+
+    Views read the same few again and again, and nobody changes one.
+    """
     return from_plain(Candidate, json.loads(text))
 
 

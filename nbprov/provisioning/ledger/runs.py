@@ -9,7 +9,8 @@ from nbprov.model.clusters import RunState
 from nbprov.model.errors import NbprovError
 from nbprov.model.money import Micros
 
-from .leases import Leases
+from .leases import LeaseTable
+from .ledger_file import LedgerFile
 from .rows import RunRow, run_row, storable
 
 
@@ -19,10 +20,17 @@ class NameTaken(NbprovError):
     code = "cluster.name-taken"
 
 
-class Runs(Leases):
-    """Opening runs, moving them on, and finding those that a dead kernel left."""
+class RunTable:
+    """Opens runs, moves them on, and finds those that a dead kernel left."""
 
-    def open_run(
+    def __init__(self, file: LedgerFile, leases: LeaseTable) -> None:
+        self._store = file.store
+        self._clock = file.clock
+        self._leases = leases
+        self._holder = file.holder
+        self._lease_seconds = file.lease_seconds
+
+    def open(
         self,
         run_id: str,
         name: str,
@@ -39,7 +47,8 @@ class Runs(Leases):
         Parameters
         ----------
         consent
-            The most that was agreed to, for the whole cluster an hour: it holds for every kernel that works on the run.
+            The most that was agreed to, for the whole cluster an hour: it holds for every kernel
+            that works on the run.
         wait_deadline
             Until when stock is waited for; None where it is not.
 
@@ -48,14 +57,15 @@ class Runs(Leases):
         NameTaken
             If a live cluster or an unfinished launch has this name.
         """
-        now = self.clock.now()
-        with self.store.transaction() as db:
+        now = self._clock.now()
+        with self._store.transaction() as db:
             busy = db.execute(
                 "SELECT state FROM clusters WHERE name = ? AND state <> 'ended'", (name,)
             ).fetchone()
             if busy is None:
                 busy = db.execute(
-                    "SELECT state FROM runs WHERE name = ? AND state IN ('launching', 'waiting', 'cancelling')",
+                    "SELECT state FROM runs WHERE name = ? AND state IN ('launching', 'waiting',"
+                    " 'cancelling')",
                     (name,),
                 ).fetchone()
             if busy is not None:
@@ -64,7 +74,8 @@ class Runs(Leases):
                     hint=f"use another name, or end it: %nbprov down {name}",
                 )
             db.execute(
-                "INSERT INTO runs (run_id, name, state, spec, folder, race, consent, wait_deadline, lease_holder, lease_expires, created, updated)"
+                "INSERT INTO runs (run_id, name, state, spec, folder, race, consent,"
+                " wait_deadline, lease_holder, lease_expires, created, updated)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     run_id,
@@ -75,36 +86,40 @@ class Runs(Leases):
                     race,
                     consent,
                     wait_deadline,
-                    self.holder,
-                    now + self.lease_seconds,
+                    self._holder,
+                    now + self._lease_seconds,
                     now,
                     now,
                 ),
             )
 
-    def set_run(self, run_id: str, state: RunState, message: str = "", error: str = "") -> None:
-        """Move a run on; a final state gives up the lease once nothing of it is pending (`release`)."""
-        with self.store.transaction() as db:
-            self._hold(db, run_id)
+    def move(self, run_id: str, state: RunState, message: str = "", error: str = "") -> None:
+        """Move a run on; a final state gives up the lease once nothing of it is pending
+        (`release`).
+        """
+        with self._store.transaction() as db:
+            self._leases.hold(db, run_id)
             db.execute(
                 "UPDATE runs SET state = ?, message = ?, error = ?, updated = ? WHERE run_id = ?",
-                (state.value, storable(message), storable(error), self.clock.now(), run_id),
+                (state.value, storable(message), storable(error), self._clock.now(), run_id),
             )
 
     def rewrite_spec(self, run_id: str, spec: str, folder: str) -> None:
-        """Replace the spec of a run whose cluster lives on under another one, and what its paths are relative to."""
-        with self.store.transaction() as db:
+        """Replace the spec of a run whose cluster lives on under another one, and what its paths
+        are relative to.
+        """
+        with self._store.transaction() as db:
             db.execute(
                 "UPDATE runs SET spec = ?, folder = ?, updated = ? WHERE run_id = ?",
-                (storable(spec), folder, self.clock.now(), run_id),
+                (storable(spec), folder, self._clock.now(), run_id),
             )
 
     def request_cancel(self, run_id: str) -> None:
         """Note that the person cancelled: whoever works on the run next ends what it made."""
-        with self.store.transaction() as db:
+        with self._store.transaction() as db:
             db.execute(
                 "UPDATE runs SET cancelled = 1, updated = ? WHERE run_id = ?",
-                (self.clock.now(), run_id),
+                (self._clock.now(), run_id),
             )
 
     def cancelled(self, run_ids: Iterable[str]) -> set[str]:
@@ -114,7 +129,7 @@ class Runs(Leases):
         return (
             {
                 r[0]
-                for r in self.store.rows(
+                for r in self._store.rows(
                     f"SELECT run_id FROM runs WHERE cancelled = 1 AND run_id IN ({marks})", *ids
                 )
             }
@@ -122,24 +137,27 @@ class Runs(Leases):
             else set()
         )
 
-    def run(self, run_id: str) -> RunRow | None:
+    def get(self, run_id: str) -> RunRow | None:
         """One run."""
-        row = self.store.row("SELECT * FROM runs WHERE run_id = ?", run_id)
+        row = self._store.row("SELECT * FROM runs WHERE run_id = ?", run_id)
         return None if row is None else run_row(row)
 
-    def runs(self, limit: int = 50) -> list[RunRow]:
+    def latest(self, limit: int = 50) -> list[RunRow]:
         """Runs, newest first."""
         return [
             run_row(r)
-            for r in self.store.rows("SELECT * FROM runs ORDER BY created DESC LIMIT ?", limit)
+            for r in self._store.rows("SELECT * FROM runs ORDER BY created DESC LIMIT ?", limit)
         ]
 
-    def unfinished_runs(self) -> list[RunRow]:
-        """Runs that are being launched or cancelled or wait for stock, or that have a launch which may be on the bill beside a handed-over cluster."""
+    def unfinished(self) -> list[RunRow]:
+        """Runs that are being launched or cancelled or wait for stock, or that have a launch which
+        may be on the bill beside a handed-over cluster.
+        """
         query = """
             SELECT * FROM runs WHERE state IN ('launching', 'waiting', 'cancelling')
-               OR run_id IN (SELECT run_id FROM launches WHERE state NOT IN ('refused', 'gone', 'absent', 'ready'))
+               OR run_id IN (SELECT run_id FROM launches
+                             WHERE state NOT IN ('refused', 'gone', 'absent', 'ready'))
                OR run_id IN (SELECT run_id FROM clusters WHERE state = 'ending')
             ORDER BY created
         """
-        return [run_row(r) for r in self.store.rows(query)]
+        return [run_row(r) for r in self._store.rows(query)]

@@ -1,8 +1,8 @@
 """The ledger's tables, as numbered migrations.
 
-A migration that has been released is never edited; a change is a new one. Columns called `reason`, `text`, `message` and `error` hold
-sentences for people: no program reads them, and what programs need of them has columns of its own.
-"""
+A migration that has been released is never edited; a change is a new one. Columns called `reason`,
+`text`, `message` and `error` hold sentences for people: no program reads them, and what programs
+need of them has columns of its own."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ MIGRATIONS: tuple[str, ...] = (
         ended REAL
     );
     CREATE INDEX price_segments_by_run ON price_segments (run_id);
-    CREATE UNIQUE INDEX price_segments_open ON price_segments (token, instance_id, kind) WHERE ended IS NULL;
+    CREATE UNIQUE INDEX price_segments_open ON price_segments (token, instance_id, kind)
+        WHERE ended IS NULL;
 
     CREATE TABLE blocks (
         pattern TEXT PRIMARY KEY,
@@ -117,7 +118,8 @@ MIGRATIONS: tuple[str, ...] = (
     ) WITHOUT ROWID;
 
     CREATE TABLE guards (
-        run_id TEXT NOT NULL, node INTEGER NOT NULL, config TEXT NOT NULL, status TEXT NOT NULL, reported REAL NOT NULL,
+        run_id TEXT NOT NULL, node INTEGER NOT NULL, config TEXT NOT NULL, status TEXT NOT NULL,
+        reported REAL NOT NULL,
         PRIMARY KEY (run_id, node)
     ) WITHOUT ROWID;
 
@@ -130,8 +132,10 @@ MIGRATIONS: tuple[str, ...] = (
         outcome TEXT NOT NULL,           -- accepted, or the cause; for probes what the cloud said
         seconds REAL
     );
-    CREATE INDEX observations_by_offer ON observations (cloud, region, zone, instance_type, market, at);
-    CREATE INDEX observations_accepted ON observations (cloud, id) WHERE outcome = 'accepted' AND kind = 'attempt';
+    CREATE INDEX observations_by_offer ON observations
+        (cloud, region, zone, instance_type, market, at);
+    CREATE INDEX observations_accepted ON observations (cloud, id)
+        WHERE outcome = 'accepted' AND kind = 'attempt';
     CREATE INDEX observations_attempts ON observations (at) WHERE kind = 'attempt';
     CREATE INDEX observations_probes ON observations (at) WHERE kind = 'probe';
 
@@ -147,7 +151,8 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX events_by_run ON events (run_id, id);
 
     CREATE TABLE jobs (
-        run_id TEXT NOT NULL, job_id TEXT NOT NULL, kind TEXT NOT NULL, command TEXT NOT NULL, state TEXT NOT NULL,
+        run_id TEXT NOT NULL, job_id TEXT NOT NULL, kind TEXT NOT NULL, command TEXT NOT NULL,
+        state TEXT NOT NULL,
         exit_code INTEGER, started REAL NOT NULL, ended REAL,
         PRIMARY KEY (run_id, job_id)
     ) WITHOUT ROWID;
@@ -168,6 +173,7 @@ MIGRATIONS: tuple[str, ...] = (
         ended REAL,
         PRIMARY KEY (token, number)
     ) WITHOUT ROWID;
-    CREATE UNIQUE INDEX replacements_open ON replacements (token) WHERE state NOT IN ('ready', 'refused', 'gone', 'absent');
+    CREATE UNIQUE INDEX replacements_open ON replacements (token)
+        WHERE state NOT IN ('ready', 'refused', 'gone', 'absent');
     """,
 )

@@ -1,4 +1,4 @@
-"""Side objects: what launches left beside their machines (disks, addresses, groups, keys), until a listing shows it no more."""
+"""Side objects: what launches left beside their machines (disks, addresses, groups, keys)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ from nbprov.model.clock import Instant, Seconds
 from nbprov.model.events import EventKind
 from nbprov.model.launches import SideObject
 
-from .history import History
+from .events import EventTable
+from .ledger_file import LedgerFile
 from .rows import storable
 
 REMOVED_KEPT: Seconds = 7 * 24 * 3600.0
+
 """What was removed stays in the table so long, for whoever asks what became of it."""
 
 DOUBT_SECONDS: Seconds = 3600.0
-"""A create that was concluded to have made nothing may do so late (a queue behind the cloud's service, a laptop that slept): so long its cloud
-is looked at again, and a kernel that loads meanwhile does so too."""
+
+"""A create that was concluded to have made nothing may do so late (a queue behind the cloud's
+service, a laptop that slept): so long its cloud is looked at again, and a kernel that loads
+meanwhile does so too.
+"""
 
 
 class SideState(StrEnum):
@@ -50,40 +55,51 @@ class SideRow:
     reason: str = ""
 
 
-class SideObjects(History):
+class SideObjectTable:
     """What the clouds list beside our machines."""
 
-    def side_expected(self, cloud: str, token: str) -> None:
-        """Note, with an intent, that its launch may leave something: a kernel that is killed before any list shows it must not forget to look."""
-        now = self.clock.now()
-        with self.store.transaction() as db:
+    def __init__(self, file: LedgerFile, events: EventTable) -> None:
+        self._store = file.store
+        self._clock = file.clock
+        self._events = events
+
+    def expect(self, cloud: str, token: str) -> None:
+        """Note, with an intent, that its launch may leave something.
+
+        A kernel that is killed before any list shows it must not forget to look.
+        """
+        now = self._clock.now()
+        with self._store.transaction() as db:
             db.execute(
                 "INSERT OR IGNORE INTO side_objects VALUES (?, '', '', ?, ?, 0, 'there', ?, ?, '')",
                 (cloud, token, token, now, now),
             )
 
-    def side_over(self, cloud: str) -> set[str]:
-        """Launches that are over beyond doubt, and whose side objects have not been listed since."""
+    def over(self, cloud: str) -> set[str]:
+        """Launches that are certainly over and whose side objects were not listed since."""
         query = (
             "SELECT s.token FROM side_objects s JOIN launches l ON l.token = s.token"
             " WHERE s.cloud = ? AND s.kind = '' AND l.state IN ('refused', 'gone', 'absent')"
         )
-        return {r[0] for r in self.store.rows(query, cloud)} - self.side_doubted(cloud)
+        return {r[0] for r in self._store.rows(query, cloud)} - self.doubted(cloud)
 
-    def side_doubted(self, cloud: str) -> set[str]:
-        """Launches of which nothing was found after a lost answer, so short a while ago that something may yet appear."""
+    def doubted(self, cloud: str) -> set[str]:
+        """Launches of which nothing was found after a lost answer, so short a while ago that
+        something may yet appear.
+        """
         query = "SELECT token FROM launches WHERE cloud = ? AND state = 'absent' AND ended > ?"
-        return {r[0] for r in self.store.rows(query, cloud, self.clock.now() - DOUBT_SECONDS)}
+        return {r[0] for r in self._store.rows(query, cloud, self._clock.now() - DOUBT_SECONDS)}
 
-    def side_accounts(self, cloud: str) -> dict[str, str]:
-        """The account of each launch, by token, that has or may have side objects not removed yet."""
+    def accounts(self, cloud: str) -> dict[str, str]:
+        """The account, by token, of each launch that may have side objects left."""
         query = (
-            "SELECT DISTINCT l.token, l.account FROM launches l JOIN side_objects s ON s.token = l.token"
+            "SELECT DISTINCT l.token, l.account FROM launches l JOIN side_objects s ON s.token ="
+            " l.token"
             " WHERE s.cloud = ? AND s.state <> 'removed'"
         )
-        return {r["token"]: r["account"] for r in self.store.rows(query, cloud)}
+        return {r["token"]: r["account"] for r in self._store.rows(query, cloud)}
 
-    def side_seen(
+    def seen(
         self,
         cloud: str,
         listed: Iterable[SideObject],
@@ -91,35 +107,40 @@ class SideObjects(History):
         *,
         unseen: Collection[str] = (),
     ) -> None:
-        """Store a whole listing of one cloud: what is new, what is there still, and what is there no more and so removed.
+        """Store a whole listing of one cloud: what is new, what is there still, and what is there
+        no more and so removed.
 
         Parameters
         ----------
         over
-            Launches that were over when it was asked for (`side_over`): all that they left is in it.
+            Launches that were over when it was asked for (`side_over`): all that they left is in
+            it.
         unseen
             Launches of which this listing tells nothing: it is of another account than theirs.
         """
-        now, rows = self.clock.now(), {_key(o): o for o in listed}
+        now, rows = self._clock.now(), {_key(o): o for o in listed}
         known = {
             _key(row.object): row
-            for row in self._side_rows("WHERE cloud = ? AND state <> 'removed'", cloud)
+            for row in self._rows("WHERE cloud = ? AND state <> 'removed'", cloud)
         }
         if not rows and not known and not over:
             return
-        with self.store.transaction() as db:
+        with self._store.transaction() as db:
             for thing in rows.values():
-                # What comes back after it counted as removed begins anew; what is being removed stays so.
+                # What comes back after it counted as removed begins anew; what is being removed
+                # stays so.
                 db.execute(
-                    "INSERT INTO side_objects (cloud, region, kind, id, token, shared, state, seen, since) VALUES (?, ?, ?, ?, ?, ?, 'there', ?, ?)"
-                    " ON CONFLICT (cloud, region, kind, id) DO UPDATE SET token = excluded.token, shared = excluded.shared, seen = excluded.seen,"
+                    "INSERT INTO side_objects (cloud, region, kind, id, token, shared, state,"
+                    " seen, since) VALUES (?, ?, ?, ?, ?, ?, 'there', ?, ?)"
+                    " ON CONFLICT (cloud, region, kind, id) DO UPDATE SET token ="
+                    " excluded.token, shared = excluded.shared, seen = excluded.seen,"
                     " since = CASE WHEN state = 'removed' THEN excluded.since ELSE since END,"
                     " state = CASE WHEN state = 'removed' THEN 'there' ELSE state END",
                     (*_key(thing), thing.token, thing.shared, now, now),
                 )
             for key, row in known.items():
                 if key not in rows and row.object.token not in unseen:
-                    self._set_side(db, key, SideState.REMOVED, "")
+                    self._set(db, key, SideState.REMOVED, "")
                     self._note_removed(db, row.object)
             db.executemany(
                 "DELETE FROM side_objects WHERE cloud = ? AND kind = '' AND token = ?",
@@ -130,29 +151,39 @@ class SideObjects(History):
                 (now - REMOVED_KEPT,),
             )
 
-    def side_tried(self, outcome: Mapping[SideObject, tuple[SideState, str]]) -> None:
-        """Store what an attempt to remove side objects came to: the state of each, and why it is not gone."""
+    def tried(self, outcome: Mapping[SideObject, tuple[SideState, str]]) -> None:
+        """Store what an attempt to remove side objects came to.
+
+        The state of each, and why it is not gone.
+        """
         if outcome:
-            with self.store.transaction() as db:
+            with self._store.transaction() as db:
                 for thing, (state, reason) in outcome.items():
-                    self._set_side(db, _key(thing), state, reason)
+                    self._set(db, _key(thing), state, reason)
 
-    def side_objects(self, cloud: str = "", *, all_of_them: bool = False) -> list[SideRow]:
-        """Side objects that were not removed yet (of one cloud), oldest first; with `all_of_them` those that were, too."""
+    def listed(self, cloud: str = "", *, all_of_them: bool = False) -> list[SideRow]:
+        """Side objects that were not removed yet (of one cloud), oldest first; with `all_of_them`
+        those that were, too.
+        """
         where = "WHERE (? = '' OR cloud = ?)" + ("" if all_of_them else " AND state <> 'removed'")
-        return self._side_rows(where, cloud, cloud)
+        return self._rows(where, cloud, cloud)
 
-    def side_clouds(self) -> set[str]:
-        """Clouds with a side object that serves one launch alone and was not removed yet, or with a launch that may have left one."""
+    def clouds(self) -> set[str]:
+        """Clouds with a side object that serves one launch alone and was not removed yet, or with a
+        launch that may have left one.
+        """
         return {
             r[0]
-            for r in self.store.rows(
+            for r in self._store.rows(
                 "SELECT DISTINCT cloud FROM side_objects WHERE shared = 0 AND state <> 'removed'"
             )
         }
 
-    def _side_rows(self, where: str, *args: object) -> list[SideRow]:
-        query = f"SELECT * FROM side_objects {where} AND kind <> '' ORDER BY since, cloud, region, kind, id"
+    def _rows(self, where: str, *args: object) -> list[SideRow]:
+        query = (
+            f"SELECT * FROM side_objects {where} AND kind <> '' ORDER BY since, cloud,"
+            " region, kind, id"
+        )
         return [
             SideRow(
                 SideObject(
@@ -163,15 +194,16 @@ class SideObjects(History):
                 r["seen"],
                 r["reason"],
             )
-            for r in self.store.rows(query, *args)
+            for r in self._store.rows(query, *args)
         ]
 
     @staticmethod
-    def _set_side(
+    def _set(
         db: sqlite3.Connection, key: tuple[str, str, str, str], state: SideState, reason: str
     ) -> None:
         db.execute(
-            "UPDATE side_objects SET state = ?, reason = ? WHERE cloud = ? AND region = ? AND kind = ? AND id = ?",
+            "UPDATE side_objects SET state = ?, reason = ? WHERE cloud = ? AND region = ? AND"
+            " kind = ? AND id = ?",
             (state.value, storable(reason), *key),
         )
 
@@ -181,7 +213,7 @@ class SideObjects(History):
         ).fetchone()
         if launch is not None:
             text = f"{thing.kind} {thing.id} is removed"
-            self.note(launch["run_id"], EventKind.SIDE_OBJECT_REMOVED, text, thing.token)
+            self._events.add(launch["run_id"], EventKind.SIDE_OBJECT_REMOVED, text, thing.token)
 
 
 def _key(thing: SideObject) -> tuple[str, str, str, str]:

@@ -1,4 +1,6 @@
-"""Opening the ledger: one SQLite file a user, shared by every kernel, safe against a crash at any instruction."""
+"""Opening the ledger: one SQLite file a user, shared by every kernel, safe against a crash at any
+instruction.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from .schema import MIGRATIONS
 log = logging.getLogger("nbprov.ledger")
 
 BUSY_SECONDS: Seconds = 3.0
-"""How long a transaction waits for another kernel's: each holds the file for some milliseconds. Much shorter than a lease, since a run waits too."""
+"""How long a transaction waits for another kernel's: each holds the file for some milliseconds.
+
+Much shorter than a lease, since a run waits too.
+"""
 
 NETWORK_FILE_SYSTEMS = (
     "nfs",
@@ -38,11 +43,16 @@ NETWORK_FILE_SYSTEMS = (
     "beegfs",
     "gpfs",
 )
-"""Where WAL's shared memory does not work (sqlite.org/wal.html): the journal is deleted after each commit instead."""
+"""Where WAL's shared memory does not work (sqlite.org/wal.html).
+
+The journal is deleted after each commit instead.
+"""
 
 
 def file_system(path: Path) -> str:
-    """The type of the file system that holds a path, as the kernel names it; empty where that cannot be told."""
+    """The type of the file system that holds a path, as the kernel names it; empty where that
+    cannot be told.
+    """
     try:
         mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -91,7 +101,8 @@ class Store:
             self._connection.close()
             raise LedgerError(
                 f"the ledger {path} cannot be read: {error}",
-                hint="restore it from a backup, or move it away: its machines are then listed by no command, so check the cloud's console",
+                hint="restore it from a backup, or move it away: its machines are then listed by"
+                " no command, so check the cloud's console",
             ) from error
         self.owner: str = self._connection.execute(
             "SELECT value FROM meta WHERE key = 'owner'"
@@ -100,7 +111,10 @@ class Store:
     def _configure(self) -> None:
         if file_system(self.path.parent) in NETWORK_FILE_SYSTEMS:
             self._connection.execute("PRAGMA journal_mode = DELETE")
-            self.warning = f"the ledger {self.path} is on a network file system: slower, and use it from one machine at a time"
+            self.warning = (
+                f"the ledger {self.path} is on a network file system: slower, and use"
+                " it from one machine at a time"
+            )
         else:
             self._retry_busy("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
@@ -124,7 +138,8 @@ class Store:
         if version > len(MIGRATIONS):
             self._connection.close()
             raise LedgerError(
-                f"the ledger {self.path} was written by a newer nbprov (schema {version}, this release knows {len(MIGRATIONS)})",
+                f"the ledger {self.path} was written by a newer nbprov (schema {version}, this"
+                f" release knows {len(MIGRATIONS)})",
                 hint="upgrade nbprov in this environment, or use the newer one",
             )
         if version == len(MIGRATIONS):
@@ -143,12 +158,15 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """One atomic, durable change. Nested uses join the outer one, so that an attempt costs few fsyncs.
+        """One atomic, durable change.
+
+        Nested uses join the outer one, so that an attempt costs few fsyncs.
 
         Raises
         ------
         LedgerError
-            If other kernels held the file for `BUSY_SECONDS`, or it cannot be written (a full disk); then nothing was.
+            If other kernels held the file for `BUSY_SECONDS`, or it cannot be written (a full
+            disk); then nothing was.
         """
         with self._lock:
             if self._depth:
@@ -185,11 +203,13 @@ class Store:
     def _unwritable(self, error: sqlite3.Error) -> LedgerError:
         return LedgerError(
             f"the ledger {self.path} cannot be written: {error}",
-            hint="another kernel may be stuck, or the disk full; what was under way is taken up at the next load",
+            hint="another kernel may be stuck, or the disk full; what was under way is taken up"
+            " at the next load",
         )
 
     def _roll_back(self) -> None:
-        # A full disk has ended the transaction already; where a rollback fails, SQLite undoes the change at the next opening.
+        # A full disk has ended the transaction already; where a rollback fails, SQLite undoes the
+        # change at the next opening.
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")

@@ -26,7 +26,7 @@ from nbprov.model.offers import Candidate
 from nbprov.provisioning.async_cloud import AsyncCloud, is_passing
 from nbprov.provisioning.ledger import LaunchRow
 from nbprov.provisioning.live_cluster import LiveCluster, Node
-from nbprov.provisioning.ssh_ingress import Door
+from nbprov.provisioning.ssh_ingress import SshIngress
 from nbprov.provisioning.supervision.absence_tracker import Absences
 from nbprov.provisioning.supervision.guard_config import (
     LEAST_BUDGET_SECONDS,
@@ -45,7 +45,7 @@ from .partial_gang import hold
 from .requote import beyond_agreed, quoted
 
 if TYPE_CHECKING:
-    from nbprov.remote.agent.messages import GuardConfig
+    from nbprov.remote.agent.config import GuardConfig
 
     from .driver import RunDriver
 
@@ -172,9 +172,9 @@ class Errands:
         run.machine.freeze(action.token, action.candidate)
 
     def _filled(self, token: str) -> Launch:
-        from nbprov.remote.boot.user_data import fills
+        from nbprov.remote.boot.user_data import template_values
 
-        return replace(self._run.rows[token].launch, fills=fills(self._run.keys))
+        return replace(self._run.rows[token].launch, fills=template_values(self._run.keys))
 
     async def _note_operation(self, token: str, operation: Operation) -> None:
         await self._run.books.persist(lambda: self._run.ledger.launches.sent(token, operation))
@@ -345,11 +345,11 @@ class Errands:
                 i.state is InstanceState.RUNNING and i.host for i in found
             ):
                 nodes = [Node(instance) for instance in sorted(found, key=lambda i: (i.node, i.id))]
-                door = Door(
+                ingress = SshIngress(
                     cloud, attempt.ids, run.clock, partial(run.ledger.instances.of_launch, token)
                 )
                 run.clusters[token] = LiveCluster(
-                    run.run_id, run.name, attempt.candidate, run.keys, nodes, door
+                    run.run_id, run.name, attempt.candidate, run.keys, nodes, ingress
                 )
                 return
             await asyncio.sleep(cloud.capabilities.poll_every)

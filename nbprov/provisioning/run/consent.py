@@ -9,7 +9,7 @@ from nbprov.model.money import SECONDS_PER_HOUR, Micros, format_usd
 from nbprov.model.offers import Candidate, Plan
 from nbprov.model.spec import ConfirmAbove, Guards, Spec
 from nbprov.provisioning.supervision.guard_config import LEAST_BUDGET_SECONDS
-from nbprov.remote.agent.messages import BUDGET_RESERVE_SECONDS
+from nbprov.remote.agent.config import BUDGET_RESERVE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,20 +6,22 @@ import secrets
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from nbprov.clouds import registry
 from nbprov.clouds.base import Capabilities
+from nbprov.model.clock import Seconds
 from nbprov.model.errors import NotFound
 from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause
 from nbprov.model.money import Micros
-from nbprov.model.offers import Plan
-from nbprov.model.spec import Spec
-from nbprov.provisioning.ledger import RunRow
+from nbprov.model.offers import Candidate, Plan
+from nbprov.model.spec import Health, Spec
+from nbprov.provisioning.ledger import Ledger, RunRow
 from nbprov.provisioning.supervision.guard_config import guard_notes, output_notes
 from nbprov.provisioning.supervision.guard_enforcement import needs_kernel
 
+from .attempt import Deadlines
 from .candidate_queue import Itinerary
 from .consent import lasts, total_note
 from .failover import Failover
@@ -29,11 +31,22 @@ from .race_rule import RaceRule, hedging_of
 from .stock_wait import STOCK, Patience
 from .webhook import wait_words
 
-if TYPE_CHECKING:
-    from nbprov.provisioning.engine import Engine
-
 FIRST_PLACES = 50
 """Of a plan whose clouds are spoken of: a launch that fails more often than that is rare, and each place has to be built."""
+
+
+class FailoverSources(Protocol):
+    """What a failover is made from; see `run_controller.RunController`."""
+
+    ledger: Ledger
+    least_pause: Seconds
+
+    @property
+    def can_replan(self) -> bool:
+        """Whether a spec can be planned again."""
+
+    def deadlines_of(self, candidate: Candidate, health: Health | None = None) -> Deadlines:
+        """How long each phase of a launch may take."""
 
 
 def new_id() -> str:
@@ -42,28 +55,28 @@ def new_id() -> str:
 
 
 def new_failover(
-    engine: Engine, spec: Spec, plan: Plan, consent: Micros, patience: Patience
+    sources: FailoverSources, spec: Spec, plan: Plan, consent: Micros, patience: Patience
 ) -> Failover:
     """A failover over a plan that takes nothing dearer than was agreed to."""
-    ledger = engine.ledger
+    ledger = sources.ledger
     return Failover(
         places=Itinerary(
             plan.candidates,
             ledger.blocks.standing(),
             ceiling=consent or None,
-            can_replan=engine.replan is not None,
+            can_replan=sources.can_replan,
         ),
-        deadlines_of=partial(engine.deadlines_of, health=spec.health),
+        deadlines_of=partial(sources.deadlines_of, health=spec.health),
         new_token=new_id,
         patience=patience,
         repeats_of=ledger.blocks.repeats,
     )
 
 
-def resumed_failover(engine: Engine, row: RunRow, spec: Spec) -> Failover:
+def resumed_failover(sources: FailoverSources, row: RunRow, spec: Spec) -> Failover:
     """A failover for a run whose kernel died: it only winds up, unless the run waits for stock and may go on with that."""
-    ledger, patience = engine.ledger, Patience(row.wait_deadline, engine.least_pause)
-    machine = new_failover(engine, spec, Plan(spec, ()), row.consent, patience)
+    ledger, patience = sources.ledger, Patience(row.wait_deadline, sources.least_pause)
+    machine = new_failover(sources, spec, Plan(spec, ()), row.consent, patience)
     machine.may_start = False
     patience.passes += sum(
         event.kind is EventKind.PASS_BEGUN for event in ledger.events.of_run(row.run_id)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import LedgerError
 from nbprov.model.stock import Level, Pool, Stock
+from nbprov.provisioning.ledger import Ledger
 
 from . import events
 from .passes import looked
 
 if TYPE_CHECKING:
-    from nbprov.provisioning.engine import Engine
-
     from .driver import RunDriver
 
 log = logging.getLogger("nbprov.provisioning")
@@ -27,27 +27,39 @@ FIRST_PLACES = 500
 
 
 class Restocks:
-    """What clouds said of their stock, as it comes in. Any thread."""
+    """What clouds said of their stock, as it comes in. Any thread.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    Parameters
+    ----------
+    drivers
+        Returns the runs that this kernel drives.
+    soon
+        Calls a function on the engine thread.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        drivers: Callable[[], Iterable[RunDriver]],
+        soon: Callable[[Callable[[], object]], object],
+    ) -> None:
+        self._ledger, self._drivers, self._soon = ledger, drivers, soon
         self._lock = threading.Lock()
         self._levels: dict[Pool, Level] = {}
 
     def seen(self, stocks: Sequence[Stock], account: str, count: int) -> None:
         """See `Engine.stock_seen`."""
-        engine = self._engine
         try:
-            with engine.ledger.together():
-                engine.ledger.observations.record_probes(stocks, account, count)
-                ended = engine.ledger.blocks.end_restocked(stocks, count)
+            with self._ledger.together():
+                self._ledger.observations.record_probes(stocks, account, count)
+                ended = self._ledger.blocks.end_restocked(stocks, count)
         except LedgerError as error:
             log.warning("what clouds said of their stock was not kept: %s", error.message)
             ended = 0
         came = self._came(stocks)
         if ended or came:
-            for driver in list(engine.drivers.values()):
-                engine.thread.soon(lambda driver=driver: wake(driver, came))
+            for driver in self._drivers():
+                self._soon(partial(wake, driver, came))
 
     def _came(self, stocks: Sequence[Stock]) -> frozenset[Pool]:
         """Pools that had none when they were last asked about, and have some now."""

@@ -1,4 +1,4 @@
-"""Machines that a listing does not show: one listing without them is not yet their end."""
+"""Tracks machines that a listing lacks: one listing without a machine is not yet its end."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from nbprov.model.clock import Seconds
 
 
 class Absences:
-    """Since when which machine has been missing from its cloud's list.
+    """Knows since when each machine has been missing from its cloud's listing.
 
-    Lists are eventually consistent: a machine that runs may be missing from one. It counts as gone once a second list, which
-    was asked for at least the cloud's `settle` after the first one was answered, lacks it too.
+    Listings are eventually consistent: a machine that runs may be missing from one. It counts as
+    gone once a second listing lacks it too, which was asked for at least the cloud's `settle`
+    after the first one was answered.
 
     Examples
     --------
@@ -40,9 +41,9 @@ class Absences:
         Parameters
         ----------
         expected, listed
-            Ids the cluster should have, and those the list shows in whatever state.
+            Ids that the cluster should have, and those that are listed in whatever state.
         asked, answered
-            When the list was asked for and when it was there, on a clock that never jumps.
+            When the listing was asked for and when it came, on a clock that never jumps.
 
         Returns
         -------
@@ -57,7 +58,7 @@ class Absences:
         return gone, absent - gone
 
     def found(self, cluster_id: str, instance_id: str) -> None:
-        """Drop what is known of one machine: what became of it is settled."""
+        """Drop what is known of one machine, whose fate is settled."""
         self._since.pop((cluster_id, instance_id), None)
 
     def any_of(self, cluster_id: str) -> bool:

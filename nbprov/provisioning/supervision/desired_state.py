@@ -1,22 +1,28 @@
-"""Ends and stops that were asked for and wait for logs and outputs: written down first, so that another kernel goes on should this one die."""
+"""Keeps what is to become of a cluster in the ledger, and sees to it.
+
+An end or a stop waits for logs and outputs. It is written down first, so that another kernel
+continues should this one die.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Protocol
 
 from nbprov.model.clock import Seconds
-from nbprov.model.clusters import ClusterState, DesiredState
+from nbprov.model.clusters import DesiredState
 from nbprov.model.errors import NbprovError
 from nbprov.model.events import EventKind
 from nbprov.model.failures import CloudError
 from nbprov.provisioning.ledger import ClusterRow
 
-from .guard_enforcement import BILLED, Enforcing
-
-if TYPE_CHECKING:
-    from nbprov.provisioning.engine import Engine
+from .cluster_work import ClusterWork
+from .context import SupervisionContext
+from .listing.cluster_listing import ClusterListing
+from .listing.cluster_state import BILLED, SETTLED
+from .verbs.stopper import Stopper
+from .verbs.terminator import Terminator
+from .verbs.transition import CannotStop
 
 log = logging.getLogger("nbprov.lifecycle")
 
@@ -25,78 +31,58 @@ _PENDING = {
     DesiredState.ENDED_WITHOUT_OUTPUTS: "to be ended without its outputs",
     DesiredState.STOPPED: "to be stopped",
 }
-"""What a person is told of a cluster whose end or stop has not begun."""
+"""What a person is told of a cluster whose end or stop was requested and has not begun."""
 
 OUTPUTS_SECONDS: Seconds = 3600.0
-"""How long a kernel that goes on with an end, in front of which nobody waits, goes on pulling."""
+"""How long a kernel pulls outputs when it continues an end for which nobody waits."""
 
 AGAIN_SECONDS: Seconds = 60.0
-"""Before this kernel tries again what failed for a reason that nobody foresaw: each try pulls anew."""
-
-
-class Leaving(Protocol):
-    """What a session does before machines go. On the engine thread."""
-
-    async def before_the_end(self, row: ClusterRow, *, outputs: bool = True) -> None:
-        """Bring logs and outputs here. Raises an `NbprovError` where the cluster has to be kept for outputs that did not come."""
-
-    async def before_a_stop(self, row: ClusterRow) -> None:
-        """Bring logs and outputs here as far as that goes in bounded time; never raises but when cancelled."""
-
-    def outputs_left(self, row: ClusterRow) -> bool:
-        """Whether a stopped cluster has outputs that nobody tried to bring since it ran."""
-
-
-def is_leaving(row: ClusterRow) -> bool:
-    """Whether a cluster is to be ended or stopped, or another one was put in its place: it needs no more machines."""
-    return row.pending is not None or row.desired_state is DesiredState.REPLACED
+"""Before this kernel repeats what failed for an unforeseen reason: each try pulls anew."""
 
 
 def reason_words(row: ClusterRow) -> str:
-    """A cluster's reason for people: behind what is to become of it, where that has not begun."""
+    """A cluster's reason for people, behind what is to become of it where that has not begun."""
     return row.reason if row.pending is None else f"{_PENDING[row.pending]}: {row.reason}"
 
 
-def wanted_then(row: ClusterRow, state: ClusterState, told: str) -> tuple[DesiredState, str]:
-    """What is wanted of a cluster, and why, once a listing shows it in another state.
+class DesiredStateKeeper:
+    """Writes down what is to become of one cluster, and continues what another kernel began.
 
-    What somebody asked for is not forgotten over a listing; otherwise what the listing shows is taken as wanted.
+    On the engine thread unless a method says otherwise.
     """
-    # Whoever was to stop it did not; it costs as if nobody had wanted it.
-    is_unstopped = row.state is ClusterState.STOPPING and state is ClusterState.RUNNING
-    if row.state is ClusterState.ENDING or is_leaving(row) or is_unstopped:
-        return row.desired_state, row.reason
-    return DesiredState.of(state), told
 
+    def __init__(
+        self,
+        context: SupervisionContext,
+        work: ClusterWork,
+        listing: ClusterListing,
+        terminator: Terminator,
+        stopper: Stopper,
+    ) -> None:
+        self._context, self._work, self._listing = context, work, listing
+        self._terminator, self._stopper = terminator, stopper
+        self.is_used_again = False
+        """Somebody in this kernel used the cluster again while it was about to be ended."""
 
-class Intents(Enforcing):
-    """Writes down what is asked for, and goes on with what a kernel that is gone was asked for. On the engine thread where nothing else is said."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self.asked: set[str] = set()
-        """Clusters whose end or stop this kernel sees to, their logs and outputs first."""
-        self.wanted_again: set[str] = set()
-        """Clusters that were used again in this kernel while it was about to end them, before it had written that down."""
+    def is_reachable(self, row: ClusterRow) -> bool:
+        """Whether its cloud shows it to this kernel; otherwise it can neither start nor end."""
+        cloud = row.candidate.offer.cloud
+        return not self._context.outages.is_out(cloud) and not self._listing.is_foreign
 
     def ask(self, row: ClusterRow, desired: DesiredState, reason: str) -> bool:
-        """Write down what is to become of a cluster that runs; whether that stands in the ledger now. Any thread; never raises.
-
-        An end is not made a stop by a later word, nor is that of a cluster in whose place another one was put.
-        """
+        """Write down what is to become of a running cluster; see `Lifecycle.ask`. Any thread."""
         if row.state not in BILLED:
             return False
-        ledger = self._engine.ledger
+        ledger = self._context.ledger
         try:
             now = ledger.clusters.by_id(row.cluster_id)
             if now is None or now.state not in BILLED:
                 return False
-            if desired is DesiredState.STOPPED and (
-                now.desired_state.is_end or now.desired_state is DesiredState.REPLACED
-            ):
+            is_to_end = now.desired_state.is_end or now.desired_state is DesiredState.REPLACED
+            if desired is DesiredState.STOPPED and is_to_end:
                 return False
-            self.asked.add(row.cluster_id)
-            self._try_lease(row.run_id)  # or another kernel would take it up at once
+            self._context.requested.add(row.cluster_id)
+            self._work.try_lease()  # or another kernel would take it up at once
             return ledger.clusters.move(
                 row.cluster_id, now.state, reason, desired=desired, was=now.state
             )
@@ -105,14 +91,14 @@ class Intents(Enforcing):
             return False
 
     def is_asked(self, row: ClusterRow, *desired: DesiredState) -> bool:
-        """Whether one of these ends or stops is still asked for in the ledger. Any thread."""
-        now = self._engine.ledger.clusters.by_id(row.cluster_id)
+        """Whether one of these ends or stops is still requested in the ledger. Any thread."""
+        now = self._context.ledger.clusters.by_id(row.cluster_id)
         return now is not None and now.pending in desired
 
     def take_back(self, row: ClusterRow) -> None:
-        """A cluster that was to be ended or stopped is used again, or cannot be. Any thread."""
-        ledger = self._engine.ledger
-        self.wanted_again.add(row.cluster_id)
+        """Keep a cluster that was to be ended or stopped. Any thread."""
+        ledger = self._context.ledger
+        self.is_used_again = True
         now = ledger.clusters.by_id(row.cluster_id)
         if now is not None and now.pending is not None:
             reason = f"it was to be {'ended' if now.pending.is_end else 'stopped'}, and is kept"
@@ -120,70 +106,74 @@ class Intents(Enforcing):
                 row.cluster_id, now.state, reason, desired=DesiredState.KEPT, was=now.state
             )
 
-    def _go_on(self, row: ClusterRow) -> None:
-        """Take up what the ledger says is to become of a cluster, where no kernel sees to it."""
-        settled = (*BILLED, ClusterState.STOPPED)
-        if row.pending is None or row.cluster_id in self.asked or row.state not in settled:
-            return
-        # A cloud that cannot be asked cannot end anything either, and a line that is away tells nothing then.
-        if (
-            row.candidate.offer.cloud in self._dark
-            or row.cluster_id in self._foreign
-            or not self._try_lease(row.run_id)
-        ):
-            return
-        self.asked.add(row.cluster_id)
-        self._begin(self._go_on_with(row, row.pending))
+    # ------------------------------------------------------------ continuing
 
-    async def _go_on_with(self, row: ClusterRow, desired: DesiredState) -> None:
+    def reconcile(self, row: ClusterRow) -> None:
+        """Continue the end or the stop that the ledger has, where no kernel sees to it."""
+        requested = self._context.requested
+        if row.pending is None or row.cluster_id in requested or row.state not in SETTLED:
+            return
+        if not self.is_reachable(row) or not self._work.try_lease():
+            return
+        requested.add(row.cluster_id)
+        self._work.begin(self._continue(row, row.pending))
+
+    async def _continue(self, row: ClusterRow, desired: DesiredState) -> None:
         try:
-            async with self.leased(row):
+            async with self._work.leased():
                 if desired is DesiredState.STOPPED:
-                    await self._go_on_stopping(row)
+                    await self._stop(row)
                 else:
-                    await self._go_on_ending(row, outputs=desired is DesiredState.ENDED)
+                    await self.end(row, outputs=desired is DesiredState.ENDED)
         except Exception as error:
             log.warning("%s: %s: %s; tried again", row.name, _PENDING[desired], error)
             await asyncio.sleep(AGAIN_SECONDS)
         finally:
-            self.asked.discard(row.cluster_id)
+            self._context.requested.discard(row.cluster_id)
 
-    async def _go_on_ending(self, row: ClusterRow, *, outputs: bool) -> None:
-        """Logs and outputs in bounded time, by the rule of every end; then the end, or the cluster is kept under its guards."""
-        ledger, leaving = self._engine.ledger, self._engine.leaving
-        why = ""
-        try:
-            if leaving is not None:
-                async with asyncio.timeout(OUTPUTS_SECONDS):
-                    await leaving.before_the_end(row, outputs=outputs)
-        except TimeoutError:
-            why = "its outputs did not all come in time"
-        except (CloudError, NbprovError) as error:
-            why = error.message if isinstance(error, NbprovError) else str(error)
+    async def end(self, row: ClusterRow, *, outputs: bool) -> None:
+        """Fetch logs and outputs in bounded time, and end the cluster.
+
+        A cluster whose outputs cannot be fetched is kept under its guards, as for every end.
+        """
+        ledger = self._context.ledger
+        problem = await self._fetch_outputs(row, outputs=outputs)
         now = ledger.clusters.by_id(row.cluster_id)
         if now is None or now.pending is None or not now.pending.is_end:
             return  # somebody uses it again, or ends it
-        if not why:
-            await self.down(now, now.reason)
+        if not problem:
+            await self._terminator.down(now, now.reason)
             return
-        kept = f"its end was asked for, and it is kept: {why}"
+        kept = f"its end was asked for, and it is kept: {problem}"
         ledger.events.add(row.run_id, EventKind.CLUSTER_KEPT, kept, row.token)
         ledger.clusters.move(
             row.cluster_id, now.state, kept, desired=DesiredState.KEPT, was=now.state
         )
-        self._engine.changed()
+        self._context.changed()
 
-    async def _go_on_stopping(self, row: ClusterRow) -> None:
-        from .lifecycle import CannotStop  # which is built on this
+    async def _fetch_outputs(self, row: ClusterRow, *, outputs: bool) -> str:
+        """Why the cluster has to be kept; empty where its outputs are here."""
+        teardown = self._context.hooks.teardown
+        if teardown is None:
+            return ""
+        try:
+            async with asyncio.timeout(OUTPUTS_SECONDS):
+                await teardown.before_the_end(row, outputs=outputs)
+        except TimeoutError:
+            return "its outputs did not all come in time"
+        except (CloudError, NbprovError) as error:
+            return error.message if isinstance(error, NbprovError) else str(error)
+        return ""
 
-        leaving = self._engine.leaving
-        if leaving is not None:
-            await leaving.before_a_stop(row)
-        now = self._engine.ledger.clusters.by_id(row.cluster_id)
+    async def _stop(self, row: ClusterRow) -> None:
+        teardown = self._context.hooks.teardown
+        if teardown is not None:
+            await teardown.before_a_stop(row)
+        now = self._context.ledger.clusters.by_id(row.cluster_id)
         if now is None or now.pending is not DesiredState.STOPPED:
             return
         try:
-            await self.stop(now, now.reason)
+            await self._stopper.stop(now, now.reason)
         except CannotStop as error:
             log.warning("%s", error)
             self.take_back(row)

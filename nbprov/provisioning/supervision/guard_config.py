@@ -1,4 +1,4 @@
-"""What the guards of a cluster are told: the spec's wishes in the agent's terms."""
+"""The guards of a cluster as its agents get them and as the ledger keeps them."""
 
 from __future__ import annotations
 
@@ -17,41 +17,54 @@ from nbprov.model.offers import Candidate
 from nbprov.model.places import Market
 from nbprov.model.spec import Autostop, Guards, Spec
 from nbprov.provisioning.ledger import ClusterRow, Ledger
-from nbprov.remote.agent.messages import HOLD_SECONDS, GuardConfig
+from nbprov.remote.agent.config import HOLD_SECONDS, GuardConfig
 
-from .outages import silence_notes
+from .outage_notes import outage_notes
 
 LEAST_BUDGET_SECONDS: Seconds = 600.0
-"""A budget that buys less than this of the first candidate is refused: the machine would be ended before it is of use."""
+"""A budget that buys less than this of the first candidate is refused.
+
+The machine would be ended before it is of use.
+"""
 
 
 STOP, DOWN = "stop", "down"
 
 NOTHING = ":"
-"""What a machine does when a guard is due and its end would not end its bill: it says so, and a kernel ends it through the cloud."""
+"""The command of a machine whose guard is due and whose poweroff would not end its bill.
+
+The agent says that the guard is due, and a kernel ends the machine through the cloud.
+"""
 
 
 def end_command(capabilities: Capabilities) -> str:
-    """The shell command with which a machine ends its own bill; one that does nothing where that cannot be."""
+    """The shell command with which a machine ends its own bill; `NOTHING` where it cannot."""
     return capabilities.poweroff if capabilities.poweroff_ends_bill else NOTHING
 
 
 def can_stop(capabilities: Capabilities, candidate: Candidate) -> bool:
-    """Whether a machine may be stopped rather than ended: a stopped spot machine may never come back."""
+    """Whether a machine may be stopped rather than ended.
+
+    A stopped spot machine may never come back.
+    """
     return capabilities.stop and candidate.offer.market is not Market.SPOT
 
 
 def on_shutdown(guards: Guards, capabilities: Capabilities, candidate: Candidate) -> OnShutdown:
-    """What the cloud shall do when the machine powers itself off: the spec's `down: false` keeps the disk, where that can be."""
+    """What the cloud shall do when the machine powers itself off.
+
+    `down: false` in the spec keeps the disk, where the cloud can do so.
+    """
     by_idleness = guards.autostop is not None and not guards.autostop.down
-    # Where the cloud alone decides, what ends by idleness must not stay as a disk on the bill for the budget's sake.
+    # The cloud has one rule for all guards: what ends by idleness must not leave a disk on the
+    # bill for the budget's sake.
     by_budget = guards.autostop is None and guards.budget is not None and guards.at_limit == STOP
     keeps = (by_idleness or by_budget) and can_stop(capabilities, candidate)
     return OnShutdown.STOP if keeps else OnShutdown.TERMINATE
 
 
 def check_budget(guards: Guards, candidate: Candidate, *, spent: Micros = 0) -> None:
-    """Refuse a budget of which next to nothing can be bought.
+    """Refuse a budget that buys next to nothing.
 
     Parameters
     ----------
@@ -71,9 +84,11 @@ def check_budget(guards: Guards, candidate: Candidate, *, spent: Micros = 0) -> 
         rest = f", {format_usd(spent)} of it spent," if spent else ""
         minutes = round(seconds / 60)
         raise UsageError(
-            f"a budget of {format_usd(guards.budget)}{rest} buys {minutes} minute{'' if minutes == 1 else 's'} of {candidate.offer.instance_type}"
+            f"a budget of {format_usd(guards.budget)}{rest} buys"
+            f" {minutes} minute{'' if minutes == 1 else 's'} of {candidate.offer.instance_type}"
             f" at {format_usd(candidate.hourly)}/h",
-            hint=f"raise it to {format_usd(max(least, MICROS_PER_USD // 100))} or more, or cap the price with max_price",
+            hint=f"raise it to {format_usd(max(least, MICROS_PER_USD // 100))} or more,"
+            " or cap the price with max_price",
             code="budget.too-small",
         )
 
@@ -86,9 +101,16 @@ def guard_config(
     spent: Micros = 0,
     hold: Seconds = 0.0,
 ) -> GuardConfig:
-    """What the agent of every node is told. The budget counts the whole cluster's price on each; what cannot be stopped is ended.
+    """The guards that the agent of every node gets.
 
-    `hold` is how long outputs are waited for (`hold_of`).
+    Each node's budget counts the whole cluster's price. What cannot be stopped is ended.
+
+    Parameters
+    ----------
+    spent
+        What counts against the budget already.
+    hold
+        How long a machine waits for its outputs to be pulled (`hold_of`).
     """
     if not can_stop(capabilities, candidate):
         autostop = None if guards.autostop is None else replace(guards.autostop, down=True)
@@ -99,18 +121,21 @@ def guard_config(
 
 
 def hold_of(spec: Spec) -> Seconds:
-    """How long machines of a spec wait, at their end, for their outputs to be taken."""
+    """How long machines of a spec wait, at their end, for their outputs to be pulled."""
     return HOLD_SECONDS if spec.outputs else 0.0
 
 
 def hold_known(ledger: Ledger, run_id: str) -> Seconds:
-    """As `hold_of`, by what the cluster's agents were told last."""
+    """As `hold_of`, by the guards that the cluster's agents got last."""
     known = ledger.guards.get(run_id)
     return float(known[0].get("outputs", {}).get("hold_seconds", 0.0)) if known is not None else 0.0
 
 
 def of_node(config: GuardConfig, ledger: Ledger, run_id: str, token: str, node: int) -> GuardConfig:
-    """What one node is told: of a machine that replaced a lost one, the rest of lifetime and budget."""
+    """The guards of one node.
+
+    A machine that replaced a lost one gets the rest of lifetime and budget.
+    """
     launch = next((row for row in ledger.launches.of_run(run_id) if row.token == token), None)
     late = (
         ledger.replacements.late_nodes(token, launch.created).get(node)
@@ -121,17 +146,21 @@ def of_node(config: GuardConfig, ledger: Ledger, run_id: str, token: str, node: 
 
 
 def output_notes(spec: Spec) -> list[str]:
-    """When outputs come, and what has to run for that."""
+    """When outputs are pulled, and what has to run for that."""
     if not spec.outputs:
         return []
     return [
-        f"outputs: pulled before the machine ends, by a kernel with nbprov; while none runs the machine waits {short_duration(HOLD_SECONDS)}"
-        " for one at its end, and then they go with it. Use down: false, or copy to a bucket, where that is too short"
+        "outputs: pulled before the machine ends, by a kernel with nbprov; while none runs the"
+        f" machine waits {short_duration(HOLD_SECONDS)} for one at its end, and then they go with"
+        " it. Use down: false, or copy to a bucket, where that is too short"
     ]
 
 
 def kept(config: GuardConfig, guards: Guards) -> dict[str, Any]:
-    """What the ledger keeps of a cluster's guards: what its agents were told, and what nbprov itself watches."""
+    """The guards of a cluster as the ledger keeps them.
+
+    These are what its agents got, and what nbprov itself watches.
+    """
     watched: dict[str, Any] = (
         {"warn": list(guards.warn)} if guards.warn and guards.budget is not None else {}
     )
@@ -145,7 +174,7 @@ def kept(config: GuardConfig, guards: Guards) -> dict[str, Any]:
 
 
 def guards_from(config: Mapping[str, Any]) -> Guards:
-    """The guards that `kept` wrote down."""
+    """The guards that `kept` made plain data of."""
     idle = config.get("idle_seconds")
     budget = config.get("budget", {})
     autostop = Autostop(
@@ -167,25 +196,28 @@ def guards_from(config: Mapping[str, Any]) -> Guards:
 
 
 def guards_known(ledger: Ledger, run_id: str) -> Guards | None:
-    """The guards that a cluster has by the ledger; None where nothing was told to its agents yet."""
+    """The guards that a cluster has by the ledger; None where its agents got none yet."""
     known = ledger.guards.get(run_id)
     return guards_from(known[0]) if known is not None and "poweroff" in known[0] else None
 
 
 def shares_spent(guards: Guards, spent: Micros) -> list[tuple[float, Micros]]:
-    """The shares of the budget that were to be warned of and are spent, each with the budget."""
+    """The spent shares of the budget that the spec wants warnings of, each with the budget."""
     if guards.budget is None:
         return []
     return [(share, guards.budget) for share in guards.warn if spent >= share * guards.budget]
 
 
 def share_words(share: float, budget: Micros, spent: Micros) -> str:
-    """What a person is told of a share of the budget that is spent."""
+    """What a person is told of a spent share of the budget."""
     return f"budget: {share:.0%} of {format_usd(budget)} spent ({format_usd(spent)})"
 
 
 def stopped_until(guards: Guards, row: ClusterRow) -> Instant | None:
-    """When a stopped cluster is to be ended; None where it may stay. Counted from when nbprov saw that it had stopped."""
+    """When a stopped cluster is to be ended; None where it may stay.
+
+    It counts from when nbprov saw that the cluster had stopped.
+    """
     autostop = guards.autostop
     if (
         row.state is not ClusterState.STOPPED
@@ -198,7 +230,11 @@ def stopped_until(guards: Guards, row: ClusterRow) -> Instant | None:
 
 
 def cluster_notes(ledger: Ledger, row: ClusterRow, guards: Guards) -> tuple[str, ...]:
-    """What is to be said of a cluster now: shares of the budget that are spent, when a stopped one is ended, and who does not answer."""
+    """What a person should know of a cluster now.
+
+    These are spent shares of its budget, when a stopped cluster is ended, lost machines, and
+    outages.
+    """
     said = (
         [event.text for event in ledger.events.of_run(row.run_id) if event.kind in BUDGET_EVENTS]
         if guards.warn
@@ -207,13 +243,14 @@ def cluster_notes(ledger: Ledger, row: ClusterRow, guards: Guards) -> tuple[str,
     due = stopped_until(guards, row)
     if due is not None:
         said.append(
-            f"ended at {iso(due)} (down_after) by a kernel with nbprov; while none runs it stays, and its disk on the bill"
+            f"ended at {iso(due)} (down_after) by a kernel with nbprov;"
+            " while none runs it stays, and its disk on the bill"
         )
-    return (*said, *missing_notes(ledger, row), *silence_notes(ledger, row))
+    return (*said, *missing_notes(ledger, row), *outage_notes(ledger, row))
 
 
 def missing_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
-    """What is to be said of a cluster that lacks a machine: how many work, and what is done about it."""
+    """What is said of a cluster that lacks machines: how many work, and what is done about it."""
     count, there = row.candidate.count, len(ledger.launches.ids_of(row.token))
     if not 0 < there < count or row.state is ClusterState.ENDED:
         return ()
@@ -229,16 +266,17 @@ def missing_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
 
 
 def guard_notes(guards: Guards) -> list[str]:
-    """What nbprov itself watches, and so only while it runs."""
+    """The guards that nbprov itself watches, and so only while it runs."""
     said = []
     if guards.budget is not None and guards.warn:
         said.append(
-            f"budget: warns at {', '.join(f'{share:.0%}' for share in guards.warn)}, while a kernel with nbprov runs"
+            f"budget: warns at {', '.join(f'{share:.0%}' for share in guards.warn)},"
+            " while a kernel with nbprov runs"
         )
     autostop = guards.autostop
     if autostop is not None and autostop.down_after is not None and not autostop.down:
         said.append(
-            f"down_after: once stopped it is ended after {short_duration(autostop.down_after)}, by a kernel with nbprov;"
-            " while none runs it stays stopped, and its disk on the bill"
+            f"down_after: once stopped it is ended after {short_duration(autostop.down_after)},"
+            " by a kernel with nbprov; while none runs it stays stopped, and its disk on the bill"
         )
     return said

@@ -1,293 +1,282 @@
-"""Guards that only a kernel can carry out: on clouds where a machine that powers itself off stays on the bill."""
+"""Carries out guards on clouds where a machine that powers itself off stays on the bill."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nbprov.clouds.base import Capabilities
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import ClusterState
-from nbprov.model.errors import NbprovError, NotFound
+from nbprov.model.errors import NbprovError
 from nbprov.model.events import EventKind
 from nbprov.model.failures import CloudError
 from nbprov.model.money import SECONDS_PER_HOUR, format_usd
+from nbprov.model.spec import Guards
 from nbprov.provisioning.ledger import ClusterRow
-from nbprov.remote.agent.messages import BUDGET_RESERVE_SECONDS, AgentStatus
+from nbprov.remote.agent.config import BUDGET_RESERVE_SECONDS
 
+from .agent_poll import agent_statuses, is_powering_off
+from .cluster_work import ClusterWork
+from .context import SupervisionContext
 from .guard_config import STOP, guards_known
-from .outages import (
-    ATTEMPT_SECONDS,
-    UNREACHED,
-    UNREACHED_AGAIN,
-    Unreached,
-    answer_of,
-    unreached_words,
-)
-from .outputs_grace import Holding
+from .listing.cluster_state import BILLED
+from .outage_notes import UNREACHED, unreached_words
+from .outages import UNREACHED_AGAIN, MachineOutage, answer_of
+from .outputs_grace import OutputsGrace
+from .verbs.stopper import Stopper
+from .verbs.terminator import Terminator
 
 if TYPE_CHECKING:
-    from nbprov.provisioning.engine import Engine
     from nbprov.remote.agent.client import AgentClient
 
 log = logging.getLogger("nbprov.lifecycle")
 
-ASK_SECONDS: Seconds = 30.0
-"""How long an agent may take to say what its guards see: it answers from memory, so this is a matter of the line."""
-
-EVENTS_SECONDS: Seconds = 2.0
-"""How long an agent's events are read: those it has come at once."""
-
 LIFETIME_HOOK_SECONDS: Seconds = 300.0
-"""What the agent allows a hook at the end of a lifetime; at the end of a budget it is what the reserve pays for."""
+"""What the agent allows a hook at the end of a lifetime.
+
+At the end of a budget it allows what the reserve pays for.
+"""
 
 HOOK_GRACE: Seconds = 30.0
-"""Beyond what a hook is allowed, before it is cut off by ending its machine."""
+"""A hook that takes longer than allowed by this much is cut off: its machine is ended."""
 
 OTHER_RELEASE = "agent.other-release"
-"""The code of an agent that is in use by another release of nbprov: it cannot be asked, and its cluster is anything but idle."""
+"""The code of an agent that another release of nbprov uses now.
 
-BILLED = (ClusterState.RUNNING, ClusterState.UNKNOWN)
+It cannot be asked, and its cluster is anything but idle.
+"""
 
 
-class Enforcing(Holding, ABC):
-    """Ends or stops clusters whose guards are due and whose machines cannot end their own bill. On the engine thread."""
+class GuardEnforcer:
+    """Ends or stops one cluster whose guards are due. On the engine thread.
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self._asking: set[str] = set()
-        self._unreached: dict[str, Unreached] = {}
-        self._dark: set[str] = set()
-        self._ending_since: dict[str, Seconds] = {}
+    Parameters
+    ----------
+    is_reachable
+        Whether the cluster's cloud shows its machines to this kernel.
 
-    @abstractmethod
-    async def down(self, row: ClusterRow, reason: str = "you ended it") -> None:
-        """End a cluster; see `Lifecycle.down`."""
+    Attributes
+    ----------
+    outage
+        Since when nobody reaches the agents; None where nobody asked them.
+    """
 
-    @abstractmethod
-    async def stop(self, row: ClusterRow, reason: str = "you stopped it") -> None:
-        """Stop a cluster; see `Lifecycle.stop`."""
+    def __init__(
+        self,
+        context: SupervisionContext,
+        work: ClusterWork,
+        grace: OutputsGrace,
+        terminator: Terminator,
+        stopper: Stopper,
+        is_reachable: Callable[[ClusterRow], bool],
+    ) -> None:
+        self._context, self._work, self._grace = context, work, grace
+        self._terminator, self._stopper = terminator, stopper
+        self._is_reachable = is_reachable
+        self._is_asking = False
+        self._hook_since: Seconds | None = None
+        self.outage: MachineOutage | None = None
 
-    def _enforce(self, row: ClusterRow) -> None:
-        """Carry out what is due by the ledger; else ask the agents, which alone know of idleness."""
+    def reconcile(self, row: ClusterRow) -> None:
+        """Carry out what is due by the ledger; otherwise ask the agents, who know of idleness."""
         if row.state not in BILLED:
-            self._unreached.pop(row.cluster_id, None)
+            self.outage = None
             return
-        if self._busy[row.cluster_id]:
+        if self._work.is_busy:
             return
-        self._is_seen(row)  # in every round, for a cloud that was out of reach between two attempts
-        try:
-            capabilities = self._engine.cloud(row.candidate.offer.cloud).capabilities
-        except NotFound:  # its adapter is not installed here
+        self._is_counted(row)  # in every round, to see an outage of the cloud between two attempts
+        capabilities = self._context.capabilities_of(row)
+        if capabilities is None:
             return
+        can_ask = not self._is_asking and not self._is_being_made(row)
         if capabilities.poweroff_ends_bill:
-            if (
-                row.cluster_id not in self._asking
-                and not self._is_being_made(row)
-                and self._is_to_look(row)
-            ):
-                self._asking.add(row.cluster_id)
-                self._begin(self._look_for_hold(row))
+            if can_ask and self._grace.is_to_look(row):
+                self._is_asking = True
+                self._work.begin(self._look_for_hold(row))
             return
-        due = self._due_by_ledger(row)
+        due = self.due_by_ledger(row)
         if due is not None:
-            if due[0] == STOP or self._may_end(row):
+            if due[0] == STOP or self._grace.may_end(row):
                 self._carry_out(row, *due)
-        elif row.cluster_id not in self._asking and not self._is_being_made(row):
-            self._asking.add(row.cluster_id)
-            self._begin(self._ask_agents(row))
+        elif can_ask:
+            self._is_asking = True
+            self._work.begin(self._ask_agents(row))
 
     async def _look_for_hold(self, row: ClusterRow) -> None:
         try:
-            told, _ = await self._statuses(row)
-            self._waits(row, told)
+            statuses, _ = await agent_statuses(self._context.connections, row)
+            self._grace.is_waiting(row, statuses)
         finally:
-            self._asking.discard(row.cluster_id)
+            self._is_asking = False
 
     def _is_being_made(self, row: ClusterRow) -> bool:
-        driver = self._engine.drivers.get(row.run_id)
+        driver = self._context.drivers.get(row.run_id)
         return driver is not None and not driver.ready.done()
 
-    def _due_by_ledger(self, row: ClusterRow) -> tuple[str, str] | None:
-        """What lifetime and budget ask for, with no word from the machine: `stop` or `terminate`, and why."""
-        ledger = self._engine.ledger
-        guards = guards_known(ledger, row.run_id)
+    def _is_counted(self, row: ClusterRow) -> bool:
+        """Whether an outage of the machines counts: their cloud shows them to this kernel.
+
+        Otherwise it may be this computer that is out of reach, and the count starts anew.
+        """
+        is_reachable = self._is_reachable(row)
+        if not is_reachable and self.outage is not None:
+            self.outage.restart()
+        return is_reachable
+
+    # ------------------------------------------------------------ what is due
+
+    def due_by_ledger(self, row: ClusterRow) -> tuple[str, str] | None:
+        """What lifetime and budget ask for, without an answer of the machine, and why.
+
+        That is `stop` or `terminate`; None while nothing is due.
+        """
+        guards = guards_known(self._context.ledger, row.run_id)
         if guards is None:
             return None
-        has_hook = guards.autostop is not None and bool(guards.autostop.hook)
-        began = min(
-            [i.launched_at for i in ledger.instances.of_launch(row.token) if i.launched_at]
-            + [row.started]
-        )
-        more = LIFETIME_HOOK_SECONDS + HOOK_GRACE if has_hook else 0.0
-        if (
-            guards.max_lifetime is not None
-            and self._engine.clock.now() - began >= guards.max_lifetime + more
-        ):
-            return "terminate", f"lifetime: {short_duration(guards.max_lifetime)} are over"
-        if guards.budget is not None:
-            spent = ledger.prices.cost(row.run_id)
-            # The agent begins its hook while the budget still pays for the reserve: that is the hook's.
-            reserve = HOOK_GRACE if has_hook else BUDGET_RESERVE_SECONDS
-            kept_back = (
-                max(row.candidate.hourly, ledger.prices.hourly_now(row.token))
-                * reserve
-                / SECONDS_PER_HOUR
-            )
-            if spent + kept_back >= guards.budget:
-                mode = STOP if guards.at_limit == STOP else "terminate"
-                return mode, f"budget: {format_usd(spent)} of {format_usd(guards.budget)} spent"
-        return None
+        return self._lifetime_due(row, guards) or self._budget_due(row, guards)
 
-    def _is_seen(self, row: ClusterRow) -> bool:
-        """Whether this cluster's cloud could be asked of it the last time; else its silence counts for nothing, and the count starts anew."""
-        is_seen = (
-            row.candidate.offer.cloud not in self._dark and row.cluster_id not in self._foreign
-        )
-        if not is_seen and row.cluster_id in self._unreached:
-            self._unreached[row.cluster_id].paused()
-        return is_seen
+    def _lifetime_due(self, row: ClusterRow, guards: Guards) -> tuple[str, str] | None:
+        if guards.max_lifetime is None:
+            return None
+        launched = [i.launched_at for i in self._context.ledger.instances.of_launch(row.token)]
+        began = min([at for at in launched if at] + [row.started])
+        hook = LIFETIME_HOOK_SECONDS + HOOK_GRACE if _has_hook(guards) else 0.0
+        if self._context.clock.now() - began < guards.max_lifetime + hook:
+            return None
+        return "terminate", f"lifetime: {short_duration(guards.max_lifetime)} are over"
+
+    def _budget_due(self, row: ClusterRow, guards: Guards) -> tuple[str, str] | None:
+        if guards.budget is None:
+            return None
+        ledger = self._context.ledger
+        spent = ledger.prices.cost(row.run_id)
+        # The agent starts its hook while the budget still pays for the reserve, which is the
+        # hook's.
+        reserve = HOOK_GRACE if _has_hook(guards) else BUDGET_RESERVE_SECONDS
+        hourly = max(row.candidate.hourly, ledger.prices.hourly_now(row.token))
+        if spent + hourly * reserve / SECONDS_PER_HOUR < guards.budget:
+            return None
+        mode = STOP if guards.at_limit == STOP else "terminate"
+        return mode, f"budget: {format_usd(spent)} of {format_usd(guards.budget)} spent"
+
+    # ------------------------------------------------------------ asking the agents
 
     async def _ask_agents(self, row: ClusterRow) -> None:
         try:
-            told, trouble = await self._statuses(row)
-            statuses = [status for _, status in told]
-            ending = [(agent, status.ending) for agent, status in told if status.ending is not None]
-            if trouble is None:
-                self._unreached.setdefault(row.cluster_id, Unreached()).answered(
-                    answer_of(statuses, self._engine.clock.elapsed())
-                )
-                self._notes.over(row, UNREACHED)
-            if self._waits(row, told):
+            answers, error = await agent_statuses(self._context.connections, row)
+            statuses = [status for _, status in answers]
+            if error is None:
+                answer = answer_of(statuses, self._context.clock.elapsed())
+                self._known_outage().answered(answer)
+                self._context.notes.over(row, UNREACHED)
+            if self._grace.is_waiting(row, answers):
                 return
-            if ending and all(
-                [await self._hook_is_over(row, agent, due.guard) for agent, due in ending]
-            ):
+            ending = [(agent, s.ending) for agent, s in answers if s.ending is not None]
+            if ending and all([await self._is_hook_over(row, a, due.guard) for a, due in ending]):
                 self._carry_out(row, ending[0][1].mode, ending[0][1].reason)
-            elif trouble is not None:
-                self._not_reached(row, trouble, is_active=any(status.active for status in statuses))
+            elif error is not None:
+                self._not_reached(row, error, is_active=any(s.active for s in statuses))
         finally:
-            self._asking.discard(row.cluster_id)
+            self._is_asking = False
 
-    async def _statuses(
-        self, row: ClusterRow
-    ) -> tuple[list[tuple[AgentClient, AgentStatus]], Exception | None]:
-        """What the agents say, all asked at once, and why one of them, or all, said nothing."""
-
-        async def one(agent: AgentClient | None) -> tuple[AgentClient, AgentStatus]:
-            if agent is None:
-                raise NbprovError("the connection to it is closed", code="agent.closed")
-            async with asyncio.timeout(ASK_SECONDS):
-                return agent, await agent.status()
-
-        try:
-            async with asyncio.timeout(ATTEMPT_SECONDS):
-                live = await self._engine.attach(row.name)
-        except Exception as error:  # whatever it is, nobody knows of the machine's idle time
-            return [], error
-        answers = await asyncio.gather(
-            *(one(node.agent) for node in live.present), return_exceptions=True
-        )
-        told = [answer for answer in answers if not isinstance(answer, BaseException)]
-        if told and len(told) == len(answers):
-            return told, None
-        return told, next(
-            (a for a in answers if isinstance(a, Exception)),
-            NbprovError("its machines did not answer", code="agent.silent"),
-        )
+    def _known_outage(self) -> MachineOutage:
+        if self.outage is None:
+            self.outage = MachineOutage()
+        return self.outage
 
     def _not_reached(self, row: ClusterRow, error: Exception, *, is_active: bool) -> None:
-        """Tell of a machine that does not answer, and carry out its idle guard once nobody reached it for long enough."""
-        ledger, clock = self._engine.ledger, self._engine.clock
+        """Report agents that do not answer, and carry the idle guard out after long enough."""
+        ledger, clock = self._context.ledger, self._context.clock
         if not isinstance(error, CloudError | NbprovError | TimeoutError | OSError):
             log.error("%s: its guards could not be asked", row.name, exc_info=error)
         log.info("%s: its guards cannot be asked now: %s; tried again", row.name, error)
         current = ledger.clusters.of_run(row.run_id)
-        if current is None or current.state not in BILLED or not self._is_seen(row):
+        if current is None or current.state not in BILLED or not self._is_counted(row):
             return
-        silence, now = self._unreached.setdefault(row.cluster_id, Unreached()), clock.elapsed()
-        silence.failed(now, is_active=is_active or getattr(error, "code", "") == OTHER_RELEASE)
-        # What began between the last answer and the silence is not idle, though that answer was.
-        if silence.answer is not None and any(
-            clock.now() - job["started"] < now - silence.answer.at
-            for job in ledger.jobs.of_run(row.run_id)
-            if job["started"]
-        ):
-            silence.at_work()
+        outage, now = self._known_outage(), clock.elapsed()
+        is_active = is_active or getattr(error, "code", "") == OTHER_RELEASE
+        outage.failed(now, is_active=is_active)
+        if self._has_new_job(row, outage, now):
+            outage.at_work()
         guards = guards_known(ledger, row.run_id)
         autostop = guards.autostop if guards is not None else None
-        if silence.is_to_say:
-            since = clock.now() - (now - silence.told.first)
-            self._notes.say(
-                row,
-                UNREACHED,
-                unreached_words(row, silence, error, since=since, autostop=autostop),
-                again=UNREACHED_AGAIN,
-            )
-        due = silence.due(autostop) if autostop is not None else None
-        if due is not None and self._notes.is_over_since(row, UNREACHED, silence.ending.span):
-            silence.at_work()  # another kernel reaches it
-        elif due is not None:
+        if outage.is_to_report:
+            since = clock.now() - (now - outage.reported.first)
+            words = unreached_words(row, outage, error, since=since, autostop=autostop)
+            self._context.notes.say(row, UNREACHED, words, again=UNREACHED_AGAIN)
+        due = outage.due(autostop) if autostop is not None else None
+        if due is None:
+            return
+        if self._context.notes.is_over_since(row, UNREACHED, outage.unattended.span):
+            outage.at_work()  # another kernel reaches it
+        else:
             self._carry_out(current, *due)
 
-    async def _hook_is_over(self, row: ClusterRow, agent: AgentClient, guard: str) -> bool:
-        """Whether a machine whose guard is due may be ended: its hook, which may save what was computed, has run or had its time."""
-        guards = guards_known(self._engine.ledger, row.run_id)
+    def _has_new_job(self, row: ClusterRow, outage: MachineOutage, now: Seconds) -> bool:
+        """Whether a job began since the last answer: the cluster is not idle, though it was."""
+        if outage.answer is None:
+            return False
+        age = now - outage.answer.at
+        jobs = self._context.ledger.jobs.of_run(row.run_id)
+        return any(
+            self._context.clock.now() - job["started"] < age for job in jobs if job["started"]
+        )
+
+    async def _is_hook_over(self, row: ClusterRow, agent: AgentClient, guard: str) -> bool:
+        """Whether the hook of a machine whose guard is due has run, or had its time.
+
+        The hook may save results, so the machine is not ended before.
+        """
+        guards = guards_known(self._context.ledger, row.run_id)
         autostop = guards.autostop if guards is not None else None
         if autostop is None or not autostop.hook:
             return True
-        now = self._engine.clock.elapsed()
-        since = self._ending_since.setdefault(row.cluster_id, now)
-        allowed = {"lifetime": LIFETIME_HOOK_SECONDS, "budget": BUDGET_RESERVE_SECONDS}.get(
-            guard, autostop.hook_timeout
-        )
-        if now - since >= min(allowed, autostop.hook_timeout) + HOOK_GRACE:
+        now = self._context.clock.elapsed()
+        if self._hook_since is None:
+            self._hook_since = now
+        limits = {"lifetime": LIFETIME_HOOK_SECONDS, "budget": BUDGET_RESERVE_SECONDS}
+        allowed = min(limits.get(guard, autostop.hook_timeout), autostop.hook_timeout)
+        if now - self._hook_since >= allowed + HOOK_GRACE:
             return True
-        is_over = False
-        with contextlib.suppress(TimeoutError, CloudError, NbprovError, OSError):
-            async with asyncio.timeout(EVENTS_SECONDS):
-                async for event in agent.events():  # does not end by itself
-                    what = event.content.get("what")
-                    # Those of an earlier start, before a stop, are in the journal too.
-                    is_over = what == "poweroff" or (is_over and what not in ("started", "guard"))
-        return is_over
+        return await is_powering_off(agent)
+
+    # ------------------------------------------------------------ carrying out
 
     def _carry_out(self, row: ClusterRow, mode: str, reason: str) -> None:
-        ledger = self._engine.ledger
-        self._ending_since.pop(row.cluster_id, None)
-        if self._busy[row.cluster_id] or not self._try_lease(row.run_id):
-            return  # somebody is at work on it: looked at again in the next round
+        ledger = self._context.ledger
+        self._hook_since = None
+        if self._work.is_busy or not self._work.try_lease():
+            return  # somebody is at work on it: the next round looks again
         if mode == STOP:
-            ledger.events.add(
-                row.run_id,
-                EventKind.GUARD_ENFORCED,
-                f"stopped by this kernel: {reason}",
-                row.token,
-                mode=mode,
-            )
-            self._begin(self.stop(row, reason))
+            self._note(row, mode, f"stopped by this kernel: {reason}")
+            self._work.begin(self._stopper.stop(row, reason))
         elif ledger.clusters.move(row.cluster_id, ClusterState.ENDING, reason, was=row.state):
-            ledger.events.add(
-                row.run_id,
-                EventKind.GUARD_ENFORCED,
-                f"ended by this kernel: {reason}",
-                row.token,
-                mode=mode,
-            )
-            self._begin(self.down(row, reason))
+            self._note(row, mode, f"ended by this kernel: {reason}")
+            self._work.begin(self._terminator.down(row, reason))
         else:
-            self._release(row.run_id)
+            self._work.release()
+
+    def _note(self, row: ClusterRow, mode: str, text: str) -> None:
+        ledger = self._context.ledger
+        ledger.events.add(row.run_id, EventKind.GUARD_ENFORCED, text, row.token, mode=mode)
+
+
+def _has_hook(guards: Guards) -> bool:
+    return guards.autostop is not None and bool(guards.autostop.hook)
 
 
 def needs_kernel(name: str, capabilities: Capabilities) -> str:
-    """What a person should know before Launch of a cloud whose machines cannot end their own bill; empty for the others."""
+    """What to know before Launch of a cloud whose machines cannot end their own bill.
+
+    Empty for the other clouds.
+    """
     if capabilities.poweroff_ends_bill:
         return ""
     watched = "idle time and budget" if capabilities.own_timer else "idle time, lifetime and budget"
     return (
-        f"on {name} nothing ends the machine while no notebook runs: {watched} are acted on by a kernel with nbprov;"
-        " after the last one stopped the machine stays on the bill until a kernel loads nbprov again"
+        f"on {name} nothing ends the machine while no notebook runs: {watched} are acted on by a"
+        " kernel with nbprov; after the last one stopped the machine stays on the bill until a"
+        " kernel loads nbprov again"
     )

@@ -1,11 +1,13 @@
-"""Agents are told of guards until they know them: of a budget that counts another price, and those whose line was down at the time."""
+"""Keeps the guards of agents in line with those of the ledger.
+
+An agent may count another price against its budget, or could not be reached when they changed.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
@@ -15,36 +17,39 @@ from nbprov.model.failures import CloudError
 from nbprov.model.money import Micros, format_usd
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.live_cluster import Node
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 
+from .cluster_work import ClusterWork
+from .context import SupervisionContext
 from .guard_config import of_node
-from .guard_enforcement import Enforcing
-
-if TYPE_CHECKING:
-    from nbprov.provisioning.engine import Engine
 
 log = logging.getLogger("nbprov.lifecycle")
 
 TELL_SECONDS: Seconds = 30.0
-"""How long an agent may take to heed its guards, a line that is made anew included; then it is told again in a later round."""
+"""How long an agent may take to accept its guards, a new connection included.
+
+After that they are sent again in a later round.
+"""
 
 
 def price_whole(ledger: Ledger, row: ClusterRow) -> Micros:
-    """What all machines of a cluster together cost an hour once none lacks, each at its own price.
+    """What all machines of a complete cluster cost an hour, each at its own price.
 
     A machine that is on its way in the place of a lost one is paid for already.
     """
     prices, coming = ledger.prices.last(row.token), ledger.replacements.open_one(row.token)
-    ids = [
-        *ledger.launches.ids_of(row.token),
-        *([coming.instance_id] if coming is not None and coming.instance_id else []),
-    ]
+    ids = [*ledger.launches.ids_of(row.token)]
+    if coming is not None and coming.instance_id:
+        ids.append(coming.instance_id)
     each = row.candidate.offer.hourly
     return sum(prices.get(one, each) for one in ids) + each * max(0, row.candidate.count - len(ids))
 
 
 def count_price(ledger: Ledger, row: ClusterRow) -> bool:
-    """Write down that the budget of a cluster counts the prices of its machines as they are now. Whether they had changed."""
+    """Have a cluster's budget count the prices of its machines as they are now.
+
+    Returns whether they had changed.
+    """
     known = ledger.guards.get(row.run_id)
     if known is None or not (budget := known[0].get("budget")):
         return False
@@ -52,65 +57,88 @@ def count_price(ledger: Ledger, row: ClusterRow) -> bool:
     if hourly == before:
         return False
     # What was spent until now was spent at the old price.
-    config = {
-        **known[0],
-        "budget": {
-            **budget,
-            "hourly_micros": hourly,
-            "spent_micros": ledger.prices.cost(row.run_id),
-        },
-    }
+    counted = {**budget, "hourly_micros": hourly, "spent_micros": ledger.prices.cost(row.run_id)}
     with ledger.together():
-        ledger.guards.set_all(row.run_id, row.candidate.count, config)
-        words = f"budget: its machines cost {format_usd(hourly)}/h together from now on, {format_usd(before)}/h before"
+        ledger.guards.set_all(row.run_id, row.candidate.count, {**known[0], "budget": counted})
+        words = (
+            f"budget: its machines cost {format_usd(hourly)}/h together from now on,"
+            f" {format_usd(before)}/h before"
+        )
         ledger.events.add(row.run_id, EventKind.BUDGET_REPRICED, words, row.token, hourly=hourly)
     return True
 
 
-class TellingGuards(Enforcing):
-    """What the watcher does so that every agent has the guards that the ledger knows. On the engine thread."""
+class GuardSync:
+    """Sends guards to the agents of one cluster. On the engine thread.
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self._telling: set[int] = set()
+    Attributes
+    ----------
+    is_attach_due
+        Somebody else set the cluster running, so its agents, and with them its guards, may not
+        run.
+    """
 
-    def _tell_guards(self, row: ClusterRow) -> None:
-        """Tell agents that this kernel has a line to, and that know other guards: in each round of the watcher."""
-        live, ledger = self._engine.live.get(row.run_id), self._engine.ledger
-        if row.state is not ClusterState.RUNNING or self._busy[row.cluster_id]:
+    def __init__(self, context: SupervisionContext, work: ClusterWork) -> None:
+        self._context, self._work = context, work
+        self._sending: set[int] = set()
+        self.is_attach_due = False
+
+    def reconcile(self, row: ClusterRow) -> None:
+        """Send guards to connected agents that have others: in each round of the watcher."""
+        ledger = self._context.ledger
+        if row.state is not ClusterState.RUNNING or self._work.is_busy:
             return
         if count_price(ledger, row):
-            self._engine.changed()
-        known = ledger.guards.get(row.run_id)
+            self._context.changed()
+        live, known = self._context.connections.live.get(row.run_id), ledger.guards.get(row.run_id)
         if live is None or known is None or "poweroff" not in known[0]:
             return
         config = GuardConfig.from_json(known[0])
         for node in live.present:
             wanted = of_node(config, ledger, row.run_id, row.token, node.instance.node)
-            # What no guard uses is not kept in the ledger, and is no difference.
-            is_told = node.told is not None and node.told.to_json() == wanted.to_json()
-            if node.agent is not None and not is_told and id(node) not in self._telling:
-                self._telling.add(id(node))
-                self._begin(self._tell(row, node, wanted))
+            # The ledger does not keep what no guard uses: that is no difference.
+            is_sent = node.told is not None and node.told.to_json() == wanted.to_json()
+            if node.agent is not None and not is_sent and id(node) not in self._sending:
+                self._sending.add(id(node))
+                self._work.begin(self._send(row, node, wanted))
 
-    async def _tell(self, row: ClusterRow, node: Node, wanted: GuardConfig) -> None:
-        # The agent takes the higher of this and its own count: who is told late has counted the old price for too long.
-        spent = (
-            max(wanted.spent, self._engine.ledger.prices.cost(row.run_id))
-            if wanted.limit is not None
-            else wanted.spent
-        )
+    async def _send(self, row: ClusterRow, node: Node, wanted: GuardConfig) -> None:
+        spent = wanted.spent
+        if wanted.limit is not None:
+            # The agent takes the higher of this and its own count: an agent that is told late has
+            # counted the old price for too long.
+            spent = max(spent, self._context.ledger.prices.cost(row.run_id))
         try:
             async with asyncio.timeout(TELL_SECONDS):
-                assert node.agent is not None, "only nodes with an agent are told"
+                assert node.agent is not None, "guards are sent to nodes with an agent"
                 await node.agent.set_guards(replace(wanted, spent=spent))
             node.told = wanted
         except (CloudError, NbprovError, TimeoutError, OSError) as error:
             log.info(
-                "%s: node %d was not told its guards: %s; told again",
+                "%s: node %d did not get its guards: %s; sent again",
                 row.name,
                 node.instance.node,
                 error,
             )
         finally:
-            self._telling.discard(id(node))
+            self._sending.discard(id(node))
+
+    def attach(self, row: ClusterRow) -> None:
+        """Connect to a cluster that somebody else set running, so that its guards run."""
+        if row.state is not ClusterState.RUNNING:
+            self.is_attach_due = False
+        elif self.is_attach_due and not self._work.is_busy:
+            self._work.begin(self._attach(row))
+
+    async def _attach(self, row: ClusterRow) -> None:
+        with self._work.counted():
+            try:
+                await self._context.connections.attach(row.name)
+            except Exception as error:
+                log.warning("%s runs without its guards: %s; tried again", row.name, error)
+            else:
+                self.is_attach_due = False
+                text = "it runs again, and so do its guards"
+                self._context.ledger.events.add(
+                    row.run_id, EventKind.CLUSTER_STARTED, text, row.token
+                )

@@ -1,57 +1,62 @@
-"""What other kernels do to clusters, noticed here by the ledger."""
+"""Detects other kernels' changes to clusters by polling the ledger's data version."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from nbprov.model.clusters import ClusterState
+from nbprov.provisioning.ledger import Ledger
 
-if TYPE_CHECKING:
-    from nbprov.provisioning.engine import Engine
-
+from .context import Connections
 
 _LEFT = (ClusterState.STOPPING, ClusterState.STOPPED, ClusterState.ENDING, ClusterState.ENDED)
 
 
-class Elsewhere:
-    """Tells the listeners of an engine of changes that another kernel wrote, and closes connections to what is not there any more.
+class OtherKernels:
+    """Reports changes that another kernel wrote, and closes connections to machines that are gone.
 
     SQLite says in microseconds whether another connection has written; only then are rows read.
+
+    Parameters
+    ----------
+    is_busy
+        Whether this kernel is at work on a cluster: then it sees to the connections itself.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        ledger: Ledger,
+        connections: Connections,
+        is_busy: Callable[[str], bool],
+        changed: Callable[[], None],
+    ) -> None:
+        self._ledger, self._connections = ledger, connections
+        self._is_busy, self._changed = is_busy, changed
         self._version = -1
         self._known: object = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def look(self) -> None:
         """Look once. On the engine thread."""
-        engine = self._engine
-        version = engine.ledger.data_version()
+        version = self._ledger.data_version()
         if version == self._version:
             return
         self._version = version
-        for run_id in list(engine.live):
-            row = engine.ledger.clusters.of_run(run_id)
-            # What this kernel itself does to a cluster sees to its connections.
-            if (
-                row is not None
-                and row.state in _LEFT
-                and not engine.lifecycle.is_busy(row.cluster_id)
-            ):
+        for run_id in list(self._connections.live):
+            row = self._ledger.clusters.of_run(run_id)
+            if row is not None and row.state in _LEFT and not self._is_busy(row.cluster_id):
                 self._forget(run_id)
         seen = [
             (row.cluster_id, row.name, row.state, row.desired_state, row.reason)
-            for row in engine.ledger.clusters.latest(live_only=True)
+            for row in self._ledger.clusters.latest(live_only=True)
         ]
         if seen != self._known:
             self._known = seen
-            engine.changed()
+            self._changed()
 
     def _forget(self, run_id: str) -> None:
-        # Closing says farewell to the machine, which may be gone: nobody waits for that.
-        task = asyncio.create_task(self._engine.forget(run_id))
+        # Closing sends a farewell to the machine, which may be gone: nobody waits for that.
+        task = asyncio.create_task(self._connections.forget(run_id))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

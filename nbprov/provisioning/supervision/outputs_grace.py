@@ -1,95 +1,107 @@
-"""Machines whose guard is due and that wait for their outputs: this kernel takes them, and lets the machines go on to their end."""
+"""Pulls the outputs of machines that wait for this at their end, and lets them end then."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
 from nbprov.provisioning.ledger import ClusterRow
-from nbprov.remote.agent.messages import HOLD_SECONDS, AgentStatus
+from nbprov.remote.agent.config import HOLD_SECONDS
+from nbprov.remote.agent.messages import AgentStatus
 
+from .cluster_work import ClusterWork
+from .context import SupervisionContext
 from .guard_config import hold_known
-from .leases import AtWork
 
 if TYPE_CHECKING:
-    from nbprov.provisioning.engine import Engine
     from nbprov.remote.agent.client import AgentClient
 
 log = logging.getLogger("nbprov.lifecycle")
 
 HOLD_LOOK: Seconds = 15.0
-"""Between two looks whether a machine with outputs has begun to end itself: a small part of what it waits."""
+"""Between two looks whether a machine with outputs has begun to end itself.
+
+This is a small part of the time that it waits.
+"""
+
 HOLD_SHARE = 20.0
-"""Where it waits for less: looked for so often in that time."""
+"""A machine that waits for less is looked at this often in its time."""
+
 LATE_SECONDS: Seconds = 120.0
-"""For outputs of a machine whose limit is over by the ledger, since no kernel was there in time: some minutes beyond hours, against all results."""
+"""How long outputs of a machine are pulled whose limit is over by the ledger.
+
+No kernel was there in time. Some minutes beyond hours may save all results.
+"""
+
 HOLD_GRACE: Seconds = 60.0
-"""Beyond what a machine should wait at most, before a kernel ends one that goes on waiting."""
+"""A machine that waits for longer than it should by this much is ended by a kernel."""
 
-Told = Sequence[tuple["AgentClient", AgentStatus]]
+Statuses = Sequence[tuple["AgentClient", AgentStatus]]
 
 
-class Holding(AtWork):
-    """Looks for machines that wait for their outputs to be taken. On the engine thread.
+class OutputsGrace:
+    """Looks for machines of one cluster that wait for their outputs. On the engine thread.
 
-    Nothing here puts an end off: how long a machine waits is its own agent's matter, and where a kernel ends it, that kernel's clock.
+    Nothing here delays an end: how long a machine waits is decided by its own agent, and where a
+    kernel ends it, by that kernel's clock.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self._looked: dict[str, Seconds] = {}
-        self._held: dict[str, Seconds] = {}
-        self._taking: dict[str, asyncio.Task[None]] = {}
-        self._late: dict[str, asyncio.Task[None]] = {}
+    def __init__(self, context: SupervisionContext, work: ClusterWork) -> None:
+        self._context, self._work = context, work
+        self._looked: Seconds | None = None
+        self._waiting_since: Seconds | None = None
+        self._pull: asyncio.Task[None] | None = None
+        self._late_pull: asyncio.Task[None] | None = None
 
-    def _is_to_look(self, row: ClusterRow) -> bool:
-        """Whether it is time to ask a cluster's agents whether they wait."""
-        hold = hold_known(self._engine.ledger, row.run_id)
-        if not hold or self._engine.take_outputs is None:
+    def is_to_look(self, row: ClusterRow) -> bool:
+        """Whether it is time to ask the agents whether they wait."""
+        hold = hold_known(self._context.ledger, row.run_id)
+        if not hold or self._context.hooks.take_outputs is None:
             return False
-        now = self._engine.clock.elapsed()
-        if now - self._looked.get(row.cluster_id, -HOLD_LOOK) < min(HOLD_LOOK, hold / HOLD_SHARE):
+        now, pause = self._context.clock.elapsed(), min(HOLD_LOOK, hold / HOLD_SHARE)
+        if self._looked is not None and now - self._looked < pause:
             return False
-        self._looked[row.cluster_id] = now
+        self._looked = now
         return True
 
-    def _waits(self, row: ClusterRow, told: Told) -> bool:
-        """Whether machines of a cluster wait for their outputs; then these are being taken. A wait without end counts as none."""
-        left = [
-            status.ending.hold_left
-            for _, status in told
-            if status.ending is not None and status.ending.hold_left is not None
-        ]
-        if told and all(status.ending is None for _, status in told):
-            self._held.pop(row.cluster_id, None)
-        if not left or self._engine.take_outputs is None:
+    def is_waiting(self, row: ClusterRow, statuses: Statuses) -> bool:
+        """Whether machines wait for their outputs; then these are being pulled.
+
+        A wait that lasts longer than it may counts as none.
+        """
+        endings = [status.ending for _, status in statuses]
+        left = [e.hold_left for e in endings if e is not None and e.hold_left is not None]
+        if endings and all(ending is None for ending in endings):
+            self._waiting_since = None
+        if not left or self._context.hooks.take_outputs is None:
             return False
-        now = self._engine.clock.elapsed()
-        if now - self._held.setdefault(row.cluster_id, now) > HOLD_SECONDS + HOLD_GRACE:
+        now = self._context.clock.elapsed()
+        if self._waiting_since is None:
+            self._waiting_since = now
+        if now - self._waiting_since > HOLD_SECONDS + HOLD_GRACE:
             return False
-        task = self._taking.get(row.cluster_id)
-        if task is None or task.done():
-            self._taking[row.cluster_id] = self._begin(
-                self._take(row, told, min(HOLD_SECONDS, *left))
-            )
+        if self._pull is None or self._pull.done():
+            seconds = min(HOLD_SECONDS, *left)
+            self._pull = self._work.begin(self._pull_and_release(row, statuses, seconds))
         return True
 
-    async def _take(self, row: ClusterRow, told: Told, seconds: Seconds) -> None:
-        if await self._taken(row, seconds):
-            await asyncio.gather(*(self._released(row, agent) for agent, _ in told))
-        self._looked.pop(row.cluster_id, None)
+    async def _pull_and_release(
+        self, row: ClusterRow, statuses: Statuses, seconds: Seconds
+    ) -> None:
+        if await self.pull(row, seconds):
+            await asyncio.gather(*(_release(row, agent) for agent, _ in statuses))
+        self._looked = None
 
-    async def _taken(self, row: ClusterRow, seconds: Seconds) -> bool:
-        """Take a cluster's outputs within a bound; whether all came. Never raises, never longer, whatever goes wrong."""
-        take = self._engine.take_outputs
-        if take is None or not self._try_lease(row.run_id):
-            return False  # another kernel takes them
+    async def pull(self, row: ClusterRow, seconds: Seconds) -> bool:
+        """Pull the outputs within a number of seconds; whether all came. Never raises."""
+        take = self._context.hooks.take_outputs
+        if take is None or not self._work.try_lease():
+            return False  # another kernel pulls them
         task = asyncio.create_task(take(row, seconds))
         try:
             done, _ = await asyncio.wait({task}, timeout=max(0.0, seconds))
@@ -103,45 +115,27 @@ class Holding(AtWork):
         finally:
             task.cancel()
 
-    @asynccontextmanager
-    async def leased(self, row: ClusterRow) -> AsyncIterator[None]:
-        """Keep other kernels from doing the same to a cluster, as far as that can be. Guards that a kernel carries out go on meanwhile."""
-        self._try_lease(row.run_id)
-        keeper = asyncio.create_task(self._keep_lease(row.run_id))
-        self._leased[row.run_id] += 1
-        try:
-            yield
-        finally:
-            keeper.cancel()
-            self._leased[row.run_id] -= 1
-            if not self._busy[row.cluster_id]:
-                self._release(row.run_id)
+    def may_end(self, row: ClusterRow) -> bool:
+        """Whether a cluster that is due by the ledger alone may be ended now.
 
-    async def _released(self, row: ClusterRow, agent: AgentClient) -> None:
-        try:
-            async with asyncio.timeout(HOLD_LOOK):
-                await agent.release()
-        except (NbprovError, CloudError, TimeoutError, OSError) as error:
-            log.info("%s: it was not told that its outputs are taken: %s", row.name, error)
-
-    def _may_end(self, row: ClusterRow) -> bool:
-        """Whether a cluster that is due by the ledger alone may be ended now: once, and for a short time, its outputs are tried for first."""
-        # Where the machine waited for them, their time is over.
-        if (
-            row.cluster_id in self._held
-            or self._engine.take_outputs is None
-            or not hold_known(self._engine.ledger, row.run_id)
-        ):
+        Its outputs are tried for once before, for a short time, unless a machine waited for that.
+        """
+        context = self._context
+        if self._waiting_since is not None or context.hooks.take_outputs is None:
             return True
-        if row.cluster_id not in self._late:
-            self._late[row.cluster_id] = self._begin(self._try_late(row))
-        return self._late[row.cluster_id].done()
+        if not hold_known(context.ledger, row.run_id):
+            return True
+        if self._late_pull is None:
+            self._late_pull = self._work.begin(self._pull_late(row))
+        return self._late_pull.done()
 
-    async def _try_late(self, row: ClusterRow) -> None:
-        await self._taken(row, LATE_SECONDS)
+    async def _pull_late(self, row: ClusterRow) -> None:
+        await self.pull(row, LATE_SECONDS)
 
-    def _keep_holds(self, cluster_ids: set[str]) -> None:
-        """Forget what has ended."""
-        for kept in (self._looked, self._held, self._taking, self._late):
-            for cluster_id in kept.keys() - cluster_ids:
-                del kept[cluster_id]
+
+async def _release(row: ClusterRow, agent: AgentClient) -> None:
+    try:
+        async with asyncio.timeout(HOLD_LOOK):
+            await agent.release()
+    except (NbprovError, CloudError, TimeoutError, OSError) as error:
+        log.info("%s: it was not told that its outputs are here: %s", row.name, error)

@@ -1,55 +1,61 @@
-"""What launches leave beside their machines (disks, addresses, groups, keys): kept in the ledger, and removed once it is nobody's."""
+"""Removes what launches leave beside their machines: disks, addresses, groups and keys.
+
+The ledger knows each of these side objects until its removal is confirmed.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from nbprov.model.clock import Seconds
+from nbprov.model.clock import Clock, Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import SideObject
 from nbprov.provisioning.async_cloud import AsyncCloud
-from nbprov.provisioning.ledger import SideRow, SideState
-
-if TYPE_CHECKING:
-    from nbprov.provisioning.engine import Engine
+from nbprov.provisioning.ledger import Ledger, SideRow, SideState
+from nbprov.provisioning.orphans import OrphanCollector
 
 log = logging.getLogger("nbprov.lifecycle")
 
 UNKNOWN_SECONDS: Seconds = 600.0
-"""A side object of a launch that this ledger never made is removed once it was listed for so long, as machines are (`ORPHAN_SECONDS`)."""
+"""A side object of a launch that this ledger does not know is removed after this long.
+
+Machines are treated the same way (`ORPHAN_SECONDS`).
+"""
 
 MOST_PAUSE: Seconds = 30.0
-"""Between two looks: what is in use is freed within a minute or two of its machine's end, and listing all regions costs a dozen calls."""
+"""The longest pause between two looks.
+
+A side object is free within a minute or two of its machine's end, and listing all regions costs a
+dozen calls.
+"""
 
 WATCH_EVERY: Seconds = 600.0
-"""Between two looks while clusters live and nothing has ended: only what was made or lost by hand can be new."""
+"""Between two looks while clusters live and nothing has ended.
 
-LATE_PAUSES: tuple[Seconds, ...] = (60.0, 120.0, 300.0, 600.0)
-"""Between looks for machines of creates that were concluded to have made nothing; the last one again and again, until no doubt is left. Most that
-come late do so within minutes, and each second of one is on the bill."""
-
-YOUNG_GRACE: Seconds = 10.0
-"""Beyond the age from which a machine that stands in no row is ended: clouds round the time of a launch."""
+Only what somebody made or removed by hand can be new then.
+"""
 
 TIDY_SECONDS: Seconds = 1800.0
-"""How long what cannot be removed is tried again and again; then it is left to the next end, and to the next load."""
+"""How long the removal of what cannot be removed is repeated.
+
+After that it is left to the next end of a cluster and to the next load.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Tidied:
-    """What one look came to.
+class SideObjectLook:
+    """What a look at one cloud found.
 
     Attributes
     ----------
     asked
-        What its cloud was asked to remove.
+        What the cloud was asked to remove.
     later
-        What may be nobody's, and is too young to tell.
+        What may belong to nobody, and is too young to tell.
     """
 
     asked: tuple[SideObject, ...] = ()
@@ -61,22 +67,30 @@ class Tidied:
         return not self.asked and not self.later
 
 
-class Tidying:
-    """Looks after side objects. On the engine thread.
+class SideObjectCollector:
+    """Finds and removes side objects that belong to nobody. On the engine thread.
 
-    Only what bears this ledger's owner id and serves one launch alone is ever removed: what is shared costs nothing and stays.
+    Only what bears this ledger's owner id and serves one launch alone is removed. Shared objects
+    cost nothing and stay.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        orphans: OrphanCollector,
+        *,
+        clouds: Callable[[str], AsyncCloud],
+        changed: Callable[[], None],
+    ) -> None:
+        self._ledger, self._clock, self._orphans = ledger, clock, orphans
+        self._clouds, self._changed = clouds, changed
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._looked: dict[str, Seconds] = {}
-        self._late: dict[str, asyncio.Task[None]] = {}
-        self._young: dict[str, asyncio.Task[None]] = {}
 
     def soon(self, name: str) -> None:
-        """Look at a cloud in the background, now and again until nothing is left that has to be removed."""
+        """Look at a cloud in the background, now and until nothing is left to remove."""
         cloud = self._cloud(name)
         if cloud is None:
             return
@@ -87,44 +101,47 @@ class Tidying:
         self._tasks[name] = asyncio.create_task(self._until_tidy(cloud))
 
     def told(self, name: str, is_over: bool) -> None:
-        """A launch may have left something: its run is over, or its create was just sent, which many may be within a second."""
+        """Note that a launch may have left something at a cloud.
+
+        Its run is over, or its create was just sent; of the latter many may come in a second.
+        """
         if is_over:
             self.soon(name)
-            self._watch_late(name)
+            self._orphans.watch_late(name, self.soon)
         else:
             self.now_and_then(name, MOST_PAUSE)
 
     def now_and_then(self, name: str, pause: Seconds = WATCH_EVERY) -> None:
-        """Look at a cloud in the background unless it was looked at so many seconds ago or less."""
-        if self._engine.clock.elapsed() - self._looked.get(name, float("-inf")) >= pause:
+        """Look at a cloud in the background unless that was done less than `pause` seconds ago."""
+        if self._clock.elapsed() - self._looked.get(name, float("-inf")) >= pause:
             self.soon(name)
 
     def left(self, cloud: str = "") -> list[SideRow]:
-        """What serves one launch alone and is not removed yet (of one cloud), with why. Any thread may call it."""
-        return [
-            row for row in self._engine.ledger.side_objects.listed(cloud) if not row.object.shared
-        ]
+        """The side objects of single launches that are not removed yet, with the reason.
 
-    async def look(self, name: str) -> Tidied:
-        """List a cloud's side objects once, write them down, and ask for the removal of those that are nobody's.
+        Those of one cloud where it is named. Any thread.
+        """
+        return [row for row in self._ledger.side_objects.listed(cloud) if not row.object.shared]
+
+    async def look(self, name: str) -> SideObjectLook:
+        """List a cloud's side objects, write them down, and have those removed that are nobody's.
 
         Raises
         ------
         CloudError
-            If it cannot list them, or refuses to remove them; what it refused stands in the ledger with the reason.
+            If it cannot list them, or refuses to remove them; the ledger has the reason then.
         """
-        cloud, ledger = self._cloud(name), self._engine.ledger
+        cloud, ledger = self._cloud(name), self._ledger
         if cloud is None:
-            return Tidied()
-        self._looked[name] = self._engine.clock.elapsed()
-        over = ledger.side_objects.over(
-            name
-        )  # read before: what the list lacks of these launches was not left, or is gone
+            return SideObjectLook()
+        self._looked[name] = self._clock.elapsed()
+        # Read before the listing: what it lacks of these launches is gone or was never made.
+        over = ledger.side_objects.over(name)
         listed = await self._listed(cloud)
         ledger.side_objects.seen(
             name, listed, over, unseen=await self._of_other_accounts(cloud, listed)
         )
-        self._watch_late(name)
+        self._orphans.watch_late(name, self.soon)
         found = self._nobodys(name)
         if found.asked:
             await self._remove(cloud, found.asked)
@@ -133,33 +150,33 @@ class Tidying:
     async def _listed(self, cloud: AsyncCloud) -> list[SideObject]:
         try:
             return [
-                o
-                for o in await cloud.side_objects(self._engine.ledger.owner)
-                if o.cloud == cloud.name
+                o for o in await cloud.side_objects(self._ledger.owner) if o.cloud == cloud.name
             ]
         except CloudError as error:
-            # Who may not list them may not have made any: a key with fewer rights, which is asked at every look.
-            if (
-                error.failure.cause is Cause.PERMISSION
-                and not self._engine.ledger.side_objects.listed(cloud.name)
-            ):
+            # A key that may not list them may not have made any either.
+            is_denied = error.failure.cause is Cause.PERMISSION
+            if is_denied and not self._ledger.side_objects.listed(cloud.name):
                 return []
             raise
 
     async def _of_other_accounts(
         self, cloud: AsyncCloud, listed: Collection[SideObject]
     ) -> set[str]:
-        """Launches whose account is another than the one that was listed: what a list of that one lacks is not gone."""
+        """The tokens of launches of another account than the listed one.
+
+        What the listing lacks of them is not gone.
+        """
         shown = {thing.token for thing in listed}
         accounts = {
             token: account
-            for token, account in self._engine.ledger.side_objects.accounts(cloud.name).items()
+            for token, account in self._ledger.side_objects.accounts(cloud.name).items()
             if token not in shown
         }
         foreign = {account for account in {*accounts.values()} if not await cloud.is_of(account)}
         if foreign:
             log.info(
-                "%s: what lies beside the machines of %s is not looked for: other credentials are in use",
+                "%s: what lies beside the machines of %s is not looked for:"
+                " other credentials are in use",
                 cloud.name,
                 ", ".join(foreign),
             )
@@ -167,16 +184,17 @@ class Tidying:
 
     def _cloud(self, name: str) -> AsyncCloud | None:
         try:
-            cloud = self._engine.cloud(name)
+            cloud = self._clouds(name)
         except NbprovError as error:  # its adapter is not installed here
             log.info("%s: %s", name, error)
             return None
         return cloud if cloud.leaves_side_objects else None
 
-    def _nobodys(self, name: str) -> Tidied:
-        # Read after the listing: a launch that was intended while it was made is alive.
-        ledger, now = self._engine.ledger, self._engine.clock.now()
-        # A machine that comes late ends itself by its start script, which may be one of these.
+    def _nobodys(self, name: str) -> SideObjectLook:
+        """Tell objects that belong to no live launch from those that are too young to tell."""
+        # Read after the listing: a launch that was intended during it is alive.
+        ledger, now = self._ledger, self._clock.now()
+        # A machine that comes late powers itself off by its start script, which may be an object.
         live, known = (
             ledger.launches.live_tokens() | ledger.side_objects.doubted(name),
             ledger.launches.tokens(),
@@ -187,14 +205,14 @@ class Tidying:
             token = row.object.token
             if token in live:
                 continue
-            # What names no launch may serve any that lives there.
+            # An object that names no launch may serve any live one.
             may_serve = not token and name in ledger.launches.live_clouds()
             is_old = now - row.since >= UNKNOWN_SECONDS
             (asked if token in known or (is_old and not may_serve) else later).append(row.object)
-        return Tidied(tuple(asked), tuple(later))
+        return SideObjectLook(tuple(asked), tuple(later))
 
     async def _remove(self, cloud: AsyncCloud, things: tuple[SideObject, ...]) -> None:
-        ledger = self._engine.ledger
+        ledger = self._ledger
         try:
             in_use = set(await cloud.remove(things))
         except CloudError as error:
@@ -208,7 +226,7 @@ class Tidying:
         )
 
     async def _until_tidy(self, cloud: AsyncCloud) -> None:
-        clock, name = self._engine.clock, cloud.name
+        clock, name = self._clock, cloud.name
         pause, end = cloud.capabilities.poll_every, clock.elapsed() + TIDY_SECONDS
         while True:
             self._again.discard(name)
@@ -226,65 +244,9 @@ class Tidying:
                 break
             await asyncio.sleep(pause if found is None or found.asked else MOST_PAUSE)
             pause = min(MOST_PAUSE, pause * 2)
-        self._engine.changed()
+        self._changed()
 
-    def _watch_late(self, name: str) -> None:
-        """Look for machines of creates that were concluded to have made nothing, for as long as one may yet appear."""
-        running = self._late.get(name)
-        if (running is None or running.done()) and self._is_doubted(name):
-            self._late[name] = asyncio.create_task(self._until_sure(name))
-
-    def _is_doubted(self, name: str) -> bool:
-        try:
-            return bool(self._engine.ledger.side_objects.doubted(name))
-        except NbprovError as error:
-            log.info("%s: whether a lost create may yet make anything: %s", name, error)
-            return True
-
-    async def _until_sure(self, name: str) -> None:
-        number = 0
-        while self._is_doubted(name):
-            await asyncio.sleep(LATE_PAUSES[min(number, len(LATE_PAUSES) - 1)])
-            number += 1
-            await self._end_nobodys(name)
-        self.soon(name)
-
-    def look_again(self, name: str, seconds: Seconds) -> None:
-        """Look for machines of a cloud that are nobody's once more: when those that are too young to tell are old enough, or after an end was refused."""
-        running = self._young.get(name)
-        if running is None or running.done():
-            self._young[name] = asyncio.create_task(self._when_old(name, seconds))
-
-    async def _when_old(self, name: str, seconds: Seconds) -> None:
-        pause = max(0.0, seconds) + YOUNG_GRACE
-        while True:
-            await asyncio.sleep(pause)
-            if await self._end_nobodys(name):
-                return
-            pause = LATE_PAUSES[-1]
-
-    async def _end_nobodys(self, name: str) -> bool:
-        """End machines of a cloud that are nobody's; whether it could be looked at, and there were none."""
-        from nbprov.provisioning.orphans import end_orphans  # which knows of side objects
-        from nbprov.provisioning.reconcile_report import Report
-
-        report = Report()
-        try:
-            found = await end_orphans(self._engine, name, report)
-            if found:
-                log.warning("%s: machines that no launch is known to have made: %s", name, report)
-                self._engine.changed()
-        except (CloudError, NbprovError) as error:
-            log.info(
-                "%s: whether there are machines that are nobody's: %s; looked at again", name, error
-            )
-        except Exception:
-            log.exception("%s: whether there are machines that are nobody's; looked at again", name)
-        else:
-            return not found
-        return False
-
-    async def _found(self, name: str) -> Tidied | None:
+    async def _found(self, name: str) -> SideObjectLook | None:
         try:
             return await self.look(name)
         except (CloudError, NbprovError) as error:
@@ -295,7 +257,7 @@ class Tidying:
 
 
 def words(rows: list[SideRow]) -> str:
-    """Side objects in a line: what, where, and why they are there still."""
+    """Side objects in one line: what they are, where, and why they are still there."""
     return "; ".join(
         f"{r.object.kind} {r.object.id} in {r.object.region}"
         + (f" ({r.reason})" if r.reason else "")

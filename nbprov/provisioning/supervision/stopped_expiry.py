@@ -1,8 +1,11 @@
-"""`down_after`: what is stopped is ended after a while, and outputs that are on its disk alone are brought first."""
+"""`down_after`: ends a cluster that has been stopped for long enough.
+
+Outputs that are on its disk alone are fetched first.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Awaitable, Callable
 
 from nbprov.model.clock import Instant, Seconds, iso, short_duration
 from nbprov.model.clusters import ClusterState, DesiredState
@@ -12,79 +15,101 @@ from nbprov.model.failures import CloudError
 from nbprov.model.spec import Guards
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 
-from .desired_state import Intents
+from .cluster_work import ClusterWork
+from .context import SupervisionContext
+from .desired_state import DesiredStateKeeper
 from .guard_config import guards_known, stopped_until
-from .outages import Topic, short
+from .outage_notes import Topic, short
+from .verbs.terminator import Terminator
 
 LEFT_AGAIN: Seconds = 24 * 3600.0
-"""Outputs on a stopped disk are told of again so often: whoever looks once a day knows the date."""
+"""Outputs on a stopped disk are reported this often: whoever looks once a day knows the date."""
 
 LEFT = Topic(
     EventKind.OUTPUTS_ON_STOPPED_DISK, None, "its outputs are on its disk alone", is_of_run=True
 )
 
 
-class SecondClock(Intents):
-    """Ends what has been stopped for as long as its spec lets it be. On the engine thread."""
+class StoppedExpiry:
+    """Ends one cluster that stays stopped for too long. On the engine thread.
 
-    @abstractmethod
-    async def start(self, row: ClusterRow) -> None:
-        """Start a stopped cluster; see `Lifecycle.start`."""
+    Parameters
+    ----------
+    start
+        Starts the cluster at the price that was agreed to.
+    """
 
-    def _keep_stopped(self, row: ClusterRow, guards: Guards) -> None:
-        due, engine = stopped_until(guards, row), self._engine
-        if due is None or row.cluster_id in self.asked:
+    def __init__(
+        self,
+        context: SupervisionContext,
+        work: ClusterWork,
+        desired_state: DesiredStateKeeper,
+        terminator: Terminator,
+        start: Callable[[ClusterRow], Awaitable[None]],
+    ) -> None:
+        self._context, self._work = context, work
+        self._desired_state, self._terminator, self._start = desired_state, terminator, start
+
+    def reconcile(self, row: ClusterRow, guards: Guards) -> None:
+        """Report outputs that are left on the disk, and end the cluster when it is due."""
+        due, context = stopped_until(guards, row), self._context
+        if due is None or row.cluster_id in context.requested:
             return
-        has_outputs = engine.leaving is not None and engine.leaving.outputs_left(row)
-        is_tried = has_outputs and was_tried(engine.ledger, row)
+        teardown = context.hooks.teardown
+        has_outputs = teardown is not None and teardown.outputs_left(row)
+        is_tried = has_outputs and was_tried(context.ledger, row)
         if has_outputs:
-            self._notes.say(row, LEFT, left_words(row, due, is_tried=is_tried), again=LEFT_AGAIN)
-        if row.candidate.offer.cloud in self._dark or row.cluster_id in self._foreign:
-            return  # it could neither be started nor ended
-        if (
-            engine.clock.now() < due
-            or self._busy[row.cluster_id]
-            or not self._try_lease(row.run_id)
-        ):
+            words = left_words(row, due, is_tried=is_tried)
+            context.notes.say(row, LEFT, words, again=LEFT_AGAIN)
+        if not self._desired_state.is_reachable(row) or context.clock.now() < due:
             return
-        reason = f"it was stopped for {short_duration(engine.clock.now() - (row.confirmed or 0.0))} (down_after)"
-        lost = "; its outputs, which were on its disk alone, went with it" if is_tried else ""
+        if self._work.is_busy or not self._work.try_lease():
+            return
+        stopped = short_duration(context.clock.now() - (row.confirmed or 0.0))
+        reason = f"it was stopped for {stopped} (down_after)"
         if has_outputs and not is_tried:
-            self.asked.add(row.cluster_id)
-            self._begin(self._bring_and_end(row, reason))
+            context.requested.add(row.cluster_id)
+            self._work.begin(self.fetch_and_end(row, reason))
+            return
+        if is_tried:
+            reason += "; its outputs, which were on its disk alone, went with it"
         # Only what is stopped still: whoever started it a moment ago wants it.
-        elif engine.ledger.clusters.move(
-            row.cluster_id, ClusterState.ENDING, reason + lost, was=ClusterState.STOPPED
+        if context.ledger.clusters.move(
+            row.cluster_id, ClusterState.ENDING, reason, was=ClusterState.STOPPED
         ):
-            self._begin(self.down(row, reason + lost))
+            self._work.begin(self._terminator.down(row, reason))
 
-    async def _bring_and_end(self, row: ClusterRow, reason: str) -> None:
-        """Start a cluster for its outputs alone, at what was agreed to; then end it. Where it does not start it stays for one more while."""
-        ledger = self._engine.ledger
-        self.wanted_again.discard(row.cluster_id)
+    async def fetch_and_end(self, row: ClusterRow, reason: str) -> None:
+        """Start the cluster for its outputs alone, at what was agreed to; then end it.
+
+        A cluster that does not start stays stopped for the same time again.
+        """
+        ledger, desired_state = self._context.ledger, self._desired_state
+        desired_state.is_used_again = False
         try:
-            async with self.leased(row):
-                await self.start(row)
+            async with self._work.leased():
+                await self._start(row)
                 now = ledger.clusters.by_id(row.cluster_id)
-                # Whoever started it meanwhile joined this start; other kernels were told that it is in use.
-                if (
-                    now is not None
-                    and row.cluster_id not in self.wanted_again
-                    and self.ask(now, DesiredState.ENDED, reason)
-                ):
-                    await self._go_on_ending(now, outputs=True)
+                # Whoever started it meanwhile joined this start, and other kernels were told that
+                # it is in use.
+                if now is None or desired_state.is_used_again:
+                    return
+                if desired_state.ask(now, DesiredState.ENDED, reason):
+                    await desired_state.end(now, outputs=True)
         except (CloudError, NbprovError) as error:
-            told = error.message if isinstance(error, NbprovError) else error.failure.sentence()
-            text = f"not brought: it could not be started for its outputs: {short(told)}"
-            ledger.events.add(row.run_id, EventKind.OUTPUTS_START_FAILED, text, row.token)
-            # Written anew, its while begins anew.
-            reason = f"not brought: its outputs; {short(told)}"
-            ledger.clusters.move(
-                row.cluster_id, ClusterState.STOPPED, reason, was=ClusterState.STOPPED
-            )
-            self._engine.changed()
+            self._keep(row, error)
         finally:
-            self.asked.discard(row.cluster_id)
+            self._context.requested.discard(row.cluster_id)
+
+    def _keep(self, row: ClusterRow, error: CloudError | NbprovError) -> None:
+        ledger = self._context.ledger
+        message = error.message if isinstance(error, NbprovError) else error.failure.sentence()
+        text = f"not brought: it could not be started for its outputs: {short(message)}"
+        ledger.events.add(row.run_id, EventKind.OUTPUTS_START_FAILED, text, row.token)
+        # Its time begins anew with this write.
+        reason = f"not brought: its outputs; {short(message)}"
+        ledger.clusters.move(row.cluster_id, ClusterState.STOPPED, reason, was=ClusterState.STOPPED)
+        self._context.changed()
 
 
 _TRIES = (EventKind.OUTPUTS_START_FAILED, EventKind.CLUSTER_STARTED)
@@ -110,10 +135,11 @@ def left_note(ledger: Ledger, row: ClusterRow) -> str:
 
 
 def left_words(row: ClusterRow, due: Instant, *, is_tried: bool) -> str:
-    """What is said of a stopped cluster's outputs, behind `LEFT.begins`."""
+    """What is reported of a stopped cluster's outputs, behind `LEFT.begins`."""
     then = (
         f"they go with it at {iso(due)} (down_after), since it could not be started for them"
         if is_tried
-        else f"at {iso(due)} (down_after) a kernel with nbprov starts it for some minutes to bring them, and ends it"
+        else f"at {iso(due)} (down_after) a kernel with nbprov starts it for some minutes to bring"
+        " them, and ends it"
     )
     return f": {then}; %nbprov start {row.name} and %nbprov outputs {row.name} bring them before"

@@ -13,10 +13,10 @@ from importlib.resources.abc import Traversable
 from nbprov.on_machine.agent import ARCHIVE_PREFIX
 
 PACKAGE = "nbprov_agent"
-"""What the package is called in the archive, where it must not be taken for nbprov itself."""
+"""The package's name in the archive, where it must not be taken for nbprov itself."""
 MAIN = f"import sys\nfrom {PACKAGE}.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
 STAMP = (1980, 1, 1, 0, 0, 0)
-"""Of every member, so that the same sources give the same bytes; the earliest that zip knows."""
+"""The time of every member, so that the same sources give the same bytes; the earliest in a zip."""
 NAME_DIGITS = 16
 
 
@@ -35,7 +35,7 @@ class Archive:
 
     @property
     def name(self) -> str:
-        """The file's name on a machine. An archive is never replaced under an agent that runs it."""
+        """The file's name on a machine. A running agent's archive is never replaced."""
         return f"{ARCHIVE_PREFIX}{self.hash[:NAME_DIGITS]}.pyz"
 
 

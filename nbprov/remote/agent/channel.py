@@ -1,4 +1,7 @@
-"""One channel to the agent: frames out, answers and followed output in. A link that broke stays broken; the client makes another."""
+"""One channel to the agent: requests go out, answers and followed output come in.
+
+A channel that broke stays broken; the transport opens another.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +14,30 @@ from typing import TYPE_CHECKING, Any
 from nbprov.model.clock import Seconds
 from nbprov.remote.ssh.connection import Connection
 
-from .framing import FOLLOW_LIMIT, AgentError, foul, pack, size_of, unpack, word
+from .framing import FOLLOW_LIMIT, AgentError, malformed, pack, printable, size_of, unpack
 
 if TYPE_CHECKING:
     import asyncssh
 
 HELLO_SECONDS: Seconds = 15.0
-"""From opening the channel to the agent's first frame: a Python start and a socket, on a machine that may still be busy booting."""
+"""From opening the channel to the agent's greeting.
+
+This is a start of Python and a socket, on a machine that may still be busy booting.
+"""
 NOT_RUNNING = 3
 """Exit code of the bridge where no agent listens."""
 
 
-class LinkLost(Exception):
+class ChannelLost(Exception):
     """The channel ended before the answer came."""
 
 
-class AgentAbsent(Exception):
+class AgentNotRunning(Exception):
     """The machine answers, but no agent runs on it."""
 
 
-class Followed:
-    """What has come of one task and was not read yet."""
+class OutputQueue:
+    """Frames of one task's output that were not read yet."""
 
     def __init__(self) -> None:
         self._frames: asyncio.Queue[tuple[dict[str, Any], int] | None] = asyncio.Queue()
@@ -39,17 +45,20 @@ class Followed:
         self.closed = asyncio.Event()
 
     def put(self, frame: dict[str, Any], size: int) -> None:
-        """Add a frame of so many bytes."""
+        """Add a frame of `size` bytes."""
         self.waiting += size
         self._frames.put_nowait((frame, size))
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Say that nothing more will come."""
         self.closed.set()
         self._frames.put_nowait(None)
 
     async def get(self) -> dict[str, Any] | None:
-        """The next frame; None where nothing more comes over this line: what is missing is to be asked for again."""
+        """Return the next frame.
+
+        None means that nothing more comes over this channel: the reader asks again for the rest.
+        """
         found = await self._frames.get()
         if found is None:
             return None
@@ -57,31 +66,31 @@ class Followed:
         return found[0]
 
 
-class Link:
-    """An open channel, made by `Link.open`."""
+class AgentChannel:
+    """An open channel, made by `AgentChannel.open`."""
 
     def __init__(self, process: asyncssh.SSHClientProcess[bytes], stack: AsyncExitStack) -> None:
         self._process, self._stack = process, stack
         self._numbers = itertools.count(1)
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self.follows: dict[str, Followed] = {}
+        self.follows: dict[str, OutputQueue] = {}
         self.hello: dict[str, Any] = {}
-        self.foul: AgentError | None = None
+        self.malformed: AgentError | None = None
         self.on_event: Callable[[dict[str, Any]], None] = lambda frame: None
         self.is_up = True
         self._reader: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, connection: Connection, command: str) -> Link:
-        """Run the bridge and wait for the agent's hello.
+    async def open(cls, connection: Connection, command: str) -> AgentChannel:
+        """Run the bridge and wait for the agent's greeting.
 
         Raises
         ------
-        AgentAbsent
+        AgentNotRunning
             If no agent runs there.
         AgentError
-            If what answers is no agent.
-        LinkLost, SshError
+            If the answer is none of an agent.
+        ChannelLost, SshError
             If the connection does not carry it.
         """
         async with AsyncExitStack() as stack:
@@ -93,13 +102,13 @@ class Link:
                     if frame is None:
                         await process.wait_closed()
             except TimeoutError:
-                raise LinkLost("no hello from the agent in time") from None
+                raise ChannelLost("no hello from the agent in time") from None
             if frame is None:
                 if process.returncode == NOT_RUNNING:
-                    raise AgentAbsent
-                raise LinkLost("the channel ended")
+                    raise AgentNotRunning
+                raise ChannelLost("the channel ended")
             if frame.get("ev") != "hello":
-                raise foul("no greeting")
+                raise malformed("no greeting")
             link.hello = frame
             link._reader = asyncio.create_task(link._listen())
             link._stack = stack.pop_all()
@@ -130,7 +139,7 @@ class Link:
                 elif frame.get("ev") in ("warning", "ending"):
                     self.on_event(frame)
         except AgentError as error:
-            self.foul = error
+            self.malformed = error
         finally:
             self._down()
 
@@ -140,7 +149,8 @@ class Link:
             return
         followed.put(frame, size)
         if followed.waiting > FOLLOW_LIMIT:
-            # Its reader is slow: it asks again from where it will be, and the agent keeps the rest until then.
+            # The reader is slow: it asks again from where it will be, and the agent keeps the rest
+            # until then.
             del self.follows[frame["follow"]]
             followed.close()
             self.tell(op="unfollow", follow=frame["follow"])
@@ -149,22 +159,22 @@ class Link:
         self.is_up = False
         for answer in self._answers.values():
             if not answer.done():
-                answer.set_exception(self.foul or LinkLost("the channel ended"))
+                answer.set_exception(self.malformed or ChannelLost("the channel ended"))
                 answer.exception()
         self._answers.clear()
         for followed in self.follows.values():
             followed.close()
 
     def tell(self, **frame: Any) -> None:
-        """Send a frame that wants no answer."""
+        """Send a frame that needs no answer."""
         if self.is_up:
             data = pack(frame)
             try:
                 self._process.stdin.write(data)
             except OSError as error:
-                # The reader may not have been told yet, and whoever asks again must not meet this link.
+                # The listener may not know yet, and whoever asks again must not get this channel.
                 self._down()
-                raise LinkLost(str(error)) from error
+                raise ChannelLost(str(error)) from error
 
     async def ask(self, op: str, **fields: Any) -> dict[str, Any]:
         """Send a request and wait for its answer.
@@ -173,11 +183,11 @@ class Link:
         ------
         AgentError
             What the agent refused, with its code.
-        LinkLost
+        ChannelLost
             If the channel ended first; the agent may or may not have got the request.
         """
         if not self.is_up:
-            raise LinkLost("the channel ended")
+            raise ChannelLost("the channel ended")
         number = next(self._numbers)
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._answers[number] = answer
@@ -188,13 +198,13 @@ class Link:
             self._answers.pop(number, None)
         if frame.get("error"):
             raise AgentError(
-                word(str(frame["error"]["message"])),
-                code=f"agent.{word(str(frame['error']['code']))}",
+                printable(str(frame["error"]["message"])),
+                code=f"agent.{printable(str(frame['error']['code']))}",
             )
         return frame
 
     async def close(self) -> None:
-        """End the channel; what runs on the machine goes on."""
+        """Close the channel; what runs on the machine goes on."""
         if self._reader is not None:
             self._reader.cancel()
         self._down()

@@ -1,4 +1,7 @@
-"""What may come from a machine's agent. A machine is not believed: what is no answer of an agent ends the line, with one line that says so."""
+"""Read what a machine's agent sends, without believing it.
+
+A message that no agent sends ends the channel with a short error.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,19 @@ from nbprov.remote.errors import RemoteError
 T = TypeVar("T")
 
 FOLLOW_LIMIT = 32 * 1024 * 1024
-"""Bytes of followed output that wait for a slow reader; beyond that the agent is asked to hold the rest, which it keeps on its disk."""
+"""Bytes of followed output that may wait for a slow reader.
+
+Beyond that the agent is asked to hold the rest, which it keeps on its disk.
+"""
 
 GREATEST_NUMBER = 2**53
-"""Of an output: some millions of years at a thousand a second."""
+"""The greatest number of an output, which no agent reaches."""
 
 MOST_TASKS = 20_000
-"""That an agent tells of: it keeps some hundred that have ended, and a queue of two thousand."""
+"""Tasks that an agent may list: it keeps some hundred ended ones, and a queue of two thousand."""
 
 LATEST = 253_402_300_000.0
-"""Seconds since the epoch: the year 9999. What is later is no instant, and no calendar has it."""
+"""Seconds since the epoch: the year 9999, after which there are no calendar dates."""
 
 LONGEST_WORD = 2000
 """Characters of a reason, a name or a version that are shown."""
@@ -43,17 +49,18 @@ class AgentError(RemoteError):
     code = "agent"
 
 
-def foul(what: str) -> AgentError:
-    """The error for a machine that sends what no agent sends."""
+def malformed(what: str) -> AgentError:
+    """Return the error for a machine that sends what no agent sends."""
     return AgentError(
         f"what the machine sent is no answer of nbprov's agent: {what}",
-        hint="somebody else may have written to its ~/.nbprov: do not trust what is on it; %nbprov down ends it",
+        hint="somebody else may have written to its ~/.nbprov: do not trust what is on it;"
+        " %nbprov down ends it",
         code="agent.foul",
     )
 
 
 def pack(frame: Mapping[str, Any]) -> bytes:
-    """A frame as it goes over the line.
+    """Return a frame as it is sent.
 
     Raises
     ------
@@ -69,39 +76,39 @@ def pack(frame: Mapping[str, Any]) -> bytes:
 
 
 def size_of(head: bytes) -> int:
-    """The length that a frame's head tells.
+    """Return the length that a frame's head tells.
 
     Raises
     ------
     AgentError
-        If it is beyond what an agent sends.
+        If it is more than an agent sends.
     """
     try:
         return framing.size_of(head)
     except framing.FrameError as error:
-        raise foul(str(error)) from None
+        raise malformed(str(error)) from None
 
 
 def unpack(body: bytes) -> dict[str, Any]:
-    """The frame in these bytes, its shape checked: an answer, an event, or the hello.
+    """Return the frame in these bytes, its shape checked: an answer, an event, or the greeting.
 
     Raises
     ------
     AgentError
-        If it is none.
+        If it is none of them.
     """
-    frame = understood(json.loads, body)
+    frame = parsed(json.loads, body)
     if not isinstance(frame, dict):
-        raise foul("a message that is no object")
+        raise malformed("a message that is no object")
     if "re" in frame:
         error = frame.get("error")
         is_good = isinstance(frame["re"], int) and (
             error is None or (isinstance(error, dict) and {"code", "message"} <= error.keys())
         )
         if not is_good:
-            raise foul("an answer without its number or its words")
+            raise malformed("an answer without its number or its words")
     elif not isinstance(frame.get("ev"), str):
-        raise foul("a message that is neither an answer nor an event")
+        raise malformed("a message that is neither an answer nor an event")
     elif frame["ev"] == "out":
         _check_output(frame)
     elif frame["ev"] == "hello":
@@ -112,45 +119,47 @@ def unpack(body: bytes) -> dict[str, Any]:
 def _check_output(frame: Mapping[str, Any]) -> None:
     entries = frame.get("entries")
     if not isinstance(frame.get("follow"), str) or not isinstance(entries, list):
-        raise foul("output that belongs to nothing")
+        raise malformed("output that belongs to nothing")
     for entry in entries:
         if (
             not isinstance(entry, dict)
             or not isinstance(entry.get("k"), str)
             or not isinstance(entry.get("content", {}), dict)
         ):
-            raise foul("an output without a kind")
+            raise malformed("an output without a kind")
         if (
             type(entry.get("n")) is not int
             or not 0 < entry["n"] < GREATEST_NUMBER
             or not isinstance(entry.get("t"), (int, float))
         ):
-            raise foul("an output without its number")
+            raise malformed("an output without its number")
 
 
 def _check_hello(frame: Mapping[str, Any]) -> None:
     if not all(isinstance(frame.get(name), str) for name in ("hash", "version")) or not isinstance(
         frame.get("protocol"), int
     ):
-        raise foul("a greeting without its version")
+        raise malformed("a greeting without its version")
 
 
-def understood(read: Callable[[Any], T], data: Any) -> T:
+def parsed(read: Callable[[Any], T], data: Any) -> T:
     """Read a part of an answer.
 
     Raises
     ------
     AgentError
-        If it is not of the form that agents give.
+        If it does not have the form that agents send.
     """
     try:
         return read(data)
     except _UNREADABLE as error:
-        raise foul(f"{type(error).__name__} in {getattr(read, '__qualname__', 'it')}") from None
+        raise malformed(
+            f"{type(error).__name__} in {getattr(read, '__qualname__', 'it')}"
+        ) from None
 
 
-def word(text: object) -> str:
-    """Words of a machine as they may be shown: one line, without control characters, not without end.
+def printable(text: object) -> str:
+    """Return a machine's text as it may be shown: one short line without control characters.
 
     Raises
     ------
@@ -159,7 +168,7 @@ def word(text: object) -> str:
 
     Examples
     --------
-    >>> word("idle\\x1b]52;c;Zm9v\\x07 for 3 s")
+    >>> printable("idle\\x1b]52;c;Zm9v\\x07 for 3 s")
     'idle]52;c;Zm9v for 3 s'
     """
     if not isinstance(text, str):
@@ -168,7 +177,7 @@ def word(text: object) -> str:
 
 
 def instant(value: object) -> float:
-    """A moment since the epoch; TypeError where no calendar has it."""
+    """Return a moment since the epoch; TypeError where no calendar has it."""
     at = number(value)
     if not 0.0 <= at < LATEST:
         raise TypeError("a moment is expected")
@@ -176,7 +185,7 @@ def instant(value: object) -> float:
 
 
 def number(value: object) -> float:
-    """A finite number; TypeError where it is none."""
+    """Return a finite number; TypeError where it is none."""
     if (
         isinstance(value, bool)
         or not isinstance(value, (int, float))

@@ -1,4 +1,4 @@
-"""Bringing the agent to a machine and starting it there."""
+"""Bring the agent to a machine and start it there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nbprov.remote.errors import RemoteError
 from nbprov.remote.ssh.connection import Connection
 
 from .archive import agent_archive
-from .messages import AgentConfig
+from .config import AgentConfig
 
 OLDEST_PYTHON = (3, 8)
 

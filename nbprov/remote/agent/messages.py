@@ -1,211 +1,41 @@
-"""What the agent is told and what it tells, as typed values."""
+"""What the agent tells, as typed values, and the variables that a task gets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from nbprov.model.clock import Instant, Seconds
-from nbprov.model.money import Micros
-from nbprov.model.spec import Guards, Secret
+from nbprov.model.spec import Secret
 
-from .framing import instant, number, word
-
-BUDGET_RESERVE_SECONDS: Seconds = 180.0
-"""Kept back of a budget: what a hook, a poweroff and the cloud's own stop take, so that the cap holds once all has ended."""
-
-HOLD_SECONDS: Seconds = 600.0
-"""How long a machine with outputs waits, at its end, for a notebook that takes them: time to wake a laptop up and pull some GB."""
+from .framing import instant, number, printable
 
 MOST_COUNT = 2**53
-"""What JSON tells exactly; no ledger and no table takes more than 2**63."""
+"""The largest count that JSON tells exactly, which also fits the ledger's 64-bit columns."""
 
 Environment = Mapping[str, str | Secret]
 
 
 @dataclass(frozen=True, slots=True)
-class GuardConfig:
-    """What the agent watches, and how it ends the machine.
-
-    Attributes
-    ----------
-    poweroff
-        `Capabilities.poweroff` of the cloud: a shell command in which `{mode}` becomes `stop` or `terminate` and `{reason}` a quoted text.
-    idle_seconds, wait_for, mode, hook, hook_timeout
-        The idle rule; None means never. `mode` is `stop` or `terminate`.
-    max_lifetime_seconds
-        Counted from the first start, stops included; then the machine is terminated.
-    hourly, limit, spent
-        The budget: what a running hour of the whole cluster costs, the cap, and what was spent of it when this configuration was made.
-        The hours of this machine are added to `spent` as it runs; sending the same values again does not start the count anew.
-    reserve_seconds
-        The machine is ended while the budget still pays for this long.
-    limit_mode
-        What happens at the budget's end: `stop` or `terminate`.
-    hold_seconds
-        How long the machine waits for its outputs to be taken before it is terminated; lifetime and budget come due so much earlier.
-    """
-
-    poweroff: str
-    idle_seconds: Seconds | None = None
-    wait_for: str = "jobs_and_ssh"
-    mode: str = "terminate"
-    hook: str = ""
-    hook_timeout: Seconds = 3600.0
-    max_lifetime_seconds: Seconds | None = None
-    hourly: Micros = 0
-    limit: Micros | None = None
-    spent: Micros = 0
-    reserve_seconds: Seconds = BUDGET_RESERVE_SECONDS
-    limit_mode: str = "terminate"
-    hold_seconds: Seconds = 0.0
-
-    @classmethod
-    def of(
-        cls,
-        guards: Guards,
-        *,
-        poweroff: str,
-        hourly: Micros = 0,
-        spent: Micros = 0,
-        hold: Seconds = 0.0,
-    ) -> GuardConfig:
-        """The configuration that follows from a spec's guards.
-
-        Parameters
-        ----------
-        hourly
-            What all machines of the cluster together cost an hour.
-        spent
-            What the spec has cost so far, by the ledger.
-        hold
-            How long outputs are waited for; 0 where there are none.
-        """
-        autostop = guards.autostop
-        return cls(
-            poweroff=poweroff,
-            idle_seconds=autostop.idle if autostop else None,
-            wait_for=autostop.wait_for if autostop else "jobs_and_ssh",
-            mode="stop" if autostop and not autostop.down else "terminate",
-            hook=autostop.hook if autostop else "",
-            hook_timeout=autostop.hook_timeout if autostop else 3600.0,
-            max_lifetime_seconds=guards.max_lifetime,
-            hourly=hourly,
-            limit=guards.budget,
-            spent=spent,
-            limit_mode="stop" if guards.at_limit == "stop" else "terminate",
-            hold_seconds=hold,
-        )
-
-    def later(self, seconds: Seconds, spent: Micros) -> GuardConfig:
-        """What a machine is told that joined its cluster so long after the others, when so much had been spent: the rest of lifetime and budget.
-
-        Examples
-        --------
-        >>> GuardConfig("sudo poweroff", max_lifetime_seconds=3600.0, limit=9, spent=2).later(600.0, 5).max_lifetime_seconds
-        3000.0
-        """
-        left = (
-            None
-            if self.max_lifetime_seconds is None
-            else max(1.0, self.max_lifetime_seconds - seconds)
-        )
-        return replace(self, max_lifetime_seconds=left, spent=max(self.spent, spent))
-
-    def to_json(self) -> dict[str, Any]:
-        """The form the agent takes."""
-        config: dict[str, Any] = {
-            "poweroff": self.poweroff,
-            "wait_for": self.wait_for,
-            "mode": self.mode,
-        }
-        if self.idle_seconds is not None:
-            config["idle_seconds"] = self.idle_seconds
-        if self.hook:
-            config |= {"hook": self.hook, "hook_timeout": self.hook_timeout}
-        if self.max_lifetime_seconds is not None:
-            config["max_lifetime_seconds"] = self.max_lifetime_seconds
-        if self.limit is not None:
-            amounts = {
-                "hourly_micros": self.hourly,
-                "limit_micros": self.limit,
-                "spent_micros": self.spent,
-            }
-            config["budget"] = amounts | {"reserve_seconds": self.reserve_seconds}
-            if self.limit_mode != "terminate":
-                config["budget"]["mode"] = self.limit_mode
-        if self.hold_seconds:
-            config["outputs"] = {"hold_seconds": self.hold_seconds}
-        return config
-
-    @classmethod
-    def from_json(cls, config: Mapping[str, Any]) -> GuardConfig:
-        """Read back what `to_json` wrote.
-
-        Examples
-        --------
-        >>> config = GuardConfig("sudo poweroff", idle_seconds=60.0, limit=5_000_000)
-        >>> GuardConfig.from_json(config.to_json()) == config
-        True
-        """
-        budget = config.get("budget", {})
-        amounts = {
-            "hourly": "hourly_micros",
-            "limit": "limit_micros",
-            "spent": "spent_micros",
-            "reserve_seconds": "reserve_seconds",
-        }
-        amounts["limit_mode"] = "mode"
-        return cls(
-            **{name: config[name] for name in cls.__dataclass_fields__ if name in config},
-            **{name: budget[key] for name, key in amounts.items() if key in budget},
-            **{
-                key: value
-                for key, value in config.get("outputs", {}).items()
-                if key == "hold_seconds"
-            },
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class AgentConfig:
-    """How to install and start the agent.
-
-    Attributes
-    ----------
-    guards
-        None leaves the guards as they are; on a new machine that is none, so the first start should give them.
-    folder
-        The agent's folder below the home on the machine.
-    python
-        The interpreter that runs the agent; 3.8 or later.
-    start_seconds
-        From the first command to the agent's hello.
-    """
-
-    guards: GuardConfig | None = None
-    folder: str = ".nbprov"
-    python: str = "python3"
-    start_seconds: Seconds = 60.0
-
-
-@dataclass(frozen=True, slots=True)
 class Output:
-    """One numbered piece of what a task gave.
+    """One numbered piece of a task's output.
 
     Attributes
     ----------
     number
         1 is the task's first; a follower that has seen N asks for what comes after N.
     kind
-        `stdout`, `stderr` (jobs and shells, a line each, or some where they come in a flood); `stream`, `display_data`, `update_display_data`, `execute_result`, `error`,
-        `clear_output` (cells, content as Jupyter's messages have it); `note` (the agent's own words); `gap` (the numbers `from` to
-        `to` were dropped, the journal being full); `event` (of the agent itself); `end` (the last one).
+        `stdout`, `stderr` (jobs and shells: a line each, or several lines where they come fast);
+        `stream`, `display_data`, `update_display_data`, `execute_result`, `error`, `clear_output`
+        (cells, content as Jupyter's messages have it); `note` (the agent's own words); `gap` (the
+        numbers `from` to `to` were dropped, as the journal was full); `event` (of the agent
+        itself); `end` (the last one).
     text
         The text of a line, of a stream or of a note.
     content
-        Everything else: the message's content; for `end` its `status`, `exit_code` and, for cells, `execution_count`.
+        Everything else: the message's content; for `end` its `status`, `exit_code` and, for cells,
+        `execution_count`.
     """
 
     number: int
@@ -237,7 +67,8 @@ class TaskInfo:
     state
         `queued`, `running`, `ended`.
     status
-        How it ended: `ok`, `failed`, `error`, `cancelled`, `aborted`, `skipped`, `lost` (the agent itself was ended); else empty.
+        How it ended: `ok`, `failed`, `error`, `cancelled`, `aborted`, `skipped`, `lost` (the agent
+        itself was ended); else empty.
     exit_code
         Of a job or a shell that ran; negative where a signal ended it.
     last
@@ -277,11 +108,11 @@ class TaskInfo:
     def of(cls, data: Mapping[str, Any]) -> TaskInfo:
         """Read the agent's answer."""
         return cls(
-            word(data["id"]),
-            word(data["kind"]),
-            word(data["name"]),
-            word(data["state"]),
-            status=word(data.get("status") or ""),
+            printable(data["id"]),
+            printable(data["kind"]),
+            printable(data["name"]),
+            printable(data["state"]),
+            status=printable(data.get("status") or ""),
             exit_code=_count(data.get("exit_code")),
             created=instant(data.get("created", 0.0)),
             started=None if data.get("started") is None else instant(data["started"]),
@@ -292,7 +123,7 @@ class TaskInfo:
             nodes=_count(data.get("nodes")) or 1,
             position=_count(data.get("position")),
             service=bool(data.get("service")),
-            reason=word(data.get("reason") or ""),
+            reason=printable(data.get("reason") or ""),
         )
 
     @property
@@ -303,9 +134,11 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class GuardState:
-    """One guard that is on: what it is and how many seconds it leaves; None where nothing is spent, so it never comes due.
+    """One active guard, and how many seconds it leaves.
 
-    `hold_left`, of the guard that ends the machine, says for how long its outputs are waited for still; None where they are not.
+    `left` is None where nothing is spent, so that it never comes due. `hold_left`, of the guard
+    that ends the machine, says how much longer it waits for its outputs to be fetched; else it is
+    None.
     """
 
     guard: str
@@ -317,7 +150,10 @@ class GuardState:
 
 @dataclass(frozen=True, slots=True)
 class PeerState:
-    """Another machine of the cluster as an agent knows it: its node, seconds since it was heard of and since it was active; None if never."""
+    """Another machine of the cluster as an agent knows it.
+
+    `heard` and `idle` are the seconds since it was heard of and since it was active; None if never.
+    """
 
     node: int
     heard: Seconds | None
@@ -348,7 +184,7 @@ class AgentStatus:
     ending
         Which guard is ending the machine; None while none is.
     disk_free, disk_total
-        Bytes where the home lies.
+        Bytes of the disk that holds the home.
     """
 
     version: str
@@ -372,12 +208,12 @@ class AgentStatus:
         """Read the agent's answer."""
         kernels = [
             KernelState(
-                word(name),
-                word(row["state"]),
+                printable(name),
+                printable(row["state"]),
                 int(number(row["cells"])),
                 int(number(row["queued"])),
                 {
-                    word(k): word(str(v))
+                    printable(k): printable(str(v))
                     for k, v in row.items()
                     if k not in ("state", "cells", "queued")
                 },
@@ -385,17 +221,17 @@ class AgentStatus:
             for name, row in data["kernels"].items()
         ]
         return cls(
-            version=word(data["version"]),
-            python=word(data["python"]),
-            platform=word(data["platform"]),
+            version=printable(data["version"]),
+            python=printable(data["python"]),
+            platform=printable(data["platform"]),
             uptime=number(data["uptime"]),
             age=number(data["age"]),
             idle=number(data["idle"]),
-            active=tuple(map(word, data["active"])),
+            active=tuple(map(printable, data["active"])),
             guards=guard_states(data["guards"]),
             kernels=tuple(kernels),
             tasks=tuple(map(TaskInfo.of, data["tasks"])),
-            gpus=tuple(map(word, data["gpus"])),
+            gpus=tuple(map(printable, data["gpus"])),
             cpus=int(number(data["cpus"] or 0)),
             disk_free=int(number(data["disk_free"])),
             disk_total=int(number(data["disk_total"])),
@@ -416,16 +252,16 @@ def _count(value: object) -> int | None:
 
 
 def _share(value: object) -> str | float | None:
-    return None if value is None else word(value) if isinstance(value, str) else number(value)
+    return None if value is None else printable(value) if isinstance(value, str) else number(value)
 
 
 def guard_state(data: Mapping[str, Any]) -> GuardState:
     """Read one guard of the agent's answer."""
     return GuardState(
-        word(data["guard"]),
+        printable(data["guard"]),
         _moment(data["left"]),
-        word(data["mode"]),
-        word(data["reason"]),
+        printable(data["mode"]),
+        printable(data["reason"]),
         _moment(data.get("hold_left")),
     )
 
@@ -444,7 +280,7 @@ def peer_states(rows: Iterable[Mapping[str, Any]]) -> tuple[PeerState, ...]:
 
 
 def plain_environment(env: Environment | None) -> dict[str, str]:
-    """The variables with their secrets in clear. Only for what is written to a verified connection."""
+    """Return the variables with their secrets in clear, only for a verified connection."""
     return {
         name: value.reveal() if isinstance(value, Secret) else value
         for name, value in (env or {}).items()
@@ -452,7 +288,7 @@ def plain_environment(env: Environment | None) -> dict[str, str]:
 
 
 def environment_fields(env: Environment | None) -> dict[str, Any]:
-    """The variables as the agent takes them, with the names of those that it blots out of all output."""
+    """Return the variables as the agent reads them, and the names of those to mask."""
     return {
         "env": plain_environment(env),
         "secrets": [name for name, value in (env or {}).items() if isinstance(value, Secret)],

@@ -1,6 +1,7 @@
-"""What makes machines a gang: hosts files, a key by which they log in to each other, and agents that know of each other.
+"""What lets the machines of a cluster reach each other: hosts files, an ssh key, and their agents.
 
-The key pair is the cluster's own and made for this alone: it opens nothing but the cluster's machines, and only from their private addresses.
+The key pair is made for this alone: it opens nothing but the cluster's machines, and only from
+their private addresses.
 """
 
 from __future__ import annotations
@@ -19,28 +20,32 @@ from nbprov.model.launches import Instance
 from nbprov.on_machine.gang_files import FOLDER
 from nbprov.on_machine.loader import source
 from nbprov.remote.errors import RemoteError
-from nbprov.remote.ssh.connection import KEEPALIVE_MISSES, KEEPALIVE_SECONDS, Connection
+from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.ssh.keys import ClusterKeys, inner_pair
+from nbprov.remote.ssh.login import KEEPALIVE_MISSES, KEEPALIVE_SECONDS
 
 MARK = "nbprov-gang"
-"""Ends our line among those who may log in, and names the machines' host key."""
+"""Marks our line in `authorized_keys`, and names the machines' host key."""
 
 HOSTS, HYDRA_HOSTS = "hosts", "hosts.hydra"
 KEY, KNOWN, CONFIG = "gang/id_ed25519", "gang/known_hosts", "gang/ssh_config"
 """Below `~/.nbprov` on every machine."""
 
 PORT = 29500
-"""The head's port for rendezvous, torch's own default; and, over UDP, the one at which agents hear of each other."""
+"""The head's port for rendezvous, torch's own default. Agents talk over the same UDP port."""
 
 SHARED_PORTS = range(20000, 29000)
-"""The same where machines share one computer: below the ports that systems give out (32768 and up), so that nobody takes one in passing."""
+"""The range of the port where all machines share one computer.
+
+It lies below the ports that systems give out by themselves (32768 and up).
+"""
 
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,63}")
 _MOST_PATH = 1000
 
 
-class NoGang(NbprovError):
-    """The addresses that the cloud tells of its machines do not let them reach each other."""
+class GangAddressError(NbprovError):
+    """The addresses that the cloud reports do not let the machines reach each other."""
 
     code = "gang.addresses"
 
@@ -54,11 +59,12 @@ class Gang:
     run_id
         Names the cluster.
     instances
-        In the order of their ranks, which is that of `Instance.node`: the same after a stop and start.
+        In the order of their ranks, that of `Instance.node`: the same after a stop and start.
     slots
-        Processes that MPI starts on each unless told otherwise: one a GPU, else one a vCPU.
+        Processes that MPI starts on each unless told otherwise: one for each GPU or vCPU.
     missing
-        Ranks of machines that were lost and are not replaced yet: the others keep theirs, and are told of no way there.
+        Ranks of machines that were lost and are not replaced yet. The others keep their ranks, and
+        get no address of a lost one.
     """
 
     run_id: str
@@ -68,7 +74,10 @@ class Gang:
 
     @property
     def addresses(self) -> list[str]:
-        """By which the machines reach each other. In the place of a lost one stands the head's: nobody listens there at that one's port."""
+        """The addresses by which the machines reach each other.
+
+        A lost machine is represented by the head's address, where nobody listens at its port.
+        """
         head = self.instances[0].private_host or self.instances[0].host
         return [
             head if rank in self.missing else i.private_host or i.host
@@ -77,7 +86,7 @@ class Gang:
 
     @property
     def there(self) -> list[tuple[Instance, str]]:
-        """The machines that are there, each with its address."""
+        """The machines that are not lost, each with its address."""
         return [
             one
             for rank, one in enumerate(zip(self.instances, self.addresses, strict=True))
@@ -86,16 +95,16 @@ class Gang:
 
     @property
     def port(self) -> int:
-        """Where the head may be met; see `meeting_port`."""
-        return meeting_port(self.run_id, self.addresses)
+        """The head's port for rendezvous; see `rendezvous_port`."""
+        return rendezvous_port(self.run_id, self.addresses)
 
     @property
     def agents(self) -> list[tuple[str, int]]:
-        """Where the agents hear of each other: address and UDP port of each.
+        """Address and UDP port of each agent.
 
         Raises
         ------
-        NoGang
+        GangAddressError
             If one is not an IP address.
         """
         for address in self.addresses:
@@ -106,13 +115,15 @@ class Gang:
         ]
 
 
-def meeting_port(run_id: str, addresses: Sequence[str]) -> int:
-    """The head's port for rendezvous: 29500, or one of the cluster's own where all machines share one computer, with other clusters perhaps.
+def rendezvous_port(run_id: str, addresses: Sequence[str]) -> int:
+    """Return the head's port for rendezvous: 29500, or an own one on a shared computer.
 
     Examples
     --------
-    >>> meeting_port("r1", ["10.0.0.5", "10.0.0.6"]), meeting_port("r1", ["127.0.0.5"]) in SHARED_PORTS
-    (29500, True)
+    >>> rendezvous_port("r1", ["10.0.0.5", "10.0.0.6"])
+    29500
+    >>> rendezvous_port("r1", ["127.0.0.5"]) in SHARED_PORTS
+    True
     """
     if not all(map(_is_loopback, addresses)):
         return PORT
@@ -121,12 +132,13 @@ def meeting_port(run_id: str, addresses: Sequence[str]) -> int:
 
 
 def hosts(addresses: Sequence[str], slots: int) -> dict[str, str]:
-    """The hosts files: as Open MPI takes them, and as MPICH's Hydra does.
+    """Return the hosts files, as Open MPI and as MPICH's Hydra read them.
 
     Examples
     --------
-    >>> hosts(["10.0.0.5", "10.0.0.6"], 8)
-    {'hosts': '10.0.0.5 slots=8\\n10.0.0.6 slots=8\\n', 'hosts.hydra': '10.0.0.5:8\\n10.0.0.6:8\\n'}
+    >>> files = hosts(["10.0.0.5", "10.0.0.6"], 8)
+    >>> files["hosts"], files["hosts.hydra"]
+    ('10.0.0.5 slots=8\\n10.0.0.6 slots=8\\n', '10.0.0.5:8\\n10.0.0.6:8\\n')
     """
     names = [_checked(address) for address in addresses] if len(addresses) > 1 else ["localhost"]
     return {
@@ -136,14 +148,19 @@ def hosts(addresses: Sequence[str], slots: int) -> dict[str, str]:
 
 
 def ssh_config(gang: Gang) -> str:
-    """The ssh config that each machine gets: `node0` to `nodeN`, and their addresses, by the cluster's inner key and host key alone."""
+    """Return the ssh config of each machine.
+
+    It names `node0` to `nodeN` and their addresses, and uses the cluster's inner key and host key
+    alone.
+    """
     blocks = [
-        "# Written by nbprov, and written anew whenever the cluster is opened: what is changed here is lost.\n"
+        "# Written by nbprov, and written anew whenever the cluster is opened:"
+        " what is changed here is lost.\n"
     ]
     every = [address for _, address in gang.there]
     for instance, address in gang.there:
         user = [f"User {instance.user}"] if _USER.fullmatch(instance.user) else []
-        # An address that several machines share means none of them.
+        # An address that several machines share names none of them.
         names = f"node{instance.node}" + (f" {address}" if every.count(address) == 1 else "")
         lines = [
             f"HostName {_checked(address)}",
@@ -167,13 +184,16 @@ def ssh_config(gang: Gang) -> str:
     return "".join(blocks)
 
 
-def login(gang: Gang, public: str) -> str:
-    """The line that lets the machines log in to each other, from their private addresses where those are known."""
+def authorized_key(gang: Gang, public: str) -> str:
+    """Return the line that lets the machines log in to each other.
+
+    It is limited to their private addresses where those are known.
+    """
     known = [_checked(i.private_host) for i, _ in gang.there if i.private_host]
     if len(known) < len(gang.there):
         places: list[str] = []
     elif all(map(_is_loopback, known)):
-        # Whatever loopback address is called, 127.0.0.1 calls.
+        # A connection to any loopback address comes from 127.0.0.1.
         places = ["127.0.0.0/8", "::1"]
     else:
         places = list(dict.fromkeys(known))
@@ -182,27 +202,30 @@ def login(gang: Gang, public: str) -> str:
     return f"{source}no-agent-forwarding,no-X11-forwarding {kind} {key} {MARK}"
 
 
-def secret(keys: ClusterKeys) -> bytes:
-    """By which the agents of a cluster know each other's words."""
+def gang_secret(keys: ClusterKeys) -> bytes:
+    """Return the secret by which the agents of a cluster authenticate each other's messages."""
     return hashlib.sha256(
         b"nbprov: agents of one cluster\n" + inner_pair(keys.folder)[0].encode()
     ).digest()
 
 
-def material(gang: Gang, keys: ClusterKeys) -> bytes:
-    """What `gang_files` reads on each machine. Holds the inner private key: only for a verified connection."""
+def node_files(gang: Gang, keys: ClusterKeys) -> bytes:
+    """Return what `gang_files` reads on each machine.
+
+    It holds the inner private key, so it is only for a verified connection.
+    """
     files = hosts([address for _, address in gang.there], gang.slots)
     told: dict[str, object] = {"files": files, "login": "", "mark": MARK, "config": CONFIG}
     if len(gang.instances) > 1:
         private, public = inner_pair(keys.folder)
         kind, host_key = keys.host_public.split()[:2]
         more = {KEY: private, KNOWN: f"{MARK} {kind} {host_key}\n", CONFIG: ssh_config(gang)}
-        told |= {"files": {**files, **more}, "login": login(gang, public)}
+        told |= {"files": {**files, **more}, "login": authorized_key(gang, public)}
     return json.dumps(told).encode()
 
 
-async def put_in_place(connection: Connection, told: bytes) -> str:
-    """Put a machine's files in place; the absolute path of its folder `~/.nbprov`.
+async def install_node_files(connection: Connection, told: bytes) -> str:
+    """Write a machine's files; return the absolute path of its folder `~/.nbprov`.
 
     Raises
     ------
@@ -220,7 +243,9 @@ async def put_in_place(connection: Connection, told: bytes) -> str:
 
 
 def launcher_files(folder: str, nodes: int) -> Mapping[str, str]:
-    """The variables by which MPI finds its hosts file; of the implementations' own, only where there are several machines.
+    """Return the variables by which MPI finds its hosts file.
+
+    Those of the MPI implementations are set only where there are several machines.
 
     Examples
     --------
@@ -247,10 +272,11 @@ def _checked(address: str) -> str:
         if "%" in str(found):
             raise ValueError(
                 address
-            )  # the zone of an IPv6 address may be any text, lines of an ssh config too
+                # The zone of an IPv6 address may be any text, even lines of an ssh config.
+            )
         return str(found)
     except ValueError:
-        raise NoGang(
+        raise GangAddressError(
             f"{address!r} is not an IP address by which the machines could reach each other"
         ) from None
 
@@ -263,7 +289,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def slots_of(accelerators: float, vcpus: float) -> int:
-    """Processes a machine: one a GPU (a sold fraction counts as one), else one a vCPU.
+    """Return the processes of a machine: one for each GPU (a fraction counts as one) or vCPU.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""The variables that setup, run and cells find on a node: SkyPilot's names and, with the same values, nbprov's own."""
+"""The variables that setup, run and cells find on a node.
+
+They have SkyPilot's names and, with the same values, nbprov's own.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ FOREIGN_PREFIX = "SKYPILOT_"
 OWN_PREFIX = "NBPROV_"
 
 
-def env_for(
+def environment_variables(
     *,
     node_rank: int,
     node_ips: Sequence[str],
@@ -24,7 +27,7 @@ def env_for(
     port: int = 0,
     files: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The variables of one node, each under both prefixes; and, by their own names, what torchrun and MPI look for.
+    """Return the variables of one node, and those that torchrun and MPI read.
 
     Parameters
     ----------
@@ -41,13 +44,17 @@ def env_for(
     setup
         Whether the variables are for `setup`, which has names of its own besides.
     port
-        Where the head may be met; 0 leaves out what launchers look for.
+        The head's port for rendezvous; 0 leaves out what launchers read.
     files
         Variables that name files on this node, taken as they are.
 
     Examples
     --------
-    >>> env = env_for(node_rank=1, node_ips=["10.0.0.1", "10.0.0.2"], num_gpus=8, task_id="t", cluster_info={"cluster_name": "dev"})
+    >>> info = {"cluster_name": "dev"}
+    >>> ips = ["10.0.0.1", "10.0.0.2"]
+    >>> env = environment_variables(
+    ...     node_rank=1, node_ips=ips, num_gpus=8, task_id="t", cluster_info=info
+    ... )
     >>> env["SKYPILOT_NODE_RANK"], env["NBPROV_NUM_NODES"], env["SKYPILOT_NODE_IPS"]
     ('1', '2', '10.0.0.1\\n10.0.0.2')
     """
@@ -56,33 +63,50 @@ def env_for(
             f"node rank {node_rank} does not fit {len(node_ips)} nodes",
             hint="ranks count from 0; give every node's address",
         )
-    rank, ips, gpus = str(node_rank), "\n".join(node_ips), str(math.ceil(num_gpus - 1e-9))
+    gpus = math.ceil(num_gpus - 1e-9)
     info = {key: cluster_info.get(key, "") for key in ("cluster_name", "cloud", "region", "zone")}
-    named = {
-        "NODE_RANK": rank,
-        "NODE_IPS": ips,
-        "NUM_NODES": str(len(node_ips)),
-        "NUM_GPUS_PER_NODE": gpus,
+    named = _node_variables(node_rank, node_ips, gpus, setup=setup) | {
         "TASK_ID": task_id,
         "CLUSTER_INFO": json.dumps(info),
         "USER": user,
     }
-    if setup:
-        named |= {"SETUP_NODE_RANK": rank, "SETUP_NODE_IPS": ips, "SETUP_NUM_GPUS_PER_NODE": gpus}
-    ours = {
+    found = {
         prefix + name: value
         for prefix in (FOREIGN_PREFIX, OWN_PREFIX)
         for name, value in named.items()
     }
-    return (
-        ours
-        | (_meeting(rank, node_ips, max(1, int(gpus)), port) if port else {})
-        | dict(files or {})
-    )
+    if port:
+        found |= _launcher_variables(str(node_rank), node_ips, max(1, gpus), port)
+    return found | dict(files or {})
 
 
-def _meeting(rank: str, node_ips: Sequence[str], processes: int, port: int) -> dict[str, str]:
-    """What launchers look for. Not `RANK`, `LOCAL_RANK` and `WORLD_SIZE`: whoever finds those takes itself for one that was launched already."""
+def _node_variables(
+    node_rank: int, node_ips: Sequence[str], gpus: int, *, setup: bool
+) -> dict[str, str]:
+    rank, ips = str(node_rank), "\n".join(node_ips)
+    named = {
+        "NODE_RANK": rank,
+        "NODE_IPS": ips,
+        "NUM_NODES": str(len(node_ips)),
+        "NUM_GPUS_PER_NODE": str(gpus),
+    }
+    if setup:
+        named |= {
+            "SETUP_NODE_RANK": rank,
+            "SETUP_NODE_IPS": ips,
+            "SETUP_NUM_GPUS_PER_NODE": str(gpus),
+        }
+    return named
+
+
+def _launcher_variables(
+    rank: str, node_ips: Sequence[str], processes: int, port: int
+) -> dict[str, str]:
+    """Return what launchers read.
+
+    `RANK`, `LOCAL_RANK` and `WORLD_SIZE` are left out: a program that finds them believes that a
+    launcher has already started it.
+    """
     named = {
         "NNODES": str(len(node_ips)),
         "NODE_RANK": rank,
@@ -92,5 +116,6 @@ def _meeting(rank: str, node_ips: Sequence[str], processes: int, port: int) -> d
     }
     if len(node_ips) == 1:
         return named
-    # torchrun takes what it is not told from PET_*. Its rendezvous endpoint is left to it: that would win over a --master_addr of the user's.
+    # torchrun reads its defaults from PET_*. Its rendezvous endpoint is not set here, as that
+    # would win over a user's --master_addr.
     return named | {f"PET_{name}": value for name, value in named.items()}

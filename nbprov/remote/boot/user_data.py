@@ -1,4 +1,8 @@
-"""The start script (user data) of a machine: its host key, who may log in, the boot guard, and the agent's return after a reboot."""
+"""The start script (user data) of a machine.
+
+It installs the host key and the login key, starts the boot guard, and starts the agent again after
+a reboot.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,14 @@ from nbprov.model.errors import UsageError
 from nbprov.remote.ssh.keys import ClusterKeys
 
 BOOT_GUARD_SECONDS: Seconds = 30 * 60.0
-"""How long a machine may live without an agent: beyond the longest boot allowed plus its ssh and agent phases, so only a lost one is ended."""
+"""How long a machine may live without an agent.
+
+This is longer than the longest boot with its ssh and agent phases, so only a lost machine is ended.
+"""
 USER_DATA_LIMIT = 4096
-"""Bytes of the filled script: the smallest user-data limit among clouds, with which the adapters need no second way in."""
+"""Bytes of the filled script: the smallest user-data limit among the clouds."""
 PER_BOOT = "/var/lib/cloud/scripts/per-boot"
-"""Where cloud-init runs what it finds at every boot; user data itself runs once an instance there."""
+"""Where cloud-init runs what it finds at every boot; it runs user data itself once an instance."""
 
 _LOGIN = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 
@@ -47,7 +54,9 @@ NBPROV_END
 KEEP
 eval "$again"
 if [ -z "${NBPROV_HOST_KEY:-}" ]; then
-  if command -v restorecon >/dev/null; then restorecon -R "$host_key" "$host_key.pub" "${folder%/*}/.ssh"; fi
+  if command -v restorecon >/dev/null; then
+    restorecon -R "$host_key" "$host_key.pub" "${folder%/*}/.ssh"
+  fi
   if [ -d /run/systemd/system ]; then
     for unit in ssh sshd; do
       if systemctl is-active --quiet "$unit"; then systemctl restart "$unit"; fi
@@ -59,8 +68,8 @@ fi
 exit 0
 """
 
-# What runs at every boot, in the script itself or from cloud-init's folder: it holds no key. `as` runs a text as whoever logs in: what root
-# wrote below that home could be led elsewhere by a link.
+# What runs at every boot, in the script itself or from cloud-init's folder; it holds no key. `as`
+# runs a text as the login user: what root wrote below that home could be redirected by a link.
 _AGAIN = r"""if [ -z "${HOME:-}" ]; then HOME=$(getent passwd "$(id -u)" | cut -d: -f6); fi
 HOME=${HOME:-/root}; export HOME
 folder=$HOME/.nbprov
@@ -71,7 +80,8 @@ as 'cd "$HOME/.nbprov" || exit; umask 077; rm -f agent.started
 { cat /proc/sys/kernel/random/uuid || echo "$(date +%s).$$"; } >boot.id 2>/dev/null'
 own=$(command -v setsid || true)
 $own sh -c GUARD nbprov-boot-guard "$folder/agent.started" </dev/null >/dev/null 2>&1 &
-as 'if [ -f "$HOME/.nbprov/start" ]; then sh "$HOME/.nbprov/start"; fi' </dev/null >/dev/null 2>&1 &"""
+as 'if [ -f "$HOME/.nbprov/start" ]; then sh "$HOME/.nbprov/start"; fi' \
+  </dev/null >/dev/null 2>&1 &"""
 
 _OTHER = '[ -z "${NBPROV_HOST_KEY:-}" ] && [ "$(id -u)" = 0 ]'
 
@@ -82,22 +92,28 @@ fi"""
 
 _WHO_ROOT = f"if {_OTHER}; then HOME=~root; folder=~root/.nbprov; fi"
 
-# The password `*` fits nothing and, unlike `!`, does not lock the account: sshd without PAM turns locked ones away.
+# The password `*` matches nothing and, unlike `!`, does not lock the account: sshd without PAM
+# refuses locked ones.
 _ACCOUNT = rf"""if {_OTHER}; then
   if ! id LOGIN >/dev/null 2>&1; then
     shell=$(command -v bash || echo /bin/sh)
-    useradd -m -s "$shell" -p '*' LOGIN || useradd -N -m -s "$shell" -p '*' LOGIN || adduser -D LOGIN
+    useradd -m -s "$shell" -p '*' LOGIN ||
+      useradd -N -m -s "$shell" -p '*' LOGIN || adduser -D LOGIN
   fi
   sudoers=/etc/sudoers.d/90-nbprov
-  if [ -d /etc/sudoers.d ]; then echo 'LOGIN ALL=(ALL) NOPASSWD:ALL' >$sudoers && chmod 440 $sudoers; fi
+  if [ -d /etc/sudoers.d ]; then
+    echo 'LOGIN ALL=(ALL) NOPASSWD:ALL' >$sudoers && chmod 440 $sudoers
+  fi
 fi"""
 
 _KEEP = rf"""boots={PER_BOOT}
 if {_OTHER} && [ -d $boots ]; then
-  printf '#!/bin/sh\n%s\n' "$again" >$boots/nbprov.new && chmod 700 $boots/nbprov.new && mv -f $boots/nbprov.new $boots/nbprov
+  printf '#!/bin/sh\n%s\n' "$again" >$boots/nbprov.new && chmod 700 $boots/nbprov.new &&
+    mv -f $boots/nbprov.new $boots/nbprov
 fi"""
 
-# Repeats: a poweroff that failed once (no sudo yet, a busy init) must not leave the machine on the bill.
+# Repeats, because a poweroff that failed once (no sudo yet, a busy init) must not leave the machine
+# on the bill.
 _GUARD = 'sleep SECONDS; while [ ! -e "$1" ]; do POWEROFF\nsleep 60; done'
 
 
@@ -108,19 +124,23 @@ def boot_template(
     guard_seconds: Seconds = BOOT_GUARD_SECONDS,
     login: str = "",
 ) -> str:
-    """The start script as a template with `@@host_key@@`, `@@host_public@@` and `@@authorized_key@@`; it holds no key and may be stored.
+    """Return the start script as a template that holds no key and may be stored.
+
+    Its markers are `@@host_key@@`, `@@host_public@@` and `@@authorized_key@@`.
 
     Parameters
     ----------
     poweroff
-        `Capabilities.poweroff` of the cloud: a shell command in which `{mode}` and `{reason}` are replaced.
+        `Capabilities.poweroff` of the cloud: a shell command in which `{mode}` and `{reason}` are
+        replaced.
     mode
         `terminate` or `stop`: what the boot guard asks for.
     guard_seconds
         Seconds without an agent after which the machine ends itself.
     login
-        Who logs in, where the script runs as root: made if missing, with sudo that asks for no password. Everything below that
-        user's home is written by the user. Empty: whoever runs the script.
+        Who logs in, where the script runs as root: made if missing, with sudo that asks for no
+        password. Everything below that user's home is written by the user. Empty: whoever runs the
+        script.
 
     Raises
     ------
@@ -129,10 +149,11 @@ def boot_template(
 
     Notes
     -----
-    The script may run at every boot. It writes the host key to `$NBPROV_HOST_KEY` and the login key to `$NBPROV_AUTHORIZED_KEYS`
-    where these are set (then `login` counts for nothing), else to the system's places; only in the latter case a running sshd is made to
-    read its key again. Where the script runs once an instance, cloud-init's per-boot folder gets the part that has to run again: the boot
-    guard, and the agent's own `start` file.
+    The script may run at every boot. It writes the host key to `$NBPROV_HOST_KEY` and the login key
+    to `$NBPROV_AUTHORIZED_KEYS` where these are set, and ignores `login` then. Otherwise it writes
+    to the system's places and makes a running sshd read its key again. Where the script runs once
+    an instance, cloud-init's per-boot folder gets the part that has to run again: the boot guard,
+    and the agent's own `start` file.
 
     Examples
     --------
@@ -163,8 +184,11 @@ def boot_template(
     return text.replace("LOGIN", login)
 
 
-def fills(keys: ClusterKeys) -> dict[str, str]:
-    """What fills the template's markers. Holds a private key: never stored, never logged."""
+def template_values(keys: ClusterKeys) -> dict[str, str]:
+    """Return what fills the template's markers.
+
+    It holds a private key, so it is never stored and never logged.
+    """
     return {
         "host_key": keys.host_private.rstrip("\n"),
         "host_public": keys.host_public,

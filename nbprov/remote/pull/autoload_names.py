@@ -1,4 +1,4 @@
-"""What a program on this computer would import, run or read by itself, only because it lies in the folder that the program works in."""
+"""Names that programs on this computer load only because the file lies in their working folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ ENDINGS = (
     ".cmd",
     ".ps1",
 )
-"""What Python imports from its working folder before all else (`numpy.py`), also out of folders in it, and what Windows runs from there."""
+"""What Python imports from its working folder before all else (`numpy.py`), and what Windows runs.
+
+Python imports from folders below it too.
+"""
 NAMES = (
     *(
         "makefile",
@@ -46,15 +49,15 @@ NAMES = (
         "matplotlibrc",
     ),
 )
-"""Files by which tools that are started in a folder, or libraries that work in it, are told what to run or load."""
+"""Files that tell tools or libraries in a folder what to run or load."""
 METADATA = (".dist-info", ".egg-info", ".egg", ".egg-link")
-"""What Python takes for an installed package, with the entry points that it names, where it lies in a folder of imports."""
+"""What Python takes for an installed package, with its entry points, in a folder of imports."""
 
 _MAGIC = re.compile(r"[*?\[\]]")
 
 
 def is_worked_in(folder: str, notebook: str) -> bool:
-    """Whether a folder is the notebook's own, or another one that Python imports from; or whether one of those lies below it."""
+    """Return whether a folder is or contains the notebook's own or one that Python imports from."""
     own = os.path.join(os.path.realpath(folder), "")
     return any(
         os.path.join(os.path.realpath(place or "."), "").startswith(own)
@@ -63,9 +66,10 @@ def is_worked_in(folder: str, notebook: str) -> bool:
 
 
 def why_apart(pattern: str, name: str, *, is_link: bool) -> str:
-    """The pattern that would take a file as it is, where this one does not: it let the machine choose a name that is taken by itself. Else empty.
+    """Return the pattern that would take a file under its own name; empty if this one does.
 
-    A pattern takes what it says: an ending (`*.py`), a whole name, or more of a name than its leading dot.
+    It differs where the machine chose a name that programs load by themselves. A pattern takes what
+    it names: an ending (`*.py`), a whole name, or more of a name than its leading dot.
 
     Parameters
     ----------
@@ -76,15 +80,19 @@ def why_apart(pattern: str, name: str, *, is_link: bool) -> str:
 
     Examples
     --------
-    >>> why_apart("*", "numpy.py", is_link=False), why_apart("*", "numpy/__init__.py", is_link=False)
-    ('*.py', '**/*.py')
+    >>> why_apart("*", "numpy.py", is_link=False)
+    '*.py'
+    >>> why_apart("*", "numpy/__init__.py", is_link=False)
+    '**/*.py'
     >>> why_apart("*.py", "train.py", is_link=False), why_apart("*", "scores.csv", is_link=False)
     ('', '')
     """
     parts, asked = name.split("/"), [part for part in pattern.split("/") if part]
     parts = [
-        "".join(c for c in part if unicodedata.category(c) != "Cf") for part in parts
-    ]  # macOS may read over those
+        "".join(c for c in part if unicodedata.category(c) != "Cf")
+        for part in parts
+        # macOS may ignore invisible characters.
+    ]
     last = parts[-1].casefold()
     own = name.split("/")[0]
     said = _MAGIC.split(asked[-1])[-1].casefold()
@@ -101,9 +109,6 @@ def why_apart(pattern: str, name: str, *, is_link: bool) -> str:
 
 
 def _endings() -> Iterable[str]:
-    # Windows runs by its own list, and looks into the working folder first.
+    # Windows runs what its own list says, and looks into the working folder first.
     more = os.environ.get("PATHEXT", "").casefold().split(";") if sys.platform == "win32" else ()
     return (*ENDINGS, *(ending for ending in more if ending.startswith(".")))
-
-
-__all__ = ["is_worked_in", "why_apart"]

@@ -1,17 +1,19 @@
-"""Patterns of what is brought here: the sure folder of one, and the rules by which a listing leaves out all else."""
+"""Patterns of what a pull brings: the folder to list, and the rules that leave out all else."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from nbprov.remote.sync.gitignore import _translate
+from nbprov.remote.sync.gitignore import translate
 
 MAGIC = re.compile(r"[*?\[]")
 
 
 def split_pattern(source: str) -> tuple[str, str]:
-    """The folder that is sure, and the pattern below it; no pattern where the source is a plain name.
+    """Return the folder before the first wildcard, and the pattern below it.
+
+    The pattern is empty where the source is a plain name.
 
     Examples
     --------
@@ -24,14 +26,16 @@ def split_pattern(source: str) -> tuple[str, str]:
 
 
 def only(pattern: str) -> list[list[Any]]:
-    """The rules, as a listing takes them, that leave out all but what a pattern means; a folder that it means is whole.
+    """Return listing rules that leave out all but what a pattern matches, folders whole.
 
     Examples
     --------
     >>> from nbprov.on_machine.sync_files import Rules
     >>> rules = Rules(only("a/*.pt"))
-    >>> [rules.ignores(*name) for name in (("a", True), ("a/x.pt", False), ("a/x.pt/deep", False), ("b", True), ("a/.pt", False))]
-    [False, False, False, True, True]
+    >>> rules.ignores("a", True), rules.ignores("a/x.pt", False), rules.ignores("a/x.pt/b", False)
+    (False, False, False)
+    >>> rules.ignores("b", True), rules.ignores("a/.pt", False)
+    (True, True)
     """
     rules: list[list[Any]] = [[r".*\Z", False, False]]
     parts, body = [part for part in pattern.split("/") if part], ""
@@ -53,9 +57,9 @@ def only(pattern: str) -> list[list[Any]]:
 
 
 def _piece(part: str) -> str:
-    """One name of a pattern; one that cannot be read as a pattern is a plain name."""
+    """Return the expression for one name; one that is no valid pattern is taken literally."""
     lead = "" if part.startswith(".") else r"(?!\.)"
-    body = _translate(re.sub(r"\*+", "*", part))
+    body = translate(re.sub(r"\*+", "*", part))
     try:
         re.compile(body)
     except re.error:
@@ -64,5 +68,5 @@ def _piece(part: str) -> str:
 
 
 def literal(name: str) -> list[list[Any]]:
-    """As `only`, for a name that is no pattern."""
+    """Return rules as `only` does, for a name that is no pattern."""
     return [[r".*\Z", False, False], [re.escape(name) + r"\Z", True, False]]

@@ -1,8 +1,8 @@
-"""A bound on what asyncssh holds in memory of what a machine sends ahead of its reader.
+"""Bound what asyncssh holds in memory of what a machine sends ahead of its reader.
 
 This reaches into asyncssh 2.24, which has no setting for it: without it, a pull of a file of 400 MB
 held 200 to 250 MB more, with it 20 MB (over loopback). Where a later version has other names for
-these, nothing is touched and only the bound is lost; a test says so.
+these attributes, nothing is patched and only the bound is lost; a test says so.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def bound(process: asyncssh.SSHClientProcess[bytes]) -> None:
         is_many = len(channel._recv_buf) > MOST_PIECES
         waiting = window if is_many else sum(len(piece) for piece, _ in channel._recv_buf)
         room = window - waiting
-        # What is granted goes up to this figure; with 0 nothing is, as each grant is a message of its own.
+        # asyncssh grants up to this figure. With 0 it grants nothing, as each grant is a message of
+        # its own.
         channel._init_recv_window = (
             room if not waiting or room - channel._recv_window >= window // LEAST_GRANT else 0
         )

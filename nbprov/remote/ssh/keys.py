@@ -1,4 +1,7 @@
-"""The key material of one cluster: a client pair that may log in, and the host pair that its machines must show."""
+"""The key material of one cluster.
+
+It is a client pair that may log in, and the host pair that the machines must show.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ class KeyMaterialError(NbprovError):
 
 @dataclass(frozen=True, slots=True)
 class ClusterKeys:
-    """The keys of one cluster, made before its first machine exists, so that the first connection is already verified.
+    """The keys of one cluster, made before its first machine exists.
+
+    So the first connection is already verified.
 
     Attributes
     ----------
@@ -54,7 +59,8 @@ class ClusterKeys:
         Raises
         ------
         KeyMaterialError
-            If there are keys already: machines may exist that know them, so they are never overwritten.
+            If there are keys already. Machines may exist that know them, so they are never
+            overwritten.
         """
         if any((folder / name).exists() for name in (CLIENT_KEY, HOST_KEY)):
             raise KeyMaterialError(
@@ -100,9 +106,10 @@ class ClusterKeys:
 
 
 def inner_pair(folder: Path) -> tuple[str, str]:
-    """The pair by which a cluster's machines log in to each other, private and public; made when it is first asked for.
+    """Return the private and public key by which a cluster's machines log in to each other.
 
-    It is apart from the pair that this computer logs in with, which never leaves it.
+    It is made when it is first asked for. It is apart from the pair that this computer logs in
+    with, which never leaves it.
 
     Raises
     ------
@@ -114,7 +121,8 @@ def inner_pair(folder: Path) -> tuple[str, str]:
         fresh = path.with_name(f"{INNER_KEY}.{uuid.uuid4().hex}")
         try:
             _make_pair(fresh, "nbprov-gang")
-            # Of two kernels that come at once one is first, and both go on with its key. The public one is read from the private.
+            # Of two kernels at the same time one is first, and both use its key. The public key is
+            # read from the private one.
             with suppress(FileExistsError):
                 try:
                     os.link(fresh, path)

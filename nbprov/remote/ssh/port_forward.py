@@ -1,4 +1,7 @@
-"""TCP connections of this computer, carried to a port of a machine through whatever ssh connection there is at the time."""
+"""Forward TCP connections of this computer to a port of a machine.
+
+Each goes through whatever ssh connection there is at the time.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,17 @@ if TYPE_CHECKING:
 log = logging.getLogger("nbprov.remote")
 
 MOST_CONNECTIONS = 128
-"""At once through one forward. A browser opens 6 a page; a kernel may have only 256 files open on macOS, and a client gone wild must not take them all."""
+"""Connections open at once through one forward.
+
+A browser opens 6 for each page. A kernel may have only 256 files open on macOS, and a runaway
+client must not take them all.
+"""
 
 LOOPBACK = "127.0.0.1"
-"""Of the machine: a tunnel leads to what listens there (an engine's to its private address), and nowhere further."""
+"""The machine's loopback.
+
+A tunnel leads to what listens there (an engine's to its private address), and nowhere further.
+"""
 
 OPENING, CARRYING, OVER = "opening", "carrying", "over"
 
@@ -32,13 +42,16 @@ _RESET = struct.pack("hh" if str(sys.platform) == "win32" else "ii", 1, 0)
 
 
 class PortRefused(NbprovError):
-    """The machine was reached, and does not connect to that port of its own."""
+    """The machine was reached, and refuses a connection to that port of its own."""
 
     code = "tunnel.refused"
 
 
-Reach = Callable[[Callable[[], "Far"]], Awaitable[None]]
-"""Opens a channel to the port for the session that the given function makes; raises `NbprovError` where that cannot be."""
+Reach = Callable[[Callable[[], "MachineEnd"]], Awaitable[None]]
+"""Opens a channel to the port for the session that the given function makes.
+
+It raises `NbprovError` where that cannot be done.
+"""
 
 
 async def open_channel(
@@ -52,13 +65,15 @@ async def open_channel(
     """Open a channel to a port of the machine's own; see `Connection.reach`."""
     import asyncssh
 
-    # A channel that is given up while it is being opened would stay open at the machine's end for as long as the connection.
+    # Shielded: a channel that is cancelled while it is being opened would stay open on the machine
+    # for as long as the connection.
     opening = asyncio.ensure_future(ssh.create_connection(session, at, port, LOOPBACK, 0))
     opening.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
         await asyncio.shield(opening)
     except asyncssh.ChannelOpenError as error:
-        # asyncssh says so of channels that were being opened when it closed the connection itself.
+        # asyncssh gives this reason for channels that were being opened when it closed the
+        # connection.
         if lost.is_set() or error.reason == "SSH connection closed":
             raise SshError(SshCode.LOST, f"the connection to {where} broke") from error
         if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
@@ -72,14 +87,16 @@ async def open_channel(
 
 
 class Forward:
-    """A listening socket and the connections that came in on it. Belongs to the loop it is opened on.
+    """A listening socket and the connections that came in on it.
+
+    It belongs to the loop it is opened on.
 
     Parameters
     ----------
     listener
         Bound and listening; closed with the forward.
     reach
-        May wait for a line that is down; how long is its own affair.
+        May wait for a connection that is down; how long is its own affair.
 
     Attributes
     ----------
@@ -88,24 +105,28 @@ class Forward:
     sent, received
         Bytes to the machine, and from it.
     trouble, troubles
-        Why the last connection was not carried, empty once a later one was; and how often that happened.
+        Why the last connection was not carried, empty once a later one was; and how often that
+        happened.
     """
 
     def __init__(self, listener: socket.socket, reach: Reach) -> None:
         self._listener, self.reach = listener, reach
         self._server: asyncio.Server | None = None
-        self._near: set[Near] = set()
+        self._near: set[LocalEnd] = set()
         self.carried = self.sent = self.received = 0
         self.trouble = ""
         self.troubles = 0
 
     def in_trouble(self, why: str) -> None:
-        """Say why a connection was not carried."""
+        """Note why a connection was not carried."""
         self.trouble = why
         self.troubles += 1
 
     def is_well(self, known: int) -> None:
-        """Drop what was said, unless more went wrong than the `known` troubles: one that came earlier says nothing of later ones."""
+        """Clear the note, unless more went wrong than the `known` troubles.
+
+        A connection that began earlier says nothing of later ones.
+        """
         if self.troubles == known:
             self.trouble = ""
 
@@ -115,11 +136,12 @@ class Forward:
         return len(self._near)
 
     async def open(self) -> None:
-        """Begin to take connections."""
+        """Begin to accept connections."""
         try:
-            # In two steps: a server that was begun when this is cancelled could not be found again to be closed.
+            # In two steps: a server that was begun when this is cancelled could not be found again
+            # to be closed.
             self._server = await asyncio.get_running_loop().create_server(
-                lambda: Near(self), sock=self._listener, start_serving=False
+                lambda: LocalEnd(self), sock=self._listener, start_serving=False
             )
             await self._server.start_serving()
         except BaseException:
@@ -127,14 +149,14 @@ class Forward:
             raise
 
     def close(self) -> None:
-        """Take no more connections, and break those that are open."""
+        """Accept no more connections, and break those that are open."""
         if self._server is not None:
             self._server.close()
         self._listener.close()
         for near in list(self._near):
             near.reset()
 
-    def admit(self, near: Near) -> bool:
+    def admit(self, near: LocalEnd) -> bool:
         """Count a connection in, unless there are too many."""
         if len(self._near) >= MOST_CONNECTIONS:
             self.in_trouble(f"{MOST_CONNECTIONS} connections were open already")
@@ -143,13 +165,17 @@ class Forward:
         self._near.add(near)
         return True
 
-    def leave(self, near: Near) -> None:
+    def leave(self, near: LocalEnd) -> None:
         """Count a connection out."""
         self._near.discard(near)
 
 
-class Near(asyncio.Protocol):
-    """This computer's end of one connection. What breaks on the way is a reset here: a client must never take a cut line for the end of a page."""
+class LocalEnd(asyncio.Protocol):
+    """This computer's end of one connection.
+
+    What breaks on the way is a reset here: a client must never take a broken connection for the end
+    of a page.
+    """
 
     def __init__(self, forward: Forward) -> None:
         self._forward = forward
@@ -173,7 +199,7 @@ class Near(asyncio.Protocol):
     async def _join(self) -> None:
         known = self._forward.troubles
         try:
-            await self._forward.reach(lambda: Far(self))
+            await self._forward.reach(lambda: MachineEnd(self))
         except NbprovError as error:
             self._forward.in_trouble(error.message)
             self.reset()
@@ -215,7 +241,7 @@ class Near(asyncio.Protocol):
     # -- of the machine's end
 
     def joined(self, channel: asyncssh.SSHTCPChannel[bytes]) -> None:
-        """The channel is open; where nobody is here any more it is closed again."""
+        """Take the open channel, or close it where the client has gone."""
         if self._state is OVER or self._transport is None or self._transport.is_closing():
             channel.abort()
             return
@@ -229,7 +255,7 @@ class Near(asyncio.Protocol):
             self._transport.write(data)
 
     def machine_ended(self) -> None:
-        """The machine has sent all it will."""
+        """Pass on that the machine has sent all it will."""
         self._is_written = True
         if (
             self._transport is not None
@@ -239,13 +265,14 @@ class Near(asyncio.Protocol):
             try:
                 self._transport.write_eof()
             except OSError:
-                # The client is gone, which its end has not told yet. What is raised here would end the whole ssh connection, with all that it carries.
+                # The client has gone, which is not reported here yet. An exception from here would
+                # end the whole ssh connection and all that it carries.
                 self.reset()
                 return
         self._end_if_over()
 
     def channel_lost(self) -> None:
-        """There is no channel any more: the end, if the machine had said all, else a break."""
+        """Close the connection if the machine had sent all it will, else break it."""
         self._channel = None
         if not self._is_written:
             self.reset()
@@ -253,12 +280,12 @@ class Near(asyncio.Protocol):
             self._transport.close()
 
     def pause(self) -> None:
-        """The way to the machine is full."""
+        """Stop reading from the client: the channel to the machine is full."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """The way to the machine has room again."""
+        """Read from the client again."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
@@ -282,36 +309,36 @@ class Near(asyncio.Protocol):
         self._transport.abort()
 
 
-class Far:
+class MachineEnd:
     """The machine's end of one connection: what asyncssh calls a session."""
 
-    def __init__(self, near: Near) -> None:
+    def __init__(self, near: LocalEnd) -> None:
         self._near = near
 
     def connection_made(self, chan: Any) -> None:
-        """Called by asyncssh, as all below."""
+        """Take the open channel. asyncssh calls this and all below."""
         self._near.joined(chan)
 
     def session_started(self) -> None:
-        """Nothing to do: what the machine sends comes from now on."""
+        """Do nothing: what the machine sends comes from now on."""
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
-        """Data of the machine."""
+        """Pass on data of the machine."""
         self._near.deliver(data)
 
     def eof_received(self) -> bool:
-        """The machine sends no more; the other direction goes on."""
+        """Pass on that the machine sends no more; the other direction goes on."""
         self._near.machine_ended()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The channel is closed, or the whole connection is gone."""
+        """Pass on that the channel is closed, or the whole connection is gone."""
         self._near.channel_lost()
 
     def pause_writing(self) -> None:
-        """The channel is full."""
+        """Pass on that the channel is full."""
         self._near.pause()
 
     def resume_writing(self) -> None:
-        """The channel has room again."""
+        """Pass on that the channel has room again."""
         self._near.resume()

@@ -1,4 +1,7 @@
-"""Copying files to a machine: a tar stream made in a thread, sent over one ssh channel, unpacked by the machine's tar."""
+"""Copy files to a machine as a tar stream over one ssh channel.
+
+A thread makes the stream, and the machine's tar unpacks it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ if TYPE_CHECKING:
     Channel = Callable[[str], AbstractAsyncContextManager[asyncssh.SSHClientProcess[bytes]]]
 
 CHUNK = 256 * 1024
-"""Bytes handed over at once: large enough that the hop between thread and loop does not show, small enough for live progress."""
+"""Bytes handed over at once.
+
+This is large enough to hide the hop between thread and loop, and small enough for live progress.
+"""
 CHUNKS_AHEAD = 8
 
 
@@ -46,10 +52,10 @@ class CopyPlan:
 
 
 def plan_copy(source: Path) -> CopyPlan:
-    """Survey a file or a folder: what would go.
+    """List what would be copied of a file or a folder.
 
-    Symbolic links that stay inside the folder are copied as links; those that lead out of it are skipped, as nobody asked for
-    what they point to.
+    Symbolic links that stay inside the folder are copied as links. Those that lead out of it are
+    skipped, as nobody asked for what they point to.
     """
     source = source.expanduser()
     if not source.exists():
@@ -89,7 +95,7 @@ def _walk(root: Path, rules: IgnoreRules) -> Iterator[tuple[str, Path]]:
 
 
 def _size(root: Path, path: Path) -> int | None:
-    """Bytes of a file, 0 for a folder and for a link inside `root`; None for what is not copied."""
+    """Return a file's bytes, 0 for folders and links inside `root`, None for what is not copied."""
     try:
         info = path.lstat()
     except OSError:
@@ -106,7 +112,7 @@ def _size(root: Path, path: Path) -> int | None:
 
 
 def remote_path(target: str) -> str:
-    """A path on the machine as a shell word.
+    """Return a path on the machine as a shell word.
 
     Examples
     --------
@@ -144,9 +150,10 @@ async def send(
             )
         names = {name: next(iter(names.values()))}
     place = remote_path(folder)
-    # A target outside the home (/data) often needs root to make, and belongs to the person afterwards.
+    # A target outside the home (/data) often needs root to make, and then belongs to the user.
     command = (
-        f"mkdir -p {place} 2>/dev/null || {{ sudo -n mkdir -p {place} && sudo -n chown $(id -u):$(id -g) {place}; }} || exit 73\n"
+        f"mkdir -p {place} 2>/dev/null || {{ sudo -n mkdir -p {place} &&"
+        f" sudo -n chown $(id -u):$(id -g) {place}; }} || exit 73\n"
         f"exec tar -x -o -f - -C {place}"
     )
     sent = 0
@@ -224,7 +231,8 @@ def _add(archive: tarfile.TarFile, name: str, path: Path) -> None:
     info.uid = info.gid = 0
     info.uname = info.gname = ""
     if info.islnk():
-        # A second name of one file: sent as a file, because its first name may have been left out.
+        # A second name of one file is sent as a file, because its first name may have been left
+        # out.
         info.type, info.linkname, info.size = tarfile.REGTYPE, "", path.stat().st_size
         content = path.open("rb")
     if content is None:
@@ -235,7 +243,10 @@ def _add(archive: tarfile.TarFile, name: str, path: Path) -> None:
 
 
 class _Padded:
-    """A file that shrinks while it is read is filled up with zeros: the archive's headers must stay in step."""
+    """A file that is filled up with zeros if it shrinks while it is read.
+
+    The archive's headers must stay in step with its content.
+    """
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._left = file, size

@@ -1,9 +1,13 @@
-"""Programs that wait on a machine for a moment after their work: the next who needs one is spared a start of Python there."""
+"""Programs that wait on a machine for a moment after their work.
+
+Whoever needs such a program next is spared a start of Python there.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,29 +16,36 @@ from nbprov.model.clock import Seconds
 if TYPE_CHECKING:
     import asyncssh
 
-    from .connection import Connection
+    OpenChannel = Callable[
+        [str, int], AbstractAsyncContextManager[asyncssh.SSHClientProcess[bytes]]
+    ]
 
-NOISE_BYTES = 2000
-"""Kept of what a program says on its stderr: its last words."""
+STDERR_BYTES = 2000
+"""Kept of a program's stderr: its last words."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spare:
+class WarmProgram:
     """A program that runs on a machine, and its channel.
 
     Attributes
     ----------
-    noise
-        Gathers the last words on its stderr, until that ends.
+    stderr_tail
+        Ends with the program's stderr, and returns the end of it.
     """
 
     process: asyncssh.SSHClientProcess[bytes]
-    noise: asyncio.Task[str]
+    stderr_tail: asyncio.Task[str]
     _stack: AsyncExitStack
 
     @classmethod
-    async def start(cls, connection: Connection, command: str, window: int) -> Spare:
+    async def start(cls, open_channel: OpenChannel, command: str, window: int) -> WarmProgram:
         """Run a command on a channel of its own, until `end` is called.
+
+        Parameters
+        ----------
+        open_channel
+            `Connection.channel` of the connection to use.
 
         Raises
         ------
@@ -42,47 +53,55 @@ class Spare:
             If the connection does not carry it.
         """
         async with AsyncExitStack() as stack:
-            process = await stack.enter_async_context(connection.channel(command, window))
-            noise = asyncio.create_task(_drain(process.stderr))
-            stack.callback(noise.cancel)
-            return cls(process, noise, stack.pop_all())
+            process = await stack.enter_async_context(open_channel(command, window))
+            stderr_tail = asyncio.create_task(_drain(process.stderr))
+            stack.callback(stderr_tail.cancel)
+            return cls(process, stderr_tail, stack.pop_all())
 
     async def end(self) -> None:
-        """Close its channel, by which it ends."""
+        """Close the channel, which ends the program."""
         await self._stack.aclose()
 
 
-class Spares:
-    """What waits at one connection, at most one of a kind, each for one at a time. Each ends by itself on the machine; nothing here is needed for that."""
+class WarmPrograms:
+    """The programs that wait at one connection, at most one for each command.
+
+    Each serves one caller at a time. It ends by itself on the machine, whatever happens here.
+    """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, tuple[Spare, asyncio.Task[None]]] = {}
+        self._waiting: dict[str, tuple[WarmProgram, asyncio.Task[None]]] = {}
 
-    def take(self, runs: str) -> Spare | None:
-        """One that runs this and waits; None where there is none. It may have ended just now: who takes it must be ready to start another."""
-        spare, watch = self._waiting.pop(runs, (None, None))
+    def take(self, command: str) -> WarmProgram | None:
+        """Return a waiting program that runs this command, or None.
+
+        It may have ended just now: the caller must be ready to start another.
+        """
+        program, watch = self._waiting.pop(command, (None, None))
         if watch is not None:
             watch.cancel()
-        return spare
+        return program
 
-    async def put(self, runs: str, spare: Spare, stays: Seconds) -> None:
-        """Let one wait, which ends on the machine after so many seconds."""
-        if runs in self._waiting:
-            await spare.end()
+    async def put(self, command: str, program: WarmProgram, stays: Seconds) -> None:
+        """Let a program wait, which ends on the machine after `stays` seconds."""
+        if command in self._waiting:
+            await program.end()
         else:
-            self._waiting[runs] = spare, asyncio.create_task(self._watch(runs, spare, stays))
+            watch = asyncio.create_task(self._watch(command, program, stays))
+            self._waiting[command] = program, watch
 
     async def drop(self) -> None:
-        """End all that wait."""
-        spares = [spare for runs in tuple(self._waiting) if (spare := self.take(runs)) is not None]
-        await asyncio.gather(*(spare.end() for spare in spares))
+        """End all programs that wait."""
+        commands = tuple(self._waiting)
+        programs = [found for command in commands if (found := self.take(command)) is not None]
+        await asyncio.gather(*(program.end() for program in programs))
 
-    async def _watch(self, runs: str, spare: Spare, stays: Seconds) -> None:
+    async def _watch(self, command: str, program: WarmProgram, stays: Seconds) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(stays):
-                await spare.process.wait_closed()
-        del self._waiting[runs]
-        await spare.end()
+                await program.process.wait_closed()
+        del self._waiting[command]
+        await program.end()
 
 
 async def _drain(stream: asyncssh.SSHReader[bytes]) -> str:
@@ -90,9 +109,6 @@ async def _drain(stream: asyncssh.SSHReader[bytes]) -> str:
 
     kept = b""
     with suppress(OSError, asyncssh.Error):
-        while data := await stream.read(NOISE_BYTES):
-            kept = (kept + data)[-NOISE_BYTES:]
+        while data := await stream.read(STDERR_BYTES):
+            kept = (kept + data)[-STDERR_BYTES:]
     return kept.decode("utf-8", "replace")
-
-
-__all__ = ["Spare", "Spares"]

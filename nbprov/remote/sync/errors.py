@@ -1,4 +1,4 @@
-"""The errors of a sync, and how names and words of a machine may be shown."""
+"""The errors of a sync, and how names and texts of a machine may be shown."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ MOST_WORDS = 200
 class SyncError(RemoteError):
     """A folder could not be brought into step.
 
-    Its code tells why: `sync.missing` (no such folder), `sync.full` (a disk), `sync.permission`, `sync.busy` (another sync), `sync.many`
-    (too many entries), `sync.foul` (the machine broke the rules), `sync.lost` (the connection), `sync.failed` (some files).
+    Its code tells why: `sync.missing` (no such folder), `sync.full` (a disk), `sync.permission`,
+    `sync.busy` (another sync), `sync.many` (too many entries), `sync.foul` (the machine broke the
+    protocol), `sync.lost` (the connection), `sync.failed` (some files).
     """
 
     code = "sync"
 
 
 def shown(text: str, most: int = 100) -> str:
-    """A name or a machine's words as they may be shown: nothing in it moves a cursor, colours, or turns letters round.
+    """Return a machine's text as it may be shown, without control characters.
+
+    Nothing in it moves a cursor, colours, or reverses the direction of the text.
 
     Examples
     --------

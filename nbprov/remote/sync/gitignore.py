@@ -1,4 +1,4 @@
-"""Ignore files: the patterns of `.gitignore` that people use, matched against paths below one folder."""
+"""Ignore files: patterns of `.gitignore` matched against paths below one folder."""
 
 from __future__ import annotations
 
@@ -19,20 +19,25 @@ class _Rule:
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
-    """What of a folder is left out: comments, `!`, a trailing `/`, anchoring, `*`, `?`, `[…]` and `**` as in git; `.git` always.
+    """What of a folder is left out.
+
+    Comments, `!`, a trailing `/`, anchoring, `*`, `?`, `[…]` and `**` work as in git; `.git` is
+    always left out.
 
     Examples
     --------
     >>> rules = IgnoreRules.parse("*.ckpt\\n/data/\\n!keep.ckpt\\n")
-    >>> rules.ignores("a/b.ckpt", is_folder=False), rules.ignores("a/keep.ckpt", is_folder=False), rules.ignores("data", is_folder=True)
-    (True, False, True)
+    >>> rules.ignores("a/b.ckpt", is_folder=False), rules.ignores("a/keep.ckpt", is_folder=False)
+    (True, False)
+    >>> rules.ignores("data", is_folder=True)
+    True
     """
 
     rules: tuple[_Rule, ...] = ()
 
     @classmethod
     def of(cls, folder: Path) -> IgnoreRules:
-        """The rules of a folder; none but `.git` where it has no ignore file."""
+        """Read the rules of a folder; only `.git` is ignored where it has no ignore file."""
         for name in IGNORE_FILES:
             if (folder / name).is_file():
                 return cls.parse((folder / name).read_text(encoding="utf-8", errors="replace"))
@@ -46,7 +51,10 @@ class IgnoreRules:
         )
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
-        """Whether a path (with `/`, relative to the folder) is left out. What lies below an ignored folder is not asked about."""
+        """Return whether a path (with `/`, relative to the folder) is left out.
+
+        What lies below an ignored folder is not asked about.
+        """
         if path == ".git" or path.endswith("/.git"):
             return True
         verdict = False
@@ -70,15 +78,16 @@ def _parse_line(line: str) -> _Rule | None:
     if not line:
         return None
     is_anchored = "/" in line
-    body = _translate(line.lstrip("/"))
+    body = translate(line.lstrip("/"))
     try:
         matcher = re.compile(("" if is_anchored else "(?:.*/)?") + body + r"\Z", re.DOTALL)
-    except re.error:  # such as [z-a]: it matches nothing, as with git
+    # Such as [z-a]: it matches nothing, as with git.
+    except re.error:
         return None
     return _Rule(matcher, is_negated, folders_only)
 
 
-def _translate(pattern: str) -> str:
+def translate(pattern: str) -> str:
     out, i = [], 0
     while i < len(pattern):
         if pattern.startswith("**/", i) and (i == 0 or pattern[i - 1] == "/"):

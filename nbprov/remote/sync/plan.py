@@ -1,31 +1,15 @@
-"""What a sync would do, from two listings of one folder: pure functions, and nothing a machine says is believed unchecked."""
+"""Decide what a sync does, from two listings of one folder. The functions are pure."""
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from nbprov.on_machine.sync_files import Rules, Survey
-from nbprov.on_machine.sync_protocol import Skip, Trouble, why_not_link, why_not_name
+from nbprov.on_machine.sync_protocol import Skip
+from nbprov.remote.sync.listing import Entry, Listing, Stamp
 
 from .gitignore import IGNORE_FILES
-
-Stamp = tuple[int, int, int]
-"""Size, mtime and ctime in ns, as one side's file system tells them."""
-
-_MOST_NUMBER = 1 << 62
-_MOST_FOLDERS = 20_000
-"""Whose being ignored is kept at hand: a list of names made to fill this computer's memory does not."""
-_WINDOWS_WORDS = {
-    "con",
-    "prn",
-    "aux",
-    "nul",
-    *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)),
-}
 
 
 class Direction(StrEnum):
@@ -37,190 +21,17 @@ class Direction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A file (`f`), folder (`d`) or link (`l`) below a folder of a sync."""
+class SyncRecord:
+    """A file that was the same on both sides, by digest, when its stamps were these.
 
-    name: str
-    kind: str
-    size: int
-    mtime: int
-    ctime: int
-    mode: int
-    link: str
-
-    @property
-    def stamp(self) -> Stamp:
-        """What changes when the content does."""
-        return self.size, self.mtime, self.ctime
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """What one side has. `is_whole` is False where a part could not be read."""
-
-    entries: Mapping[str, Entry] = field(default_factory=dict)
-    skipped: tuple[tuple[str, str], ...] = ()
-    more_skipped: int = 0
-    ignored: tuple[str, ...] = ()
-    ignored_count: int = 0
-    is_whole: bool = True
-
-    @classmethod
-    def of(cls, survey: Survey) -> Listing:
-        """This computer's own."""
-        entries = {row[0]: Entry(*row) for row in survey.rows}
-        return cls(
-            entries,
-            tuple(survey.skipped),
-            survey.more_skipped,
-            tuple(survey.ignored),
-            survey.ignored_count,
-            survey.is_whole,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A file that was the same on both sides, by digest, when it looked like this.
-
-    `is_sure` is False where it had just been written: its next change may fall into the same tick of the file system's clock.
+    `is_sure` is False where it had just been written: its next change may fall into the same tick
+    of the file system's clock.
     """
 
     here: Stamp
     there: Stamp
     digest: str
     is_sure: bool = True
-
-
-def checked_entry(row: Any) -> Entry:
-    """An entry as a machine tells it; its name and link may still be none that are taken along.
-
-    Raises
-    ------
-    Trouble
-        `foul`, if it is not made as an entry is.
-    """
-    if not isinstance(row, list) or len(row) != 7:
-        raise Trouble("foul", "the machine's list of files is malformed")
-    name, kind, *numbers, link = row
-    whole = (
-        all(type(n) is int and -_MOST_NUMBER < n < _MOST_NUMBER for n in numbers)
-        and numbers[0] >= 0
-    )
-    if not (whole and isinstance(name, str) and isinstance(link, str) and kind in ("f", "d", "l")):
-        raise Trouble("foul", "the machine's list of files is malformed")
-    return Entry(name, kind, numbers[0], numbers[1], numbers[2], numbers[3], link)
-
-
-def why_not_here(entry: Entry, *, windows: bool) -> str:
-    """Why an entry of a machine is not taken to this computer; empty if it is."""
-    why = why_not_name(entry.name) or (
-        why_not_link(entry.name, entry.link) if entry.kind == "l" else ""
-    )
-    if why:
-        return why
-    parts = entry.name.split("/")
-    if any(_is_git(part) for part in parts):
-        return Skip.GIT_FOLDER
-    if windows and any(_no_windows_name(part) for part in parts):
-        return Skip.WINDOWS_NAME
-    return Skip.WINDOWS_LINK if windows and entry.kind == "l" else ""
-
-
-def _is_git(part: str) -> bool:
-    # macOS reads over characters that nobody sees, Windows knows a folder by its short name too.
-    read = part if part.isascii() else "".join(c for c in part if unicodedata.category(c) != "Cf")
-    seen = read.casefold().rstrip(" .")
-    return seen == ".git" or (seen.startswith("git~") and seen[4:].isdigit())
-
-
-def _no_windows_name(part: str) -> bool:
-    return (
-        bool(set('<>:"|?*\\') & set(part))
-        or part[-1] in " ."
-        or part.split(".")[0].rstrip(" ").casefold() in _WINDOWS_WORDS
-    )
-
-
-def taken_here(
-    entries: Iterable[Entry], rules: Rules, *, windows: bool, folds: bool
-) -> tuple[dict[str, Entry], list[tuple[str, str]]]:
-    """The entries of a machine that may come here, and `(name, why)` of the others.
-
-    Parameters
-    ----------
-    rules
-        The machine was told them; one that lists an ignored name all the same is not to write there.
-    folds
-        This computer's file system takes `A` and `a` for one name.
-    """
-    taken: dict[str, Entry] = {}
-    refused: list[tuple[str, str]] = []
-    seen: dict[str, str] = {}
-    folders: dict[str, bool] = {"": False}
-
-    def is_ignored(name: str, *, is_folder: bool) -> bool:
-        above, parts = "", name.split("/")
-        if len(folders) > _MOST_FOLDERS:
-            folders.clear()
-            folders[""] = False
-        for part in parts[:-1]:
-            folder = f"{above}/{part}" if above else part
-            if folder not in folders:
-                folders[folder] = folders[above] or rules.ignores(folder, True)
-            above = folder
-        return folders[above] or rules.ignores(name, is_folder)
-
-    for entry in entries:
-        why = why_not_here(entry, windows=windows)
-        if not why and is_ignored(entry.name, is_folder=entry.kind == "d"):
-            why = Skip.IGNORED
-        above = entry.name.rpartition("/")[0]
-        if not why and above and (above not in taken or taken[above].kind != "d"):
-            why = Skip.FOLDER_MISSING
-        key = _folded(entry.name) if folds else entry.name
-        if not why and key in seen:
-            why = Skip.SAME_NAME
-        if why:
-            refused.append((entry.name, why))
-            continue
-        seen[key] = entry.name
-        taken[entry.name] = entry
-    return taken, refused
-
-
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFC", name).casefold()
-
-
-def apart(here: Listing, there: Listing) -> tuple[Listing, Listing]:
-    """Two listings without what differs in letters' case alone, where this computer takes such names for one.
-
-    Either would be taken for new and the other for gone, and an ignore rule for `secrets/` would not know `Secrets/`.
-    """
-    mine = {_folded(name): name for name in here.entries}
-    gone = {
-        one
-        for name in there.entries
-        if (own := mine.get(_folded(name), name)) != name
-        for one in (name, own)
-    }
-    if not gone:
-        return here, there
-    why = tuple((name, Skip.LETTER_CASE) for name in sorted(gone))
-
-    def is_kept(name: str) -> bool:
-        parts = name.split("/")
-        return not any("/".join(parts[: n + 1]) in gone for n in range(len(parts)))
-
-    def cut(listing: Listing) -> Listing:
-        return replace(
-            listing,
-            entries={n: e for n, e in listing.entries.items() if is_kept(n)},
-            skipped=listing.skipped + why,
-        )
-
-    return cut(here), cut(there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,11 +43,11 @@ class SyncPlan:
     up, down
         To the machine, and from it. Folders first, links last.
     modes_up, modes_down
-        Files of the same content that can be run on one side only.
+        Files of the same content that are executable on one side only.
     same
-        Files that are the same on both sides, with the digest that says so.
+        Files that are the same on both sides, by digest or record.
     replaced
-        Names of files that take the place of another content.
+        Names of files that replace another content.
     newer
         Those of them whose old content is newer than the one that replaces it.
     delete_there, delete_here
@@ -246,7 +57,7 @@ class SyncPlan:
     skipped
         `(name, why)`.
     notes
-        What else a person should know before anything moves.
+        What else a user should know before anything moves.
     """
 
     direction: Direction
@@ -288,8 +99,8 @@ class SyncPlan:
         )
 
 
-def to_compare(here: Listing, there: Listing, known: Mapping[str, Known]) -> list[str]:
-    """The files that may be the same: of one size, and not known to be the same as they stand."""
+def to_compare(here: Listing, there: Listing, known: Mapping[str, SyncRecord]) -> list[str]:
+    """Return the files that may be the same: of equal size, and not known to be the same."""
     return [
         name
         for name, mine in here.entries.items()
@@ -300,7 +111,7 @@ def to_compare(here: Listing, there: Listing, known: Mapping[str, Known]) -> lis
     ]
 
 
-def _is_known(mine: Entry, theirs: Entry, record: Known | None) -> bool:
+def _is_known(mine: Entry, theirs: Entry, record: SyncRecord | None) -> bool:
     return (
         record is not None
         and record.is_sure
@@ -312,24 +123,25 @@ def decide(
     direction: Direction,
     here: Listing,
     there: Listing,
-    known: Mapping[str, Known],
+    known: Mapping[str, SyncRecord],
     equal: Iterable[str],
     *,
     delete: bool = False,
     modes: bool = True,
 ) -> SyncPlan:
-    """What to do about two listings.
+    """Decide what to do about two listings.
 
     Parameters
     ----------
     equal
         The names of `to_compare` whose digests are the same.
     delete
-        What the source does not have (both ways: what one side has lost since the last sync) goes from the other.
+        Delete from the target what the source does not have; both ways: what one side has lost
+        since the last sync.
     modes
-        Whether this computer knows which files can be run.
+        Whether this computer knows which files are executable.
     """
-    work = _Deciding(direction, here, there, known, set(equal), modes)
+    work = _Decision(direction, here, there, known, set(equal), modes)
     for name in sorted(here.entries.keys() | there.entries.keys()):
         work.one(name)
     if delete:
@@ -368,13 +180,13 @@ def _in_order(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     return tuple(sorted(entries, key=lambda entry: (order[entry.kind], entry.name)))
 
 
-class _Deciding:
+class _Decision:
     def __init__(
         self,
         direction: Direction,
         here: Listing,
         there: Listing,
-        known: Mapping[str, Known],
+        known: Mapping[str, SyncRecord],
         equal: set[str],
         modes: bool,
     ) -> None:
@@ -446,7 +258,7 @@ class _Deciding:
             self.newer.append(name)
 
     def keep_ignore_files(self) -> None:
-        """An ignore file says what never leaves this computer: no machine writes or removes one here."""
+        """Keep ignore files here as they are: they say what never leaves this computer."""
         barred = {e.name for e in self.down if e.name.casefold() in IGNORE_FILES} | {
             n for n in self.delete_here if n.casefold() in IGNORE_FILES
         }
@@ -460,7 +272,10 @@ class _Deciding:
     # ------------------------------------------------------------ what goes
 
     def deletions(self) -> None:
-        """Fill in what goes; nothing does where the side that decides could not be read whole, or is empty."""
+        """Fill in what is deleted.
+
+        Nothing is deleted where the side that decides could not be read whole, or is empty.
+        """
         if self.direction is not Direction.PULL:
             self.delete_there = self._gone(self.here, self.there, "here", theirs=True)
         if self.direction is not Direction.PUSH:
@@ -482,7 +297,7 @@ class _Deciding:
         if not source.entries:
             self.notes.append(f"nothing is deleted: the folder {where} is empty")
             return []
-        # What is there and cannot travel is not gone.
+        # What is there and cannot travel does not count as gone.
         kept = {name for name, _ in source.skipped}
         kept |= {
             "/".join(name.split("/")[:depth])

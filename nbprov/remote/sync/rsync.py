@@ -1,6 +1,8 @@
-"""rsync for large files that differ: it sends what changed of them. Everything else goes over the open connection, which is as quick.
+"""rsync for large files that differ, of which it sends only what changed.
 
-It logs in once more by itself, with the same one key and the same one host key. What it brought is digested afterwards like all else.
+Everything else goes over the open connection, which is as fast. rsync logs in once more by itself,
+with the same one key and the same one host key. What it brought is digested afterwards like all
+else.
 """
 
 from __future__ import annotations
@@ -17,22 +19,29 @@ from nbprov.model.clock import Seconds
 from nbprov.on_machine.sync_protocol import PART
 
 LEAST_BYTES = 4_000_000
-"""Of a file that rsync is asked for: below, its own login takes longer than sending the file."""
+"""The smallest file for rsync: for others its own login takes longer than sending the file."""
 LEAST_TO_PUSH = (3, 4, 1)
-"""Older ones can be overwhelmed by what a hostile machine answers, and would run its code here (CVE-2024-12084, CVE-2024-12085). A pull never goes by rsync:
-its receiver has had too many faults (CVE-2024-12086 to 12088), and knows no bound for what comes."""
+"""The oldest version to push with.
+
+What a hostile machine answers can overflow older ones, and would run its code here (CVE-2024-12084,
+CVE-2024-12085). A pull never uses rsync: its receiver has had too many faults (CVE-2024-12086 to
+12088), and does not bound what comes.
+"""
 VERSION_SECONDS: Seconds = 5.0
 END_SECONDS: Seconds = 5.0
 """How long rsync may take to put its unfinished part aside once it was told to end."""
 HOST = "nbprov"
-"""What the machine is called on rsync's line; ssh is told the address by an option."""
+"""What the machine is called on rsync's command line; ssh is told the address by an option."""
 
 _VERSION = re.compile(r"rsync\s+version\s+v?(\d+)\.(\d+)\.(\d+)")
 _SENT = re.compile(rb"\s*([\d,.]+)\s+\d+%")
 
 
 def rsync_here() -> str:
-    """The rsync to push with, empty where there is none that is good enough. Blocks for some milliseconds."""
+    """Return the rsync to push with, empty where there is none that is good enough.
+
+    It blocks for some milliseconds.
+    """
     found = shutil.which("rsync") if sys.platform != "win32" else None
     if found is None:
         return ""
@@ -50,19 +59,23 @@ def rsync_here() -> str:
 
 
 def good_enough(told: str) -> bool:
-    """Whether a version is one to use.
+    """Return whether a version may be used.
 
     Examples
     --------
-    >>> good_enough("rsync  version 3.4.1  protocol version 32"), good_enough("rsync  version 3.2.7  protocol version 31")
-    (True, False)
+    >>> good_enough("rsync  version 3.4.1  protocol version 32")
+    True
+    >>> good_enough("rsync  version 3.2.7  protocol version 31")
+    False
     """
     match = _VERSION.match(told)
     return match is not None and tuple(map(int, match.groups())) >= LEAST_TO_PUSH
 
 
 def rsync_words(rsync: str, ssh: Sequence[str], here: str, there: str) -> list[str]:
-    """The command, which reads the names of the files from its stdin, each ended by a NUL. No shell reads any of it, on either side.
+    """Return the command, which reads NUL-separated names of files from its stdin.
+
+    No shell reads any of it, on either side.
 
     Parameters
     ----------
@@ -101,14 +114,14 @@ def rsync_words(rsync: str, ssh: Sequence[str], here: str, there: str) -> list[s
 
 
 def _quoted(word: str) -> str:
-    # rsync splits this itself: at blanks, with quotes as here, and a doubled quote standing for one.
+    # rsync splits this itself: at blanks, with these quotes, and a doubled quote standing for one.
     return "'" + word.replace("'", "''") + "'"
 
 
 async def carry(
     words: Sequence[str], names: Sequence[str], progress: Callable[[int], None]
 ) -> bool:
-    """Run it; whether it says that all went well. Ended with its ssh where this is cancelled."""
+    """Run rsync and return whether it succeeded. A cancellation ends it and its ssh."""
     process = await asyncio.create_subprocess_exec(
         *words,
         stdin=subprocess.PIPE,

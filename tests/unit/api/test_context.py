@@ -40,7 +40,7 @@ def test_the_engine_is_opened_on_first_use_and_once(context: Context, opened: li
     assert (context.is_open, opened) == (False, [])
     engine = context.engine
     assert (context.engine is engine, opened, context.is_open) == (True, [engine], True)
-    assert engine.replan is plan_again
+    assert engine.hooks.replan is plan_again
 
 
 def test_a_closed_session_opens_another_engine(context: Context, opened: list[object]) -> None:

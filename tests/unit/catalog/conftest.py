@@ -19,7 +19,9 @@ WriteV8 = Callable[..., Path]
 
 @pytest.fixture
 def write_v8(tmp_path: Path) -> WriteV8:
-    """Writes `<folder>/<cloud>/vms.csv` and returns the folder; rows are dicts of the columns that matter."""
+    """Writes `<folder>/<cloud>/vms.csv` and returns the folder; rows are dicts of the columns that
+    matter.
+    """
 
     def write(
         cloud: str,

@@ -39,7 +39,9 @@ def small_shipped(write_v8: WriteV8, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def mine(write_v8: WriteV8, nbprov_home: Path) -> Callable[[str], Path]:
-    """Puts the user's copy of one cloud's prices in place in one step, as a refresh does, and returns the file."""
+    """Puts the user's copy of one cloud's prices in place in one step, as a refresh does, and
+    returns the file.
+    """
 
     def put(price: str) -> Path:
         fresh = write_v8("lambda", [row(price)], folder="fresh") / "lambda" / "vms.csv"
@@ -168,7 +170,9 @@ def test_another_home_is_another_catalogue(
 def test_a_store_made_from_a_file_that_is_replaced_meanwhile_stays_whole(
     write_v8: WriteV8, tmp_path: Path
 ) -> None:
-    """The cache is mapped into memory; a new one is another file, and sweeping it away must not pull it from under a reader."""
+    """The cache is mapped into memory; a new one is another file, and sweeping it away must not
+    pull it from under a reader.
+    """
     folder = write_v8("lambda", [row(f"{1 + i / 1000}", f"t{i}") for i in range(500)])
     catalog = Catalog.open(folder, cache=tmp_path / "cache")
     assert len(catalog) == 500
@@ -195,7 +199,10 @@ for line in sys.stdin:
 def test_processes_that_read_while_prices_are_replaced_see_one_state_or_the_other(
     write_v8: WriteV8, tmp_path: Path
 ) -> None:
-    """Two readers with one cache, prices replaced under them again and again: each answer is of one price list, whole."""
+    """Two readers with one cache, prices replaced under them again and again.
+
+    Each answer is of one price list, whole.
+    """
     place = tmp_path / "read" / "lambda"
     place.mkdir(parents=True)
 

@@ -52,7 +52,8 @@ EXPECTED_KINDS = {
     "RTX3090",
 }
 
-# What one device cost anywhere in 2025 and 2026, from a market place's spot to the dearest region of a big cloud, with room on both sides.
+# What one device cost anywhere in 2025 and 2026, from a market place's spot to the dearest region
+# of a big cloud, with room on both sides.
 BOUNDS = {
     "A100": ("0.20", "6"),
     "A100-80GB": ("0.30", "10"),

@@ -54,14 +54,20 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     root = tmp_path_factory.mktemp("small")
     head = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone,Arch\n"
     files = {
-        "aws": "p4d.24xlarge,A100,8,96,1152,'SizeInMiB': 40960,32,10,us-east-1,z1,x86_64\np4d.24xlarge,A100,8,96,1152,'SizeInMiB': 40960,32,,us-east-1,z2,x86_64\n"
-        "g5.xlarge,A10G,1,4,16,'SizeInMiB': 22888,1,0.4,us-west-2,z3,x86_64\nm6i.xlarge,,,4,16,,0.2,,us-east-1,z1,x86_64\nt3.xlarge,,,4,16,,0.1,,us-east-1,z1,x86_64\n",
-        "azure": "Standard_NV12ads_A10_v5,A10,0.333,12,110,'SizeInMiB': 8192,0.9,,eastus,,\nStandard_D4s_v5,,,4,16,,0.2,,eastus,,\n",
+        "aws": "p4d.24xlarge,A100,8,96,1152,'SizeInMiB':"
+        " 40960,32,10,us-east-1,z1,x86_64\np4d.24xlarge,A100,8,96,1152,'SizeInMiB':"
+        " 40960,32,,us-east-1,z2,x86_64\n"
+        "g5.xlarge,A10G,1,4,16,'SizeInMiB':"
+        " 22888,1,0.4,us-west-2,z3,x86_64\nm6i.xlarge,,,4,16,,0.2,,us-east-1,z1,x86_64\nt3.xlarge,,,4,16,,0.1,,us-east-1,z1,x86_64\n",
+        "azure": "Standard_NV12ads_A10_v5,A10,0.333,12,110,'SizeInMiB':"
+        " 8192,0.9,,eastus,,\nStandard_D4s_v5,,,4,16,,0.2,,eastus,,\n",
         "do": "gpu-h100,H100,1,,,'SizeInMiB': 81920,4.4,,nyc2,,\n",
         "runpod": "1x_A100,A100,1,16,117,'SizeInMiB': 40960,1.4,1.4,US,US-1,\n",
-        "gcp": ",T4,1,,,'SizeInMiB': 16384,0.35,0.1,us-central1,us-central1-a,\nn1-standard-2,,,2,7.5,,0.1,0.02,us-central1,us-central1-a,\n"
+        "gcp": ",T4,1,,,'SizeInMiB':"
+        " 16384,0.35,0.1,us-central1,us-central1-a,\nn1-standard-2,,,2,7.5,,0.1,0.02,us-central1,us-central1-a,\n"
         "n1-standard-4,,,4,15,,0.2,0.04,us-central1,us-central1-a,\nn2-standard-4,,,4,16,,0.2,0.05,us-central1,us-central1-a,\n",
-        "lambda": "gpu_1x_a10,A10,1,30,200,'SizeInMiB': 24576,1.29,,us-east-1,,\ncpu_4x,,,4,16,,0.2,,us-east-1,,\n",
+        "lambda": "gpu_1x_a10,A10,1,30,200,'SizeInMiB':"
+        " 24576,1.29,,us-east-1,,\ncpu_4x,,,4,16,,0.2,,us-east-1,,\n",
     }
     for cloud, text in files.items():
         (root / "p" / cloud).mkdir(parents=True)

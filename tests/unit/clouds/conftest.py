@@ -1,4 +1,4 @@
-"""A `local` cloud for each test, in a state directory of its own, ended for certain."""
+"""A `local` cloud for each test, in a separate state directory, ended in any case."""
 
 from __future__ import annotations
 

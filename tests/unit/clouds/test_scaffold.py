@@ -1,4 +1,7 @@
-"""The scaffold writes a package whose tests say what is left, and pass once it is filled in; the guide's code is the example's."""
+"""The scaffold's package has tests that say what is left and pass once it is filled in.
+
+The code in the guide equals the example's.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ BLOCK = re.compile(r"^```(\S*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def run_tests(
     folder: Path, *which: str, contract: Path | None = CONTRACT
 ) -> subprocess.CompletedProcess[str]:
-    """The new package's own tests, in a process of their own."""
+    """Run the new package's own tests in a process."""
     env = {
         **os.environ,
         "COLUMNS": "300",

@@ -1,4 +1,4 @@
-"""`make verify-doubles`: finds what differs from a published document, and says when there is none to be had."""
+"""`make verify-doubles` finds differences from a published document, and reports missing ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ import verify_published
 
 
 def published() -> dict[str, Any]:
-    """A document that says what is transcribed, in the forms that RunPod's own uses: references, parts, and null as another form."""
+    """Return a document that agrees with the transcription, in the forms of RunPod's own.
+
+    These are references, parts, and null as another form.
+    """
     pod = copy.deepcopy(runpod_schema.POD)
     container = {name: pod["properties"].pop(name) for name in runpod_schema.CONTAINER}
     runtime = pod["properties"].pop("runtime")
@@ -125,7 +128,7 @@ def test_what_an_answer_no_longer_promises_or_newly_says_is_named() -> None:
 
 @contextmanager
 def served(*answers: tuple[int, bytes]) -> Iterator[list[str]]:
-    """Addresses on loopback, one an answer."""
+    """Yield addresses on loopback, one for each answer."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""A cluster for the tests of a module, and worlds of a test's own."""
+"""Clusters shared by the tests of a module, and sessions of single tests."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(1, str(Path(__file__).parents[1] / "notebook"))
 
-from tunnel_world import Served, TunnelWorld
+from outputs_world import Up
+from tunnel_world import SPEC, WAIT_SECONDS, Served, TunnelWorld
+
+from nbprov import api
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Served]:
-    """For tests that leave it as they found it."""
+    """One cluster for tests that leave it as they found it."""
     root = Path(tempfile.mkdtemp(prefix="nbp-", dir="/tmp" if sys.platform != "win32" else None))
     made = TunnelWorld(root / "h")
     try:
@@ -31,9 +34,31 @@ def shared() -> Iterator[Served]:
 
 @pytest.fixture
 def world(nbprov_home: Path) -> Iterator[TunnelWorld]:
-    """A session on a cloud of the test's own."""
+    """A session on a `local` cloud of the test's own."""
     made = TunnelWorld(nbprov_home)
     try:
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Path:
+    """The notebook's folder."""
+    made = tmp_path / "notebook"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def up(world: TunnelWorld, notebook: Path) -> Up:
+    """Starts a cluster from a spec with outputs, whose relative paths start at the notebook."""
+
+    def begin(outputs: str, rest: str = "", name: str = "dev") -> api.Cluster:
+        run = world.session.provision(
+            SPEC % "" + f"\noutputs: {outputs}{rest}", name, folder=str(notebook)
+        )
+        assert isinstance(run, api.Run)
+        return run.launch().wait(WAIT_SECONDS)
+
+    return begin

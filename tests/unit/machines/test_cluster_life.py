@@ -1,71 +1,31 @@
-"""Stop and start with everything restored, rooms that are full, other names, and a new cluster in the place of an old one."""
+"""Clusters stop and start with everything restored, wait for capacity, and are renamed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tunnel_world import MARKET, SPEC, WAIT_SECONDS, TunnelWorld, get, listens, until
+from life_world import FULL, alive, market, other_kernel, outputs
+from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, get, listens, until
 
 from nbprov import api
-from nbprov.api.launching.cluster_replacement import NotReplaced
 from nbprov.api.launching.cluster_start import NoRoom
-from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.machines.agents import agent_of
 from nbprov.machines.cells.cells import python_cell
-from nbprov.model.clusters import ClusterState, DesiredState
+from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound
-from nbprov.model.launches import InstanceState
-from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger.runs import NameTaken
+from nbprov.provisioning.live_cluster import agent_of
 from nbprov.remote.ssh.keys import ClusterKeys
 
 pytestmark = pytest.mark.machine
 
-FULL = '[[stock]]\ntype = "small"\nleft = 0\n'
-BIG = '[[types]]\nname = "big"\nhourly = 0.2\nvcpus = 4\nmemory_gib = 8\n'
 ENDLESS = "import time\nopen('started', 'w').close()\ntime.sleep(600)"
 END_AGENT = """\
 import json, os, signal, time
 time.sleep(0.3)
 os.kill(json.load(open(".nbprov/agent.json"))["pid"], signal.SIGTERM)
 """
-LATER = "resources: {cloud: local, instance_type: big}"
-
-
-def market(world: TunnelWorld, more: str = "", *, accept: float = 0.0) -> None:
-    folder = world.home / "local"
-    (folder / "market.new").write_text(
-        MARKET.replace("accept = 0.0", f"accept = {accept}") + more, encoding="utf-8"
-    )
-    (folder / "market.new").replace(folder / "market.toml")
-
-
-@contextmanager
-def other_kernel(world: TunnelWorld) -> Iterator[api.Session]:
-    """Another session on the same home, with an engine and a ledger connection of its own."""
-    session = api.Session(world.home)
-    session.engine._clouds["local"] = AsyncCloud(LocalCloud(world.home / "local"))
-    try:
-        yield session
-    finally:
-        session.close()
-
-
-def alive(world: TunnelWorld) -> list[str]:
-    owner = world.session.engine.ledger.owner
-    listed = LocalCloud(world.home / "local").list(owner)
-    return [i.state.value for i in listed if i.state.value != "gone"]
-
-
-def outputs(cluster: api.Cluster, code: str) -> str:
-    heard: list[dict[str, Any]] = []
-    cluster.cell(code, on_output=heard.append, timeout=WAIT_SECONDS)
-    return "".join(str(m["content"]["text"]) for m in heard if m["msg_type"] == "stream")
 
 
 # ---------------------------------------------------------------- stop and start
@@ -103,7 +63,8 @@ def test_a_start_restores_what_can_be_and_says_what_cannot(world: TunnelWorld) -
     assert dev.bash("cat note", timeout=WAIT_SECONDS).text == "kept\n"
     told = outputs(dev, "print('x' in globals())")
     assert told == (
-        "nbprov: the kernel had ended (the machine was stopped and started since); this is a new one, its variables are gone\nFalse\n"
+        "nbprov: the kernel had ended (the machine was stopped and started since);"
+        " this is a new one, its variables are gone\nFalse\n"
     )
     assert outputs(dev, "print('again')") == "again\n", "said once"
 
@@ -118,7 +79,7 @@ def test_what_an_agent_that_ends_in_order_cuts_off_is_lost_not_cancelled(
         lambda live: agent_of(live.head).run_job("sleep 600", name="train", id="train-1"),
         WAIT_SECONDS,
     )
-    # As a machine does that is shut down: SIGTERM to all, and time to end.
+    # A machine that shuts down does the same: SIGTERM to all processes, and time to end.
     dev.bash(
         f"cat > end.py <<'X'\n{END_AGENT}X\nnohup setsid python3 end.py > /dev/null 2>&1 &",
         timeout=WAIT_SECONDS,
@@ -140,7 +101,7 @@ def test_a_restarted_kernel_is_not_mourned(world: TunnelWorld) -> None:
     dev = world.up()
     outputs(dev, "x = 1")
     world.session.wait_remote(
-        "dev", lambda live: agent_of(live.head).restart_kernel(), WAIT_SECONDS
+        "dev", lambda live: agent_of(live.head).kernels.restart(), WAIT_SECONDS
     )
     dev.stop().wait(WAIT_SECONDS)
     dev.start().wait(WAIT_SECONDS)
@@ -235,7 +196,7 @@ def test_a_renamed_cluster_is_followed_by_all_that_knows_it(world: TunnelWorld) 
     world.cut()
     assert get(tunnel.local) == "page of dev", "over a line that was made anew"
     assert [v.name for v in world.session.clusters()] == ["train"]
-    # The old name is free, and its owner is another cluster.
+    # The old name is free, and another cluster takes it.
     fresh = world.up()
     assert fresh.cluster_id != dev.cluster_id
     dev.stop().wait(WAIT_SECONDS)
@@ -262,152 +223,6 @@ def test_names_that_cannot_be_given(world: TunnelWorld) -> None:
     dev.rename("other")
     with pytest.raises(NotFound, match="no live cluster is called 'third'"):
         world.session.rename("third", "fourth")
-
-
-# ---------------------------------------------------------------- in the place of another
-
-
-def test_a_cluster_is_replaced_only_when_the_new_one_is_set_up(world: TunnelWorld) -> None:
-    market(world, BIG)
-    dev = world.up()
-    with pytest.raises(api.DoesNotFit) as told:
-        world.session.provision(LATER, "dev")
-    assert "%%provision dev --replace" in told.value.hint
-    run = world.session.provision(
-        LATER + "\nsetup: while [ ! -e go ]; do sleep 0.05; done", "dev", replace=True
-    )
-    assert isinstance(run, api.Run)
-    (note,) = [n for n in run.view().notes if "replaces" in n]
-    assert "replaces dev (small, $0.10/h, running)" in note
-    assert "both are billed until then" in note
-    run.launch()
-    homes = world.home / "local" / "i"
-    until(lambda: world.session.engine.ledger.clusters.named("dev-next"), "the new one")
-    assert (dev.state, dev.name, alive(world)) == (
-        ClusterState.RUNNING,
-        "dev",
-        ["running", "running"],
-    )
-    for home in homes.glob("*/home"):
-        (home / "go").touch()
-    made = run.wait(WAIT_SECONDS)
-    assert (made.name, run.name) == ("dev", "dev")
-    assert made.view().candidate.offer.instance_type == "big"
-    until(lambda: alive(world) == ["running"], "the end of the old one")
-    old = world.session.engine.ledger.clusters.named("dev-old")
-    assert old is not None
-    assert old.cluster_id == dev.cluster_id
-    assert world.session.cluster("dev").cell("1 + 1", timeout=WAIT_SECONDS).value == "2"
-
-
-def test_what_was_to_be_replaced_stays_where_the_new_one_comes_to_nothing(
-    world: TunnelWorld,
-) -> None:
-    market(world, BIG + '[[stock]]\ntype = "big"\nleft = 0\n')
-    dev = world.up()
-    run = world.session.provision(LATER, "dev", replace=True)
-    assert isinstance(run, api.Run)
-    with pytest.raises(NbprovError):
-        run.launch().wait(WAIT_SECONDS)
-    assert (dev.state, dev.name, alive(world)) == (ClusterState.RUNNING, "dev", ["running"])
-
-
-def test_a_new_one_that_a_dead_kernel_left_beside_the_old_takes_its_place(
-    world: TunnelWorld,
-) -> None:
-    market(world, BIG)
-    dev = world.up()
-    made = world.session.provision(LATER, "dev-next")
-    assert isinstance(made, api.Run)
-    made.launch().wait(WAIT_SECONDS)
-    again = world.session.provision(LATER, "dev", replace=True)
-    assert isinstance(again, api.Cluster)
-    assert (again.name, again.view().candidate.offer.instance_type) == ("dev", "big")
-    assert "has taken the place of dev" in " ".join(again.remarks)
-    until(lambda: alive(world) == ["running"], "the end of the old one")
-    until(lambda: "ended" in repr(dev), "the end in the ledger")
-
-
-def test_outputs_of_the_old_one_come_before_it_is_replaced(
-    world: TunnelWorld, tmp_path: Path
-) -> None:
-    market(world, BIG)
-    run = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(tmp_path))
-    assert isinstance(run, api.Run)
-    dev = run.launch().wait(WAIT_SECONDS)
-    dev.bash("mkdir results; touch results/a $'results/bad\\x01name'", timeout=WAIT_SECONDS)
-    new = world.session.provision(LATER, "dev", replace=True, folder=str(tmp_path))
-    assert isinstance(new, api.Run)
-    with pytest.raises(NotReplaced, match="dev is kept, under its guards: not all of its outputs"):
-        new.launch().wait(WAIT_SECONDS)
-    assert (tmp_path / "results" / "a").exists()
-    assert (dev.state, dev.name, alive(world)) == (
-        ClusterState.RUNNING,
-        "dev",
-        ["running", "running"],
-    )
-    dev.bash("rm -r results; mkdir results; touch results/b", timeout=WAIT_SECONDS)
-    again = world.session.provision(LATER, "dev", replace=True, folder=str(tmp_path))
-    assert isinstance(again, api.Cluster)
-    assert (tmp_path / "results" / "b").exists()
-    until(lambda: alive(world) == ["running"], "the end of the old one")
-
-
-def test_a_wrong_name_among_those_to_be_ended_spares_none_of_the_others(
-    world: TunnelWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from nbprov.notebook.commands import outputs as outputs_command
-
-    world.up()
-    monkeypatch.setattr(outputs_command, "session", lambda: world.session)
-    (_, wrong, _), (_, right, _) = outputs_command.followed(["typo", "dev"], world.session.down)
-    with pytest.raises(NotFound, match="typo"):
-        wrong.wait()
-    right.wait(WAIT_SECONDS)
-    assert alive(world) == []
-
-
-def test_that_it_was_replaced_outlives_a_doubt(
-    world: TunnelWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dev = world.up()
-    engine = world.session.engine
-    assert engine.ledger.clusters.move(
-        dev.cluster_id,
-        ClusterState.RUNNING,
-        "another cluster is called dev now",
-        desired=DesiredState.REPLACED,
-    )
-    cloud = engine.cloud("local")
-    listed = cloud.adapter.list(engine.ledger.owner)
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            cloud.adapter,
-            "list",
-            lambda owner: [replace(i, state=InstanceState.UNKNOWN) for i in listed],
-        )
-        engine.thread.call(engine.lifecycle.observe(cloud)).result(WAIT_SECONDS)
-        row = engine.ledger.clusters.by_id(dev.cluster_id)
-        assert row is not None
-        assert row.desired_state is DesiredState.REPLACED
-    until(lambda: alive(world) == [], "the end by the watcher")
-
-
-def test_one_that_was_replaced_is_ended_by_whoever_sees_it(world: TunnelWorld) -> None:
-    market(world, BIG)
-    dev = world.up()
-    made = world.session.provision(LATER, "dev-next")
-    assert isinstance(made, api.Run)
-    new = made.launch().wait(WAIT_SECONDS)
-    # The one change of the ledger, and then the kernel is gone.
-    world.session.engine.ledger.clusters.take_place(
-        new.cluster_id, dev.cluster_id, "dev-old", "replaced: by a kernel that died"
-    )
-    until(lambda: alive(world) == ["running"], "the end by the watcher")
-    assert world.session.engine.cluster("dev").cluster_id == new.cluster_id
-
-
-# ---------------------------------------------------------------- other notebooks
 
 
 def test_who_works_on_what_another_notebook_stops_is_told_so(world: TunnelWorld) -> None:

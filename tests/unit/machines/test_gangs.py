@@ -1,4 +1,4 @@
-"""Clusters of several machines on the `local` cloud: they know, reach and meet each other, stay while one works, and end together."""
+"""Clusters of several machines: they reach each other, stay up while one works, end together."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 from nbprov import api
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.machines import idle_inhibitor
-from nbprov.machines.agents import agent_of
 from nbprov.model.launches import InstanceState
-from nbprov.provisioning.live_cluster import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster, agent_of
+from nbprov.remote.agent.config import GuardConfig
 from nbprov.remote.agent.framing import AgentError
-from nbprov.remote.agent.messages import GuardConfig
 from nbprov.remote.ssh.keys import CLIENT_KEY
 
 pytestmark = pytest.mark.machine
@@ -31,7 +30,8 @@ place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
 if rank == 0:
     with socket.create_server(place) as server:
         server.settimeout(60)
-        print("met", sorted(server.accept()[0].recv(9).decode() for _ in range(nodes - 1)), flush=True)
+        names = sorted(server.accept()[0].recv(9).decode() for _ in range(nodes - 1))
+        print("met", names, flush=True)
 else:
     end = time.monotonic() + 60
     while True:
@@ -44,8 +44,14 @@ else:
             time.sleep(0.05)
 """
 
-NAMES = "('MASTER_', 'NNODES', 'NODE_RANK', 'NPROC_', 'PET_', 'OMPI_', 'PRTE_', 'HYDRA_', 'NBPROV_HOSTFILE', 'NBPROV_NODE_IPS', 'SKYPILOT_')"
-SHOW = f"import json, os; print(json.dumps({{k: v for k, v in os.environ.items() if k.startswith({NAMES})}}))"
+NAMES = (
+    "('MASTER_', 'NNODES', 'NODE_RANK', 'NPROC_', 'PET_', 'OMPI_', 'PRTE_', 'HYDRA_',"
+    " 'NBPROV_HOSTFILE', 'NBPROV_NODE_IPS', 'SKYPILOT_')"
+)
+SHOW = (
+    "import json, os;"
+    f" print(json.dumps({{k: v for k, v in os.environ.items() if k.startswith({NAMES})}}))"
+)
 
 
 def _environment(text: str) -> dict[str, str]:
@@ -62,13 +68,14 @@ def _live(world: TunnelWorld) -> LiveCluster:
 def test_the_nodes_of_a_cluster_meet_and_reach_each_other(world: TunnelWorld) -> None:
     pair = world.up(
         "pair",
-        rest=f"\nnum_nodes: 2\nrun: |\n  python3 - <<'END'\n{_indented(MEET)}\n  END\n  python3 -c \"{SHOW}\"",
+        rest=f"\nnum_nodes: 2\nrun: |\n  python3 - <<'END'\n{_indented(MEET)}\n  END\n"
+        f'  python3 -c "{SHOW}"',
     )
     assert _live(world).notes == []
     assert pair.wait_job("run", WAIT_SECONDS) == 0
     log = pair.logs("run")
     assert "met ['node 1']" in log
-    # A job, a script and Python see the same.
+    # A job, a script and Python see the same variables.
     told = _environment(log)
     assert _environment(pair.bash(f'python3 -c "{SHOW}"', timeout=WAIT_SECONDS).text) == told
     assert _environment(pair.cell(SHOW, timeout=WAIT_SECONDS).text) == told
@@ -87,7 +94,7 @@ def test_the_nodes_of_a_cluster_meet_and_reach_each_other(world: TunnelWorld) ->
         f"{ip}:2" for ip in told["NBPROV_NODE_IPS"].splitlines()
     ]
     _reach(pair)
-    # What the notebook logs in with is nowhere on the machines.
+    # The key of the notebook's own log-in is on no machine.
     key = (
         (world.session.engine.home / "keys" / _live(world).run_id / CLIENT_KEY)
         .read_text()
@@ -119,12 +126,15 @@ def _indented(text: str) -> str:
     return "\n".join("  " + line for line in text.strip().splitlines())
 
 
-# Open MPI's launcher, on machines that share one computer's addresses, now and then waits for a daemon for ever: then it is begun anew.
+# Where machines share one computer's addresses, Open MPI's launcher sometimes waits for a daemon
+# for ever; it is then started again.
 MPIRUN = r"""
 root=$([ "$(id -u)" = 0 ] && echo --allow-run-as-root)
 for attempt in 1 2 3 4 5; do
     : >said
-    mpirun $root sh -c 'echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on node $NBPROV_NODE"' >said 2>/dev/null </dev/null &
+    mpirun $root sh -c \
+        'echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on node $NBPROV_NODE"' \
+        >said 2>/dev/null </dev/null &
     SECONDS=0
     until [ "$(grep -c 'on node [0-9]' said)" = 6 ] || [ $SECONDS -gt 20 ]; do sleep 0.05; done
     { kill -9 $! && wait $!; } 2>/dev/null
@@ -206,7 +216,7 @@ def test_with_no_kernel_the_rest_of_a_broken_job_is_ended_and_after_it_all_nodes
         )
 
     world.session.wait_remote("pair", guard, WAIT_SECONDS)
-    world.session.close()  # the laptop is closed
+    world.session.close()  # as if the laptop were closed
     homes = list((world.home / "local" / "i").glob("*/home"))
     for home in homes:
         (home / "go").touch()
@@ -253,6 +263,6 @@ def test_agents_that_cannot_hear_of_each_other_are_told_by_the_kernel(
     assert "do not hear of all others" in live.notes[-1]
     pair.bash("sleep 0.5", nodes="1", timeout=WAIT_SECONDS)
     tasks = world.session.wait_remote(
-        "pair", lambda live: agent_of(live.nodes[0])._ask("tasks"), WAIT_SECONDS
+        "pair", lambda live: agent_of(live.nodes[0]).transport.ask("tasks"), WAIT_SECONDS
     )["tasks"]
     assert "touch" in {task["name"] for task in tasks}

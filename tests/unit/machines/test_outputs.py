@@ -1,85 +1,29 @@
-"""A spec's outputs on real machines: what is pulled, under which names, and what an end does about it."""
+"""Outputs on real machines: what is pulled, under which names, and how an end treats them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from test_cluster_life import other_kernel
-from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
+from outputs_world import Up, listed, make, said, state
+from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld
 
 from nbprov import api
-from nbprov.api.services import outputs as taking
 from nbprov.machines.files.outputs import OutputsNotPulled
-from nbprov.model.clusters import ClusterState, DesiredState
+from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import UsageError
-from nbprov.model.events import EventKind
 
 pytestmark = pytest.mark.machine
-
-Up = Callable[..., api.Cluster]
-
-
-@pytest.fixture
-def notebook(tmp_path: Path) -> Path:
-    """The notebook's folder."""
-    made = tmp_path / "notebook"
-    made.mkdir()
-    return made
-
-
-@pytest.fixture
-def up(world: TunnelWorld, notebook: Path) -> Up:
-    """Brings a cluster up from a spec with outputs; its relative paths are the notebook's."""
-
-    def begin(outputs: str, rest: str = "", name: str = "dev") -> api.Cluster:
-        run = world.session.provision(
-            SPEC % "" + f"\noutputs: {outputs}{rest}", name, folder=str(notebook)
-        )
-        assert isinstance(run, api.Run)
-        return run.launch().wait(WAIT_SECONDS)
-
-    return begin
-
-
-def listed(folder: Path) -> list[str]:
-    """Files below a folder."""
-    return sorted(
-        path.relative_to(folder).as_posix()
-        for path in folder.rglob("*")
-        if path.is_file() or path.is_symlink()
-    )
-
-
-def state(world: TunnelWorld, cluster: api.Cluster) -> ClusterState:
-    """What the ledger says."""
-    row = world.session.engine.ledger.clusters.of_run(cluster.cluster_id)
-    assert row is not None
-    return row.state
-
-
-def said(cluster: api.Cluster, world: TunnelWorld) -> list[str]:
-    """What the history says of its outputs."""
-    return [
-        e.text
-        for e in world.session.engine.ledger.events.of_run(cluster.cluster_id)
-        if e.kind is EventKind.OUTPUTS_PULL_ENDED
-    ]
-
-
-def make(cluster: api.Cluster, script: str) -> None:
-    """Run a script on the head."""
-    cluster.bash(script, timeout=WAIT_SECONDS)
 
 
 def test_down_pulls_first(world: TunnelWorld, notebook: Path, up: Up) -> None:
     cluster = up('[results, "*.ckpt", "runs/**/best.pt", model.bin, nothing]')
     make(
         cluster,
-        "mkdir -p results/deep runs/a/b .hid; echo 1 >results/one; echo 2 >results/deep/two; echo 3 >last.ckpt; echo no >.secret.ckpt\n"
-        "echo 4 >runs/a/b/best.pt; echo 5 >runs/best.pt; echo 6 >runs/a/worst.pt; head -c 3000000 /dev/urandom >model.bin; ln -s one results/link",
+        "mkdir -p results/deep runs/a/b .hid; echo 1 >results/one; echo 2 >results/deep/two\n"
+        "echo 3 >last.ckpt; echo no >.secret.ckpt; echo 4 >runs/a/b/best.pt\n"
+        "echo 5 >runs/best.pt; echo 6 >runs/a/worst.pt; ln -s one results/link\n"
+        "head -c 3000000 /dev/urandom >model.bin",
     )
     cluster.down().wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.ENDED
@@ -155,11 +99,12 @@ def test_an_ignore_file_takes_no_result_away_and_a_pattern_brings_nothing_that_r
     cluster = up('[results, "*.ckpt", "*", "src*/*.py"]')
     make(
         cluster,
-        "mkdir results requests srcs; touch results/a x.ckpt results/own.py Makefile data.csv; echo mine >same.py; echo 1 >numpy.py\n"
+        "mkdir results requests srcs; touch results/a x.ckpt results/own.py Makefile data.csv\n"
+        "echo mine >same.py; echo 1 >numpy.py\n"
         "echo 1 >requests/__init__.py; echo 1 >srcs/taken.py; ln -s results/a ssl",
     )
     done = cluster.outputs()
-    # What the pattern `*` let the machine choose is nothing that Python or a tool here would take by itself.
+    # The machine chose these names through `*`, so Python and tools must not load any by itself.
     here = [
         ".gitignore",
         "Makefile.from-dev",
@@ -221,7 +166,7 @@ def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(
         note.startswith("outputs: not all pulled: ~/results bad") for note in cluster.view().notes
     )
     assert cluster.view().reason == "it was to be ended, and is kept"
-    # A spec of another release may name outputs, and its machines wait for them: they are not ended unasked.
+    # The machines of another release's spec wait for its outputs, and are not ended unasked.
     row = world.session.engine.ledger.clusters.named("dev")
     assert row is not None
     world.session.engine.ledger.store._connection.execute(
@@ -237,11 +182,11 @@ def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(
 def test_a_disk_that_is_full_here_keeps_the_machine(
     world: TunnelWorld, notebook: Path, up: Up, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import nbprov.remote.pull.pull as pulling
+    from nbprov.remote.pull import pull_run
 
     cluster = up("[results]")
     make(cluster, "mkdir results; echo 1 >results/a")
-    monkeypatch.setattr(pulling, "FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(pull_run, "FREE_BYTES", 1 << 62)
     with pytest.raises(OutputsNotPulled) as caught:
         cluster.down().wait(WAIT_SECONDS)
     assert "do not fit on the disk of this computer" in caught.value.message
@@ -251,188 +196,12 @@ def test_a_disk_that_is_full_here_keeps_the_machine(
     assert (state(world, cluster), listed(notebook)) == (ClusterState.ENDED, ["results/a"])
 
 
-def test_a_machine_that_does_not_answer_is_ended_without(
-    world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = up("[results]")
-    make(cluster, "mkdir results; touch results/a")
-    monkeypatch.setattr(taking, "REACH_SECONDS", 0.5)
-
-    async def never(name: str) -> Any:
-        import asyncio
-
-        await asyncio.sleep(3600)
-
-    monkeypatch.setattr(world.session.engine, "attach", never)
-    cluster.down().wait(WAIT_SECONDS)
-    assert state(world, cluster) is ClusterState.ENDED
-    assert said(cluster, world)[-1].endswith("its end goes on without them")
-
-
-def test_a_line_that_is_away_for_a_moment_loses_nothing(
-    world: TunnelWorld, notebook: Path, up: Up, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from nbprov.model.failures import Cause, CloudError, Failure
-
-    cluster = up("[results]")
-    make(cluster, "mkdir results; touch results/a")
-    monkeypatch.setattr(taking, "REACH_PAUSE", 0.05)
-    attach, refused = world.session.engine.attach, []
-
-    async def away(name: str) -> Any:
-        if len(refused) < 3:
-            refused.append(name)
-            raise CloudError(
-                Failure(Cause.TRANSIENT, "the name of the cloud could not be resolved")
-            )
-        return await attach(name)
-
-    monkeypatch.setattr(world.session.engine, "attach", away)
-    cluster.down().wait(WAIT_SECONDS)
-    assert (state(world, cluster), listed(notebook)) == (ClusterState.ENDED, ["results/a"])
-
-
-def test_a_name_that_is_given_meanwhile_is_followed(
-    world: TunnelWorld, notebook: Path, up: Up
-) -> None:
-    cluster = up("[results]")
-    make(cluster, "mkdir results; touch results/a")
-    engine = world.session.engine
-    row = engine.ledger.clusters.named("dev")
-    assert row is not None
-    cluster.rename("train")
-    engine.thread.call(world.session.services.outputs.take(row)).result(WAIT_SECONDS)
-    assert listed(notebook) == ["results/a"]
-
-
-def test_what_somebody_else_ends_meanwhile_is_not_called_kept(
-    world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import nbprov.machines.files.outputs as outputs
-
-    cluster = up("[results]")
-    engine = world.session.engine
-    row = engine.ledger.clusters.named("dev")
-    assert row is not None
-
-    async def ended(*given: Any, **more: Any) -> Any:
-        await engine.lifecycle.down(row, "another notebook ended it")
-        raise OSError("the machine is gone")
-
-    monkeypatch.setattr(outputs, "pull", ended)
-    cluster.down().wait(WAIT_SECONDS)
-    assert state(world, cluster) is ClusterState.ENDED
-
-
-def test_a_kernel_that_ends_in_the_middle_leaves_the_end_to_the_next(
-    world: TunnelWorld, notebook: Path, up: Up, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import asyncio
-
-    import nbprov.machines.files.outputs as outputs
-
-    cluster = up("[results]")
-    make(cluster, "mkdir results; touch results/a")
-    begun: list[object] = []
-
-    async def hangs(*given: Any, **more: Any) -> Any:
-        begun.append(given)
-        await asyncio.sleep(3600)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(outputs, "pull", hangs)
-        cluster.down()
-        until(lambda: begun, "the pull began")
-        world.session.close()
-        assert listed(notebook) == []
-    with other_kernel(world) as other:
-        ledger = other.engine.ledger
-        row = ledger.clusters.named("dev")
-        assert row is not None
-        assert (row.state, row.desired_state, row.reason) == (
-            ClusterState.RUNNING,
-            DesiredState.ENDED,
-            "you ended it",
-        )
-        assert other.cluster("dev").view().reason == "to be ended: you ended it"
-        other.engine.thread.soon(other.engine.lifecycle.watch)
-        ended = until(
-            lambda: (
-                row
-                if (row := ledger.clusters.by_id(cluster.cluster_id))
-                and row.state is ClusterState.ENDED
-                else None
-            ),
-            "the end",
-        )
-        assert ended.reason == "you ended it"
-    assert listed(notebook) == ["results/a"]
-
-
-def test_what_is_used_again_is_not_ended(world: TunnelWorld, notebook: Path, up: Up) -> None:
-    cluster = up("[results]")
-    ledger = world.session.engine.ledger
-    # As a kernel leaves it that dies while it pulls; here nobody goes on with it yet.
-    world.session.engine.lifecycle.asked.add(cluster.cluster_id)
-    assert ledger.clusters.move(
-        cluster.cluster_id, ClusterState.RUNNING, "you ended it", desired=DesiredState.ENDED
-    )
-    again = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(notebook))
-    assert isinstance(again, api.Cluster)
-    row = ledger.clusters.named("dev")
-    assert row is not None
-    assert row.pending is None
-
-
-def test_no_outputs_breaks_a_pull_off(
-    world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import asyncio
-
-    import nbprov.machines.files.outputs as outputs
-
-    cluster = up("[results]")
-    make(cluster, "mkdir results; touch results/a")
-    begun: list[object] = []
-
-    async def hangs(*given: Any, **more: Any) -> Any:
-        begun.append(given)
-        await asyncio.sleep(3600)
-
-    monkeypatch.setattr(outputs, "pull", hangs)
-    first = cluster.down()
-    until(lambda: begun, "the pull began")
-    assert not first.done
-    cluster.down(outputs=False).wait(WAIT_SECONDS)
-    first.wait(WAIT_SECONDS)
-    assert state(world, cluster) is ClusterState.ENDED
-
-
-def test_a_pull_that_brings_nothing_is_given_up(
-    world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import asyncio
-
-    import nbprov.machines.files.outputs as outputs
-
-    cluster = up("[results]")
-
-    async def hangs(*given: Any, **more: Any) -> Any:
-        await asyncio.sleep(3600)
-
-    monkeypatch.setattr(outputs, "pull", hangs)
-    monkeypatch.setattr(outputs, "STALL_SECONDS", 0.3)
-    monkeypatch.setattr(outputs, "LOOK_SECONDS", 0.1)
-    with pytest.raises(OutputsNotPulled, match="hardly a byte"):
-        cluster.down().wait(WAIT_SECONDS)
-
-
 def test_stop_pulls_what_it_can_and_stops(world: TunnelWorld, notebook: Path, up: Up) -> None:
     cluster = up("[results]")
     make(cluster, "mkdir results; touch results/ok; touch $'results/bad\\x01name'")
     cluster.stop().wait(WAIT_SECONDS)
     assert (state(world, cluster), listed(notebook)) == (ClusterState.STOPPED, ["results/ok"])
-    # What is stopped cannot be asked, and was.
+    # A stopped machine cannot be asked; its outputs were pulled before.
     cluster.down().wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.ENDED
 

@@ -1,4 +1,4 @@
-"""Guards of machines with outputs: a kernel that runs takes them; what hangs or is not there puts no end off."""
+"""Guards of machines with outputs: a running kernel pulls them; a hanging pull delays no end."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_outputs import listed, make, state
+from outputs_world import listed, make, state
 from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
-from nbprov.machines.agents import agent_of
 from nbprov.model.clusters import ClusterState
+from nbprov.provisioning.live_cluster import agent_of
 from nbprov.provisioning.supervision import cloud_watcher, guard_config, outputs_grace
 from nbprov.provisioning.supervision.guard_config import NOTHING
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 
 pytestmark = pytest.mark.machine
 
@@ -32,7 +32,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def up(world: TunnelWorld, tmp_path: Path) -> Callable[..., api.Cluster]:
-    """Brings a cluster up that has results."""
+    """Starts a cluster that has results."""
 
     def begin(rest: str = "") -> api.Cluster:
         run = world.session.provision(
@@ -48,7 +48,7 @@ def up(world: TunnelWorld, tmp_path: Path) -> Callable[..., api.Cluster]:
 
 
 def trip(world: TunnelWorld, **changes: Any) -> None:
-    """Give the agent and the ledger guards that come due at once."""
+    """Give the agent and the ledger guards that are due at once."""
     engine = world.session.engine
     row = engine.cluster("dev")
     known = engine.ledger.guards.get(row.run_id)
@@ -60,7 +60,7 @@ def trip(world: TunnelWorld, **changes: Any) -> None:
 
 
 def hanging(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pull ends any more."""
+    """Make every pull hang."""
     import nbprov.machines.files.outputs as outputs
 
     async def hangs(*given: Any, **more: Any) -> Any:
@@ -157,13 +157,15 @@ def test_whatever_a_pull_does_the_word_comes_in_time(shared: Any, how: str, seco
     async def asked() -> tuple[bool, float]:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        said = await engine.lifecycle._taken(engine.cluster("dev"), seconds)
+        said = await engine.lifecycle.controller(engine.cluster("dev")).outputs_grace.pull(
+            engine.cluster("dev"), seconds
+        )
         return said, loop.time() - began
 
-    usual, engine.take_outputs = engine.take_outputs, take
+    usual, engine.hooks.take_outputs = engine.hooks.take_outputs, take
     try:
         said, took = engine.thread.call(asked()).result(WAIT_SECONDS)
     finally:
-        engine.take_outputs = usual
+        engine.hooks.take_outputs = usual
     assert took < seconds + 5.0
     assert how == "whole" or not said

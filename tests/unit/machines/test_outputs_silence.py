@@ -1,4 +1,7 @@
-"""Machines that fall silent with outputs on them, and stopped ones that are ended after a while: nothing bills on, nothing is lost in silence."""
+"""Machines that fall silent with outputs on them, and stopped ones that are ended after a while.
+
+Nothing goes on costing money, and nothing is lost without a word.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_cluster_life import FULL, market
-from test_outputs import listed, make, said, state
+from life_world import FULL, market
+from outputs_world import listed, make, said, state
 from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
@@ -33,7 +36,7 @@ in_proc = pytest.mark.skipif(
 def up(
     world: TunnelWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., api.Cluster]:
-    """Brings a cluster up that has results."""
+    """Starts a cluster that has results."""
     monkeypatch.setattr(cloud_watcher, "LEAST_WATCH", 0.1)
 
     def begin(name: str = "dev", rest: str = "") -> api.Cluster:
@@ -50,7 +53,7 @@ def up(
 
 
 def _family(folder: str) -> list[int]:
-    """The processes of all machines of a `local` cloud."""
+    """Return the processes of all machines of a `local` cloud."""
     parents, found = {}, set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -67,7 +70,7 @@ def _family(folder: str) -> list[int]:
 
 @contextlib.contextmanager
 def frozen(world: TunnelWorld) -> Iterator[None]:
-    """All machines are as if they hung: their connections stay, and nothing answers."""
+    """Make all machines hang: their connections stay open, and nothing answers."""
     pids = _family(str(world.home / "local" / "i"))
     assert pids
     for pid in pids:
@@ -82,7 +85,7 @@ def frozen(world: TunnelWorld) -> Iterator[None]:
 
 
 @in_proc
-def test_a_machine_that_falls_silent_under_the_pull_is_ended_and_so_is_one_whose_end_is_gone_on_with(
+def test_a_machine_that_falls_silent_under_the_pull_is_ended_also_where_an_end_is_resumed(
     world: TunnelWorld, up: Callable[..., api.Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import nbprov.machines.files.outputs as outputs
@@ -103,7 +106,7 @@ def test_a_machine_that_falls_silent_under_the_pull_is_ended_and_so_is_one_whose
         assert state(world, dev) is ClusterState.ENDED
         assert "fell silent under the pull of its outputs" in said(dev, world)[-1]
         assert said(dev, world)[-1].endswith("its end goes on without them")
-        # As a kernel leaves it that dies while it pulls.
+        # As if the kernel died during the pull.
         row = engine.ledger.clusters.named("other")
         assert row is not None
         assert engine.ledger.clusters.move(
@@ -114,7 +117,7 @@ def test_a_machine_that_falls_silent_under_the_pull_is_ended_and_so_is_one_whose
 
 
 @in_proc
-def test_a_line_that_breaks_under_the_pull_loses_nothing_and_a_silence_while_this_computer_is_offline_ends_nothing(
+def test_a_line_that_breaks_under_the_pull_loses_nothing_and_an_offline_computer_ends_nothing(
     world: TunnelWorld,
     tmp_path: Path,
     up: Callable[..., api.Cluster],
@@ -162,7 +165,7 @@ def events(world: TunnelWorld, cluster: api.Cluster) -> list[str]:
 
 
 def due_now(world: TunnelWorld, cluster: api.Cluster, seconds: float = 0.1) -> None:
-    """The second clock of a stopped cluster comes due."""
+    """Make the end of a stopped cluster due."""
     ledger = world.session.engine.ledger
     known = ledger.guards.get(cluster.cluster_id)
     assert known is not None

@@ -1,4 +1,4 @@
-"""The ssh command and the config file: they really log in, pin what they should, and nobody's name becomes a line of them."""
+"""The ssh command and config file really log in, pin keys, and no name adds a line to them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tunnel_world import Served, TunnelWorld, until
 
 from nbprov.machines.ssh_config import (
-    CannotSay,
     SshConfig,
+    SshConfigError,
     alias,
     command_line,
     options_for,
@@ -48,7 +48,7 @@ def _ssh(words: Sequence[str], *, shell: bool = False) -> subprocess.CompletedPr
 
 
 def _settings(config: Path, host: str) -> dict[str, str]:
-    """What ssh makes of a host."""
+    """Return the options that ssh uses for a host."""
     lines = _ssh([SSH, "-F", str(config), "-G", host]).stdout.splitlines()
     return dict(line.split(" ", 1) for line in lines if " " in line)
 
@@ -81,7 +81,7 @@ def test_the_command_trusts_the_clusters_own_host_key_alone(shared: Served, tmp_
     done = _ssh([*words, "true"])
     assert done.returncode == 255
     assert "REMOTE HOST IDENTIFICATION HAS CHANGED" in done.stderr
-    # Asked for again, it is right again.
+    # It is right again once it is asked for.
     assert _ssh([*ssh_arguments(shared.world.session.engine, "dev"), "true"]).returncode == 0
 
 
@@ -94,7 +94,8 @@ def test_the_file_works_with_ssh_and_as_an_include(shared: Served, tmp_path: Pat
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
     mine = tmp_path / "config"
     mine.write_text(
-        f"{shared.world.session.services.ssh.file.include}\n\nHost *\n    ForwardAgent yes\n    User somebody\n    StrictHostKeyChecking no\n"
+        f"{shared.world.session.services.ssh.file.include}\n\n"
+        "Host *\n    ForwardAgent yes\n    User somebody\n    StrictHostKeyChecking no\n"
     )
     mine.chmod(0o600)
     assert _ssh([SSH, "-F", str(mine), "nbprov-dev", "true"]).returncode == 0
@@ -191,7 +192,7 @@ def test_an_address_that_would_mean_something_else_is_refused(
     tmp_path: Path, changes: dict[str, object]
 ) -> None:
     keys = ClusterKeys.create(tmp_path / "keys")
-    with pytest.raises(CannotSay):
+    with pytest.raises(SshConfigError):
         options_for(_instance(**changes), keys)
 
 
@@ -204,7 +205,7 @@ def test_folders_with_odd_names_are_quoted(tmp_path: Path, name: str) -> None:
         encoding="utf-8",
     )
     settings = _settings(config, "x")
-    # -G tells them as they are written, before %% becomes %.
+    # -G prints values as they are written, before %% becomes %.
     assert settings["identityfile"].replace("%%", "%") == str(keys.client_private_file)
     assert settings["userknownhostsfile"].replace("%%", "%") == str(keys.folder / "known_hosts")
 
@@ -212,7 +213,7 @@ def test_folders_with_odd_names_are_quoted(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ['quo"te', "a*b", "a\nb", "${HOME}", "a[b]"])
 def test_folders_that_no_config_can_name_are_refused(tmp_path: Path, name: str) -> None:
     keys = ClusterKeys.create(tmp_path / name / "keys")
-    with pytest.raises(CannotSay, match="cannot stand in an ssh config"):
+    with pytest.raises(SshConfigError, match="cannot stand in an ssh config"):
         options_for(_instance(), keys)
 
 

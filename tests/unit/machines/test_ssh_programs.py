@@ -1,4 +1,7 @@
-"""Programs of others that know a machine by its name in our config file: ssh, scp, sftp, a jump host, and the way editors come in."""
+"""Programs that reach a machine by its name in our config file.
+
+These are ssh, scp, sftp, a jump host, and editors.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,13 @@ SECONDS = 60
 
 @pytest.fixture(scope="module")
 def config(shared: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A person's own config that includes ours at its top, and asks of every host what our machines must not get."""
+    """A person's own config, which includes ours and asks of every host what ours must not get."""
     shared.world.session.write_ssh_config()
     mine = tmp_path_factory.mktemp("ssh") / "config"
     mine.write_text(
         f"{shared.world.session.services.ssh.file.include}\n\n"
-        "Host *\n    User somebody\n    Port 9\n    ForwardAgent yes\n    StrictHostKeyChecking no\n    UserKnownHostsFile /dev/null\n"
+        "Host *\n    User somebody\n    Port 9\n    ForwardAgent yes\n"
+        "    StrictHostKeyChecking no\n    UserKnownHostsFile /dev/null\n"
     )
     mine.chmod(0o600)
     return mine
@@ -77,16 +81,17 @@ def test_scp_and_sftp_bring_files_there_and_back(config: Path, tmp_path: Path) -
 
 
 def test_a_machine_is_a_jump_host(shared: Served, config: Path) -> None:
-    # As ProxyJump does it: ssh -W to where the next one listens. Here the next one is the machine itself, under a name of its own.
+    # ProxyJump runs `ssh -W` to the next host, which here is the machine itself.
     address = shared.cluster.view().instances[0]
     behind = config.with_name("behind")
     behind.write_text(
         f"{shared.world.session.services.ssh.file.include}\n\n"
-        f"Host behind\n    HostName {address.host}\n    Port {address.port}\n    ProxyJump nbprov-dev\n{_of_the_host(shared, 'dev')}"
+        f"Host behind\n    HostName {address.host}\n    Port {address.port}\n"
+        f"    ProxyJump nbprov-dev\n{_of_the_host(shared, 'dev')}"
     )
     behind.chmod(0o600)
     assert _ok("ssh", "-F", behind, "behind", "echo node $NBPROV_NODE") == "node 0\n"
-    # And bare, to what listens on the machine's own loopback.
+    # A plain -W reaches what listens on the machine's own loopback.
     page = _ok(
         "ssh",
         "-F",
@@ -100,7 +105,7 @@ def test_a_machine_is_a_jump_host(shared: Served, config: Path) -> None:
 
 
 def _of_the_host(shared: Served, name: str) -> str:
-    """Who logs in, by which key, and whose host key is trusted, of a host in our file."""
+    """Return the options of a host in our file that decide who logs in and which key is trusted."""
     text = (
         shared.world.session.services.ssh.file.path.read_text()
         .partition(f"Host nbprov-{name}\n")[2]
@@ -121,7 +126,8 @@ def _of_the_host(shared: Served, name: str) -> str:
 def test_an_editor_comes_in_by_a_shell_on_standard_input_and_a_socks_proxy(
     shared: Served, config: Path
 ) -> None:
-    # What VS Code's Remote - SSH does: `ssh -T -D PORT HOST`, its installer as the shell's input, then its server through the proxy.
+    # VS Code's Remote - SSH runs `ssh -T -D PORT HOST` with its installer as the shell's input,
+    # then reaches its server through the proxy.
     port = quiet_port()
     with _editor(config, port) as shell:
         assert shell.stdin is not None

@@ -1,4 +1,7 @@
-"""Nobody reads a text of the ledger: clusters live as they do with every reason and event text replaced by random words."""
+"""Nobody reads a text of the ledger.
+
+Clusters live as they do with every reason and event text replaced by random words.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from life_world import BIG, FULL, LATER, alive, market, other_kernel
+from outputs_world import listed, make, state
 from replaced_texts import RANDOM
-from test_cluster_life import BIG, FULL, LATER, alive, market, other_kernel
-from test_outputs import listed, make, state
 from test_outputs_silence import SECOND, due_now, stopped_by_its_guard
 from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 
@@ -19,6 +22,7 @@ from nbprov.model.errors import NotFound
 from nbprov.model.events import CLUSTER_EVENTS, EventKind
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.supervision import cloud_watcher
+from nbprov.provisioning.supervision.cluster_controller import ClusterController
 
 pytestmark = [pytest.mark.machine, pytest.mark.usefixtures("texts")]
 
@@ -124,7 +128,7 @@ def test_the_next_kernel_goes_on_with_what_a_dead_one_was_asked_for(
 
     with monkeypatch.context() as patch:
         patch.setattr(outputs, "pull", hangs)
-        patch.setattr(world.session.engine.lifecycle, "asked", {dev.cluster_id})
+        world.session.engine.lifecycle.asked.add(dev.cluster_id)
         assert world.session.engine.lifecycle.ask(row_of(world, dev), desired, "you asked for it")
         world.session.close()
     with other_kernel(world) as other:
@@ -175,7 +179,7 @@ def test_one_that_was_replaced_or_renamed(
     assert isinstance(made, api.Run)
     new = made.launch().wait(WAIT_SECONDS)
     with monkeypatch.context() as patch:
-        patch.setattr(cloud_watcher.Watching, "_take_care", lambda self, rows: None)
+        patch.setattr(ClusterController, "resume", lambda self, row: None)
         world.session.engine.ledger.clusters.take_place(
             new.cluster_id, dev.cluster_id, "dev-old", "another cluster is called dev now"
         )

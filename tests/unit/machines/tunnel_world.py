@@ -1,4 +1,4 @@
-"""Clusters of the `local` cloud with a small web server on each, and what a browser would see of it."""
+"""Clusters of the `local` cloud with a small web server each, and requests as a browser's."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from nbprov import api
 from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.clouds.local.rpc import Unreachable
-from nbprov.machines.agents import agent_of
 from nbprov.provisioning.async_cloud import AsyncCloud
+from nbprov.provisioning.live_cluster import agent_of
 
 WAIT_SECONDS = 120.0
 
@@ -86,21 +86,21 @@ class TunnelWorld:
         folder.mkdir(parents=True, mode=0o700)
         (folder / "market.toml").write_text(MARKET, encoding="utf-8")
         self.session = api.Session(home)
-        # The adapter finds its folder by NBPROV_HOME, which each test has a value of its own for.
+        # The adapter finds its folder by NBPROV_HOME, which differs for each test.
         self.session.engine._clouds["local"] = AsyncCloud(LocalCloud(folder))
 
     def up(self, name: str = "dev", more: str = "", rest: str = "") -> api.Cluster:
-        """A cluster that is ready."""
+        """Return a cluster that is ready."""
         run = self.session.provision(SPEC % more + rest, name)
         assert isinstance(run, api.Run)
         return run.launch().wait(WAIT_SECONDS)
 
     def serve(self, cluster: api.Cluster, port: int = 0) -> int:
-        """A web server on the head of a cluster; its port."""
-        # Under the agent, as a job: it outlives connections.
+        """Start a web server on the head of a cluster; return its port."""
+        # As a job of the agent, so that it outlives connections.
         cluster.bash(
             "rm -f port go half", timeout=WAIT_SECONDS
-        )  # a disk that was kept has those of the last time
+        )  # a kept disk has the files of the last start
         script = f"exec python3 -c '{SERVER}'"
         env = {"WHO": cluster.name, "PORT": str(port or quiet_port())}
         self.session.wait_remote(
@@ -115,7 +115,7 @@ class TunnelWorld:
         )
 
     def cut(self) -> None:
-        """All ssh connections of the engine end as if the line were cut."""
+        """Break all ssh connections of the engine."""
         engine = self.session.engine
 
         async def cut() -> None:
@@ -142,7 +142,7 @@ class TunnelWorld:
             client.call("end_all", timeout=WAIT_SECONDS, start=False)
             os.kill(
                 pid, signal.SIGKILL
-            )  # nothing runs any more, and its orderly end takes a second
+            )  # nothing runs any more, and ending in order would take a second
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Served:
 
 
 def engine_processes(cluster: api.Cluster) -> list[psutil.Process]:
-    """What an engine has on the machines of a cluster, which are this computer's."""
+    """Return the processes of an engine on the machines, which are this computer's."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -165,7 +165,7 @@ def engine_processes(cluster: api.Cluster) -> list[psutil.Process]:
 
 
 def quiet_port() -> int:
-    """A free port, with a free one after it, where no system puts its own connections: nobody takes it in passing."""
+    """Return a free port, with a free one after it, outside the range of outgoing connections."""
     while True:
         number = random.randint(20100, 32000)
         with (
@@ -177,12 +177,12 @@ def quiet_port() -> int:
 
 
 def get(port: int, path: str = "/") -> str:
-    """A page from this computer's loopback."""
+    """Get a page from this computer's loopback."""
     return request(port, "GET", path).decode()
 
 
 def request(port: int, method: str, path: str = "/", body: bytes | None = None) -> bytes:
-    """One request on a connection of its own."""
+    """Send one request over its own connection."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_SECONDS)
     try:
         connection.request(method, path, body)
@@ -192,7 +192,7 @@ def request(port: int, method: str, path: str = "/", body: bytes | None = None) 
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS) -> Any:
-    """Wait for something that happens in its own time."""
+    """Wait for a condition."""
     end = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < end, f"not in time: {what}"
@@ -201,6 +201,6 @@ def until(condition: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS
 
 
 def listens(port: int) -> bool:
-    """Whether somebody takes connections there."""
+    """Return whether something accepts connections on a port."""
     with socket.socket() as trial:
         return trial.connect_ex(("127.0.0.1", port)) == 0

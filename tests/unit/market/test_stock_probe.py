@@ -1,4 +1,6 @@
-"""Asking for stock: all clouds at once, within a deadline, each pool once a minute; what is late is there for the next look."""
+"""Asking for stock: all clouds at once, within a deadline, each pool once a minute; what is late is
+there for the next look.
+"""
 
 from __future__ import annotations
 

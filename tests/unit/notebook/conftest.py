@@ -1,4 +1,4 @@
-"""Lets the tests of this folder import the sample views beside them."""
+"""Let the tests of this folder import the sample views beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sample plans, runs and clusters built from model values, for tests of what is shown."""
+"""Sample plans, runs and clusters for the tests of displays."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _SOURCES = {
 
 
 def offer(i: int) -> Offer:
-    """One of endlessly many offers, the same for the same number."""
+    """Return one of endlessly many offers, always the same for the same number."""
     gpu, count, gpu_memory, kind, vcpus, memory, price = _TYPES[i % len(_TYPES)]
     cloud, region, zone = _PLACES[(i // len(_TYPES)) % len(_PLACES)]
     spot = i % 3 == 2
@@ -72,12 +72,12 @@ def offer(i: int) -> Offer:
 
 
 def offers(count: int) -> list[Offer]:
-    """So many offers, cheapest first."""
+    """Return this many offers, cheapest first."""
     return sorted((offer(i) for i in range(count)), key=lambda o: o.hourly)
 
 
 def plan(count: int = 40, nodes: int = 1) -> Plan:
-    """A plan over several clouds."""
+    """Return a plan over several clouds."""
     candidates = [
         Candidate(
             o,
@@ -106,16 +106,29 @@ def plan(count: int = 40, nodes: int = 1) -> Plan:
 
 
 def local_offer(zone: str, price: str, *, spot: bool = False, count: int = 1) -> Offer:
-    """An offer of the simulated cloud."""
+    """Return an offer of the simulated cloud."""
     market = Market.SPOT if spot else Market.ON_DEMAND
     return Offer(
-        "local", "local-north", zone, f"a100x{count}", "A100", float(count), 12.0, 85.0, market, usd(price), "a100", 40.0, "x86_64",
-        "market.toml (simulated)", "2026-11-21",
-    )  # fmt: skip
+        "local",
+        "local-north",
+        zone,
+        f"a100x{count}",
+        "A100",
+        float(count),
+        12.0,
+        85.0,
+        market,
+        usd(price),
+        "a100",
+        40.0,
+        "x86_64",
+        "market.toml (simulated)",
+        "2026-11-21",
+    )
 
 
 def local_plan() -> Plan:
-    """The plan of the quickstart's kind: four places of the simulated cloud."""
+    """Return a plan like the quickstart's: four places of the simulated cloud."""
     sold = [
         local_offer("a", "1.05"),
         local_offer("b", "1.10"),
@@ -149,7 +162,7 @@ def attempt(
     failure: Failure | None = None,
     cost: int = 0,
 ) -> AttemptView:
-    """An attempt that began `number` times 4 s after the run."""
+    """Return an attempt that began `number` times 4 s after the run."""
     started = NOW + 4.0 * number
     return AttemptView(
         number,
@@ -170,7 +183,8 @@ STOCK = Failure(
 )
 QUOTA = Failure(
     Cause.QUOTA,
-    "Quota 'NVIDIA_A100_GPUS' exceeded. Limit: 0.0 in region local-north.\nRequest an increase <here> & wait.",
+    "Quota 'NVIDIA_A100_GPUS' exceeded. Limit: 0.0 in region local-north.\n"
+    "Request an increase <here> & wait.",
     "QUOTA_EXCEEDED",
 )
 SLOW = Failure(Cause.TIMEOUT, "ssh did not answer within 180 s", "ssh.timeout")
@@ -179,7 +193,7 @@ SLOW = Failure(Cause.TIMEOUT, "ssh did not answer within 180 s", "ssh.timeout")
 def cluster(
     name: str = "dev", state: ClusterState = ClusterState.RUNNING, *, simulated: bool = True
 ) -> ClusterView:
-    """A cluster of one node."""
+    """Return a cluster of one node."""
     chosen = local_plan().candidates[3]
     machine = Instance(
         "local",
@@ -194,13 +208,23 @@ def cluster(
     )
     live = state in (ClusterState.RUNNING, ClusterState.ENDING, ClusterState.LAUNCHING)
     return ClusterView(
-        name, f"c-{name}", f"r-{name}", state, chosen, (machine,), local_plan().spec.guards, NOW + 18.0, cost=usd("0.0123"),
-        hourly_now=chosen.hourly if live else 0, confirmed=NOW + 40.0, simulated=simulated,
-    )  # fmt: skip
+        name,
+        f"c-{name}",
+        f"r-{name}",
+        state,
+        chosen,
+        (machine,),
+        local_plan().spec.guards,
+        NOW + 18.0,
+        cost=usd("0.0123"),
+        hourly_now=chosen.hourly if live else 0,
+        confirmed=NOW + 40.0,
+        simulated=simulated,
+    )
 
 
 def waiting_run() -> RunView:
-    """A run whose panel waits for Launch."""
+    """Return a run whose panel waits for Launch."""
     return RunView(
         "r-1",
         "dev",
@@ -214,7 +238,7 @@ def waiting_run() -> RunView:
 
 
 def launching_run() -> RunView:
-    """A run in the middle of its failover."""
+    """Return a run during its failover."""
     view, tried = waiting_run(), local_plan().candidates
     attempts = (
         attempt(1, tried[0], AttemptState.REFUSED, ended=0.4, failure=STOCK),
@@ -228,30 +252,45 @@ def launching_run() -> RunView:
         if b is not None
     )
     return replace(
-        view, state=RunState.LAUNCHING, needs_launch=False, message="attempt 4: local/local-north/d is booting", attempts=attempts,
-        blocks=learnt, now=NOW + 30.0, cost=usd("0.0039"),
-    )  # fmt: skip
+        view,
+        state=RunState.LAUNCHING,
+        needs_launch=False,
+        message="attempt 4: local/local-north/d is booting",
+        attempts=attempts,
+        blocks=learnt,
+        now=NOW + 30.0,
+        cost=usd("0.0039"),
+    )
 
 
 def ready_run() -> RunView:
-    """A run that won on its fourth attempt."""
+    """Return a run that succeeded on its fourth attempt."""
     view = launching_run()
     third = replace(view.attempts[2], state=AttemptState.GONE, ended=NOW + 36.0)
     won = replace(view.attempts[3], state=AttemptState.READY)
     return replace(
-        view, state=RunState.READY, message="dev is ready", attempts=(*view.attempts[:2], third, won), cluster=cluster(), now=NOW + 42.0,
-        cost=usd("0.0123"), log_path="logs/r-1.log",
-    )  # fmt: skip
+        view,
+        state=RunState.READY,
+        message="dev is ready",
+        attempts=(*view.attempts[:2], third, won),
+        cluster=cluster(),
+        now=NOW + 42.0,
+        cost=usd("0.0123"),
+        log_path="logs/r-1.log",
+    )
 
 
 def failed_run() -> RunView:
-    """A run that found no machine."""
+    """Return a run that found no machine."""
     view = launching_run()
     third = replace(view.attempts[2], state=AttemptState.GONE, ended=NOW + 36.0)
     fourth = replace(
         view.attempts[3], state=AttemptState.REFUSED, ended=NOW + 38.0, failure=STOCK, cost=0
     )
-    error = "no place had a machine: 2 out of stock, 1 over your quota, 1 took too long  [provision.exhausted]\n  next: allow more places or GPU types"
+    error = (
+        "no place had a machine: 2 out of stock, 1 over your quota, 1 took too long  "
+        "[provision.exhausted]\n  next: allow more places or GPU types"
+    )
     return replace(
         view,
         state=RunState.FAILED,
@@ -263,7 +302,7 @@ def failed_run() -> RunView:
 
 
 def clusters() -> list[ClusterView]:
-    """Clusters in several states."""
+    """Return clusters in several states."""
     train = plan(14).candidates[-1]
     return [
         cluster(),

@@ -1,4 +1,4 @@
-"""A shell to try magics in: no history, no colours, and what a cell raises is raised here."""
+"""A shell for testing magics: without history and colours, and a cell's error is raised here."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ class TestingShell(InteractiveShell):
         return result
 
     def showtraceback(self, *arguments: Any, **options: Any) -> None:
-        """Nothing: the error is raised."""
+        """Show nothing, because the error is raised."""

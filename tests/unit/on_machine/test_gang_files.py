@@ -20,14 +20,14 @@ from nbprov.remote.boot.gang_config import (
     KEY,
     MARK,
     Gang,
-    NoGang,
+    GangAddressError,
+    authorized_key,
+    gang_secret,
     hosts,
-    login,
-    material,
-    secret,
+    node_files,
     ssh_config,
 )
-from nbprov.remote.boot.node_environment import env_for
+from nbprov.remote.boot.node_environment import environment_variables
 from nbprov.remote.ssh.keys import INNER_KEY, ClusterKeys, KeyMaterialError, inner_pair
 
 
@@ -61,13 +61,15 @@ PAIR = gang("10.0.0.5", "10.0.0.6")
 
 def test_a_node_is_let_in_from_the_clusters_private_addresses_alone(tmp_path: Path) -> None:
     _, public = inner_pair(ClusterKeys.create(tmp_path / "k").folder)
-    line = login(PAIR, public)
+    line = authorized_key(PAIR, public)
     assert line.startswith(
         'from="10.0.0.5,10.0.0.6",no-agent-forwarding,no-X11-forwarding ssh-ed25519 AAAA'
     )
     assert line.endswith(f" {MARK}")
-    assert login(gang("127.0.3.4", "127.0.5.6"), public).startswith('from="127.0.0.0/8,::1",')
-    assert "from=" not in login(gang("", "", private=False), public)
+    assert authorized_key(gang("127.0.3.4", "127.0.5.6"), public).startswith(
+        'from="127.0.0.0/8,::1",'
+    )
+    assert "from=" not in authorized_key(gang("", "", private=False), public)
 
 
 def test_the_ssh_config_names_every_node_and_trusts_the_clusters_host_key_alone() -> None:
@@ -90,7 +92,7 @@ def test_an_address_that_is_none_gets_nowhere(address: str) -> None:
         ),
     )
     for act in (ssh_config, lambda g: g.agents, lambda g: hosts(g.addresses, 8)):
-        with pytest.raises(NoGang):
+        with pytest.raises(GangAddressError):
             act(odd)
 
 
@@ -127,9 +129,9 @@ def test_the_inner_key_is_the_clusters_own_and_stays(tmp_path: Path) -> None:
     if os.name == "posix":
         assert (keys.folder / INNER_KEY).stat().st_mode & 0o777 == 0o600
     assert (
-        secret(keys)
-        == secret(ClusterKeys.load(keys.folder))
-        != secret(ClusterKeys.create(tmp_path / "other"))
+        gang_secret(keys)
+        == gang_secret(ClusterKeys.load(keys.folder))
+        != gang_secret(ClusterKeys.create(tmp_path / "other"))
     )
     (keys.folder / INNER_KEY).write_text("torn")
     with pytest.raises(KeyMaterialError):
@@ -149,7 +151,7 @@ def test_a_machine_puts_its_files_in_place_and_leaves_what_is_not_ours(tmp_path:
     for told in (PAIR, gang("10.0.0.7", "10.0.0.8")):
         done = subprocess.run(
             [sys.executable, gang_files.__file__],
-            input=material(told, keys),
+            input=node_files(told, keys),
             env=env,
             capture_output=True,
             check=True,
@@ -186,7 +188,10 @@ side["let_in"]('from="10.0.0.9" ssh-ed25519 AAAAnew nbprov-gang', "nbprov-gang")
 
 
 def let_in(logins: Path, most: int = 0) -> subprocess.CompletedProcess[str]:
-    """What a machine does whose files may have `most` bytes: as on a full disk, a write fails in the middle."""
+    """What a machine does whose files may have `most` bytes.
+
+    As on a full disk, a write fails in the middle.
+    """
     env = {**os.environ, "NBPROV_AUTHORIZED_KEYS": str(logins)}
     return subprocess.run(
         [sys.executable, "-c", LET_IN, gang_files.__file__, str(most)],
@@ -225,7 +230,10 @@ def test_a_file_that_cannot_be_replaced_gets_a_line_more_or_stays(tmp_path: Path
     logins.write_text("ssh-ed25519 AAAAmine me@home")
     gang_files.append(str(logins), "one")
     assert logins.read_text() == "ssh-ed25519 AAAAmine me@home\none\n"
-    script = "import resource, runpy, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (40, -1))\nrunpy.run_path(sys.argv[1])['append'](sys.argv[2], 'x' * 99)"
+    script = (
+        "import resource, runpy, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (40,"
+        " -1))\nrunpy.run_path(sys.argv[1])['append'](sys.argv[2], 'x' * 99)"
+    )
     assert (
         subprocess.run(
             [sys.executable, "-c", script, gang_files.__file__, str(logins)],
@@ -239,14 +247,14 @@ def test_a_file_that_cannot_be_replaced_gets_a_line_more_or_stays(tmp_path: Path
 
 def test_one_machine_gets_no_key(tmp_path: Path) -> None:
     keys = ClusterKeys.create(tmp_path / "k")
-    told = json.loads(material(gang("10.0.0.5"), keys))
+    told = json.loads(node_files(gang("10.0.0.5"), keys))
     assert (sorted(told["files"]), told["login"]) == (["hosts", "hosts.hydra"], "")
     assert not (keys.folder / INNER_KEY).exists()
 
 
 def test_launchers_find_what_they_look_for() -> None:
     told = {"num_gpus": 8, "task_id": "t", "cluster_info": {}, "port": 29500}
-    env = env_for(
+    env = environment_variables(
         node_rank=1, node_ips=["10.0.0.5", "10.0.0.6"], files={"NBPROV_HOSTFILE": "/h"}, **told
     )  # type: ignore[arg-type]
     named = {
@@ -262,6 +270,6 @@ def test_launchers_find_what_they_look_for() -> None:
     assert not {"RANK", "LOCAL_RANK", "WORLD_SIZE", "PET_RDZV_ENDPOINT"} & set(env)
     assert not [
         name
-        for name in env_for(node_rank=0, node_ips=["10.0.0.5"], **told)
+        for name in environment_variables(node_rank=0, node_ips=["10.0.0.5"], **told)
         if name.startswith("PET_")
     ]  # type: ignore[arg-type]

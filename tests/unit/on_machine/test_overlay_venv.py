@@ -1,4 +1,7 @@
-"""An engine that the environment of `python` does not have: it is put beside it, and sees the very same packages and interpreter."""
+"""An engine that the environment of `python` does not have.
+
+It is put beside it, and sees the very same packages and interpreter.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from nbprov.on_machine import overlay_venv
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="machines are never Windows")
 
-SEEN = "import json, sys, distributed, tabular, plotting; print(json.dumps([sys.version, tabular.__version__, distributed.__version__]))"
+SEEN = (
+    "import json, sys, distributed, tabular, plotting; print(json.dumps([sys.version,"
+    " tabular.__version__, distributed.__version__]))"
+)
 
 
 class Home:

@@ -1,4 +1,8 @@
-"""Variables are weighed before they are packed: what is too much is refused before it is copied, what would fit never is, and what cannot travel is named."""
+"""Variables are weighed before they are packed.
+
+What is too much is refused before it is copied, what would fit never is, and what cannot travel is
+named.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What keeps an engine's process up on a machine: real processes that die, hang, and leave others behind."""
+"""What keeps an engine's process up on a machine.
+
+Real processes that die, hang, and leave others behind.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ pytestmark = pytest.mark.skipif(
 if sys.platform.startswith("linux"):
     from nbprov.on_machine import process_supervisor
 
-QUICK = "import runpy, sys; import nbprov.on_machine.process_supervisor as k; k.FIRST_PAUSE = k.LAST_PAUSE = 0.02; sys.exit(k.main(sys.argv[1]))"
+QUICK = (
+    "import runpy, sys; import nbprov.on_machine.process_supervisor as k; k.FIRST_PAUSE ="
+    " k.LAST_PAUSE = 0.02; sys.exit(k.main(sys.argv[1]))"
+)
 SERVER = """
 import os, socket, subprocess, sys, time
 server = socket.create_server((sys.argv[1], int(sys.argv[2])))
@@ -66,7 +72,10 @@ class Kept:
         )
 
     def line(self, words: str) -> str:
-        """The next line with these words; what was said before it and not asked for yet is kept: keeper and process speak in any order."""
+        """The next line with these words; what was said before it and not asked for yet is kept.
+
+        Keeper and process speak in any order.
+        """
         assert self.process.stdout is not None
         end = time.monotonic() + WAIT_SECONDS
         while not (found := next((text for text in self.said if words in text), "")):
@@ -159,7 +168,10 @@ def test_what_cannot_be_started_is_given_up_with_its_last_words(kept: Any) -> No
 
 
 def test_one_allocation_beyond_the_limit_is_refused(kept: Any) -> None:
-    hog = "print('ready', flush=True)\ntry:\n    bytearray(600_000_000)\nexcept MemoryError:\n    print('refused', flush=True)\nimport time; time.sleep(300)"
+    hog = (
+        "print('ready', flush=True)\ntry:\n    bytearray(600_000_000)\nexcept MemoryError:\n  "
+        "  print('refused', flush=True)\nimport time; time.sleep(300)"
+    )
     one = kept(command=[sys.executable, "-c", hog], says="ready", data=300_000_000)
     one.line("refused")
 

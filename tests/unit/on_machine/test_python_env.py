@@ -1,4 +1,5 @@
-"""Making a Python environment on a machine: which commands are composed, what is kept, put back, made anew and removed.
+"""Making a Python environment on a machine: which commands are composed, what is kept, put back,
+made anew and removed.
 
 uv is a stand-in here that notes its commands; `test_python_real.py` runs the real one.
 """
@@ -229,7 +230,8 @@ def test_old_ones_go_and_those_in_use_stay(world: World, monkeypatch: pytest.Mon
         Path(place, python_env.RECORD).write_text("{}")
         python_env.choose(world.machine, place)
         os.utime(os.path.join(place, python_env.RECORD), (stamp, stamp))
-    # The newest is in use; of the others one was not used for long, one is where a process runs, two are kept, and one is too many.
+    # The newest is in use; of the others one was not used for long, one is where a process runs,
+    # two are kept, and one is too many.
     long_ago = time.time() - python_env.UNUSED_SECONDS - 1
     os.utime(os.path.join(places[4], python_env.RECORD), (long_ago, long_ago))
     child = subprocess_in(places[0])
@@ -278,7 +280,10 @@ def test_two_at_once_follow_each_other(world: World, capsys: pytest.CaptureFixtu
 
 
 def test_pips_settings_are_passed_on() -> None:
-    said = "global.index-url='https://mirror/simple'\nglobal.extra-index-url='https://a/s https://b/s'\nglobal.cert='/ca.pem'\nfreeze.timeout='9'"
+    said = (
+        "global.index-url='https://mirror/simple'\nglobal.extra-index-url='https://a/s"
+        " https://b/s'\nglobal.cert='/ca.pem'\nfreeze.timeout='9'"
+    )
     assert index_settings({}, said) == {
         "UV_DEFAULT_INDEX": "https://mirror/simple",
         "UV_INDEX": "https://a/s https://b/s",
@@ -350,7 +355,8 @@ def test_the_throw_away_environment_is_thrown_away(
     monkeypatch.setattr(uv, "pip_install", lambda python, machine, place: asked.append(python))
     world.machine.python = str(world.folder / "python3")
     Path(world.machine.python).write_text(
-        '#!/bin/sh\nfor place; do :; done\n[ "$place" = --help ] && echo usage || mkdir -p "$place/bin"\n'
+        '#!/bin/sh\nfor place; do :; done\n[ "$place" = --help ] && echo usage || mkdir -p'
+        ' "$place/bin"\n'
     )
     Path(world.machine.python).chmod(0o755)
     assert by_venv(world.machine, str(world.folder / "new"))

@@ -1,4 +1,6 @@
-"""Python environments made by the real uv, as a job makes them on a machine, from an index on loopback. No interpreter is fetched."""
+"""Python environments made by the real uv, as a job makes them on a machine, from an index on
+loopback. No interpreter is fetched.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ from index_double import Index, serving
 from shell_machine import shell_node
 
 from nbprov.machines.python.environment import (
+    copy_head_environment,
+    follow_environment,
     job_script,
-    make_as_the_head,
-    read_made,
-    see_python,
+    read_record,
     start_python,
 )
-from nbprov.machines.python.requirement_files import PythonFiles, PythonSource, read_source
-from nbprov.machines.setup.setup_jobs import Steps
+from nbprov.machines.python.requirement_files import PythonFilesError, PythonSource, read_source
+from nbprov.machines.setup.setup_jobs import SetupSteps
 from nbprov.model.python_env import PythonEnvironment
 from nbprov.on_machine import python_env, uv
 from nbprov.provisioning.live_cluster import LiveCluster
@@ -88,7 +90,7 @@ class Computer:
 
     def packages(self) -> dict[str, str]:
         """What the machine's environment has."""
-        return dict(asyncio.run(read_made(shell_node(self.home))).packages)
+        return dict(asyncio.run(read_record(shell_node(self.home))).packages)
 
     def says(self, code: str) -> str:
         """What its interpreter says."""
@@ -141,7 +143,10 @@ def test_requirements_with_a_version_are_made_once(computer: Computer, index: In
         "ipykernel": "7.0",
         "pip": "26.0",
     }
-    said = "import sys, words, letters; print(letters.__version__, '.'.join(map(str, sys.version_info[:2])))"
+    said = (
+        "import sys, words, letters; print(letters.__version__, '.'.join(map(str,"
+        " sys.version_info[:2])))"
+    )
     assert computer.says(said) == f"1.0 {VERSION}"
     # The second time nothing is asked of anybody.
     index.asked.clear()
@@ -181,11 +186,11 @@ def test_all_nodes_and_one_that_comes_later_have_what_the_head_found(
     ]
     live = LiveCluster("run", "dev", SimpleNamespace(offer=offer), None, nodes[:2])  # type: ignore[arg-type]
     told: list[str] = []
-    steps = Steps(live, {}, Books(), lambda text, line="": told.append(text))  # type: ignore[arg-type]
+    steps = SetupSteps(live, {}, Books(), lambda text, line="": told.append(text))  # type: ignore[arg-type]
 
     async def bring_up() -> None:
         source = asked("words", "letters", version=VERSION)
-        await see_python(steps, source, await start_python(steps, nodes[0], source))
+        await follow_environment(steps, source, await start_python(steps, nodes[0], source))
 
     asyncio.run(bring_up())
     assert told[-1].endswith("with 4 packages, the same on 2 nodes")
@@ -196,7 +201,7 @@ def test_all_nodes_and_one_that_comes_later_have_what_the_head_found(
     index.add("letters", "1.2")
     live.nodes.append(nodes[2])
     try:
-        asyncio.run(make_as_the_head(steps, nodes[2]))
+        asyncio.run(copy_head_environment(steps, nodes[2]))
     finally:
         next(index.folder.glob("letters-1.2-*")).unlink()
     assert computers[2].packages() == packages
@@ -209,9 +214,15 @@ def test_a_lock_of_uvs_own_is_made_and_one_that_is_stale_is_told_of(
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    text = f'[project]\nname = "My.App"\nversion = "0"\nrequires-python = ">={VERSION}"\ndependencies = ["letters (<1.1)"]\n'
+    text = (
+        '[project]\nname = "My.App"\nversion = "0"\nrequires-python ='
+        f' ">={VERSION}"\ndependencies = ["letters (<1.1)"]\n'
+    )
     text += '[project.optional-dependencies]\na = ["extra~=2.0"]\nall = ["my-app[a]"]\n'
-    text += '[dependency-groups]\ndev = ["words >= 1 ; python_version > \'3\'", {include-group = "more"}]\nmore = ["letters"]\n'
+    text += (
+        "[dependency-groups]\ndev = [\"words >= 1 ; python_version > '3'\", {include-group ="
+        ' "more"}]\nmore = ["letters"]\n'
+    )
     (project / "pyproject.toml").write_text(text)
     code, lines = computer.run(str(UV), "lock", "--quiet", folder=project)
     assert code == 0, lines
@@ -230,7 +241,7 @@ def test_a_lock_of_uvs_own_is_made_and_one_that_is_stale_is_told_of(
         text.replace('"letters (<1.1)"', '"letters (<1.1)", "extra"')
     )
     assert "extra" in (project / "pyproject.toml").read_text()
-    with pytest.raises(PythonFiles, match="extra") as caught:
+    with pytest.raises(PythonFilesError, match="extra") as caught:
         read_source(PythonEnvironment(lock="uv.lock"), project)
     assert caught.value.code == "python.stale-lock"
 

@@ -23,7 +23,8 @@ from nbprov.model.spec import (
 from nbprov.planning import PlanError, plan
 from nbprov.planning.lookup.skypilot_capabilities import skypilot_clouds
 
-# Prices of 2023 in US dollars an hour: Type, accelerator, count, vCPUs, GiB, on-demand, spot, region, zone.
+# Prices of 2023 in US dollars an hour: Type, accelerator, count, vCPUs, GiB, on-demand, spot,
+# region, zone.
 AWS = [
     (f"{family}.{size}", "", "", vcpus, vcpus * ratio, round(vcpus * per_vcpu * factor, 4), "", region, zone)
     for family, ratio, per_vcpu in (

@@ -1,4 +1,7 @@
-"""Demands that a cloud or a machine cannot honour: who is dropped, with which words, and what is refused outright."""
+"""Demands that a cloud or a machine cannot honour.
+
+Who is dropped, with which words, and what is refused outright.
+"""
 
 from __future__ import annotations
 
@@ -183,8 +186,8 @@ def test_where_no_tier_is_asked_the_standard_disk_is_said(sold: Catalog) -> None
             "Standard_NV36ads_L4_v5",
         ]
         assert (
-            "azure: Standard_NV36_L4_v5 take no premium disk: they start from a standard one (disk_tier low)"
-            in made.notes
+            "azure: Standard_NV36_L4_v5 take no premium disk: they start from a standard one"
+            " (disk_tier low)" in made.notes
         )
 
 

@@ -1,7 +1,8 @@
-"""The order of a plan, and what it dropped, against a plain reference: every offer, every request, one by one.
+"""The order of a plan, and what it dropped, against a plain reference: every offer, every request,
+one by one.
 
-What the reference adds up to is also the promise that nothing vanishes: each offer with the hardware of a request is a candidate, or counted in a line.
-"""
+What the reference adds up to is also the promise that nothing vanishes: each offer with the
+hardware of a request is a candidate, or counted in a line."""
 
 from __future__ import annotations
 
@@ -157,7 +158,10 @@ class Known(Chances):
 
 
 def level_of(offer: Offer, chances: Chances) -> Level | None:
-    """What was said of an offer's stock in the last five minutes: of what names it, the closest, then the latest, then the scarcest."""
+    """What was said of an offer's stock in the last five minutes.
+
+    Of what names it, the closest, then the latest, then the scarcest.
+    """
     told = chances.told if isinstance(chances, Known) else ()
     pool, scarce = Pool.of(offer), [Level.HIGH, Level.MEDIUM, Level.LOW, Level.NONE]
     fitting = [
@@ -166,7 +170,8 @@ def level_of(offer: Offer, chances: Chances) -> Level | None:
         if 10.0 - s.at <= 300.0
         and all(part in ("", has) for part, has in zip(s.pool, pool, strict=True))
     ]
-    # Of equally close shapes the one that leaves the earlier field open, whatever the statements' number.
+    # Of equally close shapes the one that leaves the earlier field open, whatever the statements'
+    # number.
     return scarce[max(fitting)[-1]] if fitting else None
 
 
@@ -242,7 +247,9 @@ def reference(
 def without_needless_gpus(
     request: Request, said: list[tuple[Offer, str]]
 ) -> list[tuple[Offer, str]]:
-    """Where a cloud serves a request that asks for no accelerator from a machine without one, those with one and no cheaper are dropped."""
+    """Where a cloud serves a request that asks for no accelerator from a machine without one, those
+    with one and no cheaper are dropped.
+    """
     if request.accelerator is not None:
         return said
     bare: dict[str, int] = {}
@@ -263,7 +270,9 @@ def without_needless_gpus(
 
 
 def with_closed_regions(chosen: list[tuple[Offer, int]], blocked: list[bool]) -> list[bool]:
-    """An offer for any zone of a region falls once every zone that the plan has of its type there is blocked, one at the least."""
+    """An offer for any zone of a region falls once every zone that the plan has of its type there
+    is blocked, one at the least.
+    """
     zones: dict[tuple[object, ...], list[bool]] = {}
     for (offer, _), is_blocked in zip(chosen, blocked, strict=True):
         if offer.zone:

@@ -1,4 +1,6 @@
-"""`prefer: cheapest | soonest | balanced`: the order that observations and stock lead to, and what the plan says of it."""
+"""`prefer: cheapest | soonest | balanced`: the order that observations and stock lead to, and what
+the plan says of it.
+"""
 
 from __future__ import annotations
 

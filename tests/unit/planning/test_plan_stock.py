@@ -1,4 +1,7 @@
-"""Stock in the order of a plan: what is out of it comes last of all, little of it costs a mark-up, and nothing is ever left out."""
+"""Stock in the order of a plan.
+
+What is out of it comes last of all, little of it costs a mark-up, and nothing is ever left out.
+"""
 
 from __future__ import annotations
 

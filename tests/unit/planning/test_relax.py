@@ -1,4 +1,7 @@
-"""What one constraint less would open: every kind of constraint, and that what is said is what a plan with the change gives."""
+"""What one constraint less would open.
+
+Every kind of constraint, and that what is said is what a plan with the change gives.
+"""
 
 from __future__ import annotations
 
@@ -73,8 +76,10 @@ def of_field(found: Iterable[Relaxation], field: str) -> dict[str, tuple[int, in
         ("{accelerators: L4, network_tier: best}", "network_tier", {"leaving out network_tier": (2, 2, 490_000)}),
         ("{accelerators: L40S, image_id: 'docker:a'}", "image_id", {"leaving out image_id": (1, 1, 1_100_000)}),
         ("{accelerators: L4, local_disk: nvme:300}", "local_disk", {"leaving out local_disk": (6, 7, 490_000)}),
-        ("{instance_type: g6.xlarge, infra: aws}", "instance_type", {"accelerators: L4:1 instead of instance_type": (0, 1, 980_000)}),
-        ("{instance_type: r6i.xlarge}", "instance_type", {"cpus: 4+, memory: 32+ instead of instance_type": (5, 7, 380_000)}),
+        ("{instance_type: g6.xlarge, infra: aws}", "instance_type", {"accelerators: L4:1 instead of"
+            " instance_type": (0, 1, 980_000)}),
+        ("{instance_type: r6i.xlarge}", "instance_type", {"cpus: 4+, memory: 32+ instead of"
+            " instance_type": (5, 7, 380_000)}),
     ],
 )  # fmt: skip
 def test_every_kind_of_constraint(
@@ -118,7 +123,8 @@ def test_blocks_say_when_they_end(small: Catalog) -> None:
     ]
     assert (
         both.words()
-        == "waiting for the blocks to end, 3 min to 1 h from now opens 3 more places (4 offers), from $0.80/h"
+        == "waiting for the blocks to end, 3 min to 1 h from now opens 3 more places (4 offers),"
+        " from $0.80/h"
     )
     assert not [
         r for r in relax(spec, small, enabled, blocks=[zone], now=NOW + 180) if r.field == "blocks"
@@ -149,7 +155,8 @@ def test_the_cap_is_raised_to_the_next_cent(catalog_of: Callable[..., Catalog]) 
 def test_different_caps_have_no_common_one(small: Catalog) -> None:
     found = relaxed(
         small,
-        "{any_of: [{accelerators: L4, infra: aws, max_price: 0.5}, {accelerators: L4, infra: gcp, max_price: 0.6}]}",
+        "{any_of: [{accelerators: L4, infra: aws, max_price: 0.5}, {accelerators: L4, infra:"
+        " gcp, max_price: 0.6}]}",
     )
     assert list(of_field(found, "max_price")) == ["no cap on the price"]
 
@@ -164,7 +171,10 @@ def test_both_names_of_a_cap_are_raised_together(small: Catalog) -> None:
 
 
 def test_several_alternatives_are_changed_together(small: Catalog) -> None:
-    any_of = "{infra: aws/eu-west-1, any_of: [{accelerators: L4, cpus: 8}, {accelerators: A100:8, cpus: 2}]}"
+    any_of = (
+        "{infra: aws/eu-west-1, any_of: [{accelerators: L4, cpus: 8}, {accelerators:"
+        " A100:8, cpus: 2}]}"
+    )
     found = relaxed(small, any_of)
     assert set(of_field(found, "cpus")) == {"a + behind each exact cpus", "leaving out cpus"}
     assert not next(r for r in found if r.field == "cpus" and r.change.startswith("a +")).is_yaml

@@ -1,4 +1,7 @@
-"""A spec that names only clouds nobody can use: refused with what to paste, or an empty plan that says what is missing."""
+"""A spec that names only clouds nobody can use.
+
+Refused with what to paste, or an empty plan that says what is missing.
+"""
 
 from __future__ import annotations
 

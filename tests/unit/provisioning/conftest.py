@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(1, str(Path(__file__).parent / "supervision"))
 
 from engine_world import EngineWorld
 from manual_clock import ManualClock

@@ -27,7 +27,10 @@ from nbprov.spec import parse
 WAIT_SECONDS = 120.0
 """Never reached where what is awaited comes at all."""
 LEASE_SECONDS = 3.0
-"""Longer than a busy machine leaves a kernel's thread alone: one that lost its lease by mere load would upset any test."""
+"""Longer than a busy machine leaves a kernel's thread alone.
+
+One that lost its lease by mere load would upset any test.
+"""
 PAUSE = 0.01
 
 MARKET = """
@@ -88,7 +91,9 @@ class EngineWorld:
     # ------------------------------------------------------------ kernels
 
     def engine(self, kind: Callable[[Path], LocalCloud] = LocalCloud, **changes: Any) -> Engine:
-        """Another kernel's engine on the same home and cloud; `kind` makes its adapter, `changes` replace capabilities."""
+        """Another kernel's engine on the same home and cloud; `kind` makes its adapter, `changes`
+        replace capabilities.
+        """
         cloud = kind(self.folder)
         cloud.capabilities = replace(
             CAPABILITIES, **({"settle": 0.3, "submit_seconds": 30.0} | changes)
@@ -144,7 +149,10 @@ class EngineWorld:
         return str(report)
 
     def abandon(self, engine: Engine) -> None:
-        """Leave an engine as a kernel that was killed a while ago does: its leases stay, nobody renewed them, and their time is over."""
+        """Leave an engine as a kernel that was killed a while ago does.
+
+        Its leases stay, nobody renewed them, and their time is over.
+        """
         engine.thread.stop()
         ledger = engine.ledger
         with ledger.store.transaction() as db:
@@ -153,6 +161,12 @@ class EngineWorld:
                 (ledger.clock.now(), ledger.holder),
             )
         ledger.close()
+
+    @staticmethod
+    def set_ahead(engine: Engine, seconds: float) -> None:
+        """Have an engine's clock run ahead, as that of a kernel which woke up later."""
+        clock, now = engine.clock, engine.clock.now
+        vars(clock)["now"] = lambda: now() + seconds
 
     @staticmethod
     def until(condition: Callable[[], Any], what: str) -> Any:

@@ -1,4 +1,7 @@
-"""A cloud and a clock for the failover to live in: what was really made, what may still be made, and what must hold after every step."""
+"""A cloud and a clock for the failover to live in.
+
+What was really made, what may still be made, and what must hold after every step.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,8 @@ class Deed:
     Attributes
     ----------
     task
-        What the run is doing about it: `submit`, `follow`, `booting`, `ssh`, `agent`, `health`, `resolve`, `end`; empty when it waits.
+        What the run is doing about it: `submit`, `follow`, `booting`, `ssh`, `agent`, `health`,
+        `resolve`, `end`; empty when it waits.
     intended
         Whether its intent stands in the ledger.
     accepted
@@ -87,7 +91,9 @@ HELD = Failure(Cause.CAPACITY, "some of the machines were made, and held for 90 
 
 
 class World:
-    """Feeds events to a `Failover`, carries its actions out on paper, and checks what must never happen."""
+    """Feeds events to a `Failover`, carries its actions out on paper, and checks what must never
+    happen.
+    """
 
     def __init__(
         self,
@@ -238,7 +244,9 @@ class World:
         self.deeds[action.token] = Deed(action.candidate, action.slot)
 
     def _joins_by_the_rule(self, action: Submit) -> None:
-        """A further place is tried only beside what is overdue, and never more than the race is wide."""
+        """A further place is tried only beside what is overdue, and never more than the race is
+        wide.
+        """
         others = [
             a for a in self.machine.attempts.values() if a.token != action.token and not a.is_over
         ]
@@ -360,7 +368,9 @@ class World:
         deed.decided, deed.accepted = True, False
 
     def answer(self, token: str, failure: Failure | None = None) -> None:
-        """The run's question is answered with what is so, or with a failure where it asked for work."""
+        """The run's question is answered with what is so, or with a failure where it asked for
+        work.
+        """
         deed = self.deeds[token]
         task = deed.task
         if task in ("follow", "resolve", "end") and not deed.decided:
@@ -425,7 +435,10 @@ class World:
         )
 
     def play_out(self) -> None:
-        """Fair answers from now on: every question is answered and time passes. The run must end."""
+        """Fair answers from now on: every question is answered and time passes.
+
+        The run must end.
+        """
         if not self.machine._started and not self.restored and not self.machine.finished:
             self.start()
         for _ in range(FAIR_STEPS):

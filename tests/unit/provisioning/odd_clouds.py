@@ -1,4 +1,7 @@
-"""The `local` cloud with what other clouds have: side objects, states nobody knows, a firewall that keeps this computer out."""
+"""The `local` cloud with what other clouds have.
+
+Side objects, states nobody knows, a firewall that keeps this computer out.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ from nbprov.model.launches import (
 
 
 class CloudWithSides(LocalCloud):
-    """Each launch makes a disk of its own and uses a group that serves all; a disk is in use while its machine lives, or as the test says."""
+    """Each launch makes a disk of its own and uses a group that serves all; a disk is in use while
+    its machine lives, or as the test says.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -75,7 +80,9 @@ class CloudWithSides(LocalCloud):
 
 
 class MistyCloud(LocalCloud):
-    """A cloud whose list shows a state nobody knows, or lacks machines, for as long as the test wants."""
+    """A cloud whose list shows a state nobody knows, or lacks machines, for as long as the test
+    wants.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -88,7 +95,9 @@ class MistyCloud(LocalCloud):
 
 
 class Gate:
-    """A port that answers nobody until it is opened, as behind a firewall, and then leads to another one."""
+    """A port that answers nobody until it is opened, as behind a firewall, and then leads to
+    another one.
+    """
 
     def __init__(self) -> None:
         self.target = ("", 0)
@@ -100,7 +109,10 @@ class Gate:
         self.shut()
 
     def shut(self) -> None:
-        """Break what goes through, and let the port fall silent: its queue of connections is full and nobody takes them."""
+        """Break what goes through, and let the port fall silent.
+
+        Its queue of connections is full and nobody takes them.
+        """
         with self._lock:
             self.is_open = False
             self._drop()

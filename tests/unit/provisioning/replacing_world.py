@@ -1,4 +1,6 @@
-"""A cloud and a clock in memory on which lost machines of a cluster are replaced, and kernels that die at any point."""
+"""A cloud and a clock in memory on which lost machines of a cluster are replaced, and kernels that
+die at any point.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,11 @@ from nbprov.model.launches import (
     PollResult,
 )
 from nbprov.model.places import Place
+from nbprov.provisioning.engine_hooks import EngineHooks
 from nbprov.provisioning.ledger import LEASE_SECONDS, ClusterRow, Ledger
 from nbprov.provisioning.live_cluster import LiveCluster, Node
+from nbprov.provisioning.supervision.cluster_controller import ClusterController
+from nbprov.provisioning.supervision.context import SupervisionContext
 from nbprov.provisioning.supervision.lifecycle import Lifecycle
 
 NODES, TOKEN, RUN = 3, f"{1:032x}", "run-1"
@@ -100,21 +105,25 @@ class World:
             "PRAGMA synchronous = OFF"
         )  # a killed process loses nothing by it
         self.owner = self.ledger.owner
-        self.engine = SimpleNamespace(
+        self.context = SupervisionContext(
             ledger=self.ledger,
             clock=self.clock,
-            home=self.folder,
-            live={},
+            keys_folder=self.folder,
+            clouds=cast("Any", lambda name: self),
+            hooks=EngineHooks(),
+            connections=SimpleNamespace(live={}, attach=self._attach, forget=self._forget),
+            side_objects=cast(
+                "Any", SimpleNamespace(soon=lambda name: None, told=lambda name, over: None)
+            ),
             drivers={},
-            bringing=None,
-            take_outputs=None,
             changed=lambda: None,
-            cloud=lambda name: self,
-            attach=self._attach,
-            forget=self._forget,
-            tidying=SimpleNamespace(soon=lambda name: None, told=lambda name, over: None),
         )
-        self.lifecycle = Lifecycle(cast("Any", self.engine))
+        self.lifecycle = Lifecycle(self.context)
+
+    @property
+    def controller(self) -> ClusterController:
+        """What supervises the cluster in the kernel of now."""
+        return self.lifecycle.controller(self.row())
 
     async def _attach(self, name: str) -> LiveCluster:
         row = self.row()
@@ -228,8 +237,8 @@ class World:
         if row.state is ClusterState.ENDING:
             await self.lifecycle.down(row)
         elif row.state is not ClusterState.ENDED:
-            self.lifecycle._mend(row)
-        while tasks := set(self.lifecycle._tasks):
+            self.controller.replace_nodes(row)
+        while tasks := set(self.controller.work.tasks):
             done, _ = await asyncio.wait(tasks)
             for task in done:
                 if not task.cancelled() and isinstance(task.exception(), Killed):

@@ -163,7 +163,7 @@ def test_a_kernel_that_slept_through_its_lease_touches_nothing_any_more(world: E
     world.until(lambda: _in_state(driver, "booting"), "booting")
     second = world.engine()
     first._heart.cancel()
-    second.clock = second.ledger.clock = _Ahead(2 * LEASE_SECONDS)
+    world.set_ahead(second, 2 * LEASE_SECONDS)
     assert second.ledger.leases.take(driver.run_id)
     with pytest.raises(LeaseLost):
         wait_for(driver.ready, 120)
@@ -178,7 +178,7 @@ def test_a_machine_that_stands_in_no_row_is_ended_once_it_is_old(
     monkeypatch.setattr(
         "nbprov.provisioning.orphans.ORPHAN_SECONDS", 0.0
     )  # only what is slept for; its age counts as ever
-    monkeypatch.setattr("nbprov.provisioning.supervision.side_objects.YOUNG_GRACE", 0.3)
+    monkeypatch.setattr("nbprov.provisioning.orphans.YOUNG_GRACE", 0.3)
     engine = world.engine()
     driver = world.launch(engine, world.prepare(engine))
     world.finish(driver)
@@ -189,7 +189,7 @@ def test_a_machine_that_stands_in_no_row_is_ended_once_it_is_old(
     report = Report()
     assert [i.token for i in world.do(engine, end_orphans(engine, "local", report))] == ["f" * 32]
     assert "left alone until it is 10 minutes old" in str(report)
-    engine.clock = _Ahead(ORPHAN_SECONDS + 60.0)  # and this kernel looks again by itself
+    world.set_ahead(engine, ORPHAN_SECONDS + 60.0)  # and this kernel looks again by itself
     world.until(lambda: len(world.alive()) == 1, "the stray is gone")
     assert world.alive()[0]["token"] == engine.cluster("dev").token
 

@@ -1,4 +1,7 @@
-"""Faults of our own side (a full disk, a locked ledger, a bug) and of money: none leaves a run stuck, or costs what nobody agreed to."""
+"""Faults of our own side (a full disk, a locked ledger, a bug) and of money.
+
+None leaves a run stuck, or costs what nobody agreed to.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,15 @@ from nbprov.model.launches import OnShutdown
 from nbprov.model.money import usd
 from nbprov.model.places import Market
 from nbprov.model.spec import Autostop, Guards
-from nbprov.provisioning import engine as engine_module
+from nbprov.provisioning import run_controller
 from nbprov.provisioning.engine import Engine
-from nbprov.provisioning.ledger import Ledger
+from nbprov.provisioning.ledger.clusters import ClusterTable
 from nbprov.provisioning.live_cluster import GuardsOf, LiveCluster
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.run.failover import Failover
 from nbprov.provisioning.spec_storage import readable_text
 from nbprov.provisioning.supervision.guard_config import guard_config, on_shutdown
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 from nbprov.runtime.waiting import wait_for
 from nbprov.spec import parse
 
@@ -127,7 +130,7 @@ def _locked_from(engine: Engine, driver: RunDriver, state: str) -> Iterator[thre
 def test_a_bug_in_the_driver_leaves_no_run_stuck(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch, event: str
 ) -> None:
-    monkeypatch.setattr(engine_module, "FAULT_PAUSE", 0.2)
+    monkeypatch.setattr(run_controller, "FAULT_PAUSE", 0.2)
     engine = world.engine()
     driver = world.prepare(engine)
     handle, struck = Failover.handle, list[bool]()
@@ -154,12 +157,12 @@ def test_a_bug_in_the_driver_leaves_no_run_stuck(
 def test_a_bug_that_stays_ends_what_was_made_and_says_so(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_module, "FAULT_PAUSE", 0.02)
+    monkeypatch.setattr(run_controller, "FAULT_PAUSE", 0.02)
 
     def broken(*_: Any) -> None:
         raise ValueError("no hand-over today")
 
-    monkeypatch.setattr(Ledger, "hand_over", broken)
+    monkeypatch.setattr(ClusterTable, "hand_over", broken)
     engine = world.engine()
     driver = world.launch(engine, world.prepare(engine))
     assert world.finish(driver) is RunState.FAILED
@@ -267,8 +270,8 @@ def test_an_end_that_the_cloud_refuses_says_why_it_is_not_over(
 
     sentence = world.until(said, "it says why")
     assert (
-        f"{'ending' if call == 'terminate' else 'listing'} its machines fails: credentials refused: the token has expired"
-        in sentence
+        f"{'ending' if call == 'terminate' else 'listing'} its machines fails: credentials"
+        " refused: the token has expired" in sentence
     )
     assert "expired" in driver.message
     world.market(base=_slow_boot())
@@ -329,7 +332,10 @@ def test_a_spec_with_ignored_fields_and_one_built_in_python_are_stored_readable(
 
 
 def test_a_spec_with_variables_outputs_and_a_webhook_is_stored_as_its_own_text() -> None:
-    text = "resources: {cloud: $where, instance_type: small}\noutputs: [results]\nwait: {for: 1h, notify: $hook}\n"
+    text = (
+        "resources: {cloud: $where, instance_type: small}\noutputs: [results]\nwait: {for:"
+        " 1h, notify: $hook}\n"
+    )
     spec = parse(
         text, first_line=2, variables={"where": "local", "hook": "https://example.org/hush"}
     )

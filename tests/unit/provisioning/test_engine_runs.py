@@ -1,4 +1,7 @@
-"""Runs of the engine on a real cloud of this computer: what is bought, what is given back, what the ledger says of it."""
+"""Runs of the engine on a real cloud of this computer.
+
+What is bought, what is given back, what the ledger says of it.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +133,10 @@ def test_a_lost_answer_is_found_out_and_nothing_is_made_twice(
 
 
 class TwiceMade(LocalCloud):
-    """Calls the first create refused for now, and carries it out all the same: its list shows two machines of one launch."""
+    """Calls the first create refused for now, and carries it out all the same.
+
+    Its list shows two machines of one launch.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -1,4 +1,7 @@
-"""Waits, budgets and second clocks on the `local` cloud: what the ledger keeps of them, and what another kernel makes of it."""
+"""Waits, budgets and second clocks on the `local` cloud.
+
+What the ledger keeps of them, and what another kernel makes of it.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,8 @@ WAIT = "wait: 1h"
 def engine_that_plans(world: EngineWorld) -> Engine:
     """An engine that can plan again, as a session's can."""
     engine = world.engine()
-    engine.replan = lambda spec, blocks: _plan(world, engine, spec, blocks)
-    engine.least_pause = 0.05
+    engine.hooks.replan = lambda spec, blocks: _plan(world, engine, spec, blocks)
+    engine.runs.least_pause = 0.05
     return engine
 
 
@@ -80,7 +83,7 @@ def test_cleared_blocks_and_stock_end_it(world: EngineWorld) -> None:
 
 def test_an_engine_without_a_planner_tries_the_same_places_again(world: EngineWorld) -> None:
     engine = world.engine()
-    engine.least_pause = 0.05
+    engine.runs.least_pause = 0.05
     driver = wait_in_vain(world, engine)
     world.market()
     engine.clear_blocks()
@@ -242,7 +245,7 @@ def test_a_share_of_the_budget_that_is_spent_is_told_once(world: EngineWorld) ->
     for _ in range(2):
 
         async def look() -> None:
-            engine.lifecycle._keep_money(engine.cluster("dev"))
+            engine.lifecycle.controller(engine.cluster("dev")).watch_money(engine.cluster("dev"))
 
         world.do(engine, look())
     assert len(told()) == 1

@@ -1,4 +1,7 @@
-"""The real engine over Google Cloud's double with real machines: power-offs, stops that meet them, ends that fail, and another project."""
+"""The real engine over Google Cloud's double with real machines.
+
+Power-offs, stops that meet them, ends that fail, and another project.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,10 @@ class World:
         return found.state
 
     def power_off(self, engine: Engine) -> None:
-        """What a guard does from inside: nobody asks Google, whose record alone tells what happened."""
+        """What a guard does from inside.
+
+        Nobody asks Google, whose record alone tells what happened.
+        """
         self.double.tell("poweroff", id=self.machine(engine))
 
     def machines(self) -> list[str]:

@@ -1,4 +1,7 @@
-"""What was agreed to holds at every later moment: a start after a stop, another kernel's wish, a spec that cannot be read, a second clock."""
+"""What was agreed to holds at every later moment.
+
+A start after a stop, another kernel's wish, a spec that cannot be read, a second clock.
+"""
 
 from __future__ import annotations
 
@@ -159,7 +162,9 @@ def test_what_was_started_a_moment_ago_is_not_ended_by_its_second_clock(world: E
     world.do(engine, engine.lifecycle.start(row))
 
     async def look() -> None:
-        engine.lifecycle._keep_money(seen)  # as it was listed before somebody started it
+        engine.lifecycle.controller(seen).watch_money(
+            seen
+        )  # as it was listed before somebody started it
 
     world.do(engine, look())
     assert engine.cluster("dev").state is ClusterState.RUNNING

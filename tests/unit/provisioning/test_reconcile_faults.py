@@ -186,7 +186,7 @@ def test_an_orphan_that_cannot_be_ended_is_said_and_tried_again(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nbprov.provisioning.orphans.REFUSED_AGAIN", 0.0)
-    monkeypatch.setattr("nbprov.provisioning.supervision.side_objects.YOUNG_GRACE", 0.3)
+    monkeypatch.setattr("nbprov.provisioning.orphans.YOUNG_GRACE", 0.3)
     _cluster_left(world)
     engine = world.engine()
     engine.ledger.clusters.move(engine.cluster("dev").cluster_id, ClusterState.ENDED)

@@ -1,4 +1,7 @@
-"""Machines that do not answer: who logs in, when this computer is let in again, and where a machine is looked for."""
+"""Machines that do not answer.
+
+Who logs in, when this computer is let in again, and where a machine is looked for.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,9 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.engine import Engine
-from nbprov.provisioning.ssh_ingress import KNOCK_EVERY, Door
+from nbprov.provisioning.ssh_ingress import REQUEST_EVERY, SshIngress
 from nbprov.remote.errors import SshCode, SshError
-from nbprov.remote.ssh import connection
+from nbprov.remote.ssh import connection, readiness
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine
@@ -34,6 +37,7 @@ def gated(
 ) -> Iterator[tuple[Engine, GatedCloud]]:
     """An engine on a cloud whose machines are behind a shut gate, and the cloud."""
     monkeypatch.setattr(connection, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(readiness, "CONNECT_SECONDS", 0.5)
     engine = world.engine(GatedCloud)
     cloud = engine.cloud("local").adapter
     assert isinstance(cloud, GatedCloud)
@@ -77,7 +81,7 @@ def test_a_machine_that_refuses_connections_needs_nobody_to_be_let_in(world: Eng
     no_route, unknown_key = SshError(SshCode.NOT_UP, "no"), SshError(SshCode.HOST_KEY, "no")
     no_route.__cause__ = OSError(113, "No route to host")
     silent = SshError(SshCode.TIMEOUT, "no")
-    assert [connection.is_silence(e) for e in (refused, unknown_key, no_route, silent)] == [
+    assert [readiness.is_silence(e) for e in (refused, unknown_key, no_route, silent)] == [
         False,
         False,
         True,
@@ -149,12 +153,12 @@ class _Counting(LocalCloud):
         return True
 
 
-def _door(cloud: LocalCloud, clock: ManualClock, listed: Any = tuple) -> Door:
-    return Door(AsyncCloud(cloud), ["i-1"], clock, listed)
+def _door(cloud: LocalCloud, clock: ManualClock, listed: Any = tuple) -> SshIngress:
+    return SshIngress(AsyncCloud(cloud), ["i-1"], clock, listed)
 
 
-async def _knocked(door: Door) -> None:
-    door.knock()
+async def _knocked(door: SshIngress) -> None:
+    door.request_access()
     if door._task is not None:
         await door._task
 
@@ -170,7 +174,7 @@ def test_a_cloud_is_asked_once_in_thirty_seconds_whatever_it_answers(
 
     async def story() -> list[int]:
         door, asked = _door(cloud, clock), []
-        for pause in (0.0, KNOCK_EVERY - 1, 1.0, 0.0):
+        for pause in (0.0, REQUEST_EVERY - 1, 1.0, 0.0):
             clock.advance(pause)
             await _knocked(door)
             asked.append(cloud.asked)
@@ -189,11 +193,15 @@ def test_a_cloud_without_doors_is_never_asked(clock: ManualClock) -> None:
 def test_where_a_machine_is_stays_as_it_was_known_if_no_list_tells(clock: ManualClock) -> None:
     known = instance("t")
     assert (
-        _door(_Counting(), clock, lambda: [replace(known, host="", port=0)]).where(known) is known
+        _door(_Counting(), clock, lambda: [replace(known, host="", port=0)]).current_address(known)
+        is known
     )
-    assert _door(_Counting(), clock, lambda: [replace(known, port=2222)]).where(known).port == 2222
+    assert (
+        _door(_Counting(), clock, lambda: [replace(known, port=2222)]).current_address(known).port
+        == 2222
+    )
 
     def fails() -> list[Instance]:
         raise OSError("a full disk")
 
-    assert _door(_Counting(), clock, fails).where(known) is known
+    assert _door(_Counting(), clock, fails).current_address(known) is known

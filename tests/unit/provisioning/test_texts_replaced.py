@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from engine_world import EngineWorld
-from test_silence_engine import Silence
+from outage_world import Silence
 
 from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.events import EventKind

@@ -1,4 +1,7 @@
-"""States that nobody knows, and machines that a list lacks: nothing is ended or handed over for them, and the price runs on."""
+"""States that nobody knows, and machines that a list lacks.
+
+Nothing is ended or handed over for them, and the price runs on.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from nbprov.model.launches import CheckResult, Instance, InstanceState
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.supervision import cloud_watcher
-from nbprov.provisioning.supervision.lifecycle import CannotForget
+from nbprov.provisioning.supervision.verbs.terminator import CannotForget
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine
@@ -362,7 +365,7 @@ class Lingering(LocalCloud):
 def test_what_has_been_ending_for_long_is_asked_to_end_again(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nbprov.provisioning.supervision.lifecycle.ASK_AGAIN", 0.5)
+    monkeypatch.setattr("nbprov.provisioning.supervision.verbs.terminator.ASK_AGAIN", 0.5)
     engine = world.engine(Lingering)
     cloud = engine.cloud("local").adapter
     assert isinstance(cloud, Lingering)

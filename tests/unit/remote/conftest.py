@@ -1,4 +1,6 @@
-"""A machine to reach: a real sshd on loopback with a home of its own, started and ended by the test."""
+"""A machine to reach: a real sshd on loopback with a home of its own, started and ended by the
+test.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,10 @@ import pytest
 from quiet_ports import free_port
 
 from nbprov.remote.agent.client import AgentClient
-from nbprov.remote.agent.messages import AgentConfig, GuardConfig
-from nbprov.remote.ssh.connection import Connection, wait_for_ssh
+from nbprov.remote.agent.config import AgentConfig, GuardConfig
+from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.ssh.keys import ClusterKeys
+from nbprov.remote.ssh.readiness import wait_for_ssh
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 COME_SECONDS = 60.0
@@ -29,7 +32,9 @@ COME_SECONDS = 60.0
 
 
 class Machine:
-    """One sshd process whose sessions get `home` as their home and this test's Python as their `python3`."""
+    """One sshd process whose sessions get `home` as their home and this test's Python as their
+    `python3`.
+    """
 
     def __init__(self, folder: Path, keys: ClusterKeys) -> None:
         self.folder, self.keys, self.home = folder, keys, folder / "home"
@@ -63,7 +68,8 @@ class Machine:
             "StrictModes": "no",
             "UseDNS": "no",
             "LogLevel": "ERROR",
-            "SetEnv": f"HOME={self.home} TMPDIR={self.temporary} NBPROV_INSTANCE={self.marker} PATH={self.folder / 'bin'}:{os.environ['PATH']}",
+            "SetEnv": f"HOME={self.home} TMPDIR={self.temporary} NBPROV_INSTANCE={self.marker}"
+            f" PATH={self.folder / 'bin'}:{os.environ['PATH']}",
             **more,
         }
         config = self.folder / "sshd_config"

@@ -1,4 +1,7 @@
-"""The language's acceptance cases: what a cell asks for, in which tiers, and what is said about it. What needs a catalogue is in planning."""
+"""The language's acceptance cases: what a cell asks for, in which tiers, and what is said about it.
+
+What needs a catalogue is in planning.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,10 @@ def test_a_set_below_any_of() -> None:
 
 
 def test_items_override_key_by_key() -> None:
-    text = "{accelerators: A100:8, use_spot: true, any_of: [{infra: aws}, {infra: gcp, accelerators: L4:8, use_spot: false}]}"
+    text = (
+        "{accelerators: A100:8, use_spot: true, any_of: [{infra: aws}, {infra: gcp,"
+        " accelerators: L4:8, use_spot: false}]}"
+    )
     assert wants(text) == [(0, "A100:8 spot @aws"), (0, "L4:8 @gcp")]
 
 
@@ -130,7 +136,8 @@ def test_any_of_beside_ordered() -> None:
 
 def test_null_drops_the_outer_image() -> None:
     spec = parse(
-        'resources: {image_id: "docker:a:1", any_of: [{infra: lambda, image_id: null}, {infra: aws}]}'
+        'resources: {image_id: "docker:a:1", any_of: [{infra: lambda, image_id: null}, {infra:'
+        " aws}]}"
     )
     assert [(str(r), r.image) for r in spec.requests] == [
         ("@lambda", None),
@@ -274,7 +281,8 @@ def test_an_open_value_alone_is_the_callers_to_find() -> None:
 
 def test_services_and_kubernetes_are_carried_on() -> None:
     spec = parse(
-        "service: {readiness_probe: /ok, replicas: 2}\nresources: {infra: k8s, any_of: [{}, {infra: aws}], ports: 8080}"
+        "service: {readiness_probe: /ok, replicas: 2}\nresources: {infra: k8s, any_of: [{},"
+        " {infra: aws}], ports: 8080}"
     )
     assert [(r.cloud, r.ports) for r in spec.requests] == [
         ("kubernetes", ((8080, 8080),)),
@@ -366,7 +374,10 @@ def test_how_an_item_lies_over_the_outer_place(outer: str, item: str, places: li
 
 
 def test_null_drops_any_outer_field() -> None:
-    text = "resources: {accelerators: A100, cpus: 8+, ports: 80, labels: {a: b}, max_price: 3, any_of: [%s]}"
+    text = (
+        "resources: {accelerators: A100, cpus: 8+, ports: 80, labels: {a: b}, max_price: 3,"
+        " any_of: [%s]}"
+    )
     (request,) = parse(
         text % "{accelerators: null, cpus: null, ports: null, labels: null, max_price: null}"
     ).requests

@@ -1,4 +1,6 @@
-"""Whatever the text, reading it gives a spec or a `SpecError` with places that renders, within a bound on work; never anything else."""
+"""Whatever the text, reading it gives a spec or a `SpecError` with places that renders, within a
+bound on work; never anything else.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ VARIABLES: dict[str, object] = {
 }
 VARIABLES["loop"].append(VARIABLES["loop"])  # type: ignore[attr-defined]
 
-# Calls of functions, ours and PyYAML's and those in C, that reading may make: so many, and so many a letter of the text.
+# Calls of functions, ours and PyYAML's and those in C, that reading may make: so many, and so many
+# a letter of the text.
 BASE_CALLS = 20_000
 CALLS_PER_LETTER = 100
 
@@ -359,7 +362,8 @@ BIG = {
     "wide anchors": "_b: &b [" + "x, " * 90 + "x]\n_c: [" + "*b, " * 3000 + "*b]",
     "merged anchors": "_a: &a0 {k0: 1}\n"
     + "\n".join(f"_a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}], k{n}: 1}}" for n in range(1, 400)),
-    "long anchored text with a variable": f'_a: &a "{"y" * 5_000}$region"\nresources: {{labels: {{{", ".join(f"l{n}: *a" for n in range(2000))}}}}}',
+    "long anchored text with a variable": f'_a: &a "{"y" * 5_000}$region"\nresources: {{labels:'
+    f" {{{', '.join(f'l{n}: *a' for n in range(2000))}}}}}",
     "unknown keys": _many("zz{n}: 1\n"),
     "unknown nested keys": "resources:\n" + _many("  zz{n}: 1\n"),
     "repeated keys": _many("run: x{n}\n"),

@@ -1,10 +1,19 @@
-// The words of the panels. The cases are shared with the static forms' tests: both must write the same.
+// Numbers and durations as text. The tests of the static forms use the same cases, because both
+// forms must write the same.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
-import { age, costAt, duration, makeClock, quantity, splitAddress, usd } from "../../../widgets/format.js";
+import {
+  age,
+  costAt,
+  duration,
+  makeClock,
+  quantity,
+  splitAddress,
+  usd,
+} from "../../../widgets/format.js";
 
 const cases = JSON.parse(readFileSync(new URL("./format_cases.json", import.meta.url), "utf8"));
 const now = Date.UTC(2026, 10, 21, 7, 9, 10);
@@ -17,11 +26,32 @@ for (const [name, pairs] of Object.entries(cases)) {
 }
 
 test("only the address of a tunnel, where a line begins with it, is a link", () => {
-  assert.deepEqual(splitAddress("http://127.0.0.1:6007 is port 6006 of dev"), ["http://127.0.0.1:6007", " is port 6006 of dev"]);
-  assert.equal(splitAddress("http://127.0.0.1:8787/status is Dask's dashboard of gang")[0], "http://127.0.0.1:8787/status");
-  assert.equal(splitAddress("http://203.0.113.7:41003 is public port 8000 of dev")[0], "http://203.0.113.7:41003");
-  assert.equal(splitAddress("https://[2001:db8::1]:8443 is public port 8443 of dev")[0], "https://[2001:db8::1]:8443");
-  for (const line of ["see http://127.0.0.1:1 is x", "http://127.0.0.1.evil.org is x", "https://host is x", "http://127.0.0.1:1@host is x", "http://a:1@host:2 is public port 1 of dev", "http://host:1/x is public port 1 of dev", "javascript:1 is x", "guards: none"]) {
+  assert.deepEqual(splitAddress("http://127.0.0.1:6007 is port 6006 of dev"), [
+    "http://127.0.0.1:6007",
+    " is port 6006 of dev",
+  ]);
+  assert.equal(
+    splitAddress("http://127.0.0.1:8787/status is Dask's dashboard of gang")[0],
+    "http://127.0.0.1:8787/status",
+  );
+  assert.equal(
+    splitAddress("http://203.0.113.7:41003 is public port 8000 of dev")[0],
+    "http://203.0.113.7:41003",
+  );
+  assert.equal(
+    splitAddress("https://[2001:db8::1]:8443 is public port 8443 of dev")[0],
+    "https://[2001:db8::1]:8443",
+  );
+  for (const line of [
+    "see http://127.0.0.1:1 is x",
+    "http://127.0.0.1.evil.org is x",
+    "https://host is x",
+    "http://127.0.0.1:1@host is x",
+    "http://a:1@host:2 is public port 1 of dev",
+    "http://host:1/x is public port 1 of dev",
+    "javascript:1 is x",
+    "guards: none",
+  ]) {
     assert.deepEqual(splitAddress(line), ["", line]);
   }
 });
@@ -33,7 +63,7 @@ test("a cost grows by its hourly price and never shrinks", () => {
   assert.equal(costAt(1000, 3_600_000, 100, 90), 1000);
 });
 
-test("the kernel's clock follows the browser's pace, not its time, and stops guessing after an hour", () => {
+test("the clock follows the browser's pace, not its time, and stops after an hour", () => {
   let pace = 5;
   const clock = makeClock(() => pace);
   clock.set(1_000_000);

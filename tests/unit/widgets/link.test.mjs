@@ -1,4 +1,4 @@
-// A view's line to the kernel, with a kernel that a test plays.
+// The connection of a view to the kernel, whose side the test plays.
 
 import assert from "node:assert/strict";
 import test from "node:test";
@@ -8,7 +8,7 @@ import { connect } from "../../../widgets/link.js";
 globalThis.document ??= Object.assign(new EventTarget(), { visibilityState: "visible" });
 globalThis.window ??= new EventTarget();
 
-/** A model as the widget manager gives it, and the kernel's end of it. */
+/** A model as the widget manager provides it, together with the kernel's side of it. */
 function makeModel(state) {
   const handlers = new Map();
   return {
@@ -42,15 +42,21 @@ function open(t, { isLive } = {}) {
   return { controller, model, link, seen };
 }
 
-test("the table is asked for once a version", (t) => {
+test("the table is requested once per version", (t) => {
   const { model, link } = open(t);
   link.want(1);
   link.want(1);
   link.want(2);
-  assert.deepEqual(model.sent.map((m) => [m.type, m.version]), [["ready", 1], ["ready", 2]]);
+  assert.deepEqual(
+    model.sent.map((m) => [m.type, m.version]),
+    [
+      ["ready", 1],
+      ["ready", 2],
+    ],
+  );
 });
 
-test("what is meant for another view is passed over", (t) => {
+test("a message for another view is ignored", (t) => {
   const { model, link, seen } = open(t);
   link.want(1);
   const view = model.sent[0].view;
@@ -62,16 +68,22 @@ test("what is meant for another view is passed over", (t) => {
   assert.deepEqual([seen.tables, seen.notices], [[[0, 1]], ["no"]]);
 });
 
-test("a live view asks for the state at once and when the person looks again, one question at a time", (t) => {
+test("a live view asks for the state at once and on focus, one question at a time", (t) => {
   const { model, seen } = open(t, { isLive: () => true });
-  assert.deepEqual(model.sent.map((m) => m.type), ["sync"]);
+  assert.deepEqual(
+    model.sent.map((m) => m.type),
+    ["sync"],
+  );
   window.dispatchEvent(new Event("focus"));
   assert.equal(model.sent.length, 1);
   model.say({ type: "state", view: model.sent[0].view, state: { n: 1 }, age: 7 });
   window.dispatchEvent(new Event("focus"));
   assert.equal(model.sent.length, 2);
   model.change({ n: 2 });
-  assert.deepEqual(seen.states, [[{ n: 1 }, 7], [{ n: 2 }, 0]]);
+  assert.deepEqual(seen.states, [
+    [{ n: 1 }, 7],
+    [{ n: 2 }, 0],
+  ]);
 });
 
 test("silence of a live view is broken by a question; a finished one is left alone", (t) => {

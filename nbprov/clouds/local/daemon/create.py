@@ -1,4 +1,7 @@
-"""Creates: idempotent by their token, decided after a while by stock and quota, all machines or none."""
+"""Creates.
+
+Idempotent by their token, decided after a delay by stock and quota, all machines or none.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,12 @@ from nbprov.clouds.local.rpc import Refusal
 from nbprov.model.clock import Seconds
 from nbprov.model.launches import InstanceState as State
 
+from .capacity import Capacity
 from .fault_injection import Faults, refusal
 from .machine import Machine, Shape
-from .machine_lifecycle import ACTIVE, Lifecycle
-from .market import Market, MarketError, MarketFile, Row
+from .machine_lifecycle import Lifecycle
+from .market import Market, MarketError, Row
+from .market_file import MarketFile
 from .state_store import Record, Store
 
 log = logging.getLogger("nbprov.local")
@@ -33,7 +37,7 @@ FORGET_SECONDS: Seconds = 3600.0
 
 
 class Creates:
-    """Takes note of creates and decides them. All methods belong to the daemon's loop."""
+    """Records creates and decides them. All methods belong to the daemon's loop."""
 
     def __init__(
         self, root: Path, store: Store, market: MarketFile, machines: Lifecycle, faults: Faults
@@ -43,22 +47,23 @@ class Creates:
         self.market = market
         self.machines = machines
         self.faults = faults
+        self.capacity = Capacity(store, market)
         self._deciding = asyncio.Lock()
         self._recent: deque[float] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def waiting(self) -> list[Record]:
-        """Creates that are not decided yet."""
+        """Return creates that are not decided yet."""
         return [o for o in self.store.all("operation") if o["state"] == "pending"]
 
     def adopt(self) -> None:
-        """Decide what an earlier daemon took note of."""
+        """Decide the creates that an earlier daemon recorded."""
         for operation in self.waiting:
             self._decide_later(operation)
 
     def forget(self) -> None:
-        """Forget creates that are long over."""
+        """Forget creates that ended long ago."""
         now = time.time()
         alive = {_key_of(m) for m in self.store.all("machine")}
         for operation in self.store.all("operation"):
@@ -76,9 +81,10 @@ class Creates:
                 self._refuse(operation, why)
 
     async def submit(self, arguments: Mapping[str, Any]) -> dict[str, str]:
-        """Take note of a create; a repeated token returns the first one's operation."""
+        """Record a create; a repeated token returns the first one's operation."""
         _, server = await self.machines.equipment()
-        # From here to the note nothing is awaited: two requests with one token must not both be new.
+        # Nothing is awaited from here until the record is stored, so that two requests with one
+        # token are not both new.
         token, mark = str(arguments.get("key") or arguments["token"]), _fingerprint(arguments)
         earlier = self.store.get("operation", token)
         if earlier is not None and not (
@@ -92,9 +98,7 @@ class Creates:
                 await self._fill(earlier, str(arguments["user_data"]))
             return {"id": earlier["operation"]}
         if _is_late(arguments):
-            raise Refusal(
-                "TooLate", "the request was read after the instant until which it was wanted"
-            )
+            raise Refusal("TooLate", "the request was read after its time limit")
         market = self.market.read()
         self._limit_rate(market)
         row = self.market.row_of(arguments)
@@ -106,7 +110,7 @@ class Creates:
         if arguments["count"] < 1 or arguments["disk_gb"] < 0:
             raise Refusal(
                 "InvalidParameter",
-                "a create asks for at least one machine and a disk of at least 0 GB",
+                "a create needs at least one machine and a disk of at least 0 GB",
             )
         if server is None:
             raise Refusal(
@@ -120,7 +124,7 @@ class Creates:
         return {"id": operation["operation"]}
 
     def poll(self, token: str) -> dict[str, Any]:
-        """What became of a create; one that was forgotten is answered from its machines."""
+        """Return the outcome of a create; a forgotten one is answered from its machines."""
         operation = self.store.get("operation", token)
         if operation is None:
             ids = [m["id"] for m in self.store.all("machine") if _key_of(m) == token]
@@ -201,7 +205,10 @@ class Creates:
         return operation
 
     def _script(self, operation: Record) -> Path:
-        """Where a start script waits for its machines; it may hold keys, so it is in a file of its own and goes with the decision."""
+        """Return the file of a start script that waits for its machines.
+
+        It may hold keys, so it is a file of its own that is removed with the decision.
+        """
         return self.root / "pending" / hashlib.sha256(operation["id"].encode()).hexdigest()[:32]
 
     def _decide_later(self, operation: Record) -> None:
@@ -225,7 +232,10 @@ class Creates:
                 self._refuse(operation, Refusal("InvalidMarket", str(error)))
             except OSError as error:
                 self._refuse(
-                    operation, Refusal("InternalError", f"no machine could be laid out: {error}")
+                    operation,
+                    Refusal(
+                        "InternalError", (f"the files of a machine could not be created: {error}")
+                    ),
                 )
 
     def _refuse(self, operation: Record, why: Refusal) -> None:
@@ -244,11 +254,11 @@ class Creates:
             raise refusal(later)
         count = request["count"]
         if (
-            self._most(row, count) in range(1, count)
+            self.capacity.most(row, count) in range(1, count)
             and self.faults.strike("submit", "partial", row) is not None
         ):
-            count = self._most(row, count)
-        self.require(self.market.read(), row, count)
+            count = self.capacity.most(row, count)
+        self.capacity.require(row, count)
         await self._make(
             operation, row, _nodes_of(operation)[:count], self._script(operation).read_text()
         )
@@ -277,7 +287,10 @@ class Creates:
             self.machines.boot(record)
 
     async def _fill(self, operation: Record, script: str) -> None:
-        """Make what a create was short of, as far as there is stock now; nothing once any machine of it is on its way out."""
+        """Create the machines that a create was short of, as far as there is stock now.
+
+        Nothing is created once any machine of it is ending.
+        """
         async with self._deciding:
             made = [m for m in self.store.all("machine") if _key_of(m) == operation["id"]]
             missing = [n for n in _nodes_of(operation) if n not in {m["node"] for m in made}]
@@ -289,48 +302,8 @@ class Creates:
                 or not made
             ):
                 return
-            if more := self._most(row, len(missing)):
+            if more := self.capacity.most(row, len(missing)):
                 await self._make(operation, row, missing[:more], script)
-
-    def _most(self, row: Row, wanted: int) -> int:
-        """How many machines stock and quota allow, of so many."""
-        for count in range(wanted, 0, -1):
-            with suppress(Refusal):
-                self.require(self.market.read(), row, count)
-                return count
-        return 0
-
-    def require(self, market: Market, row: Row, count: int) -> None:
-        """Refuse what stock or quota do not allow."""
-        running = [m for m in self.store.all("machine") if m["state"] in ACTIVE]
-        same = [
-            m
-            for m in running
-            if (m["zone"], m["type"], m["market"]) == (row.zone, row.type.name, row.side.value)
-        ]
-        left = market.left(row)
-        if left is not None and left - len(same) < count:
-            code = "SpotCapacity" if row.side.value == "spot" else "InsufficientCapacity"
-            raise Refusal(
-                code,
-                f"{row.zone} has {max(0, left - len(same))} {row.type.name} left ({row.side.value}), {count} asked",
-            )
-        for quota in market.quotas(row):
-            used = sum(
-                m["units"]
-                for m in running
-                if m["family"] == quota.family
-                and quota.region in ("", m["region"])
-                and quota.market in ("", m["market"])
-            )
-            asked = row.type.units * count
-            if used + asked > quota.limit:
-                place = quota.region or "all regions"
-                words = f"quota of {quota.family} in {place}: limit {quota.limit:g}, in use {used:g}, asked {asked:g}"
-                details = {} if quota.region else {"scope": "account"}
-                raise Refusal(
-                    "QuotaIsZero" if quota.limit == 0 else "QuotaExceeded", words, details
-                )
 
     def _record(self, operation: Record, row: Row, node: int) -> Record:
         request, kind, now = operation["request"], row.type, time.time()
@@ -370,7 +343,7 @@ class Creates:
 
 
 def _key_of(machine: Record) -> str:
-    """What the create of a machine was idempotent by; machines of an older daemon have their token alone."""
+    """Return the idempotency key of a machine's create: its own key, or else its token."""
     return str(machine.get("key", machine["token"]))
 
 
@@ -383,6 +356,9 @@ def _is_late(arguments: Mapping[str, Any]) -> bool:
 
 
 def _fingerprint(arguments: Mapping[str, Any]) -> str:
-    """What tells one create's parameters from another's. The instant until which it is wanted may differ in a repeat."""
+    """Return a hash of a create's parameters.
+
+    The time limit is left out, as it may differ in a repeat.
+    """
     told = {name: value for name, value in arguments.items() if name != "answer_by"}
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,7 @@
-"""The daemon of the `local` cloud: `python -m nbprov.clouds.local.daemon.daemon --dir DIR`. One a state directory; its machines outlive it."""
+"""The daemon of the `local` cloud: `python -m nbprov.clouds.local.daemon.daemon --dir DIR`.
+
+There is one for each state directory; its machines outlive it.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,18 @@ from .api import AnswerWithheld, Service
 log = logging.getLogger("nbprov.local")
 
 IDLE_TICK: Seconds = 0.25
-"""Between two looks while no machine lives."""
+"""The pause between two looks while no machine lives."""
 LOG_BYTES = 1_000_000
-"""Size at which the log is put aside; one old one is kept."""
+"""The size at which the log is rotated; one old log is kept."""
 GREETING = b"."
-"""What a daemon that is up tells the process that started it."""
+"""What a daemon that is ready sends to the process that started it."""
 
 
 class Daemon:
-    """Serves the calls of one state directory until it has been idle for long, is told to end, or the directory is gone."""
+    """Serves the calls of one state directory.
+
+    It ends after long idleness, when told to, or when the directory is gone.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -82,7 +88,8 @@ class Daemon:
         if path is not None:
             rpc.private_dir(path.parent)
             path.unlink(missing_ok=True)
-            # Published before it is served: a caller who reaches this daemon with the secret of the last one finds a new one when it looks again.
+            # Published before it is served: a caller who reaches this daemon with the last one's
+            # secret finds the new secret when it looks again.
             rpc.write_endpoint(
                 self.root, rpc.Endpoint("unix", path=str(path), cookie=self.cookie, pid=os.getpid())
             )
@@ -121,7 +128,10 @@ class Daemon:
             if request["protocol"] != rpc.PROTOCOL:
                 raise rpc.Refusal(
                     "UnknownCall",
-                    "the daemon that runs is of another release; end it with python -m nbprov.clouds.local stop",
+                    (
+                        "the running daemon is of another release; end it with python -m "
+                        "nbprov.clouds.local stop"
+                    ),
                 )
             if request["call"] == "shutdown":
                 ended = (
@@ -141,7 +151,7 @@ class Daemon:
                 }
             }
         except (KeyError, TypeError, ValueError) as error:
-            # The request itself is not logged: it may hold keys.
+            # The request itself is not logged, because it may hold keys.
             log.warning("a request could not be read: %s", type(error).__name__)
             return {
                 "error": {
@@ -155,7 +165,10 @@ class Daemon:
 
 
 def lock(root: Path) -> IO[bytes] | None:
-    """The lock of a state directory, held while the file is open; None where another daemon holds it."""
+    """Return the lock of a state directory, held while the file is open.
+
+    None if another daemon has it.
+    """
     file = (root / "daemon.lock").open("ab")
     if platform_calls.lock(file):
         return file
@@ -164,13 +177,13 @@ def lock(root: Path) -> IO[bytes] | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the daemon of a state directory; at once done where one runs already."""
+    """Run the daemon of a state directory; return at once if one runs already."""
     parser = argparse.ArgumentParser(
         prog="python -m nbprov.clouds.local.daemon.daemon", description=__doc__
     )
     parser.add_argument("--dir", type=Path, help="the state directory")
     parser.add_argument(
-        "--foreground", action="store_true", help="stay the child of whoever started it"
+        "--foreground", action="store_true", help="stay a child of the starting process"
     )
     options = parser.parse_args(arguments)
     root: Path = (options.dir or rpc.state_dir()).absolute()
@@ -181,7 +194,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_detached(root: Path) -> int:
-    """Run in a grandchild, so that whoever starts a daemon need not collect it; returns when it serves or has failed."""
+    """Run in a grandchild, so that the starting process need not reap it.
+
+    Returns when the daemon serves or has failed.
+    """
     reading, writing = os.pipe()
     if platform_calls.fork():
         os.close(writing)

@@ -1,24 +1,31 @@
-"""Faults on purpose: which entry of the market file strikes now, each counted."""
+"""Fault injection: which entry of the market file strikes now, each counted."""
 
 from __future__ import annotations
 
 from nbprov.clouds.local.rpc import Refusal
 
-from .market import Fault, MarketError, MarketFile, Row
+from .market import Fault, MarketError, Row
+from .market_file import MarketFile
 from .state_store import Store
 
 
 class Faults:
-    """The faults of one market file; what has struck is remembered across daemons and starts anew when its entry is edited."""
+    """The faults of one market file.
+
+    Counts are remembered across daemons and start again when an entry is edited.
+    """
 
     def __init__(self, store: Store, market: MarketFile) -> None:
         self.store = store
         self.market = market
 
     def strike(self, call: str, phase: str, row: Row | None, *kinds: str) -> Fault | None:
-        """The first fault of a call and phase (and of these kinds) that strikes now, counted as having struck; None where none does.
+        """Return the first fault of a call and phase that strikes now, and count it.
 
-        Without a row only faults without a place or type can strike.
+        None if none does.
+
+        With `kinds`, only faults of these kinds strike; without a row, only faults without a place
+        or type.
         """
         try:
             faults = self.market.read().faults
@@ -40,8 +47,6 @@ class Faults:
 
 
 def refusal(fault: Fault) -> Refusal:
-    """The refusal that a fault wants."""
+    """Return the refusal of a fault."""
     details = {} if fault.retry_after is None else {"retry_after": fault.retry_after}
-    return Refusal(
-        fault.code, fault.message or f"{fault.code} (the market file wants it so)", details
-    )
+    return Refusal(fault.code, fault.message or f"{fault.code} (as the market file says)", details)

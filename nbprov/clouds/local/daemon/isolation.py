@@ -1,7 +1,10 @@
-"""How a machine's processes are kept together so that all of them can be ended: a ladder, probed once.
+"""Isolation of a machine's processes, so that all of them can be ended.
 
-`bwrap` gives a machine its own processes, its own /tmp and a read-only view of the rest; `cgroup.kill` ends a whole tree at once;
-where there is neither, a marker in the environment is swept for.
+The best kind that works is used.
+
+`bwrap` gives a machine its own processes, its own /tmp and a read-only view of the rest;
+`cgroup.kill` ends a whole tree at once; without either, processes are found by a marker in their
+environment.
 """
 
 from __future__ import annotations
@@ -23,11 +26,11 @@ from . import platform_calls, processes
 
 ISOLATION_VARIABLE = "NBPROV_LOCAL_ISOLATION"
 PROBE_SECONDS: Seconds = 5.0
-"""How long the trial of a rung may take; it needs 20 ms."""
+"""How long trying one kind of isolation may take; it needs 20 ms."""
 
 
 class Rung(StrEnum):
-    """A step of the ladder, the best first."""
+    """The kinds of isolation, best first."""
 
     BWRAP = "bwrap"
     CGROUP = "cgroup"
@@ -35,7 +38,7 @@ class Rung(StrEnum):
 
     @property
     def words(self) -> str:
-        """What it gives a machine, for people."""
+        """A description for people."""
         return {
             Rung.BWRAP: "bubblewrap: own processes and /tmp, the rest read-only",
             Rung.CGROUP: "control groups: ended as a whole, files shared with you",
@@ -45,16 +48,16 @@ class Rung(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What surrounds one machine.
+    """The surroundings of one machine.
 
     Attributes
     ----------
     folder
         The machine's directory, writable at the same path inside.
     hidden
-        Directories that the inside must not see.
+        Directories that must not be visible inside.
     shown
-        Directories below hidden ones that it must see all the same, read-only.
+        Directories below hidden ones that must still be visible, read-only.
     """
 
     instance: str
@@ -67,7 +70,7 @@ class Box:
 def spawn(
     rung: Rung, box: Box, command: Sequence[str], env: Mapping[str, str], log: Path
 ) -> dict[str, Any]:
-    """Start a machine's first process, detached from the daemon; returns a handle in a form that can be stored.
+    """Start a machine's first process, detached from the daemon, and return a storable handle.
 
     Raises
     ------
@@ -102,7 +105,10 @@ def alive(handle: Mapping[str, Any]) -> bool:
 
 
 def end(handle: Mapping[str, Any] | None, instance: str, folder: Path) -> list[processes.Process]:
-    """End every process of a machine and look that none is left; returns those that would not go. Blocks for milliseconds, at most for 5 s."""
+    """End every process of a machine and check that none is left; return those that remain.
+
+    Blocks for milliseconds, at most for 5 s.
+    """
     roots: list[tuple[int, str]] = []
     group = None
     if handle is not None:
@@ -112,7 +118,7 @@ def end(handle: Mapping[str, Any] | None, instance: str, folder: Path) -> list[p
             (group / "cgroup.kill").write_text("1")
             _wait_empty(group)
         elif handle["rung"] == Rung.BWRAP:
-            # The first process of a PID namespace takes all others with it.
+            # When the first process of a PID namespace ends, all others end.
             processes.kill_pid(handle["pid"], handle["start"])
     only_marked = handle is None or handle["rung"] == Rung.MARKER
     left = processes.end_all(instance, roots, folder if only_marked else None)
@@ -123,12 +129,12 @@ def end(handle: Mapping[str, Any] | None, instance: str, folder: Path) -> list[p
 
 
 def probe(folder: Path, forced: str | None = None) -> Rung:
-    """The best rung that works here, found by trying. `forced` names one, which must then work.
+    """Find the best isolation that works here, by trying. `forced` names one that must work.
 
     Raises
     ------
     OSError
-        If the forced rung does not work here.
+        If the forced one does not work here.
     """
     name = os.environ.get(ISOLATION_VARIABLE, "") if forced is None else forced
     for rung in [Rung(name)] if name else list(Rung):
@@ -246,7 +252,7 @@ def _bwrap_arguments(box: Box) -> list[str]:
     ]
     arguments += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     if platform_calls.user_id() == 0:
-        # As root, sshd wants /run/sshd, which containers lack; names must still resolve.
+        # As root, sshd needs /run/sshd, which containers lack; names must still resolve.
         resolver = Path("/etc/resolv.conf").resolve()
         arguments += ["--tmpfs", "/run", "--dir", "/run/sshd"]
         if resolver.is_relative_to("/run"):
@@ -272,7 +278,9 @@ def _new_cgroup(instance: str) -> Path:
 
 
 def _cgroup_home() -> Path:
-    """The control group (version 2) of this process: children may be made there where it was delegated to us."""
+    """Return this process's control group (version 2), if it was delegated so that children may be
+    made.
+    """
     mount = next(
         (
             p

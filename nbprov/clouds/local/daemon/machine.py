@@ -1,4 +1,7 @@
-"""One machine: its directory, its scripts, and starting and ending what runs in it. Nothing here knows of markets or operations."""
+"""One machine: its directory, its scripts, and starting and ending its processes.
+
+This module knows nothing about markets or operations.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +29,17 @@ from . import guest_scripts, isolation, platform_calls, processes, sshd
 from .isolation import Box, Rung
 
 LISTEN_SECONDS: Seconds = 0.5
-"""How long a start waits for the ssh port before the machine counts as running all the same; a start script may take longer."""
+"""How long a start waits for the ssh port before the machine counts as running anyway; a start
+script may take longer."""
 LISTEN_STEP: Seconds = 0.002
-"""Between two looks at the port; sshd needs 15 ms."""
+"""The pause between two looks at the port; sshd needs 15 ms."""
 CONSOLE_BYTES = 64 * 1024
 """How much of the console is shown."""
 INIT_PLACES = (Path("/run/systemd"), Path("/run/dbus"), Path("/run/user"))
-"""Where the computer's init and the services that may power it off listen; what names are resolved with is shown all the same."""
+"""Where the computer's init, and services that may power it off, listen. Files for name resolution
+below them stay visible."""
 POWEROFF_BYTES = 1024
-"""The longest word a machine may leave when it powers itself off."""
+"""The longest message that a machine may leave when it powers itself off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +49,9 @@ class Shape:
     Attributes
     ----------
     gpus
-        Simulated accelerators, `A100:8`; empty where it has none.
+        Simulated accelerators, such as `A100:8`; empty without any.
     gpu_memory_mib
-        Memory of one, for `nvidia-smi`.
+        The memory of one, for `nvidia-smi`.
     """
 
     instance: str
@@ -58,7 +63,9 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A machine whose first process runs: where sshd answers, and the handle to end it with."""
+    """A machine whose first process runs: the address of its sshd, and the handle to end it
+    with.
+    """
 
     host: str
     port: int
@@ -75,11 +82,11 @@ class Machine:
 
     @property
     def console_log(self) -> Path:
-        """What its first process and its start script said."""
+        """The output of its first process and its start script."""
         return self.folder / "log" / "console.log"
 
     def create(self, shape: Shape, user_data: str, public_key: str) -> None:
-        """Lay out the directory of a new machine. Doing it again changes nothing but the start script."""
+        """Create the directory of a new machine. Repeating it changes only the start script."""
         for name in ("", "home", "tmp", "boot", "bin", "log", "venv/bin"):
             (self.folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         boot = self.folder / "boot"
@@ -102,7 +109,7 @@ class Machine:
     def start(
         self, rung: Rung, server: sshd.Server, shape: Shape, *, broken: bool = False
     ) -> Started:
-        """Start it and wait a moment until sshd answers. `broken`: its processes run, sshd never comes up.
+        """Start the machine and wait a moment for its sshd. If `broken`, its sshd never starts.
 
         Raises
         ------
@@ -131,16 +138,20 @@ class Machine:
         return Started(host, port, handle)
 
     def end(self, handle: Mapping[str, Any] | None, *, keep_disk: bool) -> list[processes.Process]:
-        """End all its processes, then its directory unless `keep_disk`; returns processes that would not go (the directory then stays)."""
+        """End all its processes, then remove its directory unless `keep_disk`.
+
+        Returns processes that could not be ended; then the directory stays.
+        """
         left = isolation.end(handle, self.instance, self.folder)
         if not left and not keep_disk and self.folder.exists():
             remove_tree(self.folder)
         return left
 
     def take_poweroff(self) -> tuple[str, str] | None:
-        """The mode (`stop` or `terminate`) and reason with which it powered itself off since the last look; None where it did not.
+        """Return the mode and reason with which it powered itself off since the last look, or None.
 
-        Where it named no mode, as `sudo poweroff` does, it is the one that its create asked for.
+        The mode is `stop` or `terminate`; without one, as with `sudo poweroff`, it is the mode of
+        its create.
         """
         request = self.folder / "poweroff"
         try:
@@ -155,7 +166,7 @@ class Machine:
         )
 
     def console(self) -> str:
-        """The newest part of what it said on its console."""
+        """Return the newest part of its console output."""
         try:
             with self.console_log.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -165,7 +176,10 @@ class Machine:
             return ""
 
     def _on_shutdown(self) -> str:
-        """What its create asked for, from the daemon's record of it; `terminate` where there is no record."""
+        """Return the poweroff mode in the daemon's record of its create.
+
+        `terminate` without a record.
+        """
         ask = "SELECT body FROM rows WHERE kind = 'machine' AND id = ?"
         try:
             with closing(
@@ -200,7 +214,10 @@ class Machine:
         )
 
     def _create_python(self) -> None:
-        """Give the machine a Python of its own that sees the packages of ours, so that `pip install` there changes nothing here."""
+        """Give the machine a Python environment of its own on top of this one's packages.
+
+        So `pip install` there changes nothing here.
+        """
         base = str(getattr(sys, "_base_executable", "") or sys.executable)
         venv = self.folder / "venv"
         packages = (
@@ -224,7 +241,11 @@ class Machine:
             rpc.write_private(venv / "bin" / name, guest_scripts.PIP.encode(), 0o700)
 
     def _curtains(self) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-        """What the inside must not see (other machines, our keys and ledger, the computer's init), and what of it it needs (its Python)."""
+        """Return what must not be visible inside, and which parts of it must be.
+
+        Hidden are other machines, nbprov's keys and ledger, and the computer's init; its Python is
+        shown.
+        """
         hidden = {p.resolve() for p in (self.root, *_private_places(), *INIT_PLACES) if p.is_dir()}
         veiled = {*hidden, Path("/tmp"), Path("/var/tmp")}
         named = [
@@ -242,7 +263,10 @@ class Machine:
 
 
 def free_address() -> tuple[str, int]:
-    """An address and port on loopback that nothing uses: an address of its own on Linux, 127.0.0.1 elsewhere."""
+    """Return a free address and port on loopback.
+
+    An address of its own on Linux, 127.0.0.1 elsewhere.
+    """
     host = (
         f"127.0.{random.randint(1, 254)}.{random.randint(2, 254)}"
         if platform_calls.IS_LINUX
@@ -254,7 +278,7 @@ def free_address() -> tuple[str, int]:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a directory with all that is in it, write-protected directories included."""
+    """Remove a directory with everything in it, write-protected directories included."""
 
     def unlock(function: Any, path: str, _info: object) -> None:
         if not os.path.lexists(path):
@@ -274,7 +298,7 @@ def _private_places() -> tuple[Path, ...]:
     try:
         return (nbprov_home(),)
     except RuntimeError:
-        return ()  # This user has no home, so nothing of ours is in it.
+        return ()  # This user has no home, so nothing of nbprov's is in it.
 
 
 def _shell() -> str:

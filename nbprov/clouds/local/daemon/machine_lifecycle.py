@@ -1,4 +1,4 @@
-"""The life of machines: booting, running, stopping, ending, and taking over what an earlier daemon left running."""
+"""The lifecycle of machines: boot, run, stop, end, and adopt those of an earlier daemon."""
 
 from __future__ import annotations
 
@@ -16,23 +16,30 @@ from nbprov.model.launches import InstanceState as State
 
 from . import isolation, platform_calls, processes, sshd
 from .machine import Machine, Shape, remove_tree
-from .market import MarketFile, Timing
+from .market import Timing
+from .market_file import MarketFile
 from .state_store import Record, Store
 
 log = logging.getLogger("nbprov.local")
 
 TICK: Seconds = 0.05
-"""Between two looks at running machines: a machine that powers itself off is seen within this time."""
+"""The pause between two looks at running machines; one that powers itself off is noticed within it.
+"""
 SLOW_LOOK: Seconds = 1.0
-"""Between two looks whether a machine lives, where each costs a process, and between two tries to end what would not go."""
+"""The pause between two looks if each costs a process, and between two attempts to end processes.
+"""
 
 ACTIVE = frozenset({State.PENDING, State.RUNNING, State.STOPPING, State.ENDING})
 FINAL = {State.STOPPING: State.STOPPED, State.ENDING: State.GONE}
-"""What a machine on its way out becomes; a stop keeps its disk however long its processes take to go."""
+"""The state that follows stopping or ending; a stop keeps the disk however long its processes take.
+"""
 
 
 class Lifecycle:
-    """Runs the machines of one state directory. All methods belong to the daemon's loop; what blocks runs in threads."""
+    """Runs the machines of one state directory.
+
+    All methods belong to the daemon's loop; blocking work runs in threads.
+    """
 
     def __init__(self, root: Path, store: Store, market: MarketFile) -> None:
         self.root = root
@@ -45,7 +52,7 @@ class Lifecycle:
         self._looked: dict[str, float] = {}
 
     async def equipment(self) -> tuple[isolation.Rung, sshd.Server | None]:
-        """The isolation and the ssh server that machines get here, found once."""
+        """Return the isolation and the ssh server of machines here, found once."""
         async with self._equipment_lock:
             if self._equipment is None:
                 self._equipment = await asyncio.to_thread(
@@ -55,18 +62,20 @@ class Lifecycle:
 
     @property
     def active(self) -> list[Record]:
-        """Machines in which something runs or is about to."""
+        """Return machines in which something runs or is about to."""
         return [m for m in self.store.all("machine") if m["state"] in ACTIVE]
 
     def timing(self) -> Timing:
-        """The times of the market; those of an empty one while the file cannot be used."""
+        """Return the delays of the market; those of an empty one while the file is invalid."""
         try:
             return self.market.read().timing
         except ValueError:
             return Timing()
 
     def adopt(self) -> None:
-        """Take over the machines of an earlier daemon: go on with those that live, boot or end those that were on their way."""
+        """Adopt the machines of an earlier daemon: watch those that live, boot or end the
+        others.
+        """
         known = {m["id"] for m in self.store.all("machine")}
         for folder in (self.root / "i").glob("*"):
             if folder.name not in known:
@@ -78,30 +87,36 @@ class Lifecycle:
                 self._spawn(self._finish(record, FINAL[record["state"]]))
 
     def boot(self, record: Record) -> None:
-        """Boot a machine that is pending, after the market's boot delay."""
+        """Boot a pending machine, after the market's boot delay."""
         fault = record["fault"]
         longer = fault["seconds"] if fault.get("do") == "slow_boot" else 0.0
         self._spawn(self._boot(record, self.timing().boot + longer))
 
     def terminate(self, record: Record, reason: str) -> None:
-        """End a machine and remove its disk. One that is ending or gone is passed over."""
+        """End a machine and remove its disk. One that is ending or gone is skipped."""
         if record["state"] not in (State.ENDING, State.GONE):
             self._change(record, State.ENDING, reason)
             self._spawn(self._finish(record, State.GONE))
 
     def stop(self, record: Record, reason: str) -> None:
-        """End what runs in a machine and keep its disk. One that is stopped, ending or gone is passed over."""
+        """End the processes of a machine and keep its disk.
+
+        One that is stopped, ending or gone is skipped.
+        """
         if record["state"] in (State.PENDING, State.RUNNING):
             self._change(record, State.STOPPING, reason)
             self._spawn(self._finish(record, State.STOPPED))
 
     def start(self, record: Record) -> None:
-        """Boot a stopped machine again; its start script runs at this start too."""
+        """Boot a stopped machine again; its start script runs again too."""
         self._change(record, State.PENDING, "")
         self.boot(record)
 
     def tick(self) -> None:
-        """Look at every machine once: powered off, dead, past its time, taken back, gone long enough."""
+        """Check every machine once.
+
+        Powered off, dead, past its time, preempted, or gone long enough.
+        """
         now = time.time()
         for record in self.store.all("machine"):
             state = record["state"]
@@ -116,14 +131,14 @@ class Lifecycle:
         processes.reap()
 
     async def abandon(self) -> None:
-        """End what runs in all machines and write nothing down: the state directory is gone."""
+        """End the processes of all machines without recording it: the state directory is gone."""
         for record in self.active:
             await asyncio.to_thread(
                 isolation.end, record["handle"], record["id"], self.root / "i" / record["id"]
             )
 
     async def settle(self) -> None:
-        """Wait until no machine is on its way from one state to another."""
+        """Wait until no machine changes its state."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
@@ -230,6 +245,7 @@ class Lifecycle:
                 return
             record.pop("retry_at", None)
             record.update(handle=None, host="", port=0, preempt_at=None)
-            # A machine that was to end while it stopped is not stopped now: its end waits for this lock, and would find nothing to do.
+            # A machine that was told to end while it stopped must not become stopped now: its end
+            # waits for this lock, and would find nothing to do.
             if FINAL.get(record["state"]) is final:
                 self._change(record, final)

@@ -1,4 +1,6 @@
-"""The market file: what the simulated cloud sells, where, at what price, how much is left, and what goes wrong on purpose."""
+"""The market file: the offers of the simulated cloud, their prices and stock, and injected
+faults.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,6 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from importlib.resources import files
-from pathlib import Path
 from typing import Any, TypeVar
 
 from nbprov.model.clock import Seconds
@@ -20,7 +20,7 @@ MARKET_FILE = "market.toml"
 
 
 class MarketError(ValueError):
-    """The market file cannot be used; the message names the table and the key."""
+    """The market file is invalid; the message names the table and the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,11 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """An instance type. `hourly` and `spot` are dollars; without `spot` it is sold on demand only. No `regions`: sold everywhere."""
+    """An instance type.
+
+    `hourly` and `spot` are dollars; without `spot` it is sold on demand only. Without `regions` it
+    is sold everywhere.
+    """
 
     name: str
     hourly: float
@@ -49,13 +53,13 @@ class Type:
 
     @property
     def units(self) -> float:
-        """What one machine counts against a quota: its accelerators, else its vCPUs."""
+        """What one machine counts against a quota: its accelerators, or else its vCPUs."""
         return self.count or self.vcpus
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A pattern over rows of the market; an empty field matches all."""
+    """A pattern for rows of the market; an empty field matches all."""
 
     region: str = ""
     zone: str = ""
@@ -63,7 +67,7 @@ class Where:
     market: str = ""
 
     def matches(self, row: Row) -> bool:
-        """Whether the row falls under the pattern."""
+        """Whether the row matches the pattern."""
         return (
             self.region in ("", row.region)
             and self.zone in ("", row.zone)
@@ -74,7 +78,10 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Stock(Where):
-    """How many machines of each matching row can run at once. The first match counts; what matches none is plentiful."""
+    """How many machines of each matching row can run at once.
+
+    The first match counts; rows without a match are unlimited.
+    """
 
     left: int = 0
 
@@ -88,7 +95,11 @@ class Price(Where):
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """How many units (accelerators, or vCPUs of types without) of a family one account may run in a region. Empty: every region, both markets."""
+    """How many units of a family one account may run in a region.
+
+    Units are accelerators, or vCPUs of types without. An empty field means every region or both
+    markets.
+    """
 
     family: str
     limit: float
@@ -110,25 +121,29 @@ FAULT_PHASES = {
     "broken_gpus": "boot",
     "preempt": "life",
 }
-"""What can go wrong, and when in the life of a create it is looked at."""
+"""The kinds of faults, and when in the life of a create each is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault(Where):
-    """Something that goes wrong on purpose.
+    """An injected fault.
 
     Attributes
     ----------
     do
-        `refuse` (at once), `refuse_later` (when the operation is decided), `partial` (what
-        stock is short of is left out, and made when the same create comes again and there is more), `lose_answer` (carried out, then the connection is
-        closed), `slow_start` and `slow_answer` (wait `seconds` before reading the request, or before answering it), `no_ssh` (runs, but
-        sshd never comes up), `die` (ends `seconds` into its boot), `slow_boot` (takes `seconds` longer to boot), `stuck` (never leaves pending), `broken_gpus` (one of its GPUs
-        does not answer), `preempt` (taken back `seconds` after it runs).
+        `refuse` (at once), `refuse_later` (when the operation is decided), `partial` (machines
+        without stock are left out, and created when the same create comes again and there is more),
+        `lose_answer` (carried out, then the connection is closed), `slow_start` and `slow_answer`
+        (wait `seconds` before reading the request, or before answering it), `no_ssh` (runs, but
+        sshd never starts), `die` (ends `seconds` into its boot), `slow_boot` (takes `seconds`
+        longer to boot), `stuck` (never leaves pending), `broken_gpus` (one of its GPUs does not
+        answer), `preempt` (taken back `seconds` after it runs).
     call
-        Which call `refuse`, the slow ones and `lose_answer` strike; patterns over rows apply to `submit` only.
+        The call that `refuse`, the slow ones and `lose_answer` strike; patterns for rows apply to
+        `submit` only.
     first
-        Only so many times; None is always. Each machine counts for what strikes machines, each call for what strikes calls.
+        The number of times it strikes; None for always. Faults of machines count machines, faults
+        of calls count calls.
     """
 
     do: str = ""
@@ -146,14 +161,17 @@ class Fault(Where):
 
     @property
     def key(self) -> str:
-        """A name that stays while the entry stays as it is, for counting."""
+        """A name for counting, which lasts as long as the entry is unchanged."""
         body = json.dumps([getattr(self, f.name) for f in fields(self)])
         return hashlib.sha256(body.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long things take, in seconds: deciding a create, booting, ending; how long young machines stay out of listings and gone ones in them."""
+    """Delays in seconds: deciding a create, booting, ending.
+
+    Also how long young machines are missing from listings, and how long gone ones stay in them.
+    """
 
     accept: Seconds = 0.0
     boot: Seconds = 0.0
@@ -166,7 +184,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing for sale: a type in a zone in one market."""
+    """One offer: a type in a zone in one market."""
 
     region: str
     zone: str
@@ -177,7 +195,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """A market file, read and checked. `rows` are keyed by (zone, type, market)."""
+    """A market file that was read and checked. `rows` are keyed by (zone, type, market)."""
 
     account: str = "local"
     as_of: str = ""
@@ -191,7 +209,10 @@ class Market:
     rows: Mapping[tuple[str, str, str], Row] = field(default_factory=dict)
 
     def row(self, region: str, zone: str, type_name: str, side: str) -> Row | None:
-        """What is sold there; an empty zone takes the region's first that sells it. None where it is not offered."""
+        """Return a row; None if it is not offered.
+
+        For an empty zone it is the region's first that sells it.
+        """
         if zone:
             found = self.rows.get((zone, type_name, side))
             return found if found is not None and found.region == region else None
@@ -205,11 +226,11 @@ class Market:
         )
 
     def left(self, row: Row) -> int | None:
-        """How many machines of a row can run at once; None where the market sets no number."""
+        """Return how many machines of a row can run at once; None if the market sets no number."""
         return next((s.left for s in self.stock if s.matches(row)), None)
 
     def quotas(self, row: Row) -> list[Quota]:
-        """The limits that count for a row."""
+        """Return the limits that apply to a row."""
         return [
             q
             for q in self.quota
@@ -235,7 +256,8 @@ def _build(cls: type[T], table: str, body: object) -> T:
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in body.items()})
     except TypeError as error:
         raise MarketError(
-            f"[{table}] {str(error).replace('__init__()', 'an entry').removeprefix(cls.__name__ + '.')}"
+            f"[{table}] "
+            f"{str(error).replace('__init__()', 'an entry').removeprefix(cls.__name__ + '.')}"
         ) from None
 
 
@@ -271,6 +293,20 @@ def _rows(
     return found
 
 
+TABLES = (
+    "account",
+    "as_of",
+    "faults",
+    "prices",
+    "quota",
+    "regions",
+    "stock",
+    "timing",
+    "types",
+)
+"""The names that may stand at the top of a market file."""
+
+
 def parse(text: str, as_of: str = "") -> Market:
     """Read a market file.
 
@@ -298,21 +334,8 @@ def parse(text: str, as_of: str = "") -> Market:
         body: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise MarketError(f"not TOML: {error}") from None
-    tables = {
-        "account",
-        "as_of",
-        "timing",
-        "regions",
-        "types",
-        "prices",
-        "stock",
-        "quota",
-        "faults",
-    }
-    if strange := sorted(set(body) - tables):
-        raise MarketError(
-            f"there is no table {strange[0]!r}; there are {', '.join(sorted(tables))}"
-        )
+    if strange := sorted(set(body) - set(TABLES)):
+        raise MarketError(f"there is no table {strange[0]!r}; there are {', '.join(TABLES)}")
     regions = _build_all(Region, "regions", body.get("regions", []))
     types = _build_all(Type, "types", body.get("types", []))
     prices = _build_all(Price, "prices", body.get("prices", []))
@@ -334,53 +357,3 @@ def parse(text: str, as_of: str = "") -> Market:
         timing=_build(Timing, "timing", body.get("timing", {})),
         rows=_rows(regions, types, prices),
     )
-
-
-def shipped() -> str:
-    """The market of the quickstart, as text."""
-    return files(__package__).joinpath(MARKET_FILE).read_text(encoding="utf-8")
-
-
-class MarketFile:
-    """The market file of a state directory, read again when it changed."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / MARKET_FILE
-        self._stamp: tuple[int, int, int] | None = None
-        self._market: Market | None = None
-
-    def read(self) -> Market:
-        """The market as it is now; the shipped one is put in place where there is none.
-
-        Raises
-        ------
-        MarketError
-            If the file cannot be used; it is tried again when it changes.
-        """
-        if not self.path.exists():
-            self.path.write_text(shipped(), encoding="utf-8")
-        found = self.path.stat()
-        stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
-        if self._market is None or stamp != self._stamp:
-            from nbprov.model.clock import iso
-
-            try:
-                self._market = parse(
-                    self.path.read_text(encoding="utf-8"), iso(found.st_mtime)[:10]
-                )
-            except UnicodeDecodeError as error:
-                raise MarketError(f"{self.path.name} is not UTF-8: {error}") from None
-            self._stamp = stamp
-        return self._market
-
-    def row_of(self, arguments: Mapping[str, Any]) -> Row | None:
-        """What a request names by region, zone, type and market; None where that is not sold.
-
-        Raises
-        ------
-        MarketError
-            If the file cannot be used.
-        """
-        return self.read().row(
-            arguments["region"], arguments["zone"], arguments["type"], arguments["market"]
-        )

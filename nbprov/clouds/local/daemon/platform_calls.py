@@ -1,4 +1,4 @@
-"""The few calls of the operating system that not every platform has, so that nothing else here needs to ask which one this is."""
+"""System calls that differ between platforms, so that no other module has to check the platform."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _missing(what: str) -> OSError:
 
 
 def user_id() -> int:
-    """The id of the user who runs this process; -1 where users have none."""
+    """Return the id of this process's user; -1 on platforms without user ids."""
     if sys.platform != "win32":
         return os.getuid()
     else:
@@ -31,7 +31,7 @@ def user_id() -> int:
 
 
 def login_name() -> str:
-    """The account as which one logs in to machines: the one that runs the daemon."""
+    """Return the user of machines: the one who runs the daemon."""
     if sys.platform != "win32":
         import pwd
 
@@ -44,7 +44,10 @@ def login_name() -> str:
 
 
 def accounts(home: Path, shell: str) -> str:
-    """An account file (as /etc/passwd) that gives this user another home and shell, under every name the user goes by."""
+    """Return an account file (like /etc/passwd) that gives this user another home and shell.
+
+    It holds every name of the user.
+    """
     if sys.platform != "win32":
         import pwd
 
@@ -72,7 +75,7 @@ def accounts(home: Path, shell: str) -> str:
 
 
 def kill(pid: int) -> None:
-    """End a process at once; one that is gone is passed over."""
+    """Kill a process at once; one that is gone is skipped."""
     if sys.platform != "win32":
         try:
             os.kill(pid, signal.SIGKILL)
@@ -83,7 +86,7 @@ def kill(pid: int) -> None:
 
 
 def collect(pid: int) -> bool:
-    """Collect a child that has ended; False where it still runs."""
+    """Reap a child that has ended; return False if it still runs."""
     if sys.platform != "win32":
         try:
             return os.waitpid(pid, os.WNOHANG)[0] == pid
@@ -94,7 +97,7 @@ def collect(pid: int) -> bool:
 
 
 def fork() -> int:
-    """Go on as two processes: 0 in the child, the child's id in the parent."""
+    """Continue as two processes; return 0 in the child and the child's id in the parent."""
     if sys.platform != "win32":
         return os.fork()
     else:
@@ -102,7 +105,7 @@ def fork() -> int:
 
 
 def unix_socket() -> socket.socket:
-    """A socket for talking to a process on this computer by a path."""
+    """Return a socket for talking to a process on this computer by a path."""
     if sys.platform != "win32":
         return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     else:
@@ -124,7 +127,7 @@ def on_terminate(call: Callable[[], None]) -> None:
 
 
 def lock(file: IO[bytes]) -> bool:
-    """Lock an open file for as long as it is open; False where another process holds the lock."""
+    """Lock an open file for as long as it is open; return False if another process has the lock."""
     try:
         if sys.platform != "win32":
             import fcntl

@@ -1,6 +1,7 @@
-"""Finding and killing every process of one machine, by the marker in its environment, its descent, session and working directory.
+"""Finding and killing every process of one machine.
 
-This is the last rung of the isolation ladder, and the check after every other rung.
+Processes are found by the marker in their environment, their ancestors, session and working
+directory. This is the weakest isolation, and the check after every other kind.
 """
 
 from __future__ import annotations
@@ -18,17 +19,18 @@ from nbprov.model.clock import Seconds
 from . import platform_calls
 
 MARKER = "NBPROV_INSTANCE"
-"""Variable that every process of a machine inherits; its value is the machine's id."""
+"""The variable that every process of a machine inherits; its value is the machine's id."""
 
 SWEEP_SECONDS: Seconds = 5.0
-"""How long killing may take before the daemon reports leftovers and tries again; a sweep takes a few milliseconds."""
+"""How long killing may take before the daemon reports leftovers and tries again; a sweep takes a
+few milliseconds."""
 SWEEP_STEP: Seconds = 0.003
-"""Between a kill and the next look: killed processes need a moment to vanish."""
+"""The pause between a kill and the next look, in which killed processes vanish."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process as the system shows it. `start` tells it from a later one with the same id."""
+    """One process; `start` distinguishes it from a later one with the same id."""
 
     pid: int
     parent: int
@@ -41,7 +43,10 @@ class Process:
 
 
 def started(pid: int) -> str:
-    """When a process began, in the system's own words; empty where there is no such process or it is a zombie."""
+    """Return the start time of a process as the system writes it.
+
+    Empty for zombies and missing ones.
+    """
     if platform_calls.IS_LINUX:
         found = _read_stat(pid)
         return "" if found is None or found[0] in "ZX" else found[4]
@@ -64,14 +69,19 @@ def adopt(pid: int) -> None:
 
 
 def reap() -> None:
-    """Collect adopted children that have ended, so that none stays a zombie. Other children are left to whoever waits for them."""
+    """Reap adopted children that have ended, so that none stays a zombie.
+
+    Other children are not touched.
+    """
     for pid in list(_children):
         if platform_calls.collect(pid):
             _children.discard(pid)
 
 
 def kill_pid(pid: int, start: str) -> None:
-    """Kill one process if it is still the one that began at `start`; one that is gone is passed over."""
+    """Kill one process if it is still the one that began at `start`; one that is gone is
+    skipped.
+    """
     if start and started(pid) == start:
         platform_calls.kill(pid)
 
@@ -79,15 +89,15 @@ def kill_pid(pid: int, start: str) -> None:
 def of_machine(
     instance: str, roots: Iterable[tuple[int, str]] = (), folder: Path | None = None
 ) -> list[Process]:
-    """All living processes of a machine.
+    """Return all living processes of a machine.
 
     Parameters
     ----------
     roots
         Processes (id, start) known to be the machine's, with all their descendants.
     folder
-        The machine's directory, where nothing but the marker keeps its processes together: an orphan without a terminal that works
-        inside it counts too, as it may have cleared its environment.
+        The machine's directory, if only the marker keeps its processes together. An orphan without
+        a terminal that works inside it counts too, because it may have cleared its environment.
     """
     mark = f"{MARKER}={instance}"
     table = _table_linux(mark, folder) if platform_calls.IS_LINUX else _table_ps(mark)
@@ -95,7 +105,8 @@ def of_machine(
     mine = {p.pid for p in table.values() if p.marked} - spared
     mine |= {pid for pid, start in roots if pid in table and table[pid].start == start} - spared
     for pid in list(mine):
-        # The monitor of an ssh session overwrites its environment with its title: it is found from its children.
+        # The monitor of an ssh session overwrites its environment with its title, so it is found
+        # from its children.
         above = table[pid].parent
         while above in table and above not in spared and table[above].title.startswith("sshd"):
             mine.add(above)
@@ -116,7 +127,9 @@ def of_machine(
 def end_all(
     instance: str, roots: Iterable[tuple[int, str]] = (), folder: Path | None = None
 ) -> list[Process]:
-    """Kill all processes of a machine, again and again until a look finds none; returns what is left when time is up."""
+    """Kill all processes of a machine until a look finds none; return what is left when time is
+    up.
+    """
     known = list(roots)
     deadline = time.monotonic() + SWEEP_SECONDS
     while True:
@@ -125,7 +138,8 @@ def end_all(
         for process in found:
             platform_calls.kill(process.pid)
         reap()
-        # Only after a kill: on a computer so busy that one look takes all the time, a machine must not live on unharmed.
+        # Checked only after a kill: on a computer so busy that one look takes all the time, a
+        # machine must not survive.
         if not found or time.monotonic() > deadline:
             return found
         time.sleep(SWEEP_STEP)
@@ -165,7 +179,7 @@ def _table_linux(mark: str, folder: Path | None) -> dict[int, Process]:
             if folder is not None and not marked and (stat[1], stat[6]) == (1, "0"):
                 marked = Path(os.readlink(f"/proc/{entry}/cwd")).is_relative_to(folder)
         except OSError:
-            marked = False  # Another user's, or gone: not one of ours.
+            marked = False  # Another user's process, or gone: not the machine's.
         table[int(entry)] = Process(
             int(entry), stat[1], stat[2], stat[3], stat[4], stat[0] in "ZX", title, marked
         )
@@ -182,13 +196,15 @@ def _table_ps(mark: str) -> dict[int, Process]:
 
 
 def parse_ps(shown: str, mark: str) -> dict[int, Process]:
-    """Read what `ps` prints of processes with their environment, where there is no /proc.
+    """Read the processes and environments that `ps` prints, on platforms without /proc.
 
     Examples
     --------
-    >>> line = "  7  1  7  0 Ss Sat Nov 21 07:09:10 2026 /bin/sleep 9 HOME=/x NBPROV_INSTANCE=i-1 A=b"
-    >>> parse_ps(line, "NBPROV_INSTANCE=i-1")[7].marked, parse_ps(line, "NBPROV_INSTANCE=i-2")[7].marked
-    (True, False)
+    >>> line = "  7  1  7  0 Ss Sat Nov 21 07:09:10 2026 /bin/sleep 9 NBPROV_INSTANCE=i-1 A=b"
+    >>> parse_ps(line, "NBPROV_INSTANCE=i-1")[7].marked
+    True
+    >>> parse_ps(line, "NBPROV_INSTANCE=i-2")[7].marked
+    False
     """
     table: dict[int, Process] = {}
     for line in shown.splitlines():

@@ -1,4 +1,4 @@
-"""Which ssh server the machines run, and its configuration."""
+"""The ssh server of the machines, and its configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nbprov.model.clock import Seconds
 from . import platform_calls
 
 SSHD_VARIABLE = "NBPROV_LOCAL_SSHD"
-"""Path of another sshd; `none` takes the stand-in."""
+"""The path of another sshd; `none` selects the asyncssh server."""
 ASK_SECONDS: Seconds = 5.0
 """How long sshd may take to say whether it knows an option; it needs 10 ms."""
 
@@ -32,14 +32,14 @@ SFTP_PLACES = (
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The ssh server for machines.
+    """The ssh server of machines.
 
     Attributes
     ----------
     binary
-        Path of sshd; empty where the stand-in serves.
+        The path of sshd; empty for the asyncssh server.
     options
-        Configuration lines that only this release knows.
+        Configuration lines that only this release of sshd knows.
     """
 
     binary: str
@@ -47,7 +47,7 @@ class Server:
 
     @property
     def words(self) -> str:
-        """What it is, for people."""
+        """A description for people."""
         return (
             f"ssh server: {self.binary}"
             if self.binary
@@ -57,7 +57,7 @@ class Server:
 
 @cache
 def find() -> Server | None:
-    """The ssh server that can be used here; None where there is neither an sshd nor asyncssh."""
+    """Return the ssh server that can be used here; None without both sshd and asyncssh."""
     named = os.environ.get(SSHD_VARIABLE, "")
     search = os.pathsep.join([os.environ.get("PATH", ""), *EXTRA_PATH])
     binary = None if named == "none" else named or shutil.which("sshd", path=search)
@@ -69,7 +69,7 @@ def find() -> Server | None:
 def _can_run(binary: str) -> bool:
     if not os.access(binary, os.X_OK):
         return False
-    # As root, sshd drops to an account of its own before it reads what strangers send.
+    # As root, sshd switches to an account of its own before it reads network input.
     return "Privilege separation user" not in _ask(binary)
 
 
@@ -95,7 +95,9 @@ def _ask(binary: str, *arguments: str) -> str:
 
 
 def make_privilege_dir() -> None:
-    """As root, make the empty directory that sshd wants; it vanishes with every boot of a container."""
+    """As root, create the empty directory that sshd needs, which is missing after a container's
+    boot.
+    """
     place = Path("/run/sshd")
     if place.parent.is_dir():
         place.mkdir(mode=0o755, exist_ok=True)
@@ -104,11 +106,13 @@ def make_privilege_dir() -> None:
 def configuration(
     server: Server, boot: Path, host: str, port: int, env: Mapping[str, str], forced: Path | None
 ) -> str:
-    """The sshd_config of one machine; `forced` is a script that every session runs through."""
+    """Return the sshd_config of one machine; `forced` is a script that every session runs
+    through.
+    """
     lines = [
         f"ListenAddress {host}:{port}",
         f'HostKey "{boot / "host_key"}"',
-        # This one path may hold %-tokens.
+        # Only this path may hold %-tokens.
         'AuthorizedKeysFile "' + str(boot / "authorized_keys").replace("%", "%%") + '"',
         "PidFile none",
         "UsePAM no",
@@ -121,7 +125,8 @@ def configuration(
         "Subsystem sftp internal-sftp",
         "MaxSessions 64",
         "MaxStartups 64:30:256",
-        # The post-quantum exchange costs 60 ms a connection and guards nothing on loopback.
+        # The post-quantum exchange costs 60 ms for each connection and protects nothing on
+        # loopback.
         "KexAlgorithms curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256",
         "PermitRootLogin prohibit-password",
         "AcceptEnv LANG LC_*",
@@ -134,7 +139,10 @@ def configuration(
 
 
 def session_script(shell: str) -> str:
-    """A script that every session runs through where the account's own home and shell cannot be changed."""
+    """Return a script that sets the home and shell of every session.
+
+    It is needed where those of the account itself cannot be replaced.
+    """
     sftp = next((p for p in SFTP_PLACES if os.access(p, os.X_OK)), "sftp-server")
     return f"""#!/bin/sh
 cd "$HOME" || exit 1

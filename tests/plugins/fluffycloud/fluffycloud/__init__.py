@@ -1,4 +1,8 @@
-"""FluffyCloud for nbprov. Nothing is imported until `make` is called: nbprov looks at every cloud's package when a notebook starts."""
+"""FluffyCloud for nbprov.
+
+Nothing is imported until `make` is called: nbprov looks at every cloud's package when a notebook
+starts.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,10 @@ class Access:
 
 
 def find_access() -> Access:
-    """The key and the address that hold now, without a request: a person without an account must cost nothing."""
+    """The key and the address that hold now, without a request.
+
+    A person without an account must cost nothing.
+    """
     key, base = os.environ.get("FLUFFYCLOUD_KEY", ""), os.environ.get("FLUFFYCLOUD_URL", "")
     if not (key and base):
         raise CloudError(Failure(Cause.CREDENTIALS, NO_KEY, "no-key"))

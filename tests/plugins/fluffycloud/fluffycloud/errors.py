@@ -1,4 +1,7 @@
-"""From FluffyCloud's codes to causes: the one table. What it does not know is `unknown`, which blocks the narrowest place only."""
+"""From FluffyCloud's codes to causes: the one table.
+
+What it does not know is `unknown`, which blocks the narrowest place only.
+"""
 
 from __future__ import annotations
 

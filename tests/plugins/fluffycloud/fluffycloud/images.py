@@ -1,4 +1,7 @@
-"""Which image a machine starts from: FluffyCloud has one, with an ssh server and, on GPUs, the driver."""
+"""Which image a machine starts from.
+
+FluffyCloud has one, with an ssh server and, on GPUs, the driver.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The adapter of FluffyCloud: blocking calls, each bounded in time, no loops and no sleeping. Waiting is nbprov's."""
+"""The adapter of FluffyCloud: blocking calls, each bounded in time, no loops and no sleeping.
+
+Waiting is nbprov's.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""FluffyCloud itself, as far as there is one: a tiny HTTP server whose machines are sshd processes on this computer.
+"""FluffyCloud itself, as far as there is one: a tiny HTTP server whose machines are sshd processes
+on this computer.
 
     python -m fluffycloud.server --dir FOLDER [--port 0]
 
-It speaks an API of its own in front of nbprov's `local` daemon, whose market file in FOLDER says what there is, what is left and what goes
-wrong. A real cloud needs none of this; its test double takes this place.
-"""
+It speaks an API of its own in front of nbprov's `local` daemon, whose market file in FOLDER says
+what there is, what is left and what goes wrong. A real cloud needs none of this; its test double
+takes this place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The example package: found by its entry points, its table right, its prices and stock from its own server. The contract runs in tests/contract."""
+"""The example package: found by its entry points, its table right, its prices and stock from its
+own server. The contract runs in tests/contract.
+"""
 
 from __future__ import annotations
 

@@ -285,11 +285,11 @@ def test_a_run_that_waits_is_woken_by_stock_that_came(
     for place in (
         "nbprov.api.services.stock.ASKED_AGAIN",
         "nbprov.market.stock_probe.ASKED_AGAIN",
-        "nbprov.provisioning.ledger.stock_observations.LEAST_HELD",
+        "nbprov.provisioning.ledger.blocks.LEAST_HELD",
     ):
         monkeypatch.setattr(place, often)
-    monkeypatch.setattr("nbprov.provisioning.ledger.stock_observations.HELD_SHARE", 0.0)
-    session.engine.least_pause = often
+    monkeypatch.setattr("nbprov.provisioning.ledger.blocks.HELD_SHARE", 0.0)
+    session.engine.runs.least_pause = often
     shelf.there, shelf.level = (lambda pool: False), (lambda pool: Level.NONE)
     run = made_run(session, L40S + "wait: 1h\n").launch()
     until(session, run, lambda: run.state is RunState.WAITING)

@@ -94,7 +94,7 @@ def test_the_command_lists_and_ends_watches(
     run("")
     assert "watching L40S:1: " in capsys.readouterr().out
     run("--stop L40S:1")
-    assert capsys.readouterr().out == "L40S:1: watched no more\n"
+    assert capsys.readouterr().out == "L40S:1: no longer watched\n"
     run("")
     assert capsys.readouterr().out == "nothing is watched\n"
     before = len(shelf.asked)

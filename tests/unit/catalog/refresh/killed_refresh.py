@@ -1,7 +1,8 @@
-"""Run by test_refresh_crash.py in a process of its own: the same change of a cloud's files, killed at one of its steps, then another, to the last.
+"""Run by test_refresh_crash.py in a process of its own: the same change of a cloud's files, killed
+at one of its steps, then another, to the last.
 
-A step is any call that changes something on the disk, seen by an audit hook. Each round forks, so that nothing is imported twice.
-"""
+A step is any call that changes something on the disk, seen by an audit hook. Each round forks, so
+that nothing is imported twice."""
 
 from __future__ import annotations
 
@@ -102,7 +103,9 @@ ROUNDS: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = {
 
 
 def prices(root: Path, shipped: Path) -> list[int]:
-    """What a reader sees, which turns to the last good copy, and then to the shipped prices, where files cannot be read."""
+    """What a reader sees, which turns to the last good copy, and then to the shipped prices, where
+    files cannot be read.
+    """
     found = locations.find(locations.Layout.of([shipped, root]))
     return sorted(
         entry.on_demand or 0 for entry in builder.read_all(found.files)["lambda"].reading.entries
@@ -138,8 +141,12 @@ def killed_at(step: int, root: Path, change: Callable[[Path], object]) -> bool:
 
 
 def main(base: Path, name: str, first: int, stride: int) -> None:
-    """The steps of one round, from one on, so many apart; a JSON line for each: what a reader saw at once, after recovery, whose the files were, and after another try."""
-    # What a killed process has written is there; only a power cut needs the disk, which takes most of the time here.
+    """The steps of one round, from one on, so many apart; a JSON line for each.
+
+    What a reader saw at once, after recovery, whose the files were, and after another try.
+    """
+    # What a killed process has written is there; only a power cut needs the disk, which takes most
+    # of the time here.
     os.fsync = lambda handle: None
     before, change = ROUNDS[name]
     shipped = base / "shipped"

@@ -1,4 +1,7 @@
-"""Every cloud's own price list, from its double over the wire to the answer of a question: laid over the prices of this release."""
+"""Every cloud's own price list, from its double over the wire to the answer of a question.
+
+Laid over the prices of this release.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""kill -9 at the steps of putting files in place, restoring and clearing: a reader sees the old prices or the new, whole.
+"""kill -9 at the steps of putting files in place, restoring and clearing: a reader sees the old
+prices or the new, whole.
 
-`make fuzz` kills at every step; the usual run at every fourth, begun at another one in each round and Python version.
-"""
+`make fuzz` kills at every step; the usual run at every fourth, begun at another one in each round
+and Python version."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ def test_defaults(tmp_path: Path) -> None:
 
 def test_the_file_and_above_it_the_options(tmp_path: Path) -> None:
     (tmp_path / "catalog.toml").write_text(
-        '[refresh]\ndefault = "1d"\ngcp = "never"\naws = "90 min"\n[source]\naws = "provider"\n[mirror]\nprimary = "http://m/{cloud}.csv"\nfallback = ""\n'
+        '[refresh]\ndefault = "1d"\ngcp = "never"\naws = "90 min"\n[source]\naws ='
+        ' "provider"\n[mirror]\nprimary = "http://m/{cloud}.csv"\nfallback = ""\n'
     )
     settings = Settings.read(tmp_path, {"refresh": {"gcp": "2h"}}, environ={})
     assert settings.policy("gcp").every == 7200

@@ -154,7 +154,8 @@ def test_what_is_lacking_is_said(upkeep: Upkeep, acme: Told) -> None:
     done = upkeep.refresh(["acme"])["acme"]
     assert (
         done.message
-        == "no price file of acme is hosted, and acme cannot be asked for its prices: no API key: set ACME_KEY"
+        == "no price file of acme is hosted, and acme cannot be asked for its prices: no API"
+        " key: set ACME_KEY"
     )
     assert acme.context is None
 

@@ -1,4 +1,6 @@
-"""What else happens to a refresh: no network, odd bytes, a full disk, links, a person who edits meanwhile. One typed line, and nothing lost."""
+"""What else happens to a refresh: no network, odd bytes, a full disk, links, a person who edits
+meanwhile. One typed line, and nothing lost.
+"""
 
 from __future__ import annotations
 
@@ -205,7 +207,8 @@ def test_four_kernels_at_once_of_which_the_first_is_killed(
             kernel.kill()
             kernel.wait()
     assert said[0] == ""
-    # Whoever comes when the prices are there asks whether they are still the same, or was told by waiting.
+    # Whoever comes when the prices are there asks whether they are still the same, or was told by
+    # waiting.
     assert sorted(said[1:]) == ["current", "current", "updated"]
     assert _files(upkeep) == {"vms.csv": TEXT.encode()}
     assert not list((upkeep.root / "lambda" / ".refresh" / "next").glob("*"))

@@ -38,7 +38,9 @@ def types(catalog: Catalog, cloud: str = "lambda") -> set[str]:
 
 @pytest.fixture(autouse=True)
 def small_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A shipped snapshot of two clouds with one row each, so that a test costs no second of parsing."""
+    """A shipped snapshot of two clouds with one row each, so that a test costs no second of
+    parsing.
+    """
     folder = tmp_path / "shipped"
     for cloud in ("aws", "lambda"):
         entry = Entry(

@@ -133,12 +133,16 @@ def test_spot_sold_as_its_own_type(write_v8: WriteV8, open_catalog: Open) -> Non
     ("cloud", "count", "info", "expected"),
     [
         ("aws", 8, gpu_info("A100", 8, 40960, 327680), (40.0, "NVIDIA")),
-        ("runpod", 1, gpu_info("L4", 1, 24, 24), (24.0, "NVIDIA")),  # GiB under a name that says MiB
-        ("vast", 4, gpu_info("RTX4090", "4.0", 98256, 98256), (23.988, "NVIDIA")),  # the whole machine's memory
+        # GiB under a name that says MiB
+        ("runpod", 1, gpu_info("L4", 1, 24, 24), (24.0, "NVIDIA")),
+        # the whole machine's memory
+        ("vast", 4, gpu_info("RTX4090", "4.0", 98256, 98256), (23.988, "NVIDIA")),
         ("vast", 4, gpu_info("RTX4090", 4, 24564, 98256), (23.988, "NVIDIA")),
-        ("lambda", 8, gpu_info("A100", 8, 40960, 40960), (40.0, "NVIDIA")),  # the total says one device's
+        # the total says one device's
+        ("lambda", 8, gpu_info("A100", 8, 40960, 40960), (40.0, "NVIDIA")),
         ("hyperstack", 1, json.dumps({"Gpus": [{"Name": "L40", "Manufacturer": None, "MemoryInfo": {"SizeInMiB": 49152}}]}), (48.0, "NVIDIA")),
-        ("hyperstack", 1, "{'Gpus': [{'Name': 'L40', 'Manufacturer': null, 'MemoryInfo': {'SizeInMiB': 49152}}]}", (48.0, "NVIDIA")),
+        ("hyperstack", 1, "{'Gpus': [{'Name': 'L40', 'Manufacturer': null, 'MemoryInfo':"
+            " {'SizeInMiB': 49152}}]}", (48.0, "NVIDIA")),
         ("primeintellect", 2, json.dumps({"Gpus": [{"Manufacturer": "NVIDIA", "MemoryInfo": {"SizeInMiB": 81920}}], "TotalGpuMemoryInMiB": 327680}), (80.0, "NVIDIA")),
         ("gcp", 1, "TPU", (None, "NVIDIA")),
         ("azure", 1, "", (None, "NVIDIA")),

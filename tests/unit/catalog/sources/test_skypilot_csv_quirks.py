@@ -1,4 +1,5 @@
-"""Every quirk that hosted price files are known for, cloud by cloud, through the whole way into the catalogue.
+"""Every quirk that hosted price files are known for, cloud by cloud, through the whole way into the
+catalogue.
 
 Quirks of single cells are in `test_catalog_v8`, GCP's hosts in `test_catalog_hosts`.
 """
@@ -160,7 +161,10 @@ def test_gcp_wrong_part_in_many_regions_is_hidden_where_others_are_right(
 def test_gcp_wrong_part_in_all_regions_is_hidden_by_what_was_known_before(
     write_v8: WriteV8, nbprov_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """One price everywhere, where the shipped list prices its regions apart and far dearer: a wrong line of the provider's list."""
+    """One price everywhere, where the shipped list prices its regions apart and far dearer.
+
+    A wrong line of the provider's list.
+    """
     shipped = [
         Entry(
             "gcp",
@@ -326,7 +330,10 @@ def test_cudo_lambda_and_nebius(write_v8: WriteV8, open_catalog: Open) -> None:
 def test_hyperstack_null_maker_and_one_type_of_two_sizes(
     write_v8: WriteV8, open_catalog: Open
 ) -> None:
-    info = "{'Gpus': [{'Name': 'H100-SXM', 'Manufacturer': null, 'Count': 8, 'MemoryInfo': {'SizeInMiB': 81920}}], 'TotalGpuMemoryInMiB': 655360}"
+    info = (
+        "{'Gpus': [{'Name': 'H100-SXM', 'Manufacturer': null, 'Count': 8, 'MemoryInfo':"
+        " {'SizeInMiB': 81920}}], 'TotalGpuMemoryInMiB': 655360}"
+    )
     row = {
         "InstanceType": "n3-H100-SXM5x8",
         "AcceleratorName": "H100-SXM",

@@ -69,7 +69,8 @@ def test_an_edit_is_seen_even_with_size_and_time_unchanged_just_now(
     folder: Path, tmp_path: Path, builds: Builds
 ) -> None:
     path = folder / "lambda" / "vms.csv"
-    # A little ahead: a busy machine may take longer from here to the next look than a time counts as just now.
+    # A little ahead: a busy machine may take longer from here to the next look than a time counts
+    # as just now.
     os.utime(path, (time.time() + 60.0,) * 2)
     status = path.stat()
     price(folder, tmp_path / "c")
@@ -157,7 +158,10 @@ def test_old_caches_are_swept(folder: Path, tmp_path: Path) -> None:
 
 
 def test_kernels_that_start_together_all_get_the_prices(folder: Path, tmp_path: Path) -> None:
-    code = "import sys; from nbprov.catalog import *; print(Catalog.open(sys.argv[1], cache=sys.argv[2]).offers(Query())[0].hourly)"
+    code = (
+        "import sys; from nbprov.catalog import *; print(Catalog.open(sys.argv[1],"
+        " cache=sys.argv[2]).offers(Query())[0].hourly)"
+    )
     command = [sys.executable, "-c", code, str(folder), str(tmp_path / "c")]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert [process.communicate()[0].strip() for process in running] == ["1000000"] * 3

@@ -1,4 +1,4 @@
-"""Whether AWS can be used: whose credentials, what is missing, and nothing imported for people without any."""
+"""The account check of AWS: credentials, missing permissions, and no imports without an account."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from aws_double import SECRET
 from aws_double_account import Account
 
-from nbprov.clouds.aws import clients, make
+from nbprov.clouds.aws import make
+from nbprov.clouds.aws.account import clients
 from nbprov.clouds.base import CHECK_SECONDS
 from nbprov.model.failures import Cause, CloudError
 
@@ -35,7 +36,8 @@ def test_an_account_is_described_and_its_key_masked(aws: Account) -> None:
 def test_without_credentials_nothing_is_imported_and_the_next_step_is_said() -> None:
     code = (
         "import sys; from nbprov.clouds.aws import make; told = make().check();"
-        "print(told.enabled, told.problem.cause.value, 'aws configure' in told.problem.message, 'boto3' in sys.modules, 'botocore' in sys.modules)"
+        "print(told.enabled, told.problem.cause.value, 'aws configure' in "
+        "told.problem.message, 'boto3' in sys.modules, 'botocore' in sys.modules)"
     )
     said = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
@@ -44,7 +46,10 @@ def test_without_credentials_nothing_is_imported_and_the_next_step_is_said() -> 
 
 
 def test_the_package_itself_imports_nothing_heavy() -> None:
-    code = "import sys, nbprov.clouds.aws; print([m for m in ('boto3', 'botocore', 'requests', 'nbprov.clouds.aws.provisioner') if m in sys.modules])"
+    code = (
+        "import sys, nbprov.clouds.aws; print([m for m in ('boto3', 'botocore', 'requests', "
+        "'nbprov.clouds.aws.provisioner') if m in sys.modules])"
+    )
     said = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
@@ -61,7 +66,8 @@ def test_a_profile_is_named_and_a_new_one_taken_up_at_once(
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
     assert aws.cloud.check().problem is not None
     file.write_text(
-        f"[work]\naws_access_key_id = {aws.double.env['AWS_ACCESS_KEY_ID']}\naws_secret_access_key = {SECRET}\n"
+        "[work]\naws_access_key_id = "
+        f"{aws.double.env['AWS_ACCESS_KEY_ID']}\naws_secret_access_key = {SECRET}\n"
     )
     monkeypatch.setenv("AWS_PROFILE", "work")
     told = aws.cloud.check()
@@ -96,14 +102,18 @@ def test_a_missing_permission_is_named(aws: Account) -> None:
 
 @pytest.mark.usefixtures("unhurried")
 def test_a_refusal_that_is_not_of_ec2_does_not_shut_the_cloud(aws: Account) -> None:
-    message = "You are not authorized to perform this operation. User: arn:x is not authorized to perform: ssm:GetParameters on resource: arn:y"
+    message = (
+        "You are not authorized to perform this operation. User: arn:x is not authorized "
+        "to perform: ssm:GetParameters on resource: arn:y"
+    )
     aws.double.add_fault(
         "RunInstances", "error", code="UnauthorizedOperation", message=message, status=403, dry=True
     )
     told = aws.cloud.check()
     assert told.enabled
     assert any(
-        "a trial of a create was refused: ssm:GetParameters" in line for line in told.details
+        "a test of launch permissions was refused: ssm:GetParameters" in line
+        for line in told.details
     )
 
 
@@ -122,7 +132,8 @@ def test_a_service_that_hangs_ends_the_check_in_time(aws: Account) -> None:
     began = time.monotonic()
     told = make().check()
     assert time.monotonic() - began < 20, (
-        f"{CHECK_SECONDS:g} s and what a busy machine adds, and not the thirty that the answer takes"
+        f"{CHECK_SECONDS:g} s and what a busy machine adds, and not the thirty that the answer "
+        "takes"
     )
     assert told.problem is not None
     assert told.problem.cause is Cause.TRANSIENT
@@ -146,7 +157,7 @@ def test_a_credential_process_that_hangs_ends_the_check_in_time(
 
 @pytest.mark.usefixtures("unhurried")
 def test_without_boto3_the_extra_is_named(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbprov.clouds.aws.account_detection.sdk_is_there", lambda: False)
+    monkeypatch.setattr("nbprov.clouds.aws.account.detection.sdk_is_there", lambda: False)
     told = make().check()
     assert told.problem is not None
     assert "pip install nbprov[aws]" in told.problem.message

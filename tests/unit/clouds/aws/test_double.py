@@ -1,4 +1,4 @@
-"""The double is as strict as EC2, and notices what breaks AWS's own models."""
+"""The AWS double is as strict as EC2, and detects violations of AWS's models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMAGE = "ami-0a0000000000ubu24"
 
 def ec2() -> Any:
     config = Config(retries={"total_max_attempts": 1})
-    # A session of its own: boto3's usual one keeps the first credentials it saw.
+    # A session of its own, because boto3's default session keeps the first credentials it saw.
     return boto3.session.Session().client(
         "ec2", region_name=REGION, endpoint_url=os.environ["AWS_ENDPOINT_URL"], config=config
     )
@@ -92,7 +92,10 @@ def test_a_run_that_broke_the_model_does_not_pass(aws: Account) -> None:
 def dance() -> None:
     with AwsDouble() as other, contextlib.suppress(requests.ConnectionError):
         signed = {
-            "Authorization": f"AWS4-HMAC-SHA256 Credential={other.env['AWS_ACCESS_KEY_ID']}/20261122/us-east-1/ec2/aws4_request, x"
+            "Authorization": (
+                "AWS4-HMAC-SHA256 "
+                f"Credential={other.env['AWS_ACCESS_KEY_ID']}/20261122/us-east-1/ec2/aws4_request, x"
+            )
         }
         requests.post(other.url, data={"Action": "Dance"}, headers=signed, timeout=60)
 

@@ -1,4 +1,6 @@
-"""Machines of EC2 once they are there: found in all regions, ended, stopped, started, opened, and what is left beside them."""
+"""EC2 machines: listed in all regions, ended, stopped, started, with open ports and side
+objects.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,9 @@ import boto3
 import pytest
 from aws_double_account import REGION, Account, offer
 
-from nbprov.clouds.aws import clients, listing
-from nbprov.clouds.aws.security_groups import covered
+from nbprov.clouds.aws.account import clients
+from nbprov.clouds.aws.instances import listing
+from nbprov.clouds.aws.network.security_groups import covered
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, OnShutdown, SideObject
 from nbprov.model.places import Market

@@ -1,4 +1,4 @@
-"""Settings that change while machines run: another account, other regions, credentials that come and go. No machine looks gone for it."""
+"""Settings that change while machines run: account, regions, credentials. No machine looks gone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from aws_double import OTHER_KEY_ID
 from aws_double_account import Account, offer
 
-from nbprov.clouds.aws import launch_index
+from nbprov.clouds.aws.instances import launch_index
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import InstanceState
 
@@ -166,7 +166,10 @@ def test_a_torn_or_strange_note_is_none(aws: Account) -> None:
 def test_a_user_who_may_not_use_some_regions_is_told_before_a_launch(
     aws: Account, unhurried: None
 ) -> None:
-    words = "You are not authorized to perform this operation, with an explicit deny in a service control policy"
+    words = (
+        "You are not authorized to perform this operation, with an explicit deny in a "
+        "service control policy"
+    )
     aws.double.add_fault(
         "DescribeAvailabilityZones",
         "error",
@@ -198,7 +201,10 @@ def test_a_part_of_the_machines_of_a_used_token_is_no_refusal(aws: Account) -> N
     changed = replace(launch, disk_gb=20)
     aws.double.tell("show", id=made[0])
     told = failure(aws.cloud.submit, changed)
-    assert (told.cause, "1 are listed so far" in told.message) == (Cause.UNKNOWN_OUTCOME, True)
+    assert (told.cause, "only 1 of its 2 machines are listed so far" in told.message) == (
+        Cause.UNKNOWN_OUTCOME,
+        True,
+    )
     aws.double.tell("show", id=made[1])
     assert aws.cloud.submit(changed).data["ids"].split(",") == made
     assert failure(aws.cloud.submit, replace(launch, count=3)).cause is Cause.BAD_REQUEST
@@ -214,7 +220,10 @@ def test_a_young_machine_is_not_gone_for_another_kernel_either(aws: Account) -> 
 
 def test_one_machine_that_is_protected_keeps_no_other_running(aws: Account) -> None:
     one, two = aws.up(count=2)
-    words = f"The instance '{one.id}' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again."
+    words = (
+        f"The instance '{one.id}' may not be terminated. Modify its "
+        "'disableApiTermination' instance attribute and try again."
+    )
     aws.double.add_fault(
         "TerminateInstances", "error", code="OperationNotPermitted", message=words, times=2
     )

@@ -1,4 +1,4 @@
-"""What a launch at EC2 stands on: images, disks, tags, and the network, the account's or one of our own."""
+"""The surroundings of a launch at EC2: images, disks, tags, and the network."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import boto3
 import pytest
 from aws_double_account import CPU, GPU, Account, offer
 
-from nbprov.clouds.aws import fact_cache, images, run_instances
+from nbprov.clouds.aws import images
+from nbprov.clouds.aws.account import fact_cache
 from nbprov.clouds.aws.images import MachineImage
+from nbprov.clouds.aws.instances import run_instances
 from nbprov.clouds.base import SSH_PORT_LABEL
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, SideObject
@@ -18,7 +20,7 @@ from nbprov.model.launches import InstanceState, SideObject
 pytest_plugins = ["aws_double_fixtures"]
 
 BARE = "eu-west-1"
-"""The region of this module whose default network is taken away."""
+"""The region of this module whose default network is removed."""
 IMAGE = MachineImage("ami-0", "/dev/sda1", 8)
 
 
@@ -50,7 +52,10 @@ def test_images_are_looked_up_once_a_day(aws: Account) -> None:
 
 
 def test_an_image_may_be_named_by_id_or_by_parameter(aws: Account) -> None:
-    parameter = "ssm:/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"
+    parameter = (
+        "ssm:/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04"
+        "/latest/ami-id"
+    )
     for named in (parameter, f"resolve:{parameter}", "ami-0c0000000000dlami"):
         aws.cloud.submit(aws.launch(image=named))
         assert aws.sent()[-1]["ImageId"] == "ami-0c0000000000dlami"

@@ -1,4 +1,4 @@
-"""EC2's price list of a region: the right rows out of a great many."""
+"""EC2's price list of a region: the right rows out of very many."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from aws_prices import ABOUT, HEADER, machine, price_list, unwanted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.clouds.aws.price_list import Columns, Listed, read_list
+from nbprov.clouds.aws.catalog.price_list import Columns, Listed, read_list
 from nbprov.model.failures import CloudError
 
 P4D = machine("p4d.24xlarge", "21.957642", 96, "1,152 GiB", "8")
 
 
 def listed(*rows: dict[str, str]) -> dict[str, Listed]:
-    """What is read from a list of these rows."""
+    """Read a list of these rows."""
     return read_list(price_list(rows).splitlines(), "us-east-1")
 
 

@@ -1,4 +1,4 @@
-"""The whole fetch of EC2 prices, against its double: without an account, and with one."""
+"""The fetch of EC2 prices from end to end, with and without an account."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aws_prices import Ec2Double, Ec2Region, machine, price_list, spot, unwanted
 from fetch_context import TODAY, Fetching
 from web_double import Answer, WebDouble, busy, text_answer
 
-from nbprov.clouds.aws.gpu_families import COUNTS, FAMILIES
+from nbprov.clouds.aws.catalog.gpu_families import COUNTS, FAMILIES
 from nbprov.clouds.aws.prices import REGIONS, fetcher
 from nbprov.clouds.pricing.fetcher import find
 from nbprov.clouds.web.client import Stopped
@@ -38,7 +38,7 @@ LISTS = re.compile(r"/offers/v1\.0/aws/AmazonEC2/current/[\w-]+/index\.csv")
 
 
 def a_list(*more: dict[str, str]) -> str:
-    """A list with these machines among what stands beside them."""
+    """Return a list with these machines and the rows that stand beside them."""
     rows: list[dict[str, str]] = []
     for name, price, vcpus, memory, gpus in MACHINES:
         noise = unwanted(name, vcpus, memory, gpus)
@@ -63,7 +63,7 @@ def ec2(web: WebDouble) -> Ec2Double:
 
 
 def a_region(**changes: Any) -> Ec2Region:
-    """A region of two zones and a local one, as an account sees it."""
+    """Return a region of two zones and a local zone, as an account sees it."""
     region = Ec2Region(
         {"us-east-1a": "use1-az4", "us-east-1b": "use1-az6", "us-east-1-lax-1a": "use1-lax1-az1"},
         {
@@ -99,12 +99,12 @@ def a_region(**changes: Any) -> Ec2Region:
 
 
 def public(web: WebDouble, *regions: str) -> Fetching:
-    """A context without an account."""
+    """Return a context without an account."""
     return Fetching({"pricing": web.url()}, regions=regions or ("us-east-1",))
 
 
 def with_keys(web: WebDouble, *regions: str) -> Fetching:
-    """A context with one."""
+    """Return a context with an account."""
     return Fetching(
         {"pricing": web.url(), "ec2": web.url()}, regions=regions or ("us-east-1",), keys=KEYS
     )
@@ -209,7 +209,9 @@ def test_a_region_that_fails_is_named_and_the_others_are_kept(web: WebDouble) ->
 def test_a_region_is_never_part_of_an_address_unread(web: WebDouble) -> None:
     prices = fetcher().fetch(public(web, "us-east-1", "../../secret").context)
     assert prices.failed == {
-        "../../secret": "request refused as invalid: '../../secret' is not the name of an AWS region"
+        "../../secret": (
+            "request refused as invalid: '../../secret' is not the name of an AWS region"
+        )
     }
     assert len(web.asked) == 1
 
@@ -454,7 +456,8 @@ def test_keys_from_the_shared_file_are_used(
 ) -> None:
     file = tmp_path / "credentials"
     file.write_text(
-        "[default]\naws_access_key_id = AKIA0000000000000001\naws_secret_access_key = not-a-secret-1\n"
+        "[default]\naws_access_key_id = AKIA0000000000000001\naws_secret_access_key = "
+        "not-a-secret-1\n"
     )
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
     prices = fetcher().fetch(
@@ -469,8 +472,11 @@ def test_boto3_is_not_imported_for_the_public_list(web: WebDouble) -> None:
     import subprocess
 
     code = (
-        "import sys; from nbprov.clouds.web.client import Http; from nbprov.clouds.pricing.fetcher import FetchContext; from nbprov.clouds.aws.prices import fetcher;"
-        f"n=len(fetcher().fetch(FetchContext(Http(), '2026-11-22', ('us-east-1',), {{}}, {{'pricing': {web.url()!r}}})).rows);"
+        "import sys; from nbprov.clouds.web.client import Http; from "
+        "nbprov.clouds.pricing.fetcher import FetchContext; "
+        "from nbprov.clouds.aws.prices import fetcher;"
+        f"n=len(fetcher().fetch(FetchContext(Http(), '2026-11-22', ('us-east-1',), {{}}, "
+        f"{{'pricing': {web.url()!r}}})).rows);"
         "print(n, 'boto3' in sys.modules, 'numpy' in sys.modules)"
     )
     done = subprocess.run(
@@ -483,7 +489,7 @@ def test_every_family_joins_the_shipped_catalogue() -> None:
     with (CATALOGS / "aws" / "types.csv").open(newline="") as file:
         shipped = {row["type"]: row for row in csv.DictReader(file) if row["accelerator"]}
     names = {row["accelerator"] for row in shipped.values()}
-    # Families of which the snapshot has no price.
+    # Families without a price in the snapshot.
     beyond = {"K80", "V100", "M60", "V520", "Trainium2", "Gaudi-HL-205"}
     assert {family.name for family in FAMILIES.values()} - names == beyond
     for name, row in shipped.items():

@@ -1,4 +1,4 @@
-"""What EC2 says of stock: where a type is sold, what the quota leaves, and the scores of spot."""
+"""EC2's stock: where a type is sold, what the quota allows, and spot scores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from aws_double_account import Account, offer
 
-from nbprov.clouds.aws import make, quotas, stock
+from nbprov.clouds.aws import make, stock
+from nbprov.clouds.aws.account import quotas
 from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.places import Market
 from nbprov.model.stock import Level, Pool
@@ -95,7 +96,8 @@ def test_what_does_not_answer_in_time_is_left_out(aws: Account) -> None:
     began = time.monotonic()
     told = aws.cloud.stock(offers, 1)
     assert time.monotonic() - began < 12, (
-        f"{STOCK_SECONDS:g} s and what a busy machine adds, and not the fifteen that the answer takes"
+        f"{STOCK_SECONDS:g} s and what a busy machine adds, and not the fifteen that the "
+        "answer takes"
     )
     assert {s.pool.zone for s in told} == {UNSOLD}
 

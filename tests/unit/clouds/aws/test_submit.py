@@ -1,4 +1,4 @@
-"""A create at EC2: what is sent, what a repeat of it sends, and what is made of every answer."""
+"""Creates at EC2: the request, its repeats, and the outcome of every answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import boto3
 import pytest
 from aws_double_account import CPU, GPU, REGION, Account, offer
 
-from nbprov.clouds.aws import clients, fact_cache
+from nbprov.clouds.aws.account import clients, fact_cache
 from nbprov.clouds.base import SSH_PORT_LABEL
 from nbprov.model.failures import Cause, CloudError, Scope
 from nbprov.model.launches import Accepted, InstanceState, Launch, OnShutdown, Operation, Refused

@@ -1,4 +1,4 @@
-"""The whole fetch of Azure's prices, against its double."""
+"""The fetch of Azure's prices from end to end, against its double."""
 
 from __future__ import annotations
 

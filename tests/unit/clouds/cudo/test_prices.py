@@ -1,4 +1,4 @@
-"""The whole fetch of CUDO's prices, against its double."""
+"""The fetch of CUDO's prices from end to end, against its double."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nbprov.model.failures import Cause, CloudError
 from nbprov.model.price_list import PriceList, PriceRow
 
 CATALOGS = Path(__file__).parents[4] / "catalogs"
-# The prices of the parts that make up the shipped prices of Kristiansand.
+# Prices of the parts that add up to the shipped prices of Kristiansand.
 A100 = machine(
     "epyc-genoa-a100-pcie", "A100 80GB PCIe", "no-kristiansand-1", "1.5", "0.0063", "0.0042"
 )
@@ -35,7 +35,7 @@ MACHINES = [
 
 @pytest.fixture(autouse=True)
 def no_key_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A home of the test's own, and no key."""
+    """Use a separate home without a key."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     monkeypatch.delenv("CUDO_API_KEY", raising=False)
@@ -66,7 +66,7 @@ def fetched(web: WebDouble, *regions: str) -> PriceList:
 
 
 def shapes(web: WebDouble, **other: Any) -> list[tuple[float, float, float]]:
-    """In which shapes a machine type is sold."""
+    """Return the shapes in which a machine type is sold."""
     CudoDouble(web, [{**A100, **other}])
     return [(row.count, row.vcpus or 0, row.memory_gib or 0) for row in fetched(web).rows]
 

@@ -1,4 +1,4 @@
-"""Which Google account and project: found in files, masked, and never asked of the network."""
+"""Google credentials and project: found in files, masked, and without network requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from nbprov.clouds.gcp import credentials, make
+from nbprov.clouds.gcp import make
+from nbprov.clouds.gcp.account import credentials
 from nbprov.model.failures import Cause, CloudError
 
 NAMES = (
@@ -99,9 +100,8 @@ def test_service_account_is_masked(tmp_path: Path) -> None:
     }
     written(tmp_path, content)
     opened = credentials.open_login()
-    assert (
-        opened.source
-        == "service account rob…@mine.iam.gserviceaccount.com (application_default_credentials.json)"
+    assert opened.source == (
+        "service account rob…@mine.iam.gserviceaccount.com (application_default_credentials.json)"
     )
     assert "PRIVATE" not in repr(opened)
 
@@ -176,7 +176,7 @@ def test_nothing_heavy_is_imported_before_it_is_used() -> None:
 
 STALL = """
 import gc, sys, threading, time
-from nbprov.clouds.gcp.sdk import compute_library
+from nbprov.clouds.gcp.account.sdk import compute_library
 full, gaps, done = [], [], threading.Event()
 gc.callbacks.append(lambda phase, info: full.append(info["generation"]) if phase == "start" else None)
 def tick():
@@ -207,5 +207,5 @@ def test_import_of_the_library_does_not_stall_other_threads() -> None:
     said = subprocess.run(
         [sys.executable, "-c", STALL], check=True, capture_output=True, text=True
     ).stdout.split()
-    # Full collections are what stalls; how long the gaps are is measured by benchmarks/measure_sdk_import.py.
+    # Full collections cause the stall; benchmarks/measure_sdk_import.py measures the gaps.
     assert said == ["0"]

@@ -1,4 +1,4 @@
-"""The double of Google Cloud keeps to the official model, and tells who does not."""
+"""The Google Cloud double follows the official model, and reports violations."""
 
 from __future__ import annotations
 

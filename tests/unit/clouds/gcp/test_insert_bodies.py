@@ -1,4 +1,4 @@
-"""What a create asks of Google, checked against the official model."""
+"""The body of a create at Google, checked against the official model."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import pytest
 from gcp_double_model import label_faults, model
 
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
-from nbprov.clouds.gcp import insert_bodies, labels
-from nbprov.clouds.gcp.disk_types import disk_type
-from nbprov.clouds.gcp.firewall import shared_rules
+from nbprov.clouds.gcp import labels
+from nbprov.clouds.gcp.catalog.disk_types import disk_type
 from nbprov.clouds.gcp.images import Image, usual
-from nbprov.clouds.gcp.listing import instance, type_of
+from nbprov.clouds.gcp.instances import insert_bodies
+from nbprov.clouds.gcp.instances.listing import instance, type_of
+from nbprov.clouds.gcp.network.firewall import shared_rules
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, Launch, OnShutdown
 from nbprov.model.offers import Candidate, Offer
@@ -115,7 +116,9 @@ def test_bodies_fit_the_official_model(
     ],
 )
 def test_time_limit_that_stops_gives_local_disks_up(kind: str, has_disk: bool) -> None:
-    """Google refuses a limit with STOP for a machine with local SSDs without that word, and for all others with it."""
+    """Google refuses a limit with STOP without that argument for machines with local SSDs, and with
+    it for others.
+    """
     for ends, limit in (
         (OnShutdown.STOP, 3600.0),
         (OnShutdown.TERMINATE, 3600.0),

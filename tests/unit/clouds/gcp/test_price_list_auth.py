@@ -1,4 +1,4 @@
-"""Which key opens Google's list, and what is said where there is none."""
+"""The key to Google's price list, and the message without one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from gcp_billing import KEY, PROJECT, TOKEN, GcpDouble
 from web_double import WebDouble, json_answer
 
-from nbprov.clouds.gcp import price_list_auth
+from nbprov.clouds.gcp.account import price_list_auth
 from nbprov.model.failures import Cause, CloudError
 
 

@@ -1,4 +1,6 @@
-"""Google's prices end to end: pages of SKUs and zones from a double, whole machines as rows that fit the shipped catalogue."""
+"""Google's prices from end to end: SKUs and zones from a double, added up to rows of the
+catalogue.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +111,7 @@ def test_names_and_sizes_join_the_shipped_catalogue(web: WebDouble) -> None:
 
 
 def test_every_type_of_the_shipped_catalogue_is_known() -> None:
-    from nbprov.clouds.gcp.machine_types import machines
+    from nbprov.clouds.gcp.catalog.machine_types import machines
 
     with (SHIPPED / "types.csv").open() as types:
         wanted = {
@@ -157,9 +159,24 @@ def test_accelerators_apart_and_their_hosts_become_whole_machines_in_the_catalog
 
 def entry(row: PriceRow, listed: PriceList) -> Entry:
     return Entry(
-        "gcp", row.region, row.zone, row.instance_type, row.accelerator, row.count, row.device_gib, row.maker, row.vcpus, row.memory_gib,
-        row.arch, row.on_demand, row.spot, listed.source, listed.as_of, listed.source, listed.as_of,
-    )  # fmt: skip
+        "gcp",
+        row.region,
+        row.zone,
+        row.instance_type,
+        row.accelerator,
+        row.count,
+        row.device_gib,
+        row.maker,
+        row.vcpus,
+        row.memory_gib,
+        row.arch,
+        row.on_demand,
+        row.spot,
+        listed.source,
+        listed.as_of,
+        listed.source,
+        listed.as_of,
+    )
 
 
 def test_a_machine_of_which_a_part_lacks_is_left_out_and_counted(web: WebDouble) -> None:
@@ -169,7 +186,7 @@ def test_a_machine_of_which_a_part_lacks_is_left_out_and_counted(web: WebDouble)
     assert [
         note
         for note in listed.notes
-        if "9 machines of which a part has no price" in note and "a2 memory in us-central1" in note
+        if "9 machines with a part that has no price" in note and "a2 memory in us-central1" in note
     ]
 
 
@@ -207,7 +224,7 @@ def test_without_a_login_accelerators_stand_in_the_zones_of_old(web: WebDouble) 
         "us-central1-c",
     }
     assert {row.zone for row in listed.rows if row.instance_type == "n2-standard-4"} == {""}
-    assert listed.notes[0].startswith("zones were not asked for, which needs a Google login")
+    assert listed.notes[0].startswith("zones were not read, which needs a Google login")
 
 
 ZONES = {

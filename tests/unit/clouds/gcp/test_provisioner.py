@@ -1,4 +1,4 @@
-"""The adapter of Google Cloud over a server made from the official model, with made-up machines."""
+"""The Google Cloud adapter over a server made from the official model, with simulated machines."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ DEADLINE = 15.0
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[GcpDouble]:
-    """One server for all of these; each test begins with nothing in it."""
+    """Yield one server for all tests; each begins with an empty world."""
     with GcpDouble() as made:
         yield made
 
 
 @pytest.fixture
 def double(server: GcpDouble) -> Iterator[GcpDouble]:
-    """A Google Cloud, which must have been asked nothing, and have answered nothing, that is out of its model."""
+    """Yield the double, and check that no request or answer broke its model."""
     before = {name: os.environ.get(name) for name in server.env}
     os.environ.update(server.env)
     os.environ[VARIABLE] = "203.0.113.7"
@@ -285,7 +285,7 @@ def test_end_that_failed_at_google_is_not_believed_for_ever(
     double.add_fault(call="terminate", do="late_failure")
     cloud.terminate([machine])
     assert state(cloud, machine) == "ending"
-    monkeypatch.setattr("nbprov.clouds.gcp.provisioner.ENDING_SECONDS", 0.0)
+    monkeypatch.setattr("nbprov.clouds.gcp.instances.actions.ENDING_SECONDS", 0.0)
     assert state(cloud, machine) == "running"
     monkeypatch.undo()
     cloud.terminate([machine])
@@ -306,7 +306,10 @@ def test_list_that_lacks_a_zone_is_none(cloud: GcpCloud, double: GcpDouble, do: 
 
 
 def test_rules_of_other_people_are_not_touched(cloud: GcpCloud, double: GcpDouble) -> None:
-    """Somebody puts a tag of theirs on our machine, whose name looks like one of ours; or makes a rule under a name of ours."""
+    """Somebody puts a tag of theirs on our machine, whose name looks like one of ours.
+
+    Or makes a rule under a name of ours.
+    """
     (machine,) = running(cloud, launch())
     theirs = {
         "teamweb-12345678-ssh": "teamweb-12345678",
@@ -333,7 +336,10 @@ def test_rules_of_other_people_are_not_touched(cloud: GcpCloud, double: GcpDoubl
 def test_machines_of_another_project_are_listed_and_ended_there(
     cloud: GcpCloud, double: GcpDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another notebook has another project in its environment: what this one made must not look gone to it."""
+    """Another notebook has another project in its environment.
+
+    What this one made must not look gone to it.
+    """
     wanted = launch()
     operation = cloud.submit(wanted)
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", OTHER_PROJECT)
@@ -350,7 +356,7 @@ def test_machines_of_another_project_are_listed_and_ended_there(
     double.add_fault(clear=True)
     other.terminate([shown.id])
     eventually(lambda: other.list("owner-1") == [])
-    monkeypatch.setattr("nbprov.clouds.gcp.projects.EMPTY_SECONDS", 0.0)
+    monkeypatch.setattr("nbprov.clouds.gcp.account.projects.EMPTY_SECONDS", 0.0)
     asked = len(double.calls("instances.aggregatedList"))
     other.list("owner-1")
     other.list("owner-1")
@@ -473,13 +479,13 @@ def test_young_create_that_google_does_not_show_yet_is_not_called_refused(
     double.add_fault(call="list", do="hide", seconds=600)
     double.add_fault(call="poll", do="not_offered", times=2)
     assert cloud.poll(operation) == Pending()
-    monkeypatch.setattr("nbprov.clouds.gcp.insert.YOUNG_SECONDS", 0.0)
+    monkeypatch.setattr("nbprov.clouds.gcp.instances.insert.YOUNG_SECONDS", 0.0)
     assert isinstance(cloud.poll(operation), Refused)
     assert isinstance(decided(cloud, operation), Accepted)
 
 
 def test_many_machines_come_in_pages(cloud: GcpCloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nbprov.clouds.gcp import clients
+    from nbprov.clouds.gcp.account import clients
 
     ids = {i for _ in range(2) for i in running(cloud, launch(count=3))}
     monkeypatch.setattr(clients, "PAGE", 2)
@@ -503,7 +509,7 @@ def test_image_of_ones_own(cloud: GcpCloud, double: GcpDouble) -> None:
 
 
 def in_any_zone(**changes: Any) -> Launch:
-    """A launch whose offer is the whole region's."""
+    """Return a launch whose offer covers the whole region."""
     wanted = launch("n4-standard-8", **changes)
     return replace(
         wanted, candidate=replace(wanted.candidate, offer=replace(wanted.candidate.offer, zone=""))
@@ -549,7 +555,7 @@ def test_region_without_stock_refuses(cloud: GcpCloud, double: GcpDouble) -> Non
 def test_field_that_the_library_does_not_know_is_no_lost_answer(
     cloud: GcpCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nbprov.clouds.gcp import insert_bodies
+    from nbprov.clouds.gcp.instances import insert_bodies
 
     monkeypatch.setattr(insert_bodies, "_scheduling", lambda *_: {"fieldOfNextYear": True})
     with pytest.raises(CloudError, match="too old") as raised:
@@ -580,7 +586,7 @@ def test_secrets_go_to_google_alone(cloud: GcpCloud, double: GcpDouble) -> None:
 
 
 def test_secrets_stay_out_of_googles_own_log(cloud: GcpCloud) -> None:
-    """Its client writes requests and answers down whole, where somebody turns that on."""
+    """Google's client logs whole requests and answers if somebody enables that."""
     said: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: said.append(f"{record.getMessage()} {vars(record)}")  # type: ignore[method-assign]
@@ -605,7 +611,7 @@ def test_create_that_takes_too_long_is_an_unknown_outcome(
     wanted = launch()
     running(cloud, launch())
     double.add_fault(call="create", do="slow", seconds=3)
-    monkeypatch.setattr("nbprov.clouds.gcp.insert.CALL_SECONDS", 1.0)
+    monkeypatch.setattr("nbprov.clouds.gcp.instances.insert.CALL_SECONDS", 1.0)
     with pytest.raises(CloudError) as raised:
         cloud.submit(wanted)
     assert raised.value.failure.cause is Cause.UNKNOWN_OUTCOME

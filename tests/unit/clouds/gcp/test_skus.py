@@ -1,4 +1,4 @@
-"""Which line of Google's billing catalogue is the price of which part: exactly these, and no line that looks like one."""
+"""Which line of Google's billing catalogue prices which part; similar lines are never used."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gcp_billing import HOSTS, lookalikes, parts, sku
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.clouds.gcp.machine_types import DEVICES, machines
-from nbprov.clouds.gcp.skus import SSD, Kind, Part, part_of, rates
+from nbprov.clouds.gcp.catalog.machine_types import DEVICES, machines
+from nbprov.clouds.gcp.catalog.skus import SSD, Kind, Part, part_of, rates
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_word_more_makes_it_another_line(words: str, word: str, at: int) -> No
 
 
 def test_every_part_a_machine_is_billed_for_can_be_found() -> None:
-    from nbprov.clouds.gcp import machine_prices, skus
+    from nbprov.clouds.gcp.catalog import machine_prices, skus
 
     known = set(skus._SENTENCES.values())
     assert {part for machine in machines() for part, _ in machine_prices.parts(machine)} <= known

@@ -1,4 +1,4 @@
-"""What Google says of its stock: quotas, and advice on spot."""
+"""Google's stock: quotas, and advice on spot."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ H100 = replace(
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[GcpDouble]:
-    """One server for all of these; each test begins with nothing in it."""
+    """Yield one server for all tests; each begins with an empty world."""
     with GcpDouble() as made:
         yield made
 
 
 @pytest.fixture
 def double(server: GcpDouble) -> Iterator[GcpDouble]:
-    """A Google Cloud, which must have been asked nothing, and have answered nothing, that is out of its model."""
+    """Yield the double, and check that no request or answer broke its model."""
     before = {name: os.environ.get(name) for name in server.env}
     os.environ.update(server.env)
     server.tell("reset")

@@ -1,4 +1,7 @@
-"""Real credentials: a service account's key, a token service, and a Compute API that sees the token."""
+"""Real credentials.
+
+A service account's key, a token service, and a Compute API that gets the token.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from gcp_double import GcpDouble
 from google.oauth2.service_account import Credentials
 from web_double import Answer, WebDouble, json_answer
 
-from nbprov.clouds.gcp import credentials, make
+from nbprov.clouds.gcp import make
+from nbprov.clouds.gcp.account import credentials
 from nbprov.model.failures import Cause
 
 TOKEN = "ya29.canary-token"
@@ -34,7 +38,9 @@ def tokens() -> Iterator[WebDouble]:
 def double(
     tokens: WebDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[GcpDouble]:
-    """A Compute API that is no loopback to the adapter: it is asked with credentials."""
+    """Yield a Compute API that the adapter does not treat as loopback, so that it sends
+    credentials.
+    """
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     pem = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -50,7 +56,8 @@ def double(
     file = tmp_path / "key.json"
     file.write_text(json.dumps(content))
     monkeypatch.setattr(credentials, "LOOPBACK", ())
-    # Beside its requests, google-auth asks iamcredentials.googleapis.com, in a thread of its own, where a service account may be used from.
+    # google-auth also asks iamcredentials.googleapis.com, in a separate thread, where a service
+    # account may be used from.
     monkeypatch.setattr(
         Credentials, "_maybe_start_regional_access_boundary_refresh", lambda *_: None, raising=False
     )
@@ -78,7 +85,7 @@ def test_one_token_serves_all_calls_and_is_shown_nowhere(
     assert len(tokens.asked) == 1
     check, listing = double.calls()
     assert check["bearer"] == hashlib.sha256(f"Bearer {TOKEN}".encode()).hexdigest()
-    # The library signs tokens of a service account itself.
+    # The library signs a service account's tokens itself.
     assert listing["bearer"]
     assert TOKEN not in f"{told}{vars(cloud)}"
 

@@ -1,4 +1,4 @@
-"""Lambda's adapter over its double: what it sends, what it makes of answers, and what it refuses by itself."""
+"""Lambda's adapter over its double: requests, answers, and its own refusals."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[LambdaDouble]:
 
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebDouble]:
-    """A service that answers as a test says, in the place of the double."""
+    """Yield a service that answers as a test says, in place of the double."""
     with WebDouble() as made:
         monkeypatch.setenv("LAMBDA_API_BASE_URL", made.url("/api/v1"))
         monkeypatch.setenv("LAMBDA_API_KEY", KEY)
@@ -156,7 +156,7 @@ def test_rules_that_keep_ssh_out_are_named() -> None:
         "source_network": "0.0.0.0/0",
         "description": "",
     }
-    assert instances.ssh_rule([rule]).startswith("no inbound rule lets ssh")
+    assert instances.ssh_rule([rule]).startswith("no inbound rule allows ssh")
     everything = {"protocol": "all", "source_network": "198.51.100.7", "description": ""}
     assert (
         instances.ssh_rule([rule, everything, {**rule, "port_range": [20, 30]}])
@@ -165,7 +165,10 @@ def test_rules_that_keep_ssh_out_are_named() -> None:
 
 
 def test_nothing_heavy_is_imported_with_the_adapter() -> None:
-    code = "import sys, nbprov.clouds.lambda_cloud.provisioner as p; p.LambdaCloud(); print([m for m in ('requests', 'cryptography') if m in sys.modules])"
+    code = (
+        "import sys, nbprov.clouds.lambda_cloud.provisioner as p; p.LambdaCloud(); print([m "
+        "for m in ('requests', 'cryptography') if m in sys.modules])"
+    )
     said = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )

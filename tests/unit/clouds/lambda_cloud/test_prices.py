@@ -80,7 +80,7 @@ def test_every_region_of_the_shipped_catalogue_is_known() -> None:
 def test_a_region_that_is_new_is_taken_from_the_stock(double: LambdaDouble) -> None:
     listed = read(double)
     assert {row.region for row in listed.rows} == {*REGIONS, "us-mars-9"}
-    assert listed.notes[0].startswith("every type stands in every region")
+    assert listed.notes[0].startswith("every type is listed in every region")
 
 
 def test_one_question_with_the_key(double: LambdaDouble) -> None:
@@ -167,7 +167,7 @@ def test_a_type_that_cannot_be_read_is_left_out_and_counted(
     double.web.on(PATH, json_answer(answer))
     listed = read(double)
     assert "gpu_1x_a10" not in {row.instance_type for row in listed.rows}
-    assert listed.notes[1] == "left out: 1 instance types without a price that can be read"
+    assert listed.notes[1] == "left out: 1 instance types without a readable price"
 
 
 @pytest.mark.parametrize(

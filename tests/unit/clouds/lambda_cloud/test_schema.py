@@ -19,7 +19,9 @@ from lambda_schema import (
 
 @pytest.fixture
 def document() -> dict[str, Any]:
-    """An OpenAPI document that says what stands here, with a reference as the real one has them."""
+    """Return an OpenAPI document that agrees with the schema, with a reference like the real
+    one's.
+    """
     paths: dict[str, Any] = {}
     for call, (path, method) in CALLS.items():
         data = (

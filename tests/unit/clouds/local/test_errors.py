@@ -16,7 +16,7 @@ from nbprov.model.failures import Cause, CloudError, Failure, Scope
 
 def test_every_code_in_the_source_is_in_the_table() -> None:
     folder = Path(local.__file__).parent
-    text = "".join(p.read_text() for p in folder.glob("*.py") if p.name != "errors.py")
+    text = "".join(p.read_text() for p in folder.rglob("*.py") if p.name != "errors.py")
     used = (
         set(re.findall(r'Refusal\(\s*"(\w+)"', text))
         | set(re.findall(r'"code": "(\w+)"', text))

@@ -1,4 +1,4 @@
-"""What the market file of the `local` cloud makes go wrong, it goes wrong."""
+"""The faults in the market file of the `local` cloud happen."""
 
 from __future__ import annotations
 
@@ -164,7 +164,10 @@ def test_gpus_are_there_and_said_to_be_simulated(local: LocalUnderTest) -> None:
     assert local.run(machine, query).stdout == "0, 0, 0\n"
     told = local.run(
         machine,
-        'echo "$NBPROV_SIMULATED_GPUS $NBPROV_SIMULATED"; python3 -c "import ipykernel"; cd /; bash -lc "type -P python3"',
+        (
+            'echo "$NBPROV_SIMULATED_GPUS $NBPROV_SIMULATED"; python3 -c "import ipykernel"; cd /; '
+            'bash -lc "type -P python3"'
+        ),
     )
     assert told.stdout.splitlines()[0] == "A100:1 1"
     assert told.stdout.splitlines()[1].endswith("/venv/bin/python3")

@@ -1,4 +1,4 @@
-"""How the adapter and the daemon of the `local` cloud find each other."""
+"""The connection between the adapter and the daemon of the `local` cloud."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts read side by side, and what stands in provider's fields."""
+"""Regions read in parallel, and the parsing of providers' fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""RunPod's own Python package and nbprov read the same key from the same file, and speak to the same address."""
+"""RunPod's own Python package and nbprov use the same key from the same file, and the same
+address.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from nbprov.clouds.runpod.account import find_access
 from nbprov.clouds.runpod.provisioner import CAPABILITIES
 from nbprov.model.failures import Cause, CloudError
 
-# The package itself, in a process of its own: importing it takes a second and reads the file.
+# The package runs in a process of its own: importing it takes a second and reads the file.
 THEIRS = """
 import json, sys
 import runpod
@@ -90,7 +92,10 @@ def test_key_is_masked() -> None:
 
 
 def test_importing_the_adapter_imports_nothing_heavy() -> None:
-    code = "import sys, nbprov.clouds.runpod as it; it.make(); print(sorted({'requests', 'runpod', 'numpy', 'pandas'} & set(sys.modules)))"
+    code = (
+        "import sys, nbprov.clouds.runpod as it; it.make(); print(sorted({'requests', "
+        "'runpod', 'numpy', 'pandas'} & set(sys.modules)))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )

@@ -1,4 +1,4 @@
-"""The adapter of RunPod against its double, whose pods are made up."""
+"""RunPod's adapter against its double, with simulated pods."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_key_that_may_not_make_secrets_puts_it_into_the_environment(
     assert "RUNPOD_SECRET" not in told["pods"][0]["env"]["NBPROV_START"]
     if answer == "missing":
         assert cloud.side_objects("owner-1") == []
-    else:  # what an earlier key may have made is not called gone
+    else:  # machines of an earlier key are not reported as gone
         assert failure(lambda: cloud.side_objects("owner-1")).cause is Cause.PERMISSION
 
 
@@ -143,7 +143,7 @@ def test_a_slow_service_does_not_keep_pods_from_being_ended(
     cloud: RunPodCloud, double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nbprov.clouds.runpod.provisioner.CALL_SECONDS", 4.5)
-    monkeypatch.setattr("nbprov.clouds.runpod.provisioner.LOOK_SECONDS", 0.5)
+    monkeypatch.setattr("nbprov.clouds.runpod.pod_calls.LOOK_SECONDS", 0.5)
     made = [cloud.submit(a_launch()).id for _ in range(3)]
     for call in ("getPod", "listPods", "listSecrets"):
         double.add_fault("slow", call=call, times=9, seconds=1.5)
@@ -183,9 +183,7 @@ def test_secret_of_a_living_pod_is_not_removed(cloud: RunPodCloud, double: Doubl
     assert (left.kind, left.token, left.shared) == ("secret", launch.token, False)
     assert cloud.side_objects("owner-2") == []
     assert cloud.remove([left]) == [left]
-    double.add_fault(
-        "transient", call="listSecrets"
-    )  # while the pod is ended: the secret stays behind
+    double.add_fault("transient", call="listSecrets")  # while the pod is ended, so the secret stays
     cloud.terminate([operation.id])
     assert cloud.side_objects("owner-1") == [left]
     assert cloud.remove([left, replace(left, id="gone")]) == []
@@ -280,7 +278,7 @@ def test_cpu_pods_are_made_and_not_stopped(cloud: RunPodCloud) -> None:
     one = running(cloud, a_launch(an_offer("cpu5c-2-4")))
     assert one.instance_type == "cpu5c-2-4"
     told = failure(lambda: cloud.stop([one.id]))
-    assert (told.cause, "keeps nothing" in told.message) == (Cause.BAD_REQUEST, True)
+    assert (told.cause, "keeps no disk" in told.message) == (Cause.BAD_REQUEST, True)
 
 
 def test_address_changes_at_every_start(cloud: RunPodCloud) -> None:
@@ -291,7 +289,7 @@ def test_address_changes_at_every_start(cloud: RunPodCloud) -> None:
     cloud.start([one.id])
     again = shown(cloud, "owner-1", one.id, InstanceState.RUNNING)
     assert again.port != one.port
-    cloud.start([one.id])  # running already
+    cloud.start([one.id])  # already running
 
 
 def test_start_without_a_gpu_is_out_of_stock_and_stopped_again(
@@ -377,7 +375,7 @@ def test_check_tells_account_source_and_money(cloud: RunPodCloud) -> None:
 def test_check_does_without_the_balance(cloud: RunPodCloud, double: Double) -> None:
     double.add_fault("html", call="graphql")
     told = cloud.check()
-    assert (told.enabled, told.details[0]) == (True, "the balance is not told")
+    assert (told.enabled, told.details[0]) == (True, "the balance is not known")
 
 
 def test_check_names_what_is_wrong(

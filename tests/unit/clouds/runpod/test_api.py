@@ -1,4 +1,4 @@
-"""The way to RunPod's API: one request a call, in time, and what becomes of broken answers."""
+"""The client of RunPod's API: one bounded request for each call, and broken answers."""
 
 from __future__ import annotations
 

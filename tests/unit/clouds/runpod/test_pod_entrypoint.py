@@ -1,4 +1,4 @@
-"""What runs in a pod: its first process, and the way it stops or ends itself with the key that RunPod gives it."""
+"""The first process of a pod, and how a pod stops or ends itself with its own key."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def double(server: Double, monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> str:
-    """A PATH with nothing to speak http with but Python."""
+    """Return a PATH in which only Python can send HTTP requests."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for tool in TOOLS:
@@ -54,7 +54,7 @@ def bare(tmp_path: Path) -> str:
 
 
 class Inside:
-    """A pod of the double's as seen from inside: its home, with what its first process leaves there."""
+    """A pod of the double as seen from inside: its home, with the files of its first process."""
 
     def __init__(self, double: Double, home: Path) -> None:
         self.double, self.home = double, home
@@ -140,7 +140,7 @@ def test_first_process_is_a_script_that_any_shell_reads(tmp_path: Path) -> None:
 
 
 def first_process(tmp_path: Path, **env: Any) -> subprocess.CompletedProcess[str]:
-    """The first process on a machine that brings its own ssh server, as a double's do."""
+    """Run the first process on a machine with its own ssh server, like a double's."""
     given = {
         "HOME": str(tmp_path / "home"),
         "PATH": os.environ["PATH"],

@@ -1,4 +1,4 @@
-"""A launch as the body of a create, and a pod of a listing as an instance."""
+"""Translation of a launch into a create, and of a listed pod into an instance."""
 
 from __future__ import annotations
 
@@ -21,20 +21,60 @@ from nbprov.model.money import usd
 from nbprov.model.spec import DEFAULT_DISK_GB, Image, Request
 
 USUAL = Access("https://api.runpod.io", "rpa_KEY0123456789ABCDEF", "test")
-# A pod as REST v2 gave it out on 2026-08-20 (a public client's recorded payload, its keys left out), with our environment.
+# A pod as REST v2 returned it on 2026-08-20 (a public client's recorded payload without its keys),
+# with our environment.
 RECORDED: dict[str, Any] = {
-    "actions": ["stop", "restart", "terminate"], "args": "", "cloud": "SECURE", "cost": 0.72, "createdAt": "2026-08-20T06:16:19.436Z",
-    "cudaVersion": "13.0", "dataCenterId": "EU-RO-1", "disk": 30, "globalNetworking": {"enabled": False},
-    "gpu": {"count": 1, "id": "NVIDIA RTX PRO 4500 Blackwell"}, "id": "5xpma5eg46tqjq", "image": "runpod/pytorch:1.0.7-cu1281-torch291-ubuntu2204",
-    "locked": False, "mounts": {}, "name": "nbprov-dev-" + "a" * 32, "ports": ["22/tcp"], "registry": None,
-    "runtime": {"ports": [{"ip": "213.173.104.74", "private": 22, "public": 35558, "type": "tcp"},
-                          {"ip": "100.65.14.155", "private": 19123, "public": 60821, "type": "http"}], "uptime": 3},
-    "ssh": {"direct": {"command": "ssh root@213.173.104.74 -p 35558", "host": "213.173.104.74", "port": 35558, "username": "root"},
-            "proxy": {"command": "ssh x@ssh.runpod.io", "host": "ssh.runpod.io", "port": 22, "username": "x"}},
-    "startedAt": "2026-08-20T06:16:19.43Z", "status": "RUNNING", "template": None,
-    "env": {"NBPROV_OWNER": "me", "NBPROV_TOKEN": "a" * 32, "NBPROV_NAME": "dev", "NBPROV_TYPE": "1x_RTXPRO4500_SECURE", "NBPROV_REGION": "RO",
-            "NBPROV_ZONE": "EU-RO-1", "NBPROV_GPUS": "1"},
-}  # fmt: skip
+    "actions": ["stop", "restart", "terminate"],
+    "args": "",
+    "cloud": "SECURE",
+    "cost": 0.72,
+    "createdAt": "2026-08-20T06:16:19.436Z",
+    "cudaVersion": "13.0",
+    "dataCenterId": "EU-RO-1",
+    "disk": 30,
+    "globalNetworking": {"enabled": False},
+    "gpu": {"count": 1, "id": ("NVIDIA RTX PRO 4500 Blackwell")},
+    "id": "5xpma5eg46tqjq",
+    "image": "runpod/pytorch:1.0.7-cu1281-torch291-ubuntu2204",
+    "locked": False,
+    "mounts": {},
+    "name": "nbprov-dev-" + "a" * 32,
+    "ports": ["22/tcp"],
+    "registry": None,
+    "runtime": {
+        "ports": [
+            {"ip": "213.173.104.74", "private": 22, "public": 35558, "type": "tcp"},
+            {"ip": "100.65.14.155", "private": 19123, "public": 60821, "type": "http"},
+        ],
+        "uptime": 3,
+    },
+    "ssh": {
+        "direct": {
+            "command": ("ssh root@213.173.104.74 -p 35558"),
+            "host": "213.173.104.74",
+            "port": 35558,
+            "username": "root",
+        },
+        "proxy": {
+            "command": "ssh x@ssh.runpod.io",
+            "host": "ssh.runpod.io",
+            "port": 22,
+            "username": "x",
+        },
+    },
+    "startedAt": "2026-08-20T06:16:19.43Z",
+    "status": "RUNNING",
+    "template": None,
+    "env": {
+        "NBPROV_OWNER": "me",
+        "NBPROV_TOKEN": "a" * 32,
+        "NBPROV_NAME": "dev",
+        "NBPROV_TYPE": "1x_RTXPRO4500_SECURE",
+        "NBPROV_REGION": "RO",
+        "NBPROV_ZONE": "EU-RO-1",
+        "NBPROV_GPUS": "1",
+    },
+}
 
 
 def body(
@@ -98,7 +138,8 @@ def test_cpu_body_has_no_volume_and_a_disk_that_the_flavour_can_have() -> None:
         False,
         False,
     )
-    assert body(a_launch(offer, disk_gb=100))["disk"] == 100  # asked for: RunPod says no by itself
+    # explicitly requested, so RunPod itself refuses
+    assert body(a_launch(offer, disk_gb=100))["disk"] == 100
 
 
 def test_community_cloud_is_asked_for_by_the_type() -> None:

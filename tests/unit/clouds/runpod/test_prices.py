@@ -1,4 +1,7 @@
-"""RunPod's prices end to end: REST v2 with a key, GraphQL without, each standing in where the other fails."""
+"""RunPod's prices from end to end.
+
+REST v2 with a key, GraphQL without, each a fallback for the other.
+"""
 
 from __future__ import annotations
 
@@ -242,7 +245,7 @@ def test_where_no_data_centre_names_a_gpu_every_kind_stands_in_each(
     web.on("/graphql", forgetful)
     listed = without_key(double)
     assert len(listed.rows) == 4 * 91
-    assert [note for note in listed.notes if "every kind stands in each" in note]
+    assert [note for note in listed.notes if "each type is listed in all of them" in note]
 
 
 def test_a_kind_without_a_price_is_left_out_and_counted(double: RunPodDouble) -> None:
@@ -253,7 +256,7 @@ def test_a_kind_without_a_price_is_left_out_and_counted(double: RunPodDouble) ->
     double.web.on("/v2/catalog/gpus", json_answer({"gpus": spoiled}))
     listed = with_key(double)
     assert {row.accelerator for row in gpu_rows(listed)} == {"L40"}
-    assert [note for note in listed.notes if note.startswith("left out: 1 kinds")]
+    assert [note for note in listed.notes if note.startswith("left out: 1 types")]
 
 
 def test_a_busy_service_and_a_torn_answer_are_asked_again(

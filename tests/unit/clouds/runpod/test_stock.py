@@ -1,4 +1,4 @@
-"""Stock before the launch: what the catalogue says, and what that spares."""
+"""Stock before the launch: the catalogue's levels, and the creates that they save."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def levels(said: list[Stock] | tuple[Stock, ...]) -> dict[str, Level]:
 
 
 def refusal(offer: Offer) -> Failure | None:
-    """Why a create at an offer was refused; None where it was not."""
+    """Return why a create at an offer was refused, or None."""
     try:
         make().submit(a_launch(offer))
     except CloudError as error:
@@ -52,7 +52,9 @@ def refusal(offer: Offer) -> Failure | None:
 
 
 def the_documents_example() -> list[Offer]:
-    """One L40S in six countries of Europe, in the document's order, as the shipped price list has them."""
+    """Return one L40S in six European countries, in the document's order, from the shipped price
+    list.
+    """
     catalog = default_catalog()
     found = [
         catalog.offers(
@@ -64,7 +66,7 @@ def the_documents_example() -> list[Offer]:
 
 
 def test_one_look_finds_the_only_place_that_has_any(double: Double) -> None:
-    """The hole that the reference document names: without a look, its order of countries is tried by creates."""
+    """Without a stock probe, the document's order of countries is tried by creates."""
     offers, cloud = the_documents_example(), make()
     assert [offer.region for offer in offers if offer.region == "IS"]
     assert {offer.region for offer in offers} == set(COUNTRIES)

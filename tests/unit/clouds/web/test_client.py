@@ -1,4 +1,4 @@
-"""Questions with JSON answers: what is tried again, what is given up, and what a person reads then."""
+"""JSON requests: which are tried again, which are given up, and the message for people."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def web() -> Iterator[WebDouble]:
 
 @pytest.fixture
 def pauses() -> list[float]:
-    """The seconds that would have been slept."""
+    """Return the list of pauses that would have been slept."""
     return []
 
 
@@ -274,7 +274,7 @@ def test_a_proxy_that_wants_a_login_is_said_to_want_one(
     monkeypatch.setenv("http_proxy", web.url())
     error = failing(http, "http://prices.example/list")
     assert (error.failure.code, pauses) == ("407", [])
-    assert error.failure.message == "the proxy on the way to prices.example wants a login"
+    assert error.failure.message == "the proxy on the way to prices.example requires a login"
 
 
 def test_a_redirect_is_followed(web: WebDouble, http: Http) -> None:

@@ -1,4 +1,4 @@
-"""A file is there once it is whole, or not at all."""
+"""A downloaded file is complete, or does not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large answers line by line: whole lines whatever the pieces, and taken up again where they broke off."""
+"""Large answers line by line: whole lines whatever the chunks, resumed where they broke off."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def http() -> Http:
 
 
 def ranges(web: WebDouble) -> list[str | None]:
-    """From where each request asked."""
+    """Return the start of each request's range."""
     return [asked.headers.get("range") for asked in web.asked]
 
 
@@ -124,7 +124,7 @@ def test_a_part_from_elsewhere_than_asked_is_refused(web: WebDouble, http: Http)
 
 
 def test_a_part_that_is_not_there_is_asked_for_from_the_start(web: WebDouble, http: Http) -> None:
-    """The body came whole, only its end did not: there is nothing behind it to ask for."""
+    """The body was complete, only its end was missing, so there is nothing behind it."""
     text = TEXT[:65_536]
     web.on(
         "/a",

@@ -1,4 +1,4 @@
-"""What a service's refusal becomes: a cause, and a sentence."""
+"""Refusals of web services become a cause and a sentence."""
 
 from __future__ import annotations
 
@@ -25,11 +25,17 @@ from nbprov.clouds.web.error_text import (
     ("body", "words"),
     [
         (
-            '{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}',
+            (
+                '{"error": {"code": 400, "message": "API key not valid.", "status": '
+                '"INVALID_ARGUMENT"}}'
+            ),
             "API key not valid.",
         ),
         (
-            '{"error": {"code": "global/invalid-api-key", "message": "API key was invalid", "suggestion": "Check it"}}',
+            (
+                '{"error": {"code": "global/invalid-api-key", "message": "API key was invalid", '
+                '"suggestion": "Check it"}}'
+            ),
             "API key was invalid",
         ),
         ('{"code": 16, "message": "unauthenticated", "details": []}', "unauthenticated"),
@@ -38,7 +44,10 @@ from nbprov.clouds.web.error_text import (
         ('{"success": false, "error": "no_such_user", "msg": "Log in"}', "no_such_user"),
         ('{"detail": "Not found"}', "Not found"),
         (
-            "<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access &amp; more denied</Message></Error>",
+            (
+                "<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access &amp; more "
+                "denied</Message></Error>"
+            ),
             "Access & more denied",
         ),
         (
@@ -138,7 +147,10 @@ def test_secrets_are_found_by_their_names() -> None:
     ("text", "words"),
     [
         (
-            "HTTPSConnectionPool: Max retries exceeded (Caused by NameResolutionError('Failed to resolve'))",
+            (
+                "HTTPSConnectionPool: Max retries exceeded (Caused by NameResolutionError('Failed "
+                "to resolve'))"
+            ),
             "the name api.example could not be resolved",
         ),
         (
@@ -153,7 +165,7 @@ def test_secrets_are_found_by_their_names() -> None:
         ),
         (
             "('Connection aborted.', RemoteDisconnected('Remote end closed'))",
-            "hung up without an answer",
+            "closed the connection without an answer",
         ),
         ("something else\nentirely", "api.example: OSError something else entirely"),
     ],

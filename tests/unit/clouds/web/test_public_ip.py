@@ -1,4 +1,4 @@
-"""This computer's public address: who is asked, how long the answer holds, and what overrides it."""
+"""This computer's public address: the services, the cache, and the override."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from nbprov.model.failures import Cause, CloudError
 
 @pytest.fixture
 def web() -> Iterator[WebDouble]:
-    """A service that tells addresses."""
+    """Yield a service that returns addresses."""
     with WebDouble() as double:
         yield double
 
 
 @pytest.fixture(autouse=True)
 def own_variable() -> Iterator[None]:
-    """No test sees another's setting, nor what another was told."""
+    """Isolate each test from others' settings and cached answers."""
     module._kept.clear()
     yield
     os.environ.pop(VARIABLE, None)

@@ -1,4 +1,4 @@
-"""A cell that runs where a guard comes near says so: what ends the machine ends the cell."""
+"""A running cell gives notice when a guard is about to end its machine."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any, cast
 import pytest
 
 from nbprov.machines.cells import notices
-from nbprov.machines.cells.notices import Watch
+from nbprov.machines.cells.notices import CellWatch
 from nbprov.model.money import usd
 from nbprov.provisioning.live_cluster import Node
-from nbprov.remote.agent.messages import GuardConfig, GuardState
+from nbprov.remote.agent.config import GuardConfig
+from nbprov.remote.agent.messages import GuardState
 from nbprov.remote.errors import SshCode, SshError
 
 LOOKS = 3
 
 
 class Agent:
-    """A machine's agent as far as a cell's watch asks it; it loses its line at the first question."""
+    """A machine's agent as a cell's watch sees it; its connection breaks at the first question."""
 
     is_linked = True
 
@@ -39,13 +40,16 @@ class Agent:
 async def watched(
     config: GuardConfig | None, *guards: GuardState, monkeypatch: pytest.MonkeyPatch
 ) -> list[str]:
-    """What a watch says of these guards in several looks; it asks only where one of them ends a machine that is at work."""
+    """Return the notices about these guards over several checks.
+
+    Only guards that end a machine at work are asked about.
+    """
     monkeypatch.setattr(notices, "LOOK_SECONDS", 0.001)
     monkeypatch.setattr(notices, "GUARDS_SECONDS", 0.001)
     agent, notes = Agent(*guards), list[str]()
     live = SimpleNamespace(name="dev", nodes=[None], run_id="r")
     node = Node(cast("Any", SimpleNamespace(node=0)), told=config)
-    watch = Watch(
+    watch = CellWatch(
         cast("Any", live),
         node,
         cast("Any", agent),

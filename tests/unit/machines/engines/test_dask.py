@@ -1,4 +1,4 @@
-"""Dask on real machines of the `local` cloud: where it listens, who may speak to it, and what comes back after deaths, stops and starts."""
+"""Dask on real machines: where it listens, who may use it, and what returns after failures."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tunnel_world import SPEC, TunnelWorld, engine_processes, until
 
 from nbprov import api
 from nbprov.clouds.local.client import Client
-from nbprov.machines.agents import agent_of
-from nbprov.machines.engines import installation, startup
+from nbprov.machines.engines import installation, processes
 from nbprov.machines.engines.engine_state import EngineFailed, NoEngine
+from nbprov.provisioning.live_cluster import agent_of
 
 distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
 
@@ -156,7 +156,8 @@ def test_a_plain_client_on_the_machine_needs_no_address(
     gang: tuple[TunnelWorld, api.Cluster],
 ) -> None:
     told = gang[1].bash(
-        "python3 -c 'import distributed; c = distributed.Client(); print(c.submit(sum, [2, 3]).result())'"
+        "python3 -c 'import distributed; c = distributed.Client();"
+        " print(c.submit(sum, [2, 3]).result())'"
     )
     assert told.text.strip().endswith("5")
 
@@ -181,7 +182,7 @@ def test_a_machine_that_the_cloud_takes_back_is_replaced_in_mid_computation(
         time.sleep(0.1)
         return number * number
 
-    # The two workers together need some 10 s, so that both have results of their own when one is lost.
+    # The work takes two workers some 10 s, so that both have results when one is lost.
     futures = client.map(slow, range(200), pure=False)
     until(lambda: sum(f.done() for f in futures) > 20, "some results")
     lost = cluster.view().instances[1]
@@ -213,22 +214,24 @@ def test_it_moves_beside_the_environment_of_a_python_that_has_no_dask(
     gang: tuple[TunnelWorld, api.Cluster], tmp_path: Path
 ) -> None:
     cluster = gang[1]
-    here = Path(distributed.__file__).parents[2]
-    # As `python` makes one, with its pip.
-    make = f"{sys.executable} -m venv --without-pip ~/.nbprov/envs/0123 && ln -sfn envs/0123 ~/.nbprov/python"
+    here = Path(distributed.__file__).parents[1]
+    # An environment as `python` makes one, with pip.
+    make = f"{sys.executable} -m venv --without-pip ~/.nbprov/envs/0123"
+    make += " && ln -sfn envs/0123 ~/.nbprov/python"
     packages = "cd ~/.nbprov/envs/0123/lib/python*/site-packages"
     fill = f"echo wanted=1 >requirement.py; ln -s {here}/pip {here}/pip-*.dist-info ."
     with serving(tmp_path) as index:
         for word in installation.requirements("dask"):
             name, _, version = word.partition("==")
-            # What is installed by these is the Dask that is here.
+            # These packages only lead to the Dask that is installed here.
             wheel(
                 tmp_path,
                 name,
                 version,
                 files={"here.pth": f"{here}\n"} if name == "distributed" else {},
             )
-        pip = f"mkdir -p ~/.config/pip; printf '[global]\\nindex-url = {index.url}\\n' >~/.config/pip/pip.conf"
+        pip = "mkdir -p ~/.config/pip; "
+        pip += f"printf '[global]\\nindex-url = {index.url}\\n' >~/.config/pip/pip.conf"
         cluster.bash(f"{make} && {packages} && {{ {fill}; {pip}; }}", nodes="all")
         client = cluster.dask()
 
@@ -240,7 +243,7 @@ def test_it_moves_beside_the_environment_of_a_python_that_has_no_dask(
     client.wait_for_workers(2, timeout=WAIT_SECONDS)
     assert list(client.run(where).values()) == [("envs/0123/engine", 1)] * 2
     assert client.submit(where).result() == ("envs/0123/engine", 1)
-    # What runs where it should is left alone.
+    # A process that runs in the right environment is left alone.
     before = set(client.run(os.getpid).values())
     cluster.start_engine()
     assert set(client.run(os.getpid).values()) == before
@@ -283,7 +286,7 @@ def test_a_scheduler_that_was_ended_is_started_again_with_new_workers_and_not_wi
     assert list(client.run(say).values()) == ["a-word-of-the-spec"] * 2
     client.close()
     monkeypatch.delenv("WORD")
-    cluster.dask().close()  # what runs needs no values
+    cluster.dask().close()  # a running engine needs no values
     worker = "grep -ho 'the word is [a-z*-]*' ~/.nbprov/tasks/dask-worker-*/out.* || true"
     for node in ("0", "1"):
         until(
@@ -311,7 +314,7 @@ def test_a_cluster_without_an_engine_says_so(gang: tuple[TunnelWorld, api.Cluste
 
 
 def await_closed(client: Any) -> None:
-    """A client of a cluster that stopped looks for its scheduler no longer."""
+    """A client of a cluster that stopped no longer looks for its scheduler."""
     end = time.monotonic() + WAIT_SECONDS
     while client.status != "closed":
         assert time.monotonic() < end, client.status
@@ -334,7 +337,7 @@ def test_it_is_there_again_after_a_stop_and_a_start(gang: tuple[TunnelWorld, api
     until(lambda: any(old.processing().values()), "its work")
     cluster.stop().wait(WAIT_SECONDS)
     await_closed(old)
-    # Whoever waits for a result is told, and does not wait for ever.
+    # A client that waits for a result gets an error.
     assert "cancelled" in str(told.get(timeout=WAIT_SECONDS))
     cluster.start().wait(WAIT_SECONDS)
     assert not before & {instance.private_host for instance in cluster.view().instances}
@@ -361,7 +364,7 @@ def test_an_engine_that_has_died_is_named_with_its_last_lines(
     gang: tuple[TunnelWorld, api.Cluster],
 ) -> None:
     cluster = gang[1]
-    # Dask reads it at each start, and ends over what is no YAML.
+    # Dask reads this file at each start, and ends if it is not YAML.
     cluster.bash("echo ': : nonsense: [' > ~/.config/dask/a.yaml")
     end_scheduler(cluster)
     with pytest.raises(EngineFailed, match="dask-scheduler on node 0 of gang has ended") as error:
@@ -374,9 +377,9 @@ def test_an_engine_that_does_not_come_up_in_time_is_named(
     gang: tuple[TunnelWorld, api.Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = gang[1]
-    monkeypatch.setattr(startup, "START_SECONDS", 2.0)
-    monkeypatch.setattr(startup, "MORE_SECONDS", 1.0)
-    # Whoever reads it waits until somebody writes it.
+    monkeypatch.setattr(processes, "START_SECONDS", 2.0)
+    monkeypatch.setattr(processes, "MORE_SECONDS", 1.0)
+    # A reader of a pipe waits until somebody writes to it.
     cluster.bash(
         "mkdir -p ~/.config/dask && rm -f ~/.config/dask/a.yaml && mkfifo ~/.config/dask/a.yaml"
     )

@@ -1,4 +1,4 @@
-"""What engines run on which machine, what is believed of what they say, and whose versions must be the same."""
+"""Which engine processes run where, what is accepted of machines, and which versions must match."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from nbprov.machines.engines.engine_state import (
     EngineFailed,
     EngineMissing,
     EngineVersions,
-    Facts,
-    Running,
+    Interpreter,
+    RunningEngine,
     ports_of,
     state_of,
 )
-from nbprov.machines.engines.startup import printable
+from nbprov.machines.engines.processes import printable
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
 from nbprov.model.spec import Engine
@@ -37,7 +37,7 @@ HERE = {"distributed": "2026.8.0", "dask": "2026.8.0"}
 
 
 class Offered:
-    """As much of a candidate as engines look at."""
+    """The part of a candidate that engines look at."""
 
     def __init__(self, gpus: float, vcpus: float | None) -> None:
         self.offer = self
@@ -120,7 +120,7 @@ def test_ray_names_the_nodes_by_private_addresses_and_wants_a_token() -> None:
     assert [role.node.instance.node for role in others] == [1, 2]
     assert all("--address=10.0.0.1:6380" in role.command for role in others)
     assert all(role.env["RAY_AUTH_MODE"] == "token" for role in (head, *others))
-    # Without this its client server's children die of SIGSEGV now and then.
+    # Without this, children of Ray's client server sometimes die of SIGSEGV.
     assert all(role.env["GRPC_ENABLE_FORK_SUPPORT"] == "0" for role in (head, *others))
 
 
@@ -129,8 +129,8 @@ def test_ray_shows_a_dashboard_where_all_that_it_stands_on_is_there() -> None:
         cluster(2),
         {"ray": "2.60.0", **dict.fromkeys(installation.RAYS_DASHBOARD, "1.0")},
     )
-    whole = Facts("/usr/bin/python3", "3.11.7", packages)
-    lacking = Facts(
+    whole = Interpreter("/usr/bin/python3", "3.11.7", packages)
+    lacking = Interpreter(
         whole.program,
         whole.python,
         {
@@ -143,7 +143,7 @@ def test_ray_shows_a_dashboard_where_all_that_it_stands_on_is_there() -> None:
         ray.head(live, Engine("ray"), whole).command
     )
     assert "--include-dashboard=false" in ray.head(live, Engine("ray"), lacking).command
-    # What an earlier kernel started is read by the same names, whether it has one or not.
+    # An engine of an earlier kernel is read by the same names, with or without a dashboard.
     assert list(ray.head(live, Engine("ray")).ports) == list(
         ray.head(live, Engine("ray"), whole).ports
     )
@@ -186,7 +186,8 @@ def test_a_module_that_comes_late_is_the_packages_own_once_it_is_used(tmp_path: 
     shutil.copy(Path(lazy_rfc3987.__file__), late / "rfc3987_syntax.py")
     (place / "__init__.py").write_text("from .helpers import *\n")
     (place / "helpers.py").write_text(
-        "count = 1\ndef parse():\n    return count\ndef is_valid_syntax(term, value):\n    return term, value, count\n"
+        "count = 1\ndef parse():\n    return count\n"
+        "def is_valid_syntax(term, value):\n    return term, value, count\n"
     )
 
     def said(code: str, *folders: Path) -> str:
@@ -201,15 +202,15 @@ def test_a_module_that_comes_late_is_the_packages_own_once_it_is_used(tmp_path: 
         ).stderr
 
     assert said(LATE, late, place.parent) == ""
-    # Where the package is not installed, it is as ever that it is not.
+    # Where the package is not installed, importing it still fails.
     assert (
         said("import rfc3987_syntax", late).splitlines()[-1]
         == "ModuleNotFoundError: No module named 'rfc3987_syntax'"
     )
 
 
-def running(kind: str, python: str = platform.python_version(), **packages: str) -> Running:
-    return Running(kind, {}, Facts("/usr/bin/python3", python, packages), 1)
+def running(kind: str, python: str = platform.python_version(), **packages: str) -> RunningEngine:
+    return RunningEngine(kind, {}, Interpreter("/usr/bin/python3", python, packages), 1)
 
 
 def test_other_versions_are_named_on_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +224,7 @@ def test_other_versions_are_named_on_both_sides(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(ray, "versions_here", lambda kind: {"ray": "2.60.0"})
     ray.check_versions("dev", running("ray", ray="2.60.0"))
     patch = platform.python_version() + "9"
-    with pytest.raises(EngineVersions, match="to the last figure"):
+    with pytest.raises(EngineVersions, match="exactly the same version"):
         ray.check_versions("dev", running("ray", patch, ray="2.60.0"))
     dask.check_versions("dev", running("dask", patch, **HERE))
 
@@ -233,7 +234,7 @@ def test_other_versions_are_named_on_both_sides(monkeypatch: pytest.MonkeyPatch)
     [("2.60.0", True), ("2.52.0", True), ("3.0.0rc1", True), ("2.51.9", False), ("1.13.0", False)],
 )
 def test_a_ray_that_knows_no_token_is_not_started(version: str, is_good: bool) -> None:
-    facts = Facts("/usr/bin/python3", "3.11.7", {"ray": version})
+    facts = Interpreter("/usr/bin/python3", "3.11.7", {"ray": version})
     if is_good:
         ray.check_protected("dev", facts)
         return
@@ -294,7 +295,7 @@ def test_a_machine_that_says_nonsense_is_not_believed(change: dict[str, Any]) ->
         state_of(json.dumps(GOOD | change), ["scheduler"])
     assert error.value.code == "engine.foul"
     if "ports" in change:
-        with pytest.raises(EngineFailed, match=r"sensible|ports that are none"):
+        with pytest.raises(EngineFailed, match=r"is malformed|invalid ports"):
             ports_of(json.dumps(change["ports"]), ["scheduler"])
 
 
@@ -308,5 +309,5 @@ def test_no_text_of_a_machine_ends_in_another_error(text: str) -> None:
 
 
 def test_a_version_that_is_none_is_left_out() -> None:
-    facts = Facts.of(GOOD | {"packages": {"dask": "1.0", "evil": "\x1b]0;x\x07", "ray": 3}})
+    facts = Interpreter.of(GOOD | {"packages": {"dask": "1.0", "evil": "\x1b]0;x\x07", "ray": 3}})
     assert facts.packages == {"dask": "1.0"}

@@ -1,4 +1,4 @@
-"""Ray on real machines of the `local` cloud: who may speak to it, what it holds, and what comes back after deaths, stops and starts."""
+"""Ray on real machines: who may use it, what it holds, and what returns after failures."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def gang() -> Iterator[tuple[TunnelWorld, api.Cluster]]:
 def connection(gang: tuple[TunnelWorld, api.Cluster]) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"):
-            patch.setenv(name, "")  # so that what the client sets is taken back
+            patch.setenv(name, "")  # so that the client's changes are undone
         yield connect(gang[1])
         ray.shutdown()
 
@@ -65,7 +65,7 @@ def connected(gang: tuple[TunnelWorld, api.Cluster], connection: Any) -> api.Clu
 
 
 def connect(cluster: api.Cluster) -> Any:
-    """Connect to its Ray, again and again where it comes up slowly: Ray's server gives its client half a minute, which a busy machine uses up."""
+    """Connect to the cluster's Ray, trying again since its server times out on a busy machine."""
     end = time.monotonic() + WAIT_SECONDS
     while True:
         try:
@@ -76,7 +76,7 @@ def connect(cluster: api.Cluster) -> Any:
 
 
 def ranks(count: int = 4) -> set[tuple[str | None, str | None]]:
-    """On which nodes tasks ran, and with which variable of the spec's."""
+    """Return the nodes on which tasks ran, and the spec's variable that they saw."""
 
     @ray.remote(scheduling_strategy="SPREAD", num_cpus=1)
     def where() -> tuple[str | None, str | None]:
@@ -98,7 +98,7 @@ def test_work_runs_with_the_specs_variables_on_all_nodes(connected: api.Cluster)
         def where(self) -> tuple[str | None, str | None]:
             return os.environ.get("NBPROV_NODE_RANK"), os.environ.get("GREETING")
 
-    held = [Held.remote() for _ in range(2)]  # one a vCPU, so one a node
+    held = [Held.remote() for _ in range(2)]  # one for each vCPU, so one for each node
     assert sorted(ray.get([one.where.remote() for one in held], timeout=WAIT_SECONDS)) == [
         ("0", "hello"),
         ("1", "hello"),
@@ -132,7 +132,7 @@ def test_data_larger_than_the_store_of_one_node_lies_in_those_of_both(
     made = [
         block.options(scheduling_strategy=pin(nodes[n % 2], soft=False)).remote(n) for n in range(8)
     ]
-    # Whoever waits for a block gets a copy of it.
+    # A reader of a block gets a copy of it.
     ray.get([there for _, there in made], timeout=WAIT_SECONDS)
     blocks = [data for data, _ in made]
     found = ray.get(places.remote(blocks), timeout=WAIT_SECONDS)
@@ -162,7 +162,7 @@ def test_a_second_call_leaves_the_connection_and_its_objects_alone(
 
 
 def ping(address: str, token: str) -> bool:
-    """Whether Ray's client server hears who shows this token; raises what gRPC says where it does not."""
+    """Return whether Ray's client server accepts a token; other gRPC errors are raised."""
     from ray.core.generated import ray_client_pb2 as words
     from ray.core.generated import ray_client_pb2_grpc
 
@@ -203,7 +203,8 @@ def test_a_cell_of_the_next_kernel_needs_no_address(gang: tuple[TunnelWorld, api
     again.engine._clouds["local"] = gang[0].session.engine._clouds["local"]
     try:
         told = again.cluster("gang").cell(
-            "import ray; ray.init(log_to_driver=False); print(len(ray.nodes()), 'nodes'); ray.shutdown()"
+            "import ray; ray.init(log_to_driver=False);"
+            " print(len(ray.nodes()), 'nodes'); ray.shutdown()"
         )
     finally:
         again.close()
@@ -234,7 +235,7 @@ def test_a_node_whose_raylet_dies_is_there_again(connected: api.Cluster) -> None
         "a new node",
         WAIT_SECONDS,
     )
-    # Its first worker takes a while to start, and the other node is quick.
+    # The node's first worker takes a while to start, and the other node is quick.
     until(lambda: ("1", "hello") in ranks(8), "work on it", WAIT_SECONDS)
 
 
@@ -275,7 +276,7 @@ def test_it_is_there_again_after_a_stop_and_a_start_and_gone_with_its_cluster(
 
     threading.Thread(target=wait, daemon=True).start()
     connected.stop().wait(WAIT_SECONDS)
-    # Whoever waits for a result is told, and does not wait for ever.
+    # A client that waits for a result gets an error.
     error = told.get(timeout=WAIT_SECONDS)
     assert "onnect" in str(error) or str(error) == "Client is shutting down."
     assert engine_processes(connected) == []

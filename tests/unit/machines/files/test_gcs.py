@@ -1,4 +1,4 @@
-"""Google Cloud Storage by its JSON API: what is public needs no key, what is not gets a token cut down to one path."""
+"""Google Cloud Storage: public objects need no key, others get a token for one path only."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from nbprov.machines.files.gcs import look_at_gs
-from nbprov.remote.download.errors import FetchError
+from nbprov.machines.files.gcs import list_gcs
+from nbprov.remote.download.errors import DownloadError
 
 
 class Storage:
-    """Objects, Google's token service, and its exchange that cuts tokens down."""
+    """A double of the objects, Google's token service, and its exchange for downscoped tokens."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -150,7 +150,7 @@ def storage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Storage
 
 def test_what_is_public_needs_no_key(storage: Storage) -> None:
     storage.objects = {"d/a": b"one", "d/b/c": b"two", "dd": b"no", "d/": b""}
-    found = look_at_gs("gs://shelf/d")
+    found = list_gcs("gs://shelf/d")
     assert sorted((item.name, item.size, item.etag) for item in found.items) == [
         ("a", 3, "17"),
         ("b/c", 3, "17"),
@@ -162,13 +162,13 @@ def test_what_is_public_needs_no_key(storage: Storage) -> None:
         "Authorization" in link.headers,
         link.url.endswith("/o/d%2Fa?alt=media&generation=17"),
     ) == (False, True)
-    one = look_at_gs("gs://shelf/dd")
+    one = list_gcs("gs://shelf/dd")
     assert (one.is_tree, one.items[0].name) == (False, "dd")
 
 
 def test_a_token_for_a_machine_opens_one_path_only(storage: Storage) -> None:
     storage.objects, storage.is_public = {"d'x/a": b"one"}, False
-    found = look_at_gs("gs://shelf/d'x")
+    found = list_gcs("gs://shelf/d'x")
     link = found.signer.link(found.items[0], 0)
     assert link is not None
     assert link.headers["Authorization"] == "Bearer cut"
@@ -176,7 +176,7 @@ def test_a_token_for_a_machine_opens_one_path_only(storage: Storage) -> None:
     assert rule["availablePermissions"] == ["inRole:roles/storage.objectViewer"]
     assert rule["availableResource"] == "//storage.googleapis.com/projects/_/buckets/shelf"
     said = rule["availabilityCondition"]["expression"]
-    # With its slash: what only begins with the same letters is somebody else's.
+    # The prefix ends in a slash: names that only begin with the same letters are excluded.
     here = "projects/_/buckets/shelf/objects/d\\'x"
     assert said.startswith(
         f"resource.name == '{here}' || resource.name.startsWith('{here}/') || api.getAttribute("
@@ -186,6 +186,6 @@ def test_a_token_for_a_machine_opens_one_path_only(storage: Storage) -> None:
 
 def test_what_is_not_there_is_said(storage: Storage) -> None:
     for uri, code in (("gs://nothere/x", "fetch.bucket"), ("gs://shelf/x", "fetch.missing")):
-        with pytest.raises(FetchError) as caught:
-            look_at_gs(uri)
+        with pytest.raises(DownloadError) as caught:
+            list_gcs(uri)
         assert (caught.value.code, bool(caught.value.hint)) == (code, True)

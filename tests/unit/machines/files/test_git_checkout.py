@@ -1,4 +1,4 @@
-"""A git repository becomes `~/sky_workdir` of machines of the `local` cloud: fresh, again, with work of their own in it, and behind a log-in."""
+"""A git repository becomes `~/sky_workdir` of machines: new, updated, changed there, or private."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from git_double import GitDouble
 from tunnel_world import WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
-from nbprov.machines.files.git_checkout import RepositoryError, Working
+from nbprov.machines.files.git_checkout import RepositoryCheckout, RepositoryError
 from nbprov.model.spec import Repository
 from nbprov.on_machine import git_commands
 from nbprov.on_machine.git_checkout import Checkout
 from nbprov.on_machine.git_commands import Git, trouble_of_git
 from nbprov.on_machine.sync_protocol import Trouble
 
-NOW = "cd ~/sky_workdir && git status --porcelain && git rev-parse HEAD && git log --oneline | wc -l && git remote get-url origin"
+NOW = (
+    "cd ~/sky_workdir && git status --porcelain && git rev-parse HEAD"
+    " && git log --oneline | wc -l && git remote get-url origin"
+)
 
 
 @pytest.fixture
@@ -36,12 +39,14 @@ def server(tmp_path: Path) -> Iterator[GitDouble]:
 
 
 def bring(world: TunnelWorld, url: str, ref: str = "", name: str = "dev") -> list[str]:
-    """Bring a repository to every node; what was said."""
+    """Check a repository out on every node; return what was said."""
     said: list[str] = []
 
     async def carry_out() -> None:
         live = await world.session.engine.attach(name)
-        async with Working(live, Repository(url, ref), said.append, said.append) as working:
+        async with RepositoryCheckout(
+            live, Repository(url, ref), said.append, said.append
+        ) as working:
             await asyncio.gather(*(working.bring(number) for number in range(len(live.nodes))))
 
     world.session.engine.thread.call(carry_out()).result(WAIT_SECONDS)
@@ -109,7 +114,8 @@ def test_a_branch_that_moves_is_followed_and_what_runs_left_there_stays(
     bring(world, url, "main")
     there(
         cluster,
-        "echo mine > ~/sky_workdir/result; echo x > ~/sky_workdir/kept.log; echo '*.log' > ~/sky_workdir/.git/info/exclude",
+        "echo mine > ~/sky_workdir/result; echo x > ~/sky_workdir/kept.log;"
+        " echo '*.log' > ~/sky_workdir/.git/info/exclude",
     )
     commit = code.commit(a="2")
     assert bring(world, url, "main") == [f"code: o/code at {commit[:7]} (main)"]
@@ -133,7 +139,8 @@ def test_a_branch_that_moves_is_followed_and_what_runs_left_there_stays(
             "commits were made there",
         ),
         (
-            "git checkout -q -b own; git -c user.name=a -c user.email=b commit -q --allow-empty -m mine",
+            "git checkout -q -b own;"
+            " git -c user.name=a -c user.email=b commit -q --allow-empty -m mine",
             "commits were made there",
         ),
     ],
@@ -213,7 +220,7 @@ def test_a_private_repository_is_cloned_here(
         monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
     for ref, commit in [("main", second), ("v1", first), (second[:10], second), (first, first)]:
         said = bring(world, url, ref)
-        assert "cloned here since it takes a log-in" in said[0], ref
+        assert "since cloning it takes a log-in" in said[0], ref
         assert there(cluster, NOW) == [commit, "1", url], ref
         assert len(bring(world, url, ref)) == 2, "nothing is sent a second time"
     third = code.commit(a="3")
@@ -231,7 +238,8 @@ def test_submodules_come_by_https_alone(world: TunnelWorld, server: GitDouble) -
     part, code, cluster = server.add("o/part"), server.add("o/code"), world.up()
     part.commit(p="1")
     code.git("submodule", "add", "-q", "--name", "good", f"{server.url}/o/part.git", "good")
-    own = "git init -q ~/own && cd ~/own && git -c user.name=a -c user.email=b commit -q --allow-empty -m x"
+    own = "git init -q ~/own && cd ~/own"
+    own += " && git -c user.name=a -c user.email=b commit -q --allow-empty -m x"
     place, commit = there(cluster, f"{own} && pwd && git rev-parse HEAD")
     code.git("config", "--file", ".gitmodules", "submodule.bad.path", "bad")
     code.git("config", "--file", ".gitmodules", "submodule.bad.url", f"file://{place}")
@@ -265,7 +273,7 @@ def test_nothing_of_a_clone_that_was_stopped_stays(world: TunnelWorld, server: G
 
     async def carry_out() -> None:
         live = await world.session.engine.attach("dev")
-        async with Working(live, Repository(url), print, print) as working:
+        async with RepositoryCheckout(live, Repository(url), print, print) as working:
             await working.bring(0)
 
     running = world.session.engine.thread.call(carry_out())
@@ -339,7 +347,8 @@ def test_protocols_that_run_programs_or_read_files_are_not_spoken(tmp_path: Path
             "login",
         ),
         (
-            "remote: HTTP Basic: Access denied\nfatal: Authentication failed for 'https://gitlab.com/o/r.git/'",
+            "remote: HTTP Basic: Access denied\nfatal: Authentication failed for"
+            " 'https://gitlab.com/o/r.git/'",
             "login",
         ),
         (
@@ -347,7 +356,8 @@ def test_protocols_that_run_programs_or_read_files_are_not_spoken(tmp_path: Path
             "login",
         ),
         (
-            "git@github.com: Permission denied (publickey).\nfatal: Could not read from remote repository.",
+            "git@github.com: Permission denied (publickey).\n"
+            "fatal: Could not read from remote repository.",
             "login",
         ),
         ("fatal: unable to access 'https://h/o/r.git/': Could not resolve host: h", "road"),

@@ -1,4 +1,4 @@
-"""Paths of this computer in a spec are looked at before anything is launched."""
+"""Local paths of a spec are checked before anything is launched."""
 
 from __future__ import annotations
 

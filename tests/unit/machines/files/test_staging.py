@@ -1,4 +1,4 @@
-"""Files of a spec reach a cluster of the `local` cloud: from here, from S3 (moto), and from a web server."""
+"""Files of a spec reach a cluster: from here, from S3 (moto), and from a web server."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from files_double import FilesDouble
 from tunnel_world import WAIT_SECONDS, TunnelWorld
 
 from nbprov.machines.files import s3 as bucket_s3
-from nbprov.machines.files.remote_sources import look
-from nbprov.remote.download.download import FetchError
+from nbprov.machines.files.remote_sources import list_source
+from nbprov.remote.download.errors import DownloadError
 
 KEYS = {
     "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
@@ -64,8 +64,10 @@ def test_files_of_all_kinds_arrive_before_setup(
     (tmp_path / "src/big.bin").write_text("x")
     monkeypatch.chdir(tmp_path)
     try:
-        spec = "\nworkdir: ./src\nfile_mounts:\n  ~/data: s3://shelf/data\n  ~/one: {source: s3://shelf/single, mode: COPY}\n"
-        rest = f"  ~/m/model.bin: {web.url}/m.bin\nsetup: find ~/data ~/one ~/m ~/sky_workdir -type f | sort > ~/seen\n"
+        spec = "\nworkdir: ./src\nfile_mounts:\n  ~/data: s3://shelf/data\n"
+        spec += "  ~/one: {source: s3://shelf/single, mode: COPY}\n"
+        rest = f"  ~/m/model.bin: {web.url}/m.bin\n"
+        rest += "setup: find ~/data ~/one ~/m ~/sky_workdir -type f | sort > ~/seen\n"
         cluster = world.up(rest=spec + rest)
     finally:
         web.close()
@@ -89,15 +91,15 @@ def test_what_is_public_needs_no_key_and_what_is_private_a_signed_link(
 ) -> None:
     put(s3, "public-read", open__a=b"x")
     put(s3, closed__a=b"x")
-    public, private = look("s3://shelf/open"), look("s3://shelf/closed")
+    public, private = list_source("s3://shelf/open"), list_source("s3://shelf/closed")
     links = [found.signer.link(found.items[0], 0) for found in (public, private)]
     assert ["Signature" in link.url for link in links if link is not None] == [False, True]
     assert KEYS["AWS_SECRET_ACCESS_KEY"] not in str(links[1] and links[1].url)
     for name in KEYS:
         monkeypatch.delenv(name)
-    assert look("s3://shelf/open").items
-    with pytest.raises(FetchError) as caught:
-        look("s3://shelf/closed")
+    assert list_source("s3://shelf/open").items
+    with pytest.raises(DownloadError) as caught:
+        list_source("s3://shelf/closed")
     assert caught.value.code == "fetch.denied"
 
 
@@ -108,18 +110,18 @@ def test_r2_is_asked_at_the_accounts_own_address_with_its_own_keys(
     monkeypatch.setattr(bucket_s3, "R2", s3.meta.endpoint_url)
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
-    with pytest.raises(FetchError, match="no R2 account is known here") as caught:
-        look("r2://shelf/shown")
+    with pytest.raises(DownloadError, match="no R2 account is known here") as caught:
+        list_source("r2://shelf/shown")
     assert caught.value.code == "fetch.denied"
     (tmp_path / ".cloudflare").mkdir()
     (tmp_path / ".cloudflare/accountid").write_text("0123456789abcdef0123456789abcdef\n")
-    with pytest.raises(FetchError, match="r2") as caught:
-        look("r2://shelf/shown")
+    with pytest.raises(DownloadError, match="r2") as caught:
+        list_source("r2://shelf/shown")
     assert (caught.value.code, "r2.credentials" in caught.value.hint) == ("fetch.denied", True)
     (tmp_path / ".cloudflare/r2.credentials").write_text(
         "[r2]\naws_access_key_id = R2KEY\naws_secret_access_key = r2-secret\n"
     )
-    found = look("r2://shelf/shown")
+    found = list_source("r2://shelf/shown")
     assert [(item.name, item.size, bool(item.md5)) for item in found.items] == [
         ("a", 3, True),
         ("b", 3, True),
@@ -137,14 +139,14 @@ def test_r2_is_asked_at_the_accounts_own_address_with_its_own_keys(
         urllib.request.Request(link.url, headers=dict(link.headers))
     ) as answer:
         assert answer.read() == b"one"
-    with pytest.raises(FetchError, match="there is no bucket nothere-x in R2"):
-        look("r2://nothere-x/y")
+    with pytest.raises(DownloadError, match="there is no bucket nothere-x in R2"):
+        list_source("r2://nothere-x/y")
 
 
 def test_hostile_names_are_skipped_by_name(s3: Any) -> None:
     for key in ("d/ok", "d/../../up", "d//etc", "d/\u202ename", "d/a", "d/a/b"):
         s3.put_object(Bucket="shelf", Key=key, Body=b"x")
-    found = look("s3://shelf/d")
+    found = list_source("s3://shelf/d")
     assert sorted(item.name for item in found.items) == ["a/b", "ok", "\u202ename"]
     assert {name for name, _ in found.skipped} == {"d/../../up", "d//etc", "d/a"}
 
@@ -153,6 +155,6 @@ def test_hostile_names_are_skipped_by_name(s3: Any) -> None:
     ("uri", "code"), [("s3://nothere-x/y", "fetch.bucket"), ("s3://shelf/nothere", "fetch.missing")]
 )
 def test_what_is_not_there_is_said(s3: Any, uri: str, code: str) -> None:
-    with pytest.raises(FetchError) as caught:
-        look(uri)
+    with pytest.raises(DownloadError) as caught:
+        list_source(uri)
     assert (caught.value.code, bool(caught.value.hint)) == (code, True)

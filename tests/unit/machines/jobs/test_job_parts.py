@@ -1,4 +1,4 @@
-"""The parts of jobs that need no machine: words, tails, what is kept, and what a machine may say of them."""
+"""The parts of jobs that need no machine: wording, last lines, the archive, hostile answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.machines.jobs import archive, logs
-from nbprov.machines.jobs.archive import KeptJobs
+from nbprov.machines.jobs.archive import JobArchive
 from nbprov.machines.jobs.format import exit_words, gpu_words, state_words
 from nbprov.machines.jobs.jobs import (
     LIVE,
@@ -28,7 +28,7 @@ from nbprov.machines.jobs.jobs import (
     list_jobs,
 )
 from nbprov.machines.jobs.logs import Writer, tail_of
-from nbprov.remote.agent.framing import AgentError, understood
+from nbprov.remote.agent.framing import AgentError, parsed
 from nbprov.remote.agent.messages import Output, TaskInfo
 
 
@@ -84,13 +84,21 @@ def test_a_job_of_several_nodes_is_as_far_as_the_last_and_as_bad_as_the_worst(
     assert whole.nodes == len(states)
 
 
-@given(st.fixed_dictionaries({}, optional={
-    name: st.one_of(st.none(), st.integers(), st.floats(), st.text(), st.lists(st.text()), st.dictionaries(st.text(), st.integers()))
-    for name in ("id", "name", "state", "status", "exit_code", "created", "started", "ended", "gpus", "devices", "nodes", "position")
-}))  # fmt: skip
+ANYTHING = st.one_of(
+    st.none(),
+    st.integers(),
+    st.floats(),
+    st.text(),
+    st.lists(st.text()),
+    st.dictionaries(st.text(), st.integers()),
+)
+FIELDS = "id name state status exit_code created started ended gpus devices nodes position"
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS.split(" "), ANYTHING)))
 def test_whatever_a_machine_says_of_a_task_becomes_a_job_or_nothing(told: dict[str, Any]) -> None:
     try:
-        task = understood(
+        task = parsed(
             TaskInfo.of, {"id": "x", "kind": "job", "name": "n", "state": "running", **told}
         )
     except AgentError:
@@ -109,7 +117,7 @@ def test_whatever_a_machine_says_of_a_task_becomes_a_job_or_nothing(told: dict[s
 def test_ids_that_could_name_a_file_elsewhere_are_no_jobs(id: str, tmp_path: Path) -> None:
     assert Job.of(TaskInfo(id=id, kind="job", name="n", state="running")) is None
     with pytest.raises(ValueError, match="run"):
-        KeptJobs(tmp_path).path("run", id if len(id) < 65 else id * 2)
+        JobArchive(tmp_path).path("run", id if len(id) < 65 else id * 2)
 
 
 def test_words_of_exit_codes() -> None:
@@ -122,7 +130,7 @@ def test_words_of_exit_codes() -> None:
 
 
 def test_what_is_kept_is_read_back_and_pruned_by_age_and_size(tmp_path: Path) -> None:
-    store = KeptJobs(tmp_path)
+    store = JobArchive(tmp_path)
     ran = Job(
         "train-1", "train", "ok", 0, 10.0, 11.0, 12.0, 0.5, (1,), 2, None, (("ok", 0), ("ok", 0))
     )
@@ -159,7 +167,7 @@ def test_what_is_kept_is_read_back_and_pruned_by_age_and_size(tmp_path: Path) ->
 
 
 def test_a_run_that_floods_keeps_its_newest_logs_and_pushes_out_no_others(tmp_path: Path) -> None:
-    store = KeptJobs(tmp_path)
+    store = JobArchive(tmp_path)
     store.keep("other", "b", Job("train-1", "train", "ok"), {0: "mine"})
     for number in range(1, 6):
         store.keep("flood", "a", Job(f"j-{number}", "j", "ok"), {0: "x" * 1000})
@@ -181,7 +189,7 @@ def test_so_many_small_files_of_a_run_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive, "RUN_FILES", 4)
-    store = KeptJobs(tmp_path)
+    store = JobArchive(tmp_path)
     for number in range(5):
         store.keep("flood", "a", Job(f"j-{number}", "j", "ok"), {0: "x"})
     store.prune()
@@ -189,7 +197,7 @@ def test_so_many_small_files_of_a_run_are_kept(
 
 
 class Told:
-    """An agent that says this of its jobs, and gives these outputs and no more."""
+    """An agent that describes its jobs so, and has these outputs and no more."""
 
     def __init__(self, *jobs: TaskInfo, outputs: int = 0) -> None:
         self.told, self.outputs = jobs, outputs
@@ -241,7 +249,7 @@ def test_a_part_on_a_node_that_does_not_answer_has_not_ended_well() -> None:
     )
     (failed,) = listed(Told(part("failed", 3)), Told())
     assert (failed.state, failed.exit_code) == ("failed", 3)
-    # A node that the job has no part on, and one that tells of it a thousand times.
+    # The job has no part on one node, and another one lists it a thousand times.
     (small,) = listed(Told(part("ok", 0)), Told(*[part("ok", 0)] * 1000), Told())
     assert (small.state, small.nodes, len(small.parts)) == ("ok", 2, 2)
     (why,) = listed(
@@ -282,7 +290,7 @@ def test_a_number_that_no_ledger_takes_is_no_answer(count: int) -> None:
     row = {"id": "x", "kind": "job", "name": "n", "state": "ended"}
     for name in ("exit_code", "position", "last", "nodes"):
         with pytest.raises(AgentError):
-            understood(TaskInfo.of, {**row, name: count})
+            parsed(TaskInfo.of, {**row, name: count})
 
 
 @pytest.mark.parametrize("when", [1e300, -1.0, float("inf"), "now"])

@@ -1,4 +1,4 @@
-"""Jobs through a cluster's handle: one machine with GPUs, several nodes, and what is kept after the end."""
+"""Jobs through a cluster's handle: one machine with GPUs, several nodes, and the archive."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tunnel_world import MARKET, TunnelWorld, until
 from nbprov import api
 from nbprov.api.services.job_handle import JobHandle
 from nbprov.api.steps import run_sync
-from nbprov.machines.agents import agent_of
 from nbprov.machines.jobs import monitor
 from nbprov.machines.jobs.jobs import Job, JobError
 from nbprov.model.errors import NotFound, UsageError
 from nbprov.model.spec import Secret
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.provisioning.live_cluster import agent_of
+from nbprov.remote.agent.config import GuardConfig
 
 pytestmark = pytest.mark.machine
 
@@ -37,7 +37,7 @@ UNTIL_GO = 'until [ -e "$HOME/go" ]; do sleep 0.02; done'
 
 @pytest.fixture
 def up(world: TunnelWorld) -> Callable[..., api.Cluster]:
-    """Makes clusters with two GPUs a node."""
+    """Starts clusters with two GPUs on each node."""
     (world.home / "local" / "market.toml").write_text(MARKET + GPUS, encoding="utf-8")
 
     def make(rest: str = "", name: str = "dev") -> api.Cluster:
@@ -59,7 +59,7 @@ def go(cluster: api.Cluster) -> None:
 
 
 def tasks_of(cluster: api.Cluster) -> list[Any]:
-    """What each node's agent says of its jobs."""
+    """Return what each node's agent says about its jobs."""
 
     async def ask(live: Any) -> list[Any]:
         return [await agent_of(node).jobs() for node in live.nodes]
@@ -145,7 +145,7 @@ def test_a_job_of_several_nodes_has_ranks_and_ends_as_one(
     pair = up("num_nodes: 2\nrun: echo rank $SKYPILOT_NODE_RANK of $SKYPILOT_NUM_NODES", "pair")
     assert pair.wait_job("run", 60) == 0
     assert [pair.logs("run", node=node) for node in (0, 1)] == ["rank 0 of 2\n", "rank 1 of 2\n"]
-    # Submitted at once, they stand in the same order on both nodes: none waits for a part that waits for another.
+    # Jobs submitted at once have the same order on both nodes, so that no two wait for each other.
     with ThreadPoolExecutor() as threads:
         gangs = list(
             threads.map(
@@ -162,7 +162,7 @@ def test_a_job_of_several_nodes_has_ranks_and_ends_as_one(
     alone = pair.submit("echo $NBPROV_NUM_NODES")
     assert alone.wait(120).nodes == 1
     assert alone.logs() == "1\n"
-    # One fails, the other would wait for it for ever.
+    # One part fails, and the other would wait for it for ever.
     broken = pair.submit(
         '[ "$NBPROV_NODE_RANK" = 0 ] && exec sleep 613; exit 7', nodes=2, name="broken"
     )
@@ -207,7 +207,7 @@ def test_logs_and_states_outlive_the_machine(
         for row in session.engine.ledger.jobs.of_run(run_id)
     }
     assert told["train-1"] == ("failed", 4)
-    # A later cluster of that name has jobs of its own; the old ones are found by the id of their run.
+    # A later cluster of that name has its own jobs; the old ones are found by their run's id.
     up()
     assert session.jobs("dev") == []
     assert session.logs(run_id, "long") == "so far\n"

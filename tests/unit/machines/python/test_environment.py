@@ -1,4 +1,4 @@
-"""What nodes say of their Python: read with care, compared, and a difference named."""
+"""What nodes say about their Python is read with care and compared; differences are named."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from shell_machine import shell_node
 
 from nbprov.machines.python import environment
 from nbprov.machines.python.environment import (
-    Made,
+    EnvironmentRecord,
     PythonDiffers,
     PythonTimeout,
     check_same,
+    follow_node,
     job_script,
-    read_asked,
+    read_request,
     same_words,
-    see_made,
 )
 from nbprov.machines.python.requirement_files import PythonSource
-from nbprov.machines.setup.setup_jobs import SetupFailed, Steps
+from nbprov.machines.setup.setup_jobs import SetupFailed, SetupSteps
 from nbprov.model.errors import NbprovError
 from nbprov.on_machine import python_env
 from nbprov.on_machine.uv import TOO_LONG
@@ -42,7 +42,7 @@ def _record(**changes: object) -> str:
 
 
 def test_equal_nodes_are_said_in_a_line() -> None:
-    made = [Made.of(node, _record()) for node in range(3)]
+    made = [EnvironmentRecord.of(node, _record()) for node in range(3)]
     check_same(made)
     assert same_words(made) == "python: 3.12.4 with 2 packages, the same on 3 nodes"
 
@@ -62,7 +62,9 @@ def test_equal_nodes_are_said_in_a_line() -> None:
 )
 def test_a_difference_is_an_error_that_names_it(changes: dict[str, object], words: str) -> None:
     with pytest.raises(PythonDiffers) as caught:
-        check_same([Made.of(0, _record()), Made.of(1, _record(**changes))])
+        check_same(
+            [EnvironmentRecord.of(0, _record()), EnvironmentRecord.of(1, _record(**changes))]
+        )
     assert words in caught.value.message
     assert caught.value.code == "python.differs"
 
@@ -85,7 +87,7 @@ def test_a_difference_is_an_error_that_names_it(changes: dict[str, object], word
 )
 def test_what_is_no_record_is_not_believed(text: str) -> None:
     with pytest.raises(PythonDiffers) as caught:
-        Made.of(2, text)
+        EnvironmentRecord.of(2, text)
     assert caught.value.code == "python.no-record"
     assert "\x1b" not in caught.value.message
 
@@ -103,7 +105,7 @@ def test_the_job_is_one_text_that_holds_the_request_as_data() -> None:
 
 
 class Agent:
-    """An agent whose job says a line and then no more, or ends."""
+    """An agent whose job prints one line, then hangs or ends."""
 
     def __init__(self, exit_code: int | None) -> None:
         self.exit_code, self.cancelled = exit_code, list[str]()
@@ -126,7 +128,8 @@ class Agent:
         (
             None,
             PythonTimeout,
-            "python on node 1 is not made after 0 min, and was ended; its last words:\n    uv pip sync",
+            "python on node 1 is not made after 0 min, and was ended; its last words:\n"
+            "    uv pip sync",
         ),
         (
             TOO_LONG,
@@ -143,17 +146,15 @@ def test_what_takes_too_long_is_ended_and_says_what_it_was_doing(
     error: type[NbprovError],
     words: str,
 ) -> None:
-    if (
-        exit_code is None
-    ):  # what it says comes at once, without a wait in which the time could run out
+    if exit_code is None:  # its answers come at once, so that the time cannot run out during one
         monkeypatch.setattr(environment, "MAKING_SECONDS", 0.3)
     agent, node = Agent(exit_code), shell_node(tmp_path, 1)
     node.agent = agent  # type: ignore[assignment]
     live = LiveCluster("run", "dev", None, None, [shell_node(tmp_path), node])  # type: ignore[arg-type]
     told: list[str] = []
-    steps = Steps(live, {}, None, lambda text, line="": told.append(text))  # type: ignore[arg-type]
+    steps = SetupSteps(live, {}, None, lambda text, line="": told.append(text))  # type: ignore[arg-type]
     with pytest.raises(error) as caught:
-        asyncio.run(see_made(steps, node, "python-2"))
+        asyncio.run(follow_node(steps, node, "python-2"))
     assert words in caught.value.message
     assert agent.cancelled == (["python-2"] if exit_code is None else [])
     assert told == ["python: [1] uv pip sync"]
@@ -169,7 +170,7 @@ def test_a_node_says_what_its_environment_was_made_from(tmp_path: Path) -> None:
     place = tmp_path / ".nbprov" / "python"
     place.mkdir(parents=True)
     python_env.keep_request(source.request(lock="six==1\n", python="3.12.4"), str(place))
-    assert asyncio.run(read_asked(shell_node(tmp_path))) == source
+    assert asyncio.run(read_request(shell_node(tmp_path))) == source
 
 
 @pytest.mark.parametrize(
@@ -191,5 +192,5 @@ def test_a_node_that_does_not_say_it_is_not_believed(
     if change is not None:
         python_env.keep_request({**source.request(), **change}, str(place))
     with pytest.raises(PythonDiffers, match="node 3 does not say") as caught:
-        asyncio.run(read_asked(shell_node(tmp_path, 3)))
+        asyncio.run(read_request(shell_node(tmp_path, 3)))
     assert caught.value.code == "python.no-record"

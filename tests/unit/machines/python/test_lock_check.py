@@ -1,4 +1,4 @@
-"""A lock that is not of its project any more is told of, here and in a clone on a machine; one that is, in whatever words, is not."""
+"""A lock that does not match its project is reported, here and in a clone; others are not."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from shell_machine import shell_node
 from nbprov.api.launching.cluster_reuse import python_differs
 from nbprov.machines.python import cloned_lock
 from nbprov.machines.python.cloned_lock import read_there
-from nbprov.machines.python.lock_check import Unreadable, why_stale
-from nbprov.machines.python.requirement_files import PythonFiles, PythonSource, read_source
+from nbprov.machines.python.lock_check import UnreadableFile, why_stale
+from nbprov.machines.python.requirement_files import PythonFilesError, PythonSource, read_source
 from nbprov.model.python_env import PythonEnvironment
 from nbprov.model.spec import Repository
 from nbprov.provisioning.live_cluster import LiveCluster
@@ -24,7 +24,8 @@ from nbprov.provisioning.live_cluster import LiveCluster
 PROJECT = """
 [project]
 name = "My_App"
-dependencies = ["six (>=1.0)", "tabular[fast]>=1.0, <2.0; python_version > '3.8'", "Tabular~=1.0", "near @ https://host/near.whl"]
+dependencies = ["six (>=1.0)", "tabular[fast]>=1.0, <2.0; python_version > '3.8'", \
+"Tabular~=1.0", "near @ https://host/near.whl"]
 [project.optional-dependencies]
 a = ["six==1.16.*"]
 all = ["my-app[a]", "tabular"]
@@ -54,7 +55,8 @@ requires-dist = [
     { name = "six", marker = "extra == 'a'", specifier = "==1.16.*" },
     { name = "tabular", specifier = "~=1.0" },
     { name = "tabular", marker = "extra == 'all'" },
-    { name = "tabular", extras = ["fast"], marker = "python_full_version >= '3.9'", specifier = ">=1.0,<2.0" },
+    { name = "tabular", extras = ["fast"], marker = "python_full_version >= '3.9'", \
+specifier = ">=1.0,<2.0" },
 ]
 provides-extras = ["a", "all"]
 
@@ -131,11 +133,8 @@ def test_what_only_a_build_could_tell_is_left_to_uv() -> None:
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_any_two_texts_are_told_or_not_read(lock: str, project: str) -> None:
     for one, other in ((lock, "[project]"), (lock, PROJECT), (LOCK, project)):
-        with contextlib.suppress(Unreadable):
+        with contextlib.suppress(UnreadableFile):
             assert why_stale(one, other).isprintable()
-
-
-# ---------------------------------------------------------------- here
 
 
 def test_a_stale_lock_is_an_error_before_anything_is_launched(tmp_path: Path) -> None:
@@ -145,18 +144,15 @@ def test_a_stale_lock_is_an_error_before_anything_is_launched(tmp_path: Path) ->
     assert read_source(asked, tmp_path) is not None
     (tmp_path / "pyproject.toml").write_text(PROJECT.replace("six (>=1.0)", "seven"))
     with pytest.raises(
-        PythonFiles,
+        PythonFilesError,
         match=r"uv\.lock is not of its pyproject\.toml any more: seven is not in the lock",
     ) as caught:
         read_source(asked, tmp_path)
     assert (caught.value.code, caught.value.hint) == ("python.stale-lock", "uv lock renews it")
     (tmp_path / "uv.lock").write_text("<<<<<<< HEAD\n")
-    with pytest.raises(PythonFiles, match="cannot be read") as caught:
+    with pytest.raises(PythonFilesError, match="cannot be read") as caught:
         read_source(asked, tmp_path)
     assert caught.value.code == "python.lock"
-
-
-# ---------------------------------------------------------------- in a clone
 
 
 def _asked(lock: str = "uv.lock", ref: str = "main") -> PythonSource:
@@ -170,7 +166,7 @@ def _asked(lock: str = "uv.lock", ref: str = "main") -> PythonSource:
 
 
 def _read(home: Path, source: PythonSource, files: dict[str, bytes]) -> PythonSource:
-    """Read a lock of a clone that holds these files."""
+    """Read the lock of a clone that holds these files."""
     for name, data in files.items():
         place = home / "sky_workdir" / name
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -225,7 +221,7 @@ def test_what_the_clone_lacks_is_named_and_harms_no_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], code: str
 ) -> None:
     monkeypatch.setattr(cloned_lock, "MOST_BYTES", 5000)
-    with pytest.raises(PythonFiles, match="~/sky_workdir/") as caught:
+    with pytest.raises(PythonFilesError, match="~/sky_workdir/") as caught:
         _read(tmp_path, _asked(), files)
     assert caught.value.code == code
     assert ("%nbprov setup dev" in caught.value.hint) == (code == "python.stale-lock")
@@ -235,7 +231,7 @@ def test_what_the_clone_lacks_is_named_and_harms_no_terminal(
 def test_a_lock_outside_of_the_clone_is_refused_and_one_with_a_whole_path_is_of_this_computer(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(PythonFiles) as caught:
+    with pytest.raises(PythonFilesError) as caught:
         _asked("../uv.lock")
     assert caught.value.code == "python.outside"
     (tmp_path / "uv.lock").write_text(LOCK)
@@ -248,7 +244,7 @@ def test_a_lock_outside_of_the_clone_is_refused_and_one_with_a_whole_path_is_of_
 
 
 class Jobs:
-    """A ledger that has one making of Python."""
+    """A ledger with one environment that was made."""
 
     def __init__(self, command: str) -> None:
         self.command = command

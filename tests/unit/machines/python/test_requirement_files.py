@@ -1,4 +1,4 @@
-"""Reading the files that `python` names: whole, or an error with the path before anything is launched."""
+"""The files that `python` names are read whole, or an error names the path before a launch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from nbprov.machines.python.requirement_files import (
     MOST_BYTES,
-    PythonFiles,
+    PythonFilesError,
     PythonSource,
     read_source,
 )
@@ -64,7 +64,7 @@ def test_included_files_travel_too_and_each_once(tmp_path: Path) -> None:
 )
 def test_what_only_this_computer_has_is_an_error_with_its_line(tmp_path: Path, line: str) -> None:
     (tmp_path / "r.txt").write_text(f"six\n{line}\n")
-    with pytest.raises(PythonFiles, match=r"line 2: .* is of this computer") as caught:
+    with pytest.raises(PythonFilesError, match=r"line 2: .* is of this computer") as caught:
         _read(tmp_path, file="r.txt")
     assert caught.value.code == "python.local-path"
 
@@ -85,17 +85,17 @@ def test_what_any_machine_can_have_is_left_as_it_is(tmp_path: Path, line: str) -
 
 
 def test_a_missing_file_is_named_with_its_path(tmp_path: Path) -> None:
-    with pytest.raises(PythonFiles, match=r"nope\.txt") as caught:
+    with pytest.raises(PythonFilesError, match=r"nope\.txt") as caught:
         _read(tmp_path, file="nope.txt")
     assert caught.value.code == "python.missing"
     (tmp_path / "r.txt").write_text("-r gone.txt\n")
-    with pytest.raises(PythonFiles, match=r"gone\.txt"):
+    with pytest.raises(PythonFilesError, match=r"gone\.txt"):
         _read(tmp_path, file="r.txt")
 
 
 def test_a_lock_comes_with_its_project(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\n")
-    with pytest.raises(PythonFiles, match=r"uv\.lock") as caught:
+    with pytest.raises(PythonFilesError, match=r"uv\.lock") as caught:
         _read(tmp_path, lock=".")
     assert caught.value.hint == "uv lock makes it"
     (tmp_path / "uv.lock").write_text("version = 1\n")
@@ -111,10 +111,10 @@ def test_a_lock_comes_with_its_project(tmp_path: Path) -> None:
 
 def test_what_is_no_list_of_requirements_is_refused(tmp_path: Path) -> None:
     (tmp_path / "r.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(PythonFiles, match="UTF-8"):
+    with pytest.raises(PythonFilesError, match="UTF-8"):
         _read(tmp_path, file="r.txt")
     (tmp_path / "r.txt").write_bytes(b"#" * (MOST_BYTES + 1))
-    with pytest.raises(PythonFiles, match="larger than"):
+    with pytest.raises(PythonFilesError, match="larger than"):
         _read(tmp_path, file="r.txt")
 
 
@@ -147,6 +147,6 @@ def test_what_lies_elsewhere_is_no_list_of_packages_and_stays_here(tmp_path: Pat
     (inside / "linked.txt").symlink_to(tmp_path / "credentials")
     for line in ("-r ../credentials", "-c ../credentials", "-r linked.txt"):
         (inside / "requirements.txt").write_text(line)
-        with pytest.raises(PythonFiles, match="not sent") as caught:
+        with pytest.raises(PythonFilesError, match="not sent") as caught:
             read_source(asked, inside)
         assert caught.value.code == "python.outside"

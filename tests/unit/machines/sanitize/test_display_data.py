@@ -1,4 +1,4 @@
-"""What a machine sends is shown, and cannot act: texts, HTML, bundles; whatever is made up for them."""
+"""What a machine sends is shown and cannot act: texts, HTML, bundles, and made-up inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.machines.cells.output import LEAST, MESSAGE, RICH_TOTAL, TEXT_LIMIT, Budget, Gathered
+from nbprov.machines.cells.output import (
+    LEAST,
+    MESSAGE,
+    RICH_TOTAL,
+    TEXT_LIMIT,
+    OutputBudget,
+    OutputCollation,
+)
 from nbprov.machines.sanitize.display_data import RICH_LIMIT, foreign_id, safe_content, safe_data
 from nbprov.machines.sanitize.html import READ_LIMIT, inert_html, safe_html
 from nbprov.machines.sanitize.text import STRING_LIMIT, TextFilter, clean_text, is_clean
@@ -85,7 +92,8 @@ def test_sequences(sent: str, shown: str) -> None:
     "text",
     [
         "<b>bold</b> and <i>not</i>",
-        '<table border="1"><thead><tr style="text-align: right"><th></th><th>a</th></tr></thead><tbody><tr><td>1</td></tr></tbody></table>',
+        '<table border="1"><thead><tr style="text-align: right"><th></th><th>a</th></tr></thead>'
+        "<tbody><tr><td>1</td></tr></tbody></table>",
         '<p style="color: rgb(1, 2, 3); font-weight: bold">x</p>',
         '<img src="data:image/png;base64,iVBORw0KGgo=">',
     ],
@@ -134,6 +142,20 @@ ACTIVE = [
     "$\\def\\a{b}$",
     "<template><b>x</b></template>",
     "<textarea></textarea>",
+    # What browsers read in another way once it was written anew by a sanitizer.
+    '<svg></p><style><a id="</style><img src=1 onerror=alert(1)>">',
+    "<form><math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>",
+    '<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=1">',
+    "<xmp><p title='</xmp><img src=x onerror=alert(1)>'></xmp>",
+    '<a href="java&#115;cript:alert(1)">x</a>',
+    '<a href="data:text/html,<script>alert(1)</script>">x</a>',
+    '<img src="data:image/svg+xml;base64,AAAA">',
+    "<img srcset=https://tracker.example/x.png>",
+    "<table background=https://tracker.example/x.png></table>",
+    "<button data-commandlinker-command=x>q</button>",
+    '<div style="width: calc(100% + 500px)">x</div>',
+    '<div style="background: u\\72l(//evil)">x</div>',
+    '<div style="position:/**/fixed">x</div>',
 ]
 
 
@@ -151,7 +173,7 @@ def test_active_html_is_kept_in_a_frame_without_an_origin(text: str) -> None:
 
 
 class Seen(HTMLParser):
-    """What a reader of HTML makes of it."""
+    """Records what an HTML parser finds."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -307,8 +329,8 @@ def test_halves_of_characters_reach_no_message() -> None:
 
 def test_a_flood_of_small_messages_ends_like_one_of_large_ones() -> None:
     seen: list[str] = []
-    budget = Budget(lambda message: seen.append(message["msg_type"]), "")
-    gathered = Gathered(budget, "x")
+    budget = OutputBudget(lambda message: seen.append(message["msg_type"]), "")
+    gathered = OutputCollation(budget, "x")
     for number in range(1, TEXT_LIMIT // LEAST + 10):
         gathered.take(Output(number, 0.0, "stdout", "x"))
     at_first = len(seen)
@@ -323,7 +345,7 @@ def test_a_flood_of_small_messages_ends_like_one_of_large_ones() -> None:
 
 def test_of_several_nodes_neither_an_endless_line_nor_displays_without_end_wait_here() -> None:
     seen: list[Any] = []
-    gathered = Gathered(Budget(seen.append, ""), "x", "[1] ")
+    gathered = OutputCollation(OutputBudget(seen.append, ""), "x", "[1] ")
     for number in range(1, 30):
         gathered.take(Output(number, 0.0, "stdout", "x" * 10_000))
     assert len(seen) == 2
@@ -345,6 +367,13 @@ def test_a_flood_of_escapes_takes_no_time() -> None:
 def test_html_that_is_torn_all_over_is_framed_unread(bit: str) -> None:
     begun = time.process_time()
     assert inert_html(bit * (READ_LIMIT // len(bit) - 1)) is None
+    assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize("tag", ["div", "b", "table", "p", "ul"])
+def test_html_that_is_nested_without_end_is_framed_at_once(tag: str) -> None:
+    begun = time.process_time()
+    assert inert_html(f"<{tag}>" * (READ_LIMIT // (len(tag) + 2) - 1)) is None
     assert time.process_time() - begun < 5
 
 

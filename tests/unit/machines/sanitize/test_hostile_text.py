@@ -1,4 +1,4 @@
-"""What machines say within errors is shown in many places, and moves nobody's cursor in any."""
+"""Errors that quote machines are shown in many places, and move nobody's cursor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from nbprov.machines.engines.engine_state import EngineFailed, state_of
 from nbprov.machines.variables import transfer
-from nbprov.machines.variables.transfer import Torn
+from nbprov.machines.variables.transfer import TransferInterrupted
 from nbprov.model.errors import NbprovError
 from nbprov.on_machine.pack_values import MARK
 from nbprov.remote.errors import SshCode, SshError
@@ -36,10 +36,11 @@ def test_a_state_that_is_too_deep_is_no_state() -> None:
 
 
 class Gone:
-    """An agent's client whose machine is another one by now."""
+    """An agent's client whose machine has been replaced."""
 
     def __init__(self) -> None:
         self.touched = asyncio.Event()
+        self.boxes = self
 
     async def get(self, box: str, offset: int, size: int) -> bytes:
         self.touched.set()
@@ -81,8 +82,8 @@ def test_an_answer_of_a_copy_that_is_none_is_told_as_such(
 
     monkeypatch.setattr(transfer, "own_cell", cell)
     monkeypatch.setattr(transfer, "_fill", filled)
-    with pytest.raises(Torn, match="cannot be read"):
-        asyncio.run(transfer._asked(None, Gone(), {"do": "take"}, None))  # type: ignore[arg-type]
+    with pytest.raises(TransferInterrupted, match="cannot be read"):
+        asyncio.run(transfer._run_program(None, Gone(), {"do": "take"}, None))  # type: ignore[arg-type]
 
 
 def test_an_answer_of_a_copy_stands_on_a_line_of_its_own(

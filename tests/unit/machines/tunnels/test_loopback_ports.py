@@ -1,4 +1,4 @@
-"""Which port of this computer is taken for a tunnel."""
+"""Which port of this computer a tunnel takes."""
 
 from __future__ import annotations
 
@@ -82,6 +82,6 @@ def test_a_closed_tunnels_port_can_be_had_again_at_once() -> None:
     with closing(made), socket.create_connection(("127.0.0.1", port)) as client:
         made.setblocking(True)
         accepted, _ = made.accept()
-        accepted.close()  # the side that closes first keeps the number in mind for a minute
+        accepted.close()  # the side that closes first keeps the port reserved for a minute
         assert client.recv(1) == b""
     assert _number(listen_on(port)) == port

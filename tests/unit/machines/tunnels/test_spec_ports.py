@@ -1,4 +1,4 @@
-"""Where the ports are that a spec opens to the internet, in words."""
+"""The addresses of a spec's public ports, in words."""
 
 from __future__ import annotations
 

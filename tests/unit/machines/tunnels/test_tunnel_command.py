@@ -14,9 +14,9 @@ from testing_shell import TestingShell
 from tunnel_world import Served, TunnelWorld, get, listens, quiet_port
 
 from nbprov import api
-from nbprov.machines.tunnels.tunnels import TunnelView
+from nbprov.machines.tunnels.tunnel import TunnelView
 from nbprov.model.errors import NotFound, UsageError
-from nbprov.notebook.commands.tunnel import _COLUMNS, TunnelSheet, _rows
+from nbprov.notebook.commands.tunnel import _COLUMNS, TunnelTable, _rows
 from nbprov.notebook.extension import load, unload
 
 pytestmark = pytest.mark.machine
@@ -46,20 +46,20 @@ def test_a_tunnel_is_opened_listed_with_a_link_and_closed(
     port = shared.port
     opened = _value(shell, f"%nbprov tunnel dev {port}")
     local = opened.data[0].local
-    # The machine of the local cloud is this computer, so its own number is taken here.
+    # The machine of the local cloud is this computer, so its own port is taken here.
     assert (
         opened.text().splitlines()[0]
-        == f"http://127.0.0.1:{local} is port {port} of dev ({port} is taken here)"
+        == f"http://127.0.0.1:{local} is port {port} of dev (the local port {port} is in use)"
     )
     assert get(local) == "page of dev"
     listed = _value(shell, "%nbprov tunnel")
     assert (
-        f'<a href="http://127.0.0.1:{local}" target="_blank" rel="noopener noreferrer">http://127.0.0.1:{local}</a>'
-        in listed.html()
+        f'<a href="http://127.0.0.1:{local}" target="_blank" rel="noopener'
+        f' noreferrer">http://127.0.0.1:{local}</a>' in listed.html()
     )
     assert "1 tunnel, on the loopback of the computer where this kernel runs" in listed.text()
     assert f"http://127.0.0.1:{local}" in listed.text()
-    assert "in all" in listed.text()
+    assert "in total" in listed.text()
     assert [view.local for view in _value(shell, "%nbprov tunnel dev").data] == [local]
     assert _value(shell, f"%nbprov tunnel dev {port} --node 0").data[0].local == local
     capsys.readouterr()
@@ -79,7 +79,7 @@ def test_a_tunnel_is_opened_listed_with_a_link_and_closed(
 def test_the_local_port_may_be_named(shared: Served, shell: TestingShell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         local = taken.getsockname()[1]
-        with pytest.raises(Exception, match="cannot be had"):
+        with pytest.raises(Exception, match="cannot be used"):
             shell.run_cell(f"%nbprov tunnel dev {shared.port} --local {local}")
     opened = _value(shell, f"%nbprov tunnel dev {shared.port} --local {local}")
     assert opened.text().splitlines()[0] == f"http://127.0.0.1:{local} is port {shared.port} of dev"
@@ -91,8 +91,8 @@ def test_what_does_not_fit_is_said(shell: TestingShell) -> None:
         "tunnel dev eighty": "invalid int value",
         "tunnel dev 70000": "70000 is not a port",
         "tunnel dev 80 --node 4": "no node 4",
-        "tunnel dev --local 80": "--local wants the machine's port too",
-        "ssh": "which cluster",
+        "tunnel dev --local 80": "--local needs the machine's port too",
+        "ssh": "name the cluster",
         "ssh dev --node 4": "no node 4",
     }.items():
         with pytest.raises(UsageError, match=words):
@@ -107,7 +107,7 @@ def test_remarks_are_in_the_table_and_what_pauses_is_no_link() -> None:
         TunnelView("dev", "c", 0, 80, 8080, paused="dev is stopped"),
         TunnelView("<b>", "d", 1, 81, 81, trouble="nothing listens <there>"),
     ]
-    page = TunnelSheet("two", _COLUMNS, _rows(views), (), views).html()
+    page = TunnelTable("two", _COLUMNS, _rows(views), (), views).html()
     assert "dev is stopped" in page
     assert "nothing listens &lt;there&gt;" in page
     assert "<b><" not in page

@@ -1,4 +1,4 @@
-"""Tunnels of one cluster that runs: pages, breaks, ports that are taken, and what they leave behind."""
+"""Tunnels of a running cluster: pages, broken connections, taken ports, and clean ends."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tunnel_world import Served, TunnelWorld, get, listens, quiet_port, request,
 
 import nbprov
 from nbprov import api
-from nbprov.machines.agents import agent_of
 from nbprov.machines.tunnels import tunnels
 from nbprov.machines.tunnels.loopback_ports import PortTaken
 from nbprov.model.errors import UsageError
+from nbprov.provisioning.live_cluster import agent_of
 from nbprov.remote.errors import SshCode, SshError
 from nbprov.remote.ssh import port_forward
 
@@ -102,7 +102,7 @@ def test_a_page_that_is_cut_is_a_break_and_no_short_page(shared: Served) -> None
 
 @contextlib.contextmanager
 def _line_down(shared: Served, up: threading.Event) -> Iterator[None]:
-    """New connections fail until the event; the one there is cut."""
+    """Break the connection, and refuse new ones until the event."""
     agent = agent_of(shared.world.session.engine.live[shared.cluster.cluster_id].head)
     whole = agent._reconnect
 
@@ -236,7 +236,7 @@ def test_a_tunnel_never_leads_to_itself(shared: Served) -> None:
         shared.cluster.tunnel(free, local=free)
     first = shared.cluster.tunnel(free)
     assert first.local != free
-    back = shared.cluster.tunnel(first.local, local=free)  # and so in a ring
+    back = shared.cluster.tunnel(first.local, local=free)  # this closes a ring
     for tunnel in (first, back):
         with pytest.raises(ConnectionError):
             get(tunnel.local)
@@ -248,11 +248,11 @@ def test_a_port_that_is_taken_is_passed_over_and_one_that_is_named_is_an_error(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
-        with pytest.raises(PortTaken, match=f"port {number} of this computer cannot be had"):
+        with pytest.raises(PortTaken, match=f"port {number} of this computer cannot be used"):
             shared.cluster.tunnel(shared.port, local=number)
     named = shared.cluster.tunnel(shared.port, local=number)
     assert (named.local, get(number)) == (number, "page of dev")
-    # With no number given, the one that is open will do; another number is another tunnel.
+    # Without a number the open tunnel serves; another number makes another tunnel.
     assert shared.cluster.tunnel(shared.port).local == number
     with socket.create_server(("127.0.0.1", 0)) as other:
         second = other.getsockname()[1]
@@ -306,7 +306,7 @@ def test_a_hundred_openings_leave_nothing_behind(shared: Served) -> None:
             assert get(tunnel.local) == "page of dev"
 
     def tasks() -> set[str]:
-        # The engine looks after its cluster meanwhile, with tasks of its own that may live as long as it.
+        # The engine watches its cluster meanwhile, in tasks that may outlive this test.
         coroutines: list[Any] = [task.get_coro() for task in asyncio.all_tasks()]
         return {
             c.__qualname__
@@ -352,7 +352,7 @@ def test_the_twins_that_do_not_block(shared: Served, monkeypatch: pytest.MonkeyP
 
 
 def test_a_tunnel_of_a_session_that_is_left_listens_no_more(world: TunnelWorld) -> None:
-    """The last word of `%unload_ext`."""
+    """Do what `%unload_ext` does last."""
     tunnel = world.up().tunnel(quiet_port())
     assert listens(tunnel.local)
     world.session.close()

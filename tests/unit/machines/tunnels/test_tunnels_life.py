@@ -1,4 +1,4 @@
-"""What becomes of tunnels when their clusters stop, start and end, and the tunnels that a spec asks for."""
+"""Tunnels when their clusters stop, start and end, and the tunnels that a spec asks for."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_what_another_kernel_ends_ends_here(
     monkeypatch.setattr("nbprov.machines.tunnels.tunnels.LOOK_EVERY", 0.05)
     dev = world.up()
     tunnel = dev.tunnel(quiet_port())
-    # The row alone: nothing tells this kernel.
+    # Only the ledger's row changes; nothing tells this kernel.
     world.session.engine.ledger.clusters.move(
         dev.cluster_id, ClusterState.STOPPING, "by another kernel"
     )
@@ -94,10 +94,10 @@ def test_the_ports_of_a_spec_are_open_when_it_is_ready_and_the_panel_says_where(
     said = run_text(run.view())
     assert f"http://127.0.0.1:{opened[port].local} is port {port} of dev" in said
     assert (
-        "ports 30000-30016 are too many to open by themselves: %nbprov tunnel dev PORT opens one"
+        "ports 30000-30016 are too many to open automatically: %nbprov tunnel dev PORT opens one"
         in said
     )
-    # The same cell again, as in a kernel that has not opened them: it opens them and says so.
+    # The same cell again, as in a kernel that has not opened the tunnels: it opens them.
     world.session.close_tunnels(world.session.tunnels())
     again = world.session.provision(SPEC % f", ports: [{port}, 20000-20015, 30000-30016]", "dev")
     assert isinstance(again, api.Cluster)

@@ -1,4 +1,4 @@
-"""What comes back from a machine: plain data arrives as it was, everything else is refused before it can do anything."""
+"""Values from a machine: plain data arrives unchanged, all else is refused before it can act."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import nbprov.on_machine.pack_values as there
-from nbprov.machines.variables.restricted_unpickler import NotPlain, plain_value
+from nbprov.machines.variables.restricted_unpickler import plain_value
+from nbprov.machines.variables.value_builders import NotPlain
+from nbprov.on_machine import pack_values as there
 
 
 def packed(value: Any) -> bytes:
@@ -174,7 +175,7 @@ def test_series_indexes_and_moments_of_pandas() -> None:
 
 
 class Mine:
-    """Of the user's own."""
+    """A class of the user's own."""
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_what_is_no_plain_data_is_named_there(value: Any) -> None:
 
 
 class Evil:
-    """What a hostile pickle does when it is read."""
+    """A hostile pickle's payload, which acts when it is read."""
 
     def __init__(self, *act: Any) -> None:
         self.act = act
@@ -232,7 +233,7 @@ def test_a_pickle_that_names_anything_is_refused_and_runs_nothing(
 
 
 def with_tag(tag: Any) -> bytes:
-    """A pickle that hands over a tagged value of our own making."""
+    """Make a pickle with a tagged value of our own."""
 
     class Tagged:
         pass

@@ -20,7 +20,7 @@ from nbprov.notebook.extension import load, unload
 
 @pytest.fixture
 def shell(nbprov_home: Path) -> Iterator[TestingShell]:
-    """A shell with the extension, and a home that is the test's own."""
+    """Yield a shell with the extension and its own home."""
     made = TestingShell()
     load(made)
     yield made
@@ -30,7 +30,7 @@ def shell(nbprov_home: Path) -> Iterator[TestingShell]:
 
 @pytest.fixture
 def mirror(nbprov_home: Path) -> Iterator[doubles.Mirror]:
-    """What the home fetches from."""
+    """Start the mirror from which the home downloads."""
     with doubles.mirror() as made:
         world.settings(nbprov_home, made.address)
         made.host("lambda", world.v8_text())
@@ -76,7 +76,7 @@ def test_edits_show_in_the_result_and_in_the_status(
     assert "edited by hand" in _run(shell, "refresh lambda").text()
     status = _run(shell, "").text()
     assert "hosted, edited" in status
-    assert "%nbprov catalog restore lambda takes the edits back" in status
+    assert "%nbprov catalog restore lambda undoes the edits" in status
     capsys.readouterr()
     assert _run(shell, "restore") is None
     assert capsys.readouterr().out == "lambda: as the last refresh wrote them\n"

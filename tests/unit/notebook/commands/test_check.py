@@ -1,4 +1,5 @@
-"""`%nbprov check` as a table: who can be used, as whom, why not, and what to do; nothing that matters is cut off."""
+"""`%nbprov check` as a table: which clouds are usable, as whom, why not, and the next step;
+nothing is cut off."""
 
 from __future__ import annotations
 
@@ -9,9 +10,12 @@ import pytest
 
 from nbprov.model.failures import RULES, Cause, Failure
 from nbprov.model.launches import CheckResult
-from nbprov.notebook.commands.check import NEXT, check_sheet, next_step
+from nbprov.notebook.commands.check import NEXT, check_table, next_step
 
-LONG = "the account 123456789012 may not call ec2:RunInstances: ask for it, and for ec2:DescribeInstances, ec2:CreateTags and ec2:TerminateInstances"
+LONG = (
+    "the account 123456789012 may not call ec2:RunInstances: ask for it, and for "
+    "ec2:DescribeInstances, ec2:CreateTags and ec2:TerminateInstances"
+)
 RESULTS = (
     CheckResult(
         "aws",
@@ -28,7 +32,7 @@ RESULTS = (
 
 
 def test_one_row_a_cloud_with_all_there_is_to_say() -> None:
-    sheet = check_sheet(RESULTS, ("azure", "vast"))
+    sheet = check_table(RESULTS, ("azure", "vast"))
     text = sheet.text()
     lines = text.splitlines()
     assert lines[0] == "1 of 3 clouds can be used"
@@ -39,11 +43,11 @@ def test_one_row_a_cloud_with_all_there_is_to_say() -> None:
     assert f"gcp: next: {RULES[Cause.PERMISSION].advice}" in lines
     assert "aws: balance: $3.14" in lines
     assert "runpod: not set up" in lines
-    assert lines[-1] == "prices only, nothing can be launched there yet: azure, vast"
+    assert lines[-1] == "prices are known, but nothing can be launched there yet: azure, vast"
 
 
 def test_the_html_says_the_same_in_its_cells() -> None:
-    html = check_sheet(RESULTS, ("azure",)).html()
+    html = check_table(RESULTS, ("azure",)).html()
     for said in (
         "● yes",
         f"✕ permission missing: {LONG}",
@@ -56,7 +60,7 @@ def test_the_html_says_the_same_in_its_cells() -> None:
 
 
 def test_what_a_cloud_says_is_only_text() -> None:
-    sheet = check_sheet(
+    sheet = check_table(
         [CheckResult("x", False, problem=Failure(Cause.UNKNOWN, "<script>\x1b[2J"))]
     )
     assert "<script>" not in sheet.html()
@@ -73,7 +77,7 @@ def test_every_cause_has_a_next_step_that_fits_a_check(cause: Cause) -> None:
 
 
 def test_the_results_are_the_sheet_s_data() -> None:
-    sheet = check_sheet(RESULTS)
+    sheet = check_table(RESULTS)
     assert [r.cloud for r in sheet] == ["aws", "gcp", "runpod"]
     assert sheet[1].problem is not None
-    assert check_sheet([]).text() == "0 of 0 clouds can be used"
+    assert check_table([]).text() == "0 of 0 clouds can be used"

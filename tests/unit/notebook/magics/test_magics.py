@@ -1,4 +1,4 @@
-"""The magics in a shell without a kernel: loading, lines, options, completion."""
+"""The magics in a shell without a kernel: loading, lines, options and completion."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ import nbprov
 from nbprov import api
 from nbprov.model.errors import UsageError
 from nbprov.model.spec import Secret
-from nbprov.notebook import arguments
 from nbprov.notebook.arguments import HelpWanted, MagicParser, environment
 from nbprov.notebook.commands import registry
 from nbprov.notebook.completion.magics import match
 from nbprov.notebook.logfile import LogFile
-from nbprov.notebook.magics.provision import variable_of
+from nbprov.notebook.magics import parsers
+from nbprov.notebook.magics.handle_variable import variable_of
 
 PARSERS = [
-    arguments.provision_parser,
-    arguments.prices_parser,
-    arguments.on_parser,
-    arguments.clusters_parser,
+    parsers.provision_parser,
+    parsers.prices_parser,
+    parsers.on_parser,
+    parsers.clusters_parser,
 ]
 
 
 def test_a_line_of_a_cell_keeps_nothing_of_the_line_before() -> None:
-    assert arguments.on_parser() is arguments.on_parser()
-    full = arguments.on_parser().parse_line("dev -i a -o b --bash --env X=1 --nodes all")
-    plain = arguments.on_parser().parse_line("dev")
+    assert parsers.on_parser() is parsers.on_parser()
+    full = parsers.on_parser().parse_line("dev -i a -o b --bash --env X=1 --nodes all")
+    plain = parsers.on_parser().parse_line("dev")
     assert (full.input, full.output, full.env, full.bash, full.nodes) == (
         ["a"],
         ["b"],
@@ -181,16 +181,16 @@ def test_variables_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_remark_at_the_end_of_a_line_is_none_of_its_words() -> None:
-    assert arguments.on_parser().parse_line("gpu  # the big one").name == "gpu"
-    assert arguments.provision_parser().parse_line("dev --yes # don't ask").yes
-    assert arguments.prices_parser().parse_line("# what is there?").accelerator == ""
+    assert parsers.on_parser().parse_line("gpu  # the big one").name == "gpu"
+    assert parsers.provision_parser().parse_line("dev --yes # don't ask").yes
+    assert parsers.prices_parser().parse_line("# what is there?").accelerator == ""
     assert registry.parser_of("down").parse_line("gpu # bye").names == ["gpu"]
-    kept = arguments.on_parser().parse_line(
+    kept = parsers.on_parser().parse_line(
         "a#b --env 'NOTE=x # y' --env AT=https://x/#y --env C=\\#d --env \"E=it's # z\""
     )
     assert (kept.name, kept.env) == ("a#b", ["NOTE=x # y", "AT=https://x/#y", "C=#d", "E=it's # z"])
     with pytest.raises(UsageError, match="No closing quotation"):
-        arguments.on_parser().parse_line("gpu 'open # quote")
+        parsers.on_parser().parse_line("gpu 'open # quote")
 
 
 def test_a_shells_line_keeps_its_remarks_and_a_remark_begins_none() -> None:
@@ -205,7 +205,7 @@ def test_a_line_of_a_remark_alone_is_an_empty_one(capsys: pytest.CaptureFixture[
 
 
 def test_an_option_tells_whether_it_wants_a_value() -> None:
-    parser: MagicParser = arguments.provision_parser()
+    parser: MagicParser = parsers.provision_parser()
     assert parser.option("--env") is not None
     assert parser.option("--yes") is None
     assert parser.option("dev") is None

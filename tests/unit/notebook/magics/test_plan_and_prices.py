@@ -26,13 +26,13 @@ def shell(nbprov_home: Path) -> Iterator[TestingShell]:
 
 
 def offers(shell: TestingShell, line: str) -> Any:
-    """The DataFrame of a `%prices` line."""
+    """Return the DataFrame of a `%prices` line."""
     shell.run_cell(f"x = %prices {line}")
     return shell.user_ns["x"]
 
 
 def plan(shell: TestingShell, capsys: pytest.CaptureFixture[str], line: str, body: str) -> str:
-    """All that a `%%nbprov plan` cell shows as text."""
+    """Return everything that a `%%nbprov plan` cell shows, as text."""
     capsys.readouterr()
     result = shell.run_cell(f"%%nbprov plan {line}\n{body}").result
     return capsys.readouterr().out + ("" if result is None else repr(result))
@@ -160,9 +160,9 @@ def test_a_plan_says_why_and_how(shell: TestingShell, capsys: pytest.CaptureFixt
         "why here",
         "cheapest",
         "over the first",
-        "as if set up: aws",
+        "planned as if these were set up: aws",
         "places to try, first A100:8 p4d.24xlarge in aws/",
-        "may take up to $",
+        "Costs at most $",
         "guards: down after 1 d",
         "confirm_above: ",
         "race: up to 2 places at once",
@@ -191,7 +191,7 @@ def test_an_empty_plan_points_to_relax_and_relax_to_a_way_out(
     assert told.count("--relax") == 1
     told = plan(shell, capsys, "--assume aws --relax", body)
     assert "--relax" not in told
-    assert "one constraint less, each alone:" in told
+    assert "what dropping one constraint would open, each on its own:" in told
     assert "max_price: " in told
 
 
@@ -207,7 +207,10 @@ def test_variables_are_shown_and_kept(
     shell: TestingShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shell.user_ns |= {"gpus": ["H100:8", "A100:8"], "token": "canary-7781", "hours": 3}
-    body = 'resources: {accelerators: $gpus, infra: aws}\nmax_lifetime: "${hours}h"\nsecrets: {TOKEN: $token}\n'
+    body = (
+        'resources: {accelerators: $gpus, infra: aws}\nmax_lifetime: "${hours}h"\n'
+        "secrets: {TOKEN: $token}\n"
+    )
     told = plan(shell, capsys, "--assume aws", body)
     assert "$gpus = ['H100:8', 'A100:8']" in told
     assert "1st choice" in told

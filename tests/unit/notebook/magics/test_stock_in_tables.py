@@ -1,4 +1,4 @@
-"""Stock and clouds that are not set up in the magics' tables: filled in while a person looks, waited for where nothing can be renewed."""
+"""Stock reports, and clouds that are not set up, in the magics' tables."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.stock import Level, Pool
 from nbprov.notebook.extension import load, unload
-from nbprov.notebook.magics import provision
+from nbprov.notebook.magics import plan_table, provision
 from nbprov.notebook.panels import LiveDisplay, PriceTable, frontend
 
-PLAN = "%%nbprov plan\nresources: {accelerators: L40S:1, any_of: [{infra: runpod/CZ}, {infra: runpod/NO}, {infra: aws}]}"
+PLAN = (
+    "%%nbprov plan\nresources: {accelerators: L40S:1, any_of: [{infra: runpod/CZ}, {infra: "
+    "runpod/NO}, {infra: aws}]}"
+)
 NO_KEY = "no AWS credentials were found"
 
 
@@ -70,7 +73,7 @@ def test_a_plan_in_a_terminal_has_the_stock_of_now(
     grey = next(line for line in told.splitlines() if "(aws/" in line)
     assert grey.startswith(" – ") or grey.lstrip().startswith("–")
     assert "not set up" in grey
-    assert f"in brackets, not set up: aws ({NO_KEY})" in told
+    assert f"clouds in brackets are not set up: aws ({NO_KEY})" in told
     assert "1 of 3 places is out of stock by its cloud's own word: tried last" in told
 
 
@@ -82,7 +85,7 @@ def test_a_live_table_is_there_before_the_answer_and_filled_in_after(
 ) -> None:
     shelf.telling.clear()
     shown: list[str] = []
-    show, update = provision.show, LiveDisplay.update
+    show, update = plan_table.show, LiveDisplay.update
 
     def showing(panel: PriceTable) -> LiveDisplay[Any]:
         shown.append(panel.text())
@@ -94,8 +97,8 @@ def test_a_live_table_is_there_before_the_answer_and_filled_in_after(
         update(display, view)
         shown.append(display.panel.text())
 
-    monkeypatch.setattr(frontend, "current", lambda environ=None: frontend.Host.WIDGETS)
-    monkeypatch.setattr(provision, "show", showing)
+    monkeypatch.setattr(frontend, "current", lambda environ=None: frontend.Frontend.WIDGETS)
+    monkeypatch.setattr(plan_table, "show", showing)
     monkeypatch.setattr(LiveDisplay, "update", updating)
     monkeypatch.setattr(LiveDisplay, "_publish_widget", lambda display: None)
     shell.run_cell(PLAN)
@@ -114,11 +117,11 @@ def test_grey_rows_say_why_on_hover_and_below(shell: TestingShell) -> None:
     html, text = table.html(), table.text()
     assert f'title="not set up: {NO_KEY}"' in html
     assert "color:#767676" in html
-    assert f"in brackets, not set up: aws ({NO_KEY})" in html
-    assert f"in brackets, not set up: aws ({NO_KEY})" in text
+    assert f"clouds in brackets are not set up: aws ({NO_KEY})" in html
+    assert f"clouds in brackets are not set up: aws ({NO_KEY})" in text
     assert "(aws/" in text
     assert "(runpod/" not in text
-    assert table.state()["notes"] == [f"grey, not set up: aws ({NO_KEY})"]
+    assert table.state()["notes"] == [f"clouds in grey are not set up: aws ({NO_KEY})"]
     assert "(no adapter yet)" in shell.run_cell("%prices A100:8 --cloud azure").result.text()
 
 
@@ -149,9 +152,10 @@ def test_yes_waits_a_moment_and_launches_where_there_is_stock(
         order(desk, run, seconds)
 
     monkeypatch.setattr(type(api.session().stock_order), "order", ordering)
-    monkeypatch.setattr(provision, "_wait", lambda run, display: shelf.accepted.wait(LONG))
+    monkeypatch.setattr(provision, "wait_for_run", lambda run, display: shelf.accepted.wait(LONG))
     shell.run_cell(
-        "%%provision dev --yes\nresources: {accelerators: L40S:1, any_of: [{infra: runpod/CZ}, {infra: runpod/NO}]}"
+        "%%provision dev --yes\n"
+        "resources: {accelerators: L40S:1, any_of: [{infra: runpod/CZ}, {infra: runpod/NO}]}"
     )
     assert [pool.region for pool in shelf.creates] == ["NO"]
     assert max(waited) < STOCK_SECONDS, "nothing is in the way of a launch for as long as of a plan"

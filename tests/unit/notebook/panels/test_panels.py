@@ -1,4 +1,4 @@
-"""The panels in this process: what they tell the browser, what they do with its messages, what they show without one."""
+"""The panels in this process: their messages to and from the browser, and their static forms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nbprov.model.errors import UsageError
 from nbprov.notebook.panels import (
     ClustersTable,
     ClustersView,
-    Host,
+    Frontend,
     LiveDisplay,
     Panel,
     PriceTable,
@@ -25,11 +25,11 @@ from nbprov.notebook.panels import (
     current,
     is_interactive,
 )
-from nbprov.notebook.panels import frontend as panel_host
-from nbprov.notebook.panels.comm_routing import free_route
+from nbprov.notebook.panels import frontend as panel_frontend
+from nbprov.notebook.panels.comm_routing import allow_subshells
 from nbprov.notebook.rendering.clusters import ClusterFacts
 from nbprov.notebook.rendering.prices import PlanFacts
-from nbprov.notebook.rendering.runs import AttemptFacts
+from nbprov.notebook.rendering.run_facts import AttemptFacts
 
 TYPES = (Path(__file__).resolve().parents[4] / "widgets" / "types.d.ts").read_text(encoding="utf-8")
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -41,7 +41,7 @@ PANELS: list[Panel[Any]] = [
 
 
 class Browser:
-    """Hears what a panel's widget sends and says what a browser would."""
+    """Receives what a panel's widget sends, and sends what a browser would."""
 
     def __init__(self, panel: Panel[Any]) -> None:
         panel.widget_bundle()
@@ -57,7 +57,7 @@ class Browser:
 
 
 def documented(name: str) -> set[str]:
-    """The fields of an interface in types.d.ts."""
+    """Return the fields of an interface in types.d.ts."""
     body = re.search(rf"export interface {name} \{{(.*?)\n\}}", TYPES, re.DOTALL)
     assert body is not None
     return set(re.findall(r"^  (\w+):", body[1], re.MULTILINE))
@@ -213,13 +213,13 @@ def test_the_routing_guard_is_set_where_ipykernel_needs_it() -> None:
             self.comm = comm
 
     new = Holder(NewComm())
-    free_route(new)
+    allow_subshells(new)
     assert (
         new.comm._reply_subshell_for({}, "what the browser asked for")
         == "what the browser asked for"
     )  # type: ignore[attr-defined]
-    free_route(Holder(OldComm()))
-    free_route(Holder(None))
+    allow_subshells(Holder(OldComm()))
+    allow_subshells(Holder(None))
 
 
 @pytest.mark.parametrize(
@@ -239,13 +239,15 @@ def test_who_looks_on_is_read_from_the_environment(environ: dict[str, str], expe
 
 
 def test_a_script_has_text_only() -> None:
-    assert current({"JPY_SESSION_NAME": "/a.ipynb"}) is Host.TEXT
+    assert current({"JPY_SESSION_NAME": "/a.ipynb"}) is Frontend.TEXT
 
 
 def test_a_display_in_a_terminal_queues_lines_and_prints_none(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    display: LiveDisplay[RunView] = LiveDisplay(RunPanel(samples.waiting_run()), where=Host.TEXT)
+    display: LiveDisplay[RunView] = LiveDisplay(
+        RunPanel(samples.waiting_run()), where=Frontend.TEXT
+    )
     display.freeze()
     display.update(samples.waiting_run())
     assert display.take_lines() == []
@@ -264,7 +266,9 @@ def test_a_display_in_a_terminal_queues_lines_and_prints_none(
 
 
 def test_a_live_panel_queues_no_lines() -> None:
-    display: LiveDisplay[RunView] = LiveDisplay(RunPanel(samples.waiting_run()), where=Host.WIDGETS)
+    display: LiveDisplay[RunView] = LiveDisplay(
+        RunPanel(samples.waiting_run()), where=Frontend.WIDGETS
+    )
     display.show()
     display.update(samples.ready_run())
     assert display.take_lines() == []
@@ -273,7 +277,7 @@ def test_a_live_panel_queues_no_lines() -> None:
 def test_updates_of_many_threads_lose_no_last_state() -> None:
     panel = ClustersTable(ClustersView((), 0.0))
     Browser(panel)
-    display: LiveDisplay[ClustersView] = LiveDisplay(panel, where=Host.WIDGETS)
+    display: LiveDisplay[ClustersView] = LiveDisplay(panel, where=Frontend.WIDGETS)
     states = list(ClusterState)
 
     def push(offset: int) -> None:
@@ -317,8 +321,10 @@ def test_the_saved_form_of_a_live_panel_is_renewed_with_its_news(
     class Shell:
         display_pub = Publisher()
 
-    monkeypatch.setattr(panel_host, "shell", Shell)
-    display: LiveDisplay[RunView] = LiveDisplay(RunPanel(samples.waiting_run()), where=Host.WIDGETS)
+    monkeypatch.setattr(panel_frontend, "shell", Shell)
+    display: LiveDisplay[RunView] = LiveDisplay(
+        RunPanel(samples.waiting_run()), where=Frontend.WIDGETS
+    )
     display.show()
     sent = Shell.display_pub.sent
     assert [(update, WIDGET in data) for update, data in sent] == [(False, False), (False, True)]

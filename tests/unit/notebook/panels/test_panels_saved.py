@@ -20,13 +20,14 @@ import sample_views as s
 from nbprov.notebook.panels import ClustersTable, LiveDisplay, PriceTable, RunPanel
 display = LiveDisplay(RunPanel(s.waiting_run()))
 prices = PriceTable(s.offers(40_000), title="prices")
-print(sorted({{m.split(".")[0] for m in sys.modules}} & {{"anywidget", "ipywidgets", "numpy", "pandas"}}))
+heavy = {{"anywidget", "ipywidgets", "numpy", "pandas"}}
+print(sorted({{m.split(".")[0] for m in sys.modules}} & heavy))
 """
 CELLS = [
     SET_UP,
     "display.show()\nprint(*display.take_lines(), sep='\\n')",
     "prices",
-    # From another thread, while this cell runs: the first panel's output is the one that changes.
+    # This comes from another thread while the cell runs, and changes the output of the first panel.
     """
 def finish():
     display.update(s.ready_run())
@@ -104,7 +105,10 @@ def test_a_terminal_shows_lines_and_nothing_by_itself(tmp_path: Path) -> None:
     script = tmp_path / "session.ipy"
     script.write_text(
         SET_UP
-        + "display.show()\nprint('SHOWN')\nlines = display.take_lines()\nprint(*lines, sep='\\n')\ndisplay.freeze()\n"
+        + (
+            "display.show()\nprint('SHOWN')\nlines = display.take_lines()\n"
+            "print(*lines, sep='\\n')\ndisplay.freeze()\n"
+        )
     )
     command = [sys.executable, "-m", "IPython", "--no-banner", "--colors=NoColor", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -1,4 +1,4 @@
-"""The price table's data: from plans, offers and columns, into typed buffers."""
+"""The price table's data: from plans and offers into typed buffers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nbprov.model.offers import Unusable
 from nbprov.model.stock import Level, Pool, Stock
-from nbprov.notebook.rendering import Coded, TableData
+from nbprov.notebook.rendering import CodedColumn, TableData
 from nbprov.notebook.rendering.price_data import COLUMNS, GREYED
 
 TODAY = date(2026, 11, 21)
@@ -23,7 +23,7 @@ FORMATS = {"u2": "H", "u4": "I", "i4": "i", "f4": "f", "f8": "d"}
 
 
 def unpack(data: TableData) -> dict[str, list[object]]:
-    """Read a packed table back as the browser does: little-endian, by its header alone."""
+    """Read a packed table as the browser does: little-endian, and only by its header."""
     packed = data.pack()
     read: dict[str, list[object]] = {}
     for head, buffer in zip(packed.header["columns"], packed.buffers, strict=True):
@@ -142,7 +142,7 @@ def test_every_column_of_the_table_has_a_key_of_its_own() -> None:
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=20)), max_size=50))
 def test_coding_is_lossless(values: list[str | None]) -> None:
-    coded = Coded.of(values)
+    coded = CodedColumn.of(values)
     assert [coded.words[c] for c in coded.codes] == [v or "" for v in values]
     assert isinstance(coded.codes, array)
     assert len(set(coded.words)) == len(coded.words)

@@ -1,9 +1,9 @@
-"""What one constraint less would open, as text and as HTML."""
+"""What dropping one constraint would open, as text and as HTML."""
 
 from __future__ import annotations
 
 from nbprov.model.money import usd
-from nbprov.notebook.rendering.relaxations import relax_sheet
+from nbprov.notebook.rendering.relaxations import relaxation_table
 from nbprov.planning import Relaxation
 
 FOUND = (
@@ -15,8 +15,8 @@ FOUND = (
 
 
 def test_text() -> None:
-    lines = relax_sheet(FOUND).text().splitlines()
-    assert lines[0] == "one constraint less, each alone:"
+    lines = relaxation_table(FOUND).text().splitlines()
+    assert lines[0] == "what dropping one constraint would open, each on its own:"
     assert [part.strip() for part in lines[1].split("  ") if part.strip()] == [
         "instead",
         "more places",
@@ -24,11 +24,11 @@ def test_text() -> None:
         "from",
     ]
     assert lines[3].split() == ["use_spot:", "prefer", "4", "1,204", "$0.90/h"]
-    assert lines[-1] == "opens nothing more, alone: leaving out zone; leaving out the place"
+    assert lines[-1] == "these open nothing on their own: leaving out zone; leaving out the place"
 
 
 def test_html_is_escaped_and_needs_no_script() -> None:
-    html = relax_sheet(FOUND).html()
+    html = relaxation_table(FOUND).html()
     assert html.count("<tr>") == 3
     assert "max_price: 2.70 &lt;b&gt;" in html
     assert "<script" not in html
@@ -36,15 +36,15 @@ def test_html_is_escaped_and_needs_no_script() -> None:
 
 
 def test_nothing_to_relax() -> None:
-    assert relax_sheet(()).text() == "no single constraint stands in the way"
-    closed = relax_sheet(FOUND[2:]).text().splitlines()
+    assert relaxation_table(()).text() == "no single constraint stands in the way"
+    closed = relaxation_table(FOUND[2:]).text().splitlines()
     assert closed == [
-        "no single constraint less opens a place",
-        "opens nothing more, alone: leaving out zone; leaving out the place",
+        "dropping any one constraint opens no place",
+        "these open nothing on their own: leaving out zone; leaving out the place",
     ]
 
 
 def test_the_data_stays_at_hand() -> None:
-    sheet = relax_sheet(FOUND)
+    sheet = relaxation_table(FOUND)
     assert (len(sheet), sheet[0].field, [r.places for r in sheet]) == (4, "use_spot", [4, 1, 0, 0])
     assert set(sheet.bundle()) == {"text/plain", "text/html"}

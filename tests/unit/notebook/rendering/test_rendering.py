@@ -1,4 +1,4 @@
-"""The static forms: HTML that any viewer shows, text that fits a terminal, lines that tell a run once."""
+"""The static forms: HTML for every viewer, text that fits a terminal, and lines without repeats."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from nbprov.notebook.rendering.formatting import (
     ATTEMPT_LOOKS,
     CLUSTER_LOOKS,
     RUN_LOOKS,
-    age_words,
-    number_words,
-    place_words,
+    format_age,
+    format_number,
+    format_place,
 )
 from nbprov.notebook.rendering.tables import Column, cut, html_table, one_line, text_table, width_of
 
@@ -56,7 +56,7 @@ ALLOWED = {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td", "pre", 
 
 
 class Parsed(HTMLParser):
-    """The tags and texts of a page; fails where a tag is not closed in order."""
+    """The tags and texts of a page; parsing fails if a tag is not closed in order."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -80,14 +80,14 @@ class Parsed(HTMLParser):
 
 
 def test_both_forms_write_numbers_alike() -> None:
-    """The cases are the ones that the panels' code is tested with."""
+    """The cases are also those of the tests of the panels' code."""
     assert [format_usd(v) for v, _ in CASES["usd"]] == [w for _, w in CASES["usd"]]
     assert [short_duration(v) for v, _ in CASES["duration"]] == [w for _, w in CASES["duration"]]
-    assert [number_words(v) for v, _ in CASES["quantity"]] == [w for _, w in CASES["quantity"]]
-    assert [age_words(v, date(2026, 11, 21)) for v, _ in CASES["age"]] == [
+    assert [format_number(v) for v, _ in CASES["quantity"]] == [w for _, w in CASES["quantity"]]
+    assert [format_age(v, date(2026, 11, 21)) for v, _ in CASES["age"]] == [
         w for _, w in CASES["age"]
     ]
-    assert number_words(math.nan) == "–"
+    assert format_number(math.nan) == "–"
 
 
 def test_every_state_has_a_look_and_no_two_of_a_kind_the_same_words() -> None:
@@ -166,7 +166,7 @@ def test_text_forms_fit_a_terminal() -> None:
 
 
 def test_no_line_of_a_cloud_reaches_the_terminal_raw() -> None:
-    """A message may hold escape sequences or line breaks; neither moves the cursor of whoever looks."""
+    """A message may hold escape sequences or line breaks, and neither moves the reader's cursor."""
     view = samples.launching_run()
     nasty = replace(view.attempts[0], failure=Failure(Cause.UNKNOWN, "one\x1b[2Jtwo\r\nthree\x07"))
     evil = replace(
@@ -184,7 +184,7 @@ def test_a_plan_says_its_order_consent_guards_and_what_was_left_out() -> None:
     text = plan_text(samples.plan(40))
     for said in (
         "40 places to try",
-        "may take up to",
+        "Costs at most",
         "guards: down after 1 h idle (default)",
         "1,204 in clouds without",
         "20 more rows",
@@ -195,7 +195,7 @@ def test_a_plan_says_its_order_consent_guards_and_what_was_left_out() -> None:
 
 
 def test_a_simulated_plan_says_that_nobody_pays() -> None:
-    assert "simulated, you pay $0" in plan_text(samples.local_plan())
+    assert "simulated: you pay $0" in plan_text(samples.local_plan())
     assert "simulated" not in plan_text(samples.plan(5))
 
 
@@ -205,7 +205,8 @@ def test_a_simulated_plan_says_that_nobody_pays() -> None:
     + [clusters_html(samples.clusters(), samples.NOW), plan_html(samples.plan())],
 )
 def test_no_price_is_set_as_a_formula(page: str) -> None:
-    """Notebooks hand HTML outputs to MathJax: `$1.40/h instead of $1.05/h` came out in italics without its spaces."""
+    """Notebooks pass HTML outputs to MathJax, which typeset `$1.40/h instead of $1.05/h` as a
+    formula."""
     assert "tex2jax_ignore" in page
     assert all(text.count("$") < 2 for text in Parsed(page).texts)
 
@@ -249,21 +250,24 @@ def test_a_run_tells_reasons_costs_and_the_next_step() -> None:
         "127.0.0.1 port 40022",
     ):
         assert said in text
-    assert "dearer than the first place of the plan: $1.40/h instead of $1.05/h" in text
+    assert "it costs more than the first place of the plan: $1.40/h instead of $1.05/h" in text
 
 
 def test_a_failed_run_says_what_is_left_of_it() -> None:
     view = samples.failed_run()
-    assert "nothing of it is on the bill" in run_text(view)
+    assert "nothing of this launch is billed" in run_text(view)
     ending = replace(view, attempts=(*view.attempts[:2], samples.launching_run().attempts[2]))
     text = run_text(ending)
-    assert "nothing of it is on the bill" not in text
-    assert "still to be confirmed gone: attempt 3 in local/local-north/c at $1.10/h" in text
+    assert "nothing of this launch is billed" not in text
+    assert "not yet confirmed gone: attempt 3 in local/local-north/c at $1.10/h" in text
 
 
 def test_an_attempt_in_one_line() -> None:
     first, second = samples.launching_run().attempts[:2]
-    expected = "attempt 1  local/local-north/a  a100x1  $1.05/h  refused: out of stock: InsufficientInstanceCapacity: no a100x1 left in local-north/a"
+    expected = (
+        "attempt 1  local/local-north/a  a100x1  $1.05/h  refused: out of stock: "
+        "InsufficientInstanceCapacity: no a100x1 left in local-north/a"
+    )
     assert attempt_line(first) == expected
     spot = replace(second.candidate, offer=samples.local_offer("b", "0.40", spot=True), count=2)
     line = attempt_line(replace(second, candidate=spot, state=AttemptState.BOOTING, failure=None))
@@ -324,7 +328,7 @@ def test_clusters_say_what_they_cost_and_what_is_simulated() -> None:
     ],
 )
 def test_a_place_does_not_say_its_region_twice(place: Place, words: str) -> None:
-    assert place_words(place) == words
+    assert format_place(place) == words
 
 
 @given(st.text(), st.integers(1, 60))
@@ -355,5 +359,5 @@ def test_a_log_in_the_home_folder_does_not_name_its_owner() -> None:
 def test_places_and_types_of_attempts_are_not_broken_at_their_hyphens() -> None:
     run = samples.launching_run()
     offer = run.attempts[0].candidate.offer
-    for words in (place_words(offer.place), offer.instance_type):
+    for words in (format_place(offer.place), offer.instance_type):
         assert f'white-space:nowrap">{words}</td>' in run_html(run)

@@ -1,4 +1,4 @@
-"""What is said of a race's price, of a launch line by line, of a cancelled launch's end, and of blocks."""
+"""The price of a race, the lines of a launch, the end of a cancelled launch, and blocks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause
 from nbprov.model.offers import Dropped, DropRule, RuleKind
-from nbprov.notebook.magics.provision import _how_it_settled
-from nbprov.notebook.rendering.prices import consent_words
-from nbprov.notebook.rendering.runs import run_lines
+from nbprov.notebook.magics.interrupts import describe_cancellation
+from nbprov.notebook.rendering.prices import consent_text
+from nbprov.notebook.rendering.run_lines import run_lines
 from nbprov.provisioning.run.unavailable import Unavailable
 
 VIEW = sample_views.launching_run()
@@ -25,20 +25,24 @@ VIEW = sample_views.launching_run()
 def test_a_race_may_cost_as_many_times_the_dearest_as_race() -> None:
     dearest = VIEW.plan.dearest or VIEW.plan.chosen
     assert dearest is not None
-    one, three = consent_words(VIEW.plan, 1), consent_words(VIEW.plan, 3)
-    assert "race" not in one
-    assert "while" in three
-    assert one.split(":")[0].removeprefix("up to ") in three
+    one, three = consent_text(VIEW.plan, 1), consent_text(VIEW.plan, 3)
+    assert "at once" not in one
+    assert "3 places are tried at once" in three
+    assert one in three
 
 
 @pytest.mark.parametrize(
     ("state", "error", "said"),
     [
-        (RunState.CANCELLED, None, "dev: cancelled; everything is confirmed gone; it cost $1"),
-        (RunState.FAILED, None, "dev: cancelled; everything is confirmed gone; it cost $1"),
+        (
+            RunState.CANCELLED,
+            None,
+            "dev: cancelled; all its machines are confirmed gone; it cost $1",
+        ),
+        (RunState.FAILED, None, "dev: cancelled; all its machines are confirmed gone; it cost $1"),
         (RunState.READY, None, "dev: it was ready before it could be cancelled"),
-        (RunState.ENDED, None, "dev: not settled: taken over"),
-        (None, NbprovError("the ledger is gone"), "dev: not settled: the ledger is gone"),
+        (RunState.ENDED, None, "dev: it may not be gone: taken over"),
+        (None, NbprovError("the ledger is gone"), "dev: it may not be gone: the ledger is gone"),
     ],
 )
 def test_only_what_is_known_is_called_confirmed(
@@ -47,7 +51,7 @@ def test_only_what_is_known_is_called_confirmed(
     future: concurrent.futures.Future[Any] = concurrent.futures.Future()
     future.set_exception(error) if error is not None else future.set_result(state)
     run: Any = SimpleNamespace(name="dev", view=lambda: SimpleNamespace(message="taken over"))
-    told = _how_it_settled(run, future, lambda: "$1")
+    told = describe_cancellation(run, future, lambda: "$1")
     assert told.startswith(said)
     assert ("confirmed" in told) == (state in (RunState.CANCELLED, RunState.FAILED))
 

@@ -1,4 +1,4 @@
-"""The log of a set-up: every line once where lines are printed, the latest few in a panel, nothing once it is over."""
+"""The log of a setup: every line once where lines are printed, the latest lines in a panel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from sample_views import ready_run
 
-from nbprov.notebook.rendering.runs import LOG_SHOWN, run_facts, run_html, run_lines, run_text
+from nbprov.notebook.rendering.run_facts import LOG_SHOWN, run_facts
+from nbprov.notebook.rendering.run_lines import run_lines
+from nbprov.notebook.rendering.runs import run_html, run_text
 
 
 def test_lines_are_printed_once_each() -> None:
@@ -21,7 +23,7 @@ def test_lines_are_printed_once_each() -> None:
 def test_what_came_too_fast_is_said_to_be_left_out() -> None:
     first = replace(ready_run(), log=("a",), logged=1)
     flood = replace(first, log=("y", "z"), logged=1000)
-    assert run_lines(first, flood) == ["… some lines of the log are left out here …", "y", "z"]
+    assert run_lines(first, flood) == ["… some lines of the log are not shown …", "y", "z"]
 
 
 def test_a_panel_shows_the_latest_ones_while_it_goes_on() -> None:

@@ -1,4 +1,5 @@
-"""A run that waits for stock, in all its forms: until when, when it tries again, and that nothing is on the bill."""
+"""A run that waits for stock, in all its forms: until when, when it tries again, and that
+nothing is billed."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from dataclasses import replace
 from sample_views import NOW, launching_run, ready_run, waiting_run
 
 from nbprov.model.clusters import AttemptState, RunState, RunView, Waiting
-from nbprov.notebook.rendering.runs import run_facts, run_html, run_lines, run_text
+from nbprov.notebook.rendering.run_facts import run_facts
+from nbprov.notebook.rendering.run_lines import run_lines
+from nbprov.notebook.rendering.runs import run_html, run_text
 
 NOTES = (
     "race: up to 2 places at once",
@@ -33,8 +36,8 @@ def resting(passes: int = 3) -> RunView:
 def test_every_form_says_until_when_and_when_it_tries_again() -> None:
     view = resting()
     said = run_facts(view).waiting
-    assert said.startswith("waits for stock until 20")
-    assert said.endswith("UTC or sooner; 3 passes made; nothing is on the bill meanwhile")
+    assert said.startswith("waiting for stock until 20")
+    assert said.endswith("UTC or sooner; 3 passes so far; nothing is billed meanwhile")
     assert said in run_text(view)
     assert said in run_html(view)
     assert "waiting for stock" in run_text(view)
@@ -47,7 +50,7 @@ def test_what_is_still_being_ended_is_on_the_bill() -> None:
     view = resting()
     ending = replace(view.attempts[0], state=AttemptState.ENDING)
     assert (
-        "nothing is on the bill"
+        "nothing is billed"
         not in run_facts(replace(view, attempts=(ending, *view.attempts[1:]))).waiting
     )
 
@@ -60,7 +63,7 @@ def test_before_launch_the_notes_stand_under_the_plan() -> None:
 
 def test_a_pass_that_goes_on_has_its_number() -> None:
     view = replace(launching_run(), waiting=Waiting(NOW + 7200.0, None, 2))
-    assert run_facts(view).waiting.endswith("pass 2 goes on")
+    assert run_facts(view).waiting.endswith("pass 2 over the plan is running")
 
 
 def test_a_run_that_ended_waits_no_more_and_says_how_often_it_tried() -> None:
@@ -76,7 +79,7 @@ def test_a_log_has_one_line_a_rest_and_each_note_once() -> None:
     first = run_lines(None, launched)
     assert [line for line in first if line in NOTES] == list(NOTES)
     then = run_lines(launched, resting())
-    assert [line for line in then if "waits for stock until" in line] == [
+    assert [line for line in then if "waiting for stock until" in line] == [
         f"dev: {run_facts(resting()).waiting}"
     ]
     assert not [line for line in then if line in NOTES]
@@ -92,7 +95,9 @@ def test_of_a_wait_of_days_the_latest_attempts_are_shown_and_what_is_not_over() 
     )
     facts = run_facts(replace(view, attempts=many))
     assert [a.number for a in facts.attempts] == [3, *range(4901, 5001)]
-    assert "4,899 earlier attempts are not shown: %nbprov attempts dev" in facts.notes
+    assert "4,899 earlier attempts are not shown; %nbprov attempts dev lists them" in facts.notes
     ended = run_facts(replace(view, attempts=many, state=RunState.FAILED))
-    assert ended.summary[-1] == "4,899 earlier attempts are not shown: %nbprov attempts dev"
+    assert (
+        ended.summary[-1] == "4,899 earlier attempts are not shown; %nbprov attempts dev lists them"
+    )
     assert len(run_html(replace(view, attempts=many))) < 200_000

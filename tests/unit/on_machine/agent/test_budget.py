@@ -1,4 +1,7 @@
-"""What the agent does at the budget's limit: it ends the machine or stops it, in time for the end itself to be paid for."""
+"""What the agent does at the budget's limit.
+
+It ends the machine or stops it, in time for the end itself to be paid for.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from nbprov.model.spec import Guards as SpecGuards
 from nbprov.on_machine.agent.errors import RequestError
 from nbprov.on_machine.agent.guards.config import check_guards
 from nbprov.on_machine.agent.guards.guards import Guards
-from nbprov.remote.agent.messages import BUDGET_RESERVE_SECONDS, GuardConfig
+from nbprov.remote.agent.config import BUDGET_RESERVE_SECONDS, GuardConfig
 
 
 def told(at_limit: str) -> dict[str, object]:

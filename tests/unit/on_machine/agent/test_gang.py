@@ -25,7 +25,9 @@ SECRET = "ab" * 32
 
 
 class Net:
-    """Carries words between gangs by their addresses, and keeps them; what it holds back can be let through later."""
+    """Carries words between gangs by their addresses, and keeps them; what it holds back can be let
+    through later.
+    """
 
     def __init__(self) -> None:
         self.members: dict[Any, Gang] = {}

@@ -1,4 +1,7 @@
-"""Jobs of several nodes with nobody connected: where one part fails, is cancelled or is lost, the agents end the others."""
+"""Jobs of several nodes with nobody connected.
+
+Where one part fails, is cancelled or is lost, the agents end the others.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,9 @@ async def submit(
     nodes: int | None = None,
     **more: Any,
 ) -> list[Any]:
-    """One script a node, as a kernel submits a job of several nodes; their tasks, once all of them run."""
+    """One script a node, as a kernel submits a job of several nodes; their tasks, once all of them
+    run.
+    """
     count = len(scripts) if nodes is None else nodes
     asked = {
         "name": "train",
@@ -217,7 +222,8 @@ async def test_an_old_a_forged_and_a_strangers_word_end_nothing(net: Any) -> Non
     first.datagram_received(bytes([data[0] ^ 1]) + data[1:], None)
     first.datagram_received(data.replace(b'"n":', b'"n":9'), None)
     cluster.cut = set()
-    # A node that has no part of the job cannot speak of it, and none can say it of a node that has none.
+    # A node that has no part of the job cannot speak of it, and none can say it of a node that has
+    # none.
     third.send(0, third.peers[0], third.peers[0].nonce, [row])
     second.send(0, second.peers[0], second.peers[0].nonce, [{**row, "node": 2}])
     await asyncio.sleep(0.15)
@@ -270,7 +276,8 @@ async def test_a_node_that_is_silent_is_told_of_and_then_counts_as_lost(
     wait(190)
     assert (
         log(tasks[0])
-        == "nbprov: node 1 has not been heard of for 3 min; if that lasts, this is ended in 12 min\n"
+        == "nbprov: node 1 has not been heard of for 3 min; if that lasts, this is ended in 12"
+        " min\n"
     )
     cluster.talk()
     gang.check_silence()

@@ -16,7 +16,7 @@ from nbprov.model.spec import Guards as SpecGuards
 from nbprov.on_machine.agent.errors import RequestError
 from nbprov.on_machine.agent.guards.config import check_guards
 from nbprov.on_machine.agent.guards.guards import Guards
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 
 HOUR = 3600.0
 

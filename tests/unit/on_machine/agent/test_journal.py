@@ -1,4 +1,6 @@
-"""The agent's journal: bounded, numbered, replayed from any number; nothing twice, and a gap is told."""
+"""The agent's journal: bounded, numbered, replayed from any number; nothing twice, and a gap is
+told.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the agent does of a script: the same as the shell would by itself, with nothing of it in a file or on a command line."""
+"""What the agent does of a script.
+
+The same as the shell would by itself, with nothing of it in a file or on a command line.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import pytest
 from nbprov.catalog import Catalog
 from nbprov.clouds.local import make
 from nbprov.clouds.local.daemon.market import parse as parse_market
-from nbprov.clouds.local.daemon.market import shipped
+from nbprov.clouds.local.daemon.market_file import shipped
 from nbprov.clouds.local.market_offers import offer, table
 from nbprov.planning import EnabledCloud, plan
 from nbprov.spec import parse

@@ -1,4 +1,7 @@
-"""Marks that are lent for one search: empty at each lending, whoever else searches and however the last one ended."""
+"""Marks that are lent for one search.
+
+Empty at each lending, whoever else searches and however the last one ended.
+"""
 
 from __future__ import annotations
 

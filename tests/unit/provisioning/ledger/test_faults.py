@@ -1,4 +1,6 @@
-"""A ledger that cannot be used says so in its own words; what is billed is counted from when it began; values of the caller are not kept."""
+"""A ledger that cannot be used says so in its own words; what is billed is counted from when it
+began; values of the caller are not kept.
+"""
 
 from __future__ import annotations
 

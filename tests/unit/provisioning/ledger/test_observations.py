@@ -11,7 +11,7 @@ from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.offers import Candidate
 from nbprov.provisioning.ledger import Ledger
-from nbprov.provisioning.ledger.launches import OBSERVATIONS_READ
+from nbprov.provisioning.ledger.observations import OBSERVATIONS_READ
 
 
 def _attempt(ledger: Ledger, wanted: Candidate, number: int, cause: Cause | None) -> None:
@@ -60,7 +60,8 @@ def test_of_very_many_the_latest_are_read(ledger: Ledger) -> None:
     offer = wanted.offer
     with ledger.store.transaction() as db:
         db.executemany(
-            "INSERT INTO observations (at, kind, cloud, account, region, zone, instance_type, market, count, outcome)"
+            "INSERT INTO observations (at, kind, cloud, account, region, zone, instance_type,"
+            " market, count, outcome)"
             " VALUES (?, 'attempt', ?, '', ?, ?, ?, 'spot', 1, 'capacity')",
             [
                 (float(n), offer.cloud, offer.region, offer.zone, offer.instance_type)

@@ -1,4 +1,6 @@
-"""The ledger's file: migrations, newer and foreign files, durability, several processes, network file systems, nothing secret in it."""
+"""The ledger's file: migrations, newer and foreign files, durability, several processes, network
+file systems, nothing secret in it.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,8 @@ def test_an_older_file_is_brought_up_to_date_and_keeps_its_rows(
     old.close()
     newer = (
         *MIGRATIONS,
-        "ALTER TABLE runs ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue; green';\nCREATE TABLE extra (a TEXT); -- a; b\n",
+        "ALTER TABLE runs ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue; green';\nCREATE TABLE"
+        " extra (a TEXT); -- a; b\n",
     )
     monkeypatch.setattr(sqlite_store, "MIGRATIONS", newer)
     new = _open(path)
@@ -157,16 +160,16 @@ from provisioning_samples import candidate, launch_row
 
 ledger = Ledger(Path({path!r}), SystemClock(), "doomed", 0.5)
 steps = [
-    lambda: ledger.open_run("run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING),
-    lambda: ledger.intend(launch_row("t1", candidate())),
-    lambda: ledger.sent("t1", Operation("aws", "t1", "op-1")),
-    lambda: ledger.accepted("t1", ("i-1",)),
-    lambda: ledger.hand_over("run-1", "dev", "run-1", "t1", candidate()),
+    lambda: ledger.runs.open("run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING),
+    lambda: ledger.launches.intend(launch_row("t1", candidate())),
+    lambda: ledger.launches.sent("t1", Operation("aws", "t1", "op-1")),
+    lambda: ledger.launches.accepted("t1", ("i-1",)),
+    lambda: ledger.clusters.hand_over("run-1", "dev", "run-1", "t1", candidate()),
 ]
 for step in steps[: {steps}]:
     step()
 with ledger.together():
-    ledger.note("run-1", EventKind.ATTEMPT_CHANGED, "never committed")
+    ledger.events.add("run-1", EventKind.ATTEMPT_CHANGED, "never committed")
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -217,11 +220,11 @@ ledger = Ledger(path, SystemClock(), me)
 taken = 0
 for i in range(40):
     try:
-        ledger.open_run(f"{me}-{i}", f"name-{i}", "", folder="", race=1, consent=0, state=RunState.LAUNCHING)
+        ledger.runs.open(f"{me}-{i}", f"name-{i}", "", folder="", race=1, consent=0, state=RunState.LAUNCHING)
     except NameTaken:
         taken += 1
         continue
-    ledger.note(f"{me}-{i}", EventKind.ATTEMPT_CHANGED, "mine")
+    ledger.events.add(f"{me}-{i}", EventKind.ATTEMPT_CHANGED, "mine")
 print(taken)
 """
 

@@ -1,4 +1,7 @@
-"""What clouds say of their stock: kept within bounds, read back, and what it does to blocks and to runs that wait."""
+"""What clouds say of their stock.
+
+Kept within bounds, read back, and what it does to blocks and to runs that wait.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ from nbprov.model.failures import Cause, Failure, Scope
 from nbprov.model.offers import Block, block_for
 from nbprov.model.stock import Level, Pool, Stock
 from nbprov.provisioning.engine import Engine
-from nbprov.provisioning.ledger import Ledger
-from nbprov.provisioning.ledger import stock_observations as module
-from nbprov.provisioning.ledger.launches import OBSERVATIONS_READ
-from nbprov.provisioning.ledger.stock_observations import LEAST_HELD, PROBES_KEPT_SECONDS
+from nbprov.provisioning.ledger import Ledger, blocks
+from nbprov.provisioning.ledger import observations as module
+from nbprov.provisioning.ledger.blocks import LEAST_HELD
+from nbprov.provisioning.ledger.observations import OBSERVATIONS_READ, PROBES_KEPT_SECONDS
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.run.stock_wait import Patience
 
@@ -203,7 +206,7 @@ def test_a_wait_hurries_but_never_below_its_least_pause() -> None:
 
 def _waiting(world: EngineWorld) -> tuple[Engine, RunDriver]:
     engine = world.engine()
-    engine.least_pause = 0.05
+    engine.runs.least_pause = 0.05
     world.market(SOLD_OUT)
     driver = world.launch(engine, world.prepare(engine, text="wait: 1h"))
     world.until(lambda: driver.state is RunState.WAITING, "the wait")
@@ -219,8 +222,8 @@ def test_a_word_of_stock_wakes_a_run_that_waits_for_it(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, driver = _waiting(world)
-    monkeypatch.setattr(module, "LEAST_HELD", 0.0)
-    monkeypatch.setattr(module, "HELD_SHARE", 0.0)
+    monkeypatch.setattr(blocks, "LEAST_HELD", 0.0)
+    monkeypatch.setattr(blocks, "HELD_SHARE", 0.0)
     world.market()
     there = _pools(driver)[1]
     engine.stock_seen([Stock(engine.clock.now(), there, Level.LOW)], "test")
@@ -232,10 +235,10 @@ def test_a_word_of_stock_wakes_a_run_that_waits_for_it(
 @pytest.mark.machine
 def test_no_stock_wakes_nobody(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, driver = _waiting(world)
-    monkeypatch.setattr(module, "LEAST_HELD", 0.0)
-    monkeypatch.setattr(module, "HELD_SHARE", 0.0)
+    monkeypatch.setattr(blocks, "LEAST_HELD", 0.0)
+    monkeypatch.setattr(blocks, "HELD_SHARE", 0.0)
     told: list[int] = []
-    monkeypatch.setattr(engine, "drivers", _Counted(engine.drivers, told))
+    monkeypatch.setattr(engine.runs, "drivers", _Counted(engine.drivers, told))
     engine.stock_seen(
         [Stock(engine.clock.now(), pool, Level.NONE) for pool in _pools(driver)], "test"
     )
@@ -296,5 +299,8 @@ def test_a_ledger_that_cannot_be_written_stops_no_probe(
 
 
 def test_attempts_are_read_by_their_index(ledger: Ledger) -> None:
-    query = "EXPLAIN QUERY PLAN SELECT * FROM observations WHERE kind = 'attempt' AND at >= 0 ORDER BY at DESC, id DESC LIMIT 5"
+    query = (
+        "EXPLAIN QUERY PLAN SELECT * FROM observations WHERE kind = 'attempt' AND at >= 0"
+        " ORDER BY at DESC, id DESC LIMIT 5"
+    )
     assert "observations_attempts" in str([tuple(row) for row in ledger.store.rows(query)])

@@ -1,4 +1,6 @@
-"""A lost machine of a cluster with an engine: taken out, replaced, never two for one, nothing left behind. Real machines of the `local` cloud."""
+"""A lost machine of a cluster with an engine: taken out, replaced, never two for one, nothing left
+behind. Real machines of the `local` cloud.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from nbprov.model.launches import Launch, Operation, Pending, PollResult
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.live_cluster import LiveCluster, NodeMissing, check_there
-from nbprov.provisioning.replacement import node_loss, replace_node
+from nbprov.provisioning.replacement import node_replacer, policy
+from nbprov.provisioning.replacement.node_bring_up import NodeBringUp
+from nbprov.provisioning.replacement.replacement_create import ReplacementCreate
 from nbprov.provisioning.supervision import cloud_watcher
 from nbprov.runtime.waiting import wait_for
 
@@ -33,8 +37,8 @@ ENGINE = "engine: dask\nmax_lifetime: 10h\nbudget: 100"
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cloud_watcher, "LEAST_WATCH", 0.05)
-    monkeypatch.setattr(node_loss, "FIRST_PAUSE", 0.3)
-    monkeypatch.setattr(node_loss, "NOT_NOW_PAUSE", 0.2)
+    monkeypatch.setattr(policy, "FIRST_PAUSE", 0.3)
+    monkeypatch.setattr(node_replacer, "NOT_NOW_PAUSE", 0.2)
 
 
 class Watched(LocalCloud):
@@ -323,10 +327,19 @@ def test_what_comes_too_late_is_ended(world: EngineWorld) -> None:
     launch = engine.ledger.launches.of_run(row.run_id)[0].launch
     from dataclasses import replace
 
-    from nbprov.remote.boot.user_data import fills
+    from nbprov.remote.boot.user_data import template_values
 
     keys = live_of(engine, row).keys
-    cloud.submit(replace(launch, part=7, nodes=(1,), count=1, answer_by=0.0, fills=fills(keys)))
+    cloud.submit(
+        replace(
+            launch,
+            part=7,
+            nodes=(1,),
+            count=1,
+            answer_by=0.0,
+            fills=template_values(keys),
+        )
+    )
     world.until(lambda: len(world.alive()) == 3, "a machine too many")
     world.until(lambda: len(world.alive()) == 2, "its end")
     assert {m["id"] for m in world.alive()} == set(engine.ledger.launches.ids_of(row.token))
@@ -363,9 +376,12 @@ def test_a_kernel_that_dies_leaves_it_to_the_next(
         reached.set()
         await asyncio.Event().wait()
 
-    target = {"intent": "_send", "sent": "_polled", "made": "_boot", "up": "_open"}[moment]
+    targets: dict[str, tuple[type, str]] = {
+        "intent": (ReplacementCreate, "_send"),
+        "up": (NodeBringUp, "connect"),
+    }
     with monkeypatch.context() as patch:
-        patch.setattr(replace_node.Replacement, target, hang)
+        patch.setattr(*targets[moment], hang)
         take(world, 1)
         world.until(reached.is_set, moment)
         world.abandon(engine)
@@ -407,8 +423,8 @@ def test_the_pause_doubles_and_starts_anew_after_a_success() -> None:
         return ReplacementRow("t", 1, "r", 1, state, None, None, "", failure, 0, 0.0, 0.0, 100.0)  # type: ignore[arg-type]
 
     refused, broken = row(AttemptState.REFUSED), row(AttemptState.GONE, Cause.UNHEALTHY)
-    first, last = node_loss.FIRST_PAUSE, node_loss.LAST_PAUSE
-    due = node_loss.due_at
+    first, last = policy.FIRST_PAUSE, policy.LAST_PAUSE
+    due = policy.due_at
     assert due([]) == 0.0
     assert [due([refused] * n) for n in (1, 2, 3)] == [
         100 + first,
@@ -417,7 +433,7 @@ def test_the_pause_doubles_and_starts_anew_after_a_success() -> None:
     ]
     assert due([refused] * 60) == 100 + last
     assert due([refused] * 5 + [row(AttemptState.READY, None)]) == 0.0
-    assert due([row(AttemptState.REFUSED, Cause.PERMISSION)]) == 100 + node_loss.SELDOM
+    assert due([row(AttemptState.REFUSED, Cause.PERMISSION)]) == 100 + policy.SELDOM
     assert due([broken, refused, broken]) is not None
     assert due([broken, refused, broken, broken]) is None
     assert due([broken, broken, broken, row(AttemptState.READY, None)]) == 0.0

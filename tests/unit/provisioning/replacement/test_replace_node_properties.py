@@ -19,11 +19,18 @@ from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NotFound
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import InstanceState, Launch, Operation
-from nbprov.model.spec import Spec
 from nbprov.provisioning.live_cluster import LiveCluster, Node
-from nbprov.provisioning.replacement import replace_node
-from nbprov.provisioning.supervision import lifecycle
-from nbprov.provisioning.supervision.lifecycle import CannotStop
+from nbprov.provisioning.replacement import (
+    admission,
+    cluster_machines,
+    node_bring_up,
+    replace_node,
+    replacement_create,
+)
+from nbprov.provisioning.replacement.policy import NotNow
+from nbprov.provisioning.supervision.listing import cluster_listing
+from nbprov.provisioning.supervision.verbs import starter, terminator, transition
+from nbprov.provisioning.supervision.verbs.transition import CannotStop
 
 
 @pytest.fixture
@@ -50,10 +57,13 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> dict[str, World]:
             raise CloudError(Failure(Cause.UNHEALTHY, "no ssh"))
         return live
 
-    monkeypatch.setattr(replace_node, "asyncio", Shim())
-    monkeypatch.setattr(lifecycle, "asyncio", Shim())
-    monkeypatch.setattr(replace_node.Replacement, "_agents_stay", nothing)
-    monkeypatch.setattr(replace_node.Replacement, "_open", opened)
+    for module in (
+        *(cluster_machines, node_bring_up, replace_node, replacement_create),
+        *(cluster_listing, starter, terminator, transition),
+    ):
+        monkeypatch.setattr(module, "asyncio", Shim())
+    monkeypatch.setattr(admission.Admission, "check_agents", nothing)
+    monkeypatch.setattr(node_bring_up.NodeBringUp, "connect", opened)
     monkeypatch.setattr("nbprov.remote.ssh.keys.ClusterKeys.load", lambda folder: None)
     monkeypatch.setattr("nbprov.remote.boot.user_data.fills", lambda keys: {})
     return now
@@ -174,10 +184,10 @@ def test_an_idle_cluster_is_not_kept_on_the_bill_by_machines_that_are_lost_again
 
     def check(*, idle: float, active: tuple[str, ...] = ()) -> None:
         status = cast("Any", SimpleNamespace(idle=idle, active=active))
-        work = replace_node.Replacement(
-            cast("Any", world.engine), cast("Any", world), world.row(), Spec()
-        )
-        work._check_used([status, status])
+        cloud = cast("Any", world)
+        machines = cluster_machines.ClusterMachines(world.ledger, cloud, world.row())
+        work = admission.Admission(world.context, cloud, world.row(), machines)
+        work.check_used([status, status])
 
     check(idle=3000.0)
     asyncio.run(tell(world, []))
@@ -188,7 +198,7 @@ def test_an_idle_cluster_is_not_kept_on_the_bill_by_machines_that_are_lost_again
     asyncio.run(world.lifecycle.observe(cast("Any", world)))
     joined = max(r.ended or 0.0 for r in world.ledger.replacements.of_launch(TOKEN))
     since = world.clock.now() - joined
-    with pytest.raises(replace_node.NotNow, match="nothing was at work since"):
+    with pytest.raises(NotNow, match="nothing was at work since"):
         check(idle=since)
     check(idle=since - 600.0)
     check(idle=since, active=("cell",))
@@ -208,7 +218,7 @@ def test_who_stops_or_starts_a_cluster_in_whose_place_another_was_put_does_not_k
         "replaced: another cluster is called dev now",
         desired=DesiredState.REPLACED,
     )
-    monkeypatch.setattr(world.lifecycle, "watch", lambda: None)
+    monkeypatch.setattr(world.lifecycle.watcher, "watch", lambda: None)
 
     async def all_at_once() -> None:
         lifecycle = cast("Any", world.lifecycle)
@@ -223,12 +233,12 @@ def test_who_stops_or_starts_a_cluster_in_whose_place_another_was_put_does_not_k
         assert world.row().desired_state is DesiredState.REPLACED
         world.machines["i-2"] = replace(world.machines["i-2"], state=InstanceState.GONE)
         await lifecycle.observe(world)
-        lifecycle._mend(world.row())
+        world.controller.replace_nodes(world.row())
         assert len(world.ledger.launches.ids_of(TOKEN)) == NODES - 1, "one was lost"
-        assert not lifecycle._replacing, "and it gets no other"
+        assert not world.controller.work.is_replacing, "and it gets no other"
         # As where the kernel that replaced it is gone: whoever looks ends it.
-        lifecycle._take_care([world.row()])
-        await asyncio.wait(lifecycle._tasks)
+        world.controller.resume(world.row())
+        await asyncio.wait(world.controller.work.tasks)
 
     asyncio.run(all_at_once())
     assert (world.row().state, world.billed()) == (ClusterState.ENDED, [])
@@ -262,7 +272,7 @@ def test_a_down_that_comes_while_a_machine_is_being_asked_for_takes_it_along(
 
         monkeypatch.setattr(world, "submit", sent)
         await world.lifecycle.observe(cast("Any", world))
-        world.lifecycle._mend(world.row())
+        world.controller.replace_nodes(world.row())
         await reached.wait()
         await world.lifecycle.down(world.row())
 

@@ -1,4 +1,7 @@
-"""What must never happen, whatever the order of answers: two clusters, a lost machine, an attempt on a blocked place, a run without an end."""
+"""What must never happen, whatever the order of answers.
+
+Two clusters, a lost machine, an attempt on a blocked place, a run without an end.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,10 @@ RARELY = st.sampled_from([False] * 6 + [True])
 
 
 class FailoverInAnyOrder(RuleBasedStateMachine):
-    """Every order of answers, failures, cancels, deadlines and deaths. `World` checks after each step."""
+    """Every order of answers, failures, cancels, deadlines and deaths.
+
+    `World` checks after each step.
+    """
 
     @initialize(
         candidates=candidate_lists(),

@@ -1,4 +1,7 @@
-"""Whether a machine that runs is the one that was asked for: on real machines of the `local` cloud, whose GPUs are simulated."""
+"""Whether a machine that runs is the one that was asked for.
+
+On real machines of the `local` cloud, whose GPUs are simulated.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +141,9 @@ def test_a_command_that_never_stops_talking_fills_no_memory(world: EngineWorld) 
 
 
 def without_driver(shim: str | None) -> type[LocalCloud]:
-    """The `local` cloud with machines whose nvidia-smi is another, or none, before anybody reaches them."""
+    """The `local` cloud with machines whose nvidia-smi is another, or none, before anybody reaches
+    them.
+    """
 
     class WithoutDriver(LocalCloud):
         def list(self, owner: str) -> list[Instance]:
@@ -153,8 +158,14 @@ def without_driver(shim: str | None) -> type[LocalCloud]:
     return WithoutDriver
 
 
-CANNOT = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed."
-LOST = "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please also try adding directory that contains libnvidia-ml.so."
+CANNOT = (
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make"
+    " sure that the latest NVIDIA driver is installed."
+)
+LOST = (
+    "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please also try adding"
+    " directory that contains libnvidia-ml.so."
+)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +204,8 @@ def test_another_fault_of_nvidia_smi_is_not_taken_for_a_missing_driver(world: En
     assert failure is not None
     assert (
         failure.message
-        == "nvidia-smi ended with code 15: Unable to determine the device handle for GPU0: GPU is lost. (1 check)"
+        == "nvidia-smi ended with code 15: Unable to determine the device handle for GPU0: GPU"
+        " is lost. (1 check)"
     )
 
 
@@ -202,7 +214,8 @@ def test_an_image_of_ones_own_without_a_driver_is_named(image: Image) -> None:
     own = replace(GPU, request=replace(GPU.request, image=image))
     told = driver_words(127, "sh: 1: nvidia-smi: not found", own)
     assert told.startswith(
-        "no NVIDIA driver that works in the image mine:1: it has no nvidia-smi (code 127: sh: 1: nvidia-smi: not found); "
+        "no NVIDIA driver that works in the image mine:1: it has no nvidia-smi (code 127: sh: 1:"
+        " nvidia-smi: not found); "
     )
     assert f"leave image_id out for {GPU.offer.cloud}'s image" in told
 

@@ -1,4 +1,7 @@
-"""From a candidate to its launch: every wish of the spec is in it, and it is the same when another kernel reads it back."""
+"""From a candidate to its launch.
+
+Every wish of the spec is in it, and it is the same when another kernel reads it back.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from nbprov.model.spec import Autostop, Expose, Guards, Image, Request, Spec
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.run.launch_builder import image_at, make_launch, public_ports
 from nbprov.provisioning.run.run_builder import place_notes
-from nbprov.remote.boot.user_data import fills
+from nbprov.remote.boot.user_data import template_values
 from nbprov.remote.ssh.keys import ClusterKeys
 
 EVERYTHING = Request(
@@ -147,7 +150,9 @@ def test_where_poweroff_ends_no_bill_the_boot_guard_powers_nothing_off(keys: Clu
 
 
 class _Forgetful(LocalCloud):
-    """Keeps what goes over the wire, and loses the answers to creates while the test wants it; the creates themselves are carried out."""
+    """Keeps what goes over the wire, and loses the answers to creates while the test wants it; the
+    creates themselves are carried out.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -223,7 +228,7 @@ def test_a_launch_read_back_after_a_crash_makes_the_same_request_to_the_byte(
         (ledger.launches.of_run("run-1")[0].launch, ClusterKeys.load(copied)),
     ):
         with pytest.raises(CloudError):
-            cloud.submit(replace(launch, fills=fills(of)))
+            cloud.submit(replace(launch, fills=template_values(of)))
     first, second = cloud.sent
     assert first == second
     assert ledger.launches.of_run("run-1")[0].launch == made

@@ -1,4 +1,7 @@
-"""A create that makes part of a gang: held while the rest is asked for, then whole, or let go with its cost."""
+"""A create that makes part of a gang.
+
+Held while the rest is asked for, then whole, or let go with its cost.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from nbprov.provisioning.run.driver import RunDriver
 pytestmark = pytest.mark.machine
 
 SENDING = 4.0
-"""How long a create may still begin: what is let go meanwhile is known to be nothing only after it."""
+"""How long a create may still begin.
+
+What is let go meanwhile is known to be nothing only after it.
+"""
 
 SHORT = '[[stock]]\nzone = "here-a"\nleft = 2\n'
 PART = {"do": "partial", "zone": "here-a"}

@@ -1,4 +1,6 @@
-"""How wide a run races, when a further place joins, what Launch agrees to, and what the budget has to say."""
+"""How wide a run races, when a further place joins, what Launch agrees to, and what the budget has
+to say.
+"""
 
 from __future__ import annotations
 
@@ -156,7 +158,8 @@ def test_the_width(race: Race, spec: dict[str, object], width: int) -> None:
 def test_what_is_said_of_a_race() -> None:
     said = race_rule(Race(), plan_of(2, 3), usual=usual).words
     assert said == (
-        "race: up to 2 places at once; a further one only beside one that has not answered within 30 s (aws's usual time);"
+        "race: up to 2 places at once; a further one only beside one that has not answered"
+        " within 30 s (aws's usual time);"
         " the first ready is kept, the others are ended"
     )
     assert (
@@ -174,10 +177,10 @@ def test_the_usual_time_is_learnt_from_what_was_accepted(ledger: Ledger) -> None
     assert usual_accept(ledger, "aws") == USUAL_ACCEPT
     with ledger.together() as db:
         for number, seconds in enumerate([40, 41, 42, 43, 44, 45, 46, 200]):
-            ledger._observe(db, "attempt", candidate(number), "accepted", float(seconds))
+            ledger.observations.add(db, "attempt", candidate(number), "accepted", float(seconds))
         for _ in range(9):
-            ledger._observe(db, "attempt", candidate(cloud="gcp"), "accepted", 0.2)
-            ledger._observe(db, "attempt", candidate(cloud="azure"), "capacity", 99.0)
+            ledger.observations.add(db, "attempt", candidate(cloud="gcp"), "accepted", 0.2)
+            ledger.observations.add(db, "attempt", candidate(cloud="azure"), "capacity", 99.0)
     assert usual_accept(ledger, "aws") == 46.0
     assert usual_accept(ledger, "gcp") == LEAST_ACCEPT
     assert usual_accept(ledger, "azure") == USUAL_ACCEPT
@@ -223,7 +226,8 @@ def test_the_words_name_how_many_and_from_what_price() -> None:
     consent = consent_to(plan)
     assert (
         consent.words
-        == "confirm_above: 2 places from $3.00/h on are passed over (beyond $2.40/h); --yes takes them too"
+        == "confirm_above: 2 places from $3.00/h on are passed over (beyond $2.40/h); --yes"
+        " takes them too"
     )
     assert consent.plan.dearest == plan.candidates[0]
     assert consent_to(plan, agreed=True).hourly == usd(5)

@@ -1,4 +1,7 @@
-"""Waiting for stock: when a run waits, when it tries again, what ends it. Time is what the test says."""
+"""Waiting for stock: when a run waits, when it tries again, what ends it.
+
+Time is what the test says.
+"""
 
 from __future__ import annotations
 

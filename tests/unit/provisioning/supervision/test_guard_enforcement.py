@@ -1,4 +1,7 @@
-"""Guards on clouds whose machines cannot end their own bill: a kernel carries them out, with or without a word from the machine."""
+"""Guards on clouds whose machines cannot end their own bill.
+
+A kernel carries them out, with or without a word from the machine.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,12 @@ from nbprov.clouds.local.provisioner import CAPABILITIES, LocalCloud
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.events import EventKind
 from nbprov.provisioning.engine import Engine
+from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.run.driver import RunDriver
-from nbprov.provisioning.supervision import cloud_watcher, guard_enforcement
+from nbprov.provisioning.supervision import agent_poll, cloud_watcher, guard_enforcement
 from nbprov.provisioning.supervision.guard_config import NOTHING, guard_config
-from nbprov.provisioning.supervision.guard_enforcement import needs_kernel
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.provisioning.supervision.guard_enforcement import GuardEnforcer, needs_kernel
+from nbprov.remote.agent.config import GuardConfig
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine
@@ -96,7 +100,7 @@ class _Looking(LocalCloud):
 def test_a_hook_is_run_to_its_end_first(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard_enforcement, "EVENTS_SECONDS", 0.2)
+    monkeypatch.setattr(agent_poll, "EVENTS_SECONDS", 0.2)
     engine = world.engine(_Looking, **BILLED)
     cloud = engine.cloud("local").adapter
     assert isinstance(cloud, _Looking)
@@ -113,8 +117,8 @@ def test_a_hook_is_run_to_its_end_first(
 def test_a_hook_that_goes_on_for_longer_than_it_may_is_cut_off(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("EVENTS_SECONDS", "HOOK_GRACE"):
-        monkeypatch.setattr(guard_enforcement, name, 0.2)
+    monkeypatch.setattr(agent_poll, "EVENTS_SECONDS", 0.2)
+    monkeypatch.setattr(guard_enforcement, "HOOK_GRACE", 0.2)
     engine = world.engine(_Looking, **BILLED)
     cloud = engine.cloud("local").adapter
     assert isinstance(cloud, _Looking)
@@ -145,12 +149,13 @@ def test_the_ledger_alone_leaves_a_hook_its_time(
         60.0 + guard_enforcement.LIFETIME_HOOK_SECONDS + guard_enforcement.HOOK_GRACE + 1.0,
     ):
         monkeypatch.setattr(engine.clock, "now", lambda later=later: now + later)
-        due.append(engine.lifecycle._due_by_ledger(row))
+        due.append(engine.lifecycle.controller(row).guard_enforcer.due_by_ledger(row))
     assert due[0] is None
     assert due[1] == ("terminate", "lifetime: 1 min are over")
     _told(engine, driver, hook="")
     monkeypatch.setattr(engine.clock, "now", lambda: now + 61.0)
-    assert engine.lifecycle._due_by_ledger(row) is not None, "without a hook at once"
+    enforcer = engine.lifecycle.controller(row).guard_enforcer
+    assert enforcer.due_by_ledger(row) is not None, "without a hook at once"
 
 
 def test_an_agent_that_is_asked_again_and_again_is_not_kept_awake(world: EngineWorld) -> None:
@@ -217,17 +222,18 @@ def test_a_guard_that_was_due_while_no_kernel_was_there_is_carried_out_at_load(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = world.engine(**BILLED)
-    monkeypatch.setattr(engine.lifecycle, "_enforce", lambda row: None)
-    driver = _up(world, engine)
-    world.do(engine, _trip(driver, GuardConfig(NOTHING, idle_seconds=0.2, wait_for="none")))
+    with monkeypatch.context() as patch:
+        patch.setattr(GuardEnforcer, "reconcile", lambda self, row: None)
+        driver = _up(world, engine)
+        world.do(engine, _trip(driver, GuardConfig(NOTHING, idle_seconds=0.2, wait_for="none")))
 
-    async def status() -> Any:
-        agent = wait_for(driver.ready, 60).head.agent
-        assert agent is not None
-        return await agent.status()
+        async def status() -> Any:
+            agent = wait_for(driver.ready, 60).head.agent
+            assert agent is not None
+            return await agent.status()
 
-    world.until(lambda: world.do(engine, status()).ending, "the agent finds it due")
-    world.abandon(engine)
+        world.until(lambda: world.do(engine, status()).ending, "the agent finds it due")
+        world.abandon(engine)
     world.engines.remove(engine)
     second = world.engine(**BILLED)
     world.take_up(second)
@@ -242,8 +248,13 @@ def test_where_a_machine_ends_its_own_bill_the_kernel_keeps_out(
     driver = _up(world, engine)
     _told(engine, driver, max_lifetime_seconds=0.1)
     rounds: list[int] = []
-    real = engine.lifecycle._enforce
-    monkeypatch.setattr(engine.lifecycle, "_enforce", lambda row: (real(row), rounds.append(1)))
+    real = GuardEnforcer.reconcile
+
+    def counted(enforcer: GuardEnforcer, row: ClusterRow) -> None:
+        real(enforcer, row)
+        rounds.append(1)
+
+    monkeypatch.setattr(GuardEnforcer, "reconcile", counted)
     world.until(lambda: len(rounds) >= 2, "two rounds")
     assert _state(engine)[0] is ClusterState.RUNNING
 

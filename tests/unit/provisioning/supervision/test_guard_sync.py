@@ -1,4 +1,6 @@
-"""What a budget counts when the machines' prices change, and agents that are told of it until they know."""
+"""What a budget counts when the machines' prices change, and agents that are told of it until they
+know.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ from nbprov.model.launches import Instance, InstanceState, Launch
 from nbprov.model.money import usd
 from nbprov.model.places import Place
 from nbprov.provisioning.ledger import Ledger, ReplacementRow
-from nbprov.provisioning.replacement import node_loss
+from nbprov.provisioning.replacement import node_replacer
 from nbprov.provisioning.supervision import cloud_watcher
 from nbprov.provisioning.supervision.guard_sync import count_price, price_whole
-from nbprov.provisioning.supervision.start_terms import start_terms
+from nbprov.provisioning.supervision.verbs.start_terms import start_terms
 from nbprov.remote.agent.client import AgentClient
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 from nbprov.remote.errors import SshCode, SshError
 
 TOKEN, RUN, HOUR = f"{1:032x}", "run-1", 3600.0
@@ -35,7 +37,7 @@ def test_every_agent_is_told_the_price_of_a_dearer_machine_until_it_knows(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cloud_watcher, "LEAST_WATCH", 0.05)
-    monkeypatch.setattr(node_loss, "NOT_NOW_PAUSE", 0.2)
+    monkeypatch.setattr(node_replacer, "NOT_NOW_PAUSE", 0.2)
     engine = world.engine()
     driver = world.launch(
         engine, world.prepare(engine, nodes=2, text="engine: dask\nmax_lifetime: 10h\nbudget: 100")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger.clusters import _may_follow
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.supervision.absence_tracker import Absences
-from nbprov.provisioning.supervision.lifecycle import CannotStop, ClusterBusy
+from nbprov.provisioning.supervision.cluster_work import ClusterBusy
+from nbprov.provisioning.supervision.verbs.transition import CannotStop
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine
@@ -111,14 +113,11 @@ def test_an_end_that_is_another_kernels_is_left_to_it(world: EngineWorld) -> Non
     engine.ledger.clusters.move(driver.run_id, ClusterState.ENDING, "by the other")
     world.do(engine, asyncio.sleep(0))
     for _ in range(2):
-        world.do(
-            engine,
-            _called(
-                lambda: engine.lifecycle._take_care(engine.ledger.clusters.latest(live_only=True))
-            ),
-        )
+        for row in engine.ledger.clusters.latest(live_only=True):
+            controller = engine.lifecycle.controller(row)
+            world.do(engine, _called(partial(controller.resume, row)))
     assert len(world.alive()) == 1
-    assert not engine.lifecycle._downs
+    assert not engine.lifecycle.controller(engine.cluster("dev")).terminator.is_ending
     stop()
 
 
@@ -224,7 +223,7 @@ def test_a_start_without_an_agent_is_stopped_again_whatever_the_fault(
 ) -> None:
     engine, _ = _up(world)
     world.do(engine, engine.lifecycle.stop(engine.cluster("dev")))
-    monkeypatch.setattr(engine, "_open", _fails(100, error, engine._open))
+    monkeypatch.setattr(engine.connections, "open", _fails(100, error, engine.connections.open))
     seen = engine.ledger.instances.seen
     with pytest.raises(type(error)):
         world.do(engine, _with_a_fault_in_the_stop(engine, monkeypatch, seen))
@@ -235,11 +234,12 @@ def test_a_start_without_an_agent_is_stopped_again_whatever_the_fault(
 async def _with_a_fault_in_the_stop(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, seen: Callable[..., Any]
 ) -> None:
-    halt = engine.lifecycle._halt
+    stopper = engine.lifecycle.controller(engine.cluster("dev")).stopper
+    halt = stopper.halt
 
     async def halting(*args: Any) -> None:
         # The ledger is locked just when the machine is to be stopped again.
-        monkeypatch.setattr(engine.lifecycle, "_halt", halt)
+        monkeypatch.setattr(stopper, "halt", halt)
         monkeypatch.setattr(
             engine.ledger.instances,
             "seen",
@@ -247,7 +247,7 @@ async def _with_a_fault_in_the_stop(
         )
         await halt(*args)
 
-    monkeypatch.setattr(engine.lifecycle, "_halt", halting)
+    monkeypatch.setattr(stopper, "halt", halting)
     await engine.lifecycle.start(engine.cluster("dev"))
 
 

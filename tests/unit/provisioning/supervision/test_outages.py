@@ -18,32 +18,34 @@ from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.spec import Autostop
 from nbprov.provisioning.ledger import ClusterRow, Ledger
-from nbprov.provisioning.ledger.history import EVENT_LIMIT
+from nbprov.provisioning.ledger.events import EVENT_LIMIT
 from nbprov.provisioning.supervision import outages
-from nbprov.provisioning.supervision.outages import (
+from nbprov.provisioning.supervision.listing.cloud_outages import CLOUD_SAID, CloudOutage
+from nbprov.provisioning.supervision.outage_notes import (
     FOREIGN,
-    LEAST_ATTEMPTS,
-    MOST_GAP,
-    SILENCE_AGAIN,
-    SILENCE_SAID,
+    MOST_WORDS,
+    OUTAGE_AGAIN,
     UNASKED,
     UNREACHED,
+    OutageNotes,
+    foreign_words,
+    last_report,
+    outage_notes,
+    short,
+    unasked_words,
+    unreached_words,
+    why,
+)
+from nbprov.provisioning.supervision.outages import (
+    LEAST_ATTEMPTS,
+    MOST_GAP,
     UNREACHED_AGAIN,
     UNREACHED_GRACE,
     UNREACHED_MOST,
     UNREACHED_SAID,
     Answer,
-    Notes,
-    Unasked,
-    Unreached,
+    MachineOutage,
     answer_of,
-    foreign_words,
-    short,
-    silence_notes,
-    standing,
-    unasked_words,
-    unreached_words,
-    why,
 )
 from nbprov.remote.agent.messages import AgentStatus, GuardState
 
@@ -75,8 +77,8 @@ def _idle(
 
 
 def _silent(
-    found: Unreached, until: float, since: float = 0.0, every: float = 5 * MINUTE
-) -> Unreached:
+    found: MachineOutage, until: float, since: float = 0.0, every: float = 5 * MINUTE
+) -> MachineOutage:
     """Attempts that fail, from an instant to another."""
     now = since
     while now < until:
@@ -89,8 +91,8 @@ def _silent(
 # ---------------------------------------------------------------- when it ends
 
 
-def test_what_was_idle_is_ended_once_its_idle_time_and_the_grace_are_over() -> None:
-    found = Unreached()
+def test_whatwas_idle_is_ended_once_its_idle_time_and_the_grace_are_over() -> None:
+    found = MachineOutage()
     found.answered(_idle(left=600.0))
     _silent(found, 600.0 + UNREACHED_GRACE - 1)
     assert found.due(IDLE) is None
@@ -99,16 +101,16 @@ def test_what_was_idle_is_ended_once_its_idle_time_and_the_grace_are_over() -> N
 
 
 def test_as_the_guard_says_it_is_stopped() -> None:
-    found = Unreached()
+    found = MachineOutage()
     found.answered(_idle(left=600.0, mode="stop"))
     assert (_silent(found, 4200.0).due(IDLE) or ("",))[0] == "stop"
-    never = _silent(Unreached(), UNREACHED_MOST + HALF)
+    never = _silent(MachineOutage(), UNREACHED_MOST + HALF)
     assert (never.due(replace(IDLE, down=False)) or ("",))[0] == "stop"
 
 
 @pytest.mark.parametrize("answer", [None, _idle(is_active=True), _idle(left=None)])
 def test_what_was_at_work_or_never_answered_has_a_day(answer: Answer | None) -> None:
-    found = Unreached()
+    found = MachineOutage()
     if answer is not None:
         found.answered(answer)
     _silent(found, UNREACHED_MOST + HALF - 1)
@@ -122,7 +124,7 @@ def test_what_was_at_work_or_never_answered_has_a_day(answer: Answer | None) -> 
 
 def test_a_hook_has_its_time() -> None:
     hooked = replace(IDLE, hook="save", hook_timeout=3 * UNREACHED_GRACE)
-    found = Unreached()
+    found = MachineOutage()
     found.answered(_idle(left=0.0))
     _silent(found, 3 * UNREACHED_GRACE - 1)
     assert found.due(IDLE) is not None
@@ -132,7 +134,7 @@ def test_a_hook_has_its_time() -> None:
 
 
 def test_a_gap_starts_the_count_anew() -> None:
-    found = Unreached()
+    found = MachineOutage()
     found.answered(_idle(left=0.0))
     _silent(found, 50 * MINUTE)
     found.failed(9 * 3600.0)
@@ -145,7 +147,7 @@ def test_a_gap_starts_the_count_anew() -> None:
 
 def test_attempts_that_are_few_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outages, "UNREACHED_GRACE", 10 * MINUTE)
-    found = Unreached()
+    found = MachineOutage()
     found.answered(_idle(left=0.0))
     for at in (0.0, 800.0):
         found.failed(at)
@@ -155,11 +157,11 @@ def test_attempts_that_are_few_end_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_is_seen_at_work_elsewhere_is_told_and_not_ended() -> None:
-    found = Unreached()
+    found = MachineOutage()
     found.answered(_idle(left=0.0))
     for minute in range(0, 3 * 24 * 60, 10):
         found.failed(minute * MINUTE, is_active=True)
-    assert found.is_to_say
+    assert found.is_to_report
     assert found.due(IDLE) is None
 
 
@@ -184,7 +186,7 @@ def test_nothing_is_ended_before_its_time(readings: list[tuple[float, Any]], idl
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(outages, "UNREACHED_GRACE", 1200.0)
         patch.setattr(outages, "UNREACHED_MOST", 3600.0)
-        found, autostop, now = Unreached(), Autostop(idle, down=True), 0.0
+        found, autostop, now = MachineOutage(), Autostop(idle, down=True), 0.0
         # Told a second time, as a plain list of failures since anything else was seen.
         failures: list[float] = []
         allowed = 3600.0 + idle
@@ -199,7 +201,7 @@ def test_nothing_is_ended_before_its_time(readings: list[tuple[float, Any]], idl
                 found.failed(now, is_active=True)
                 failures, allowed = [], 3600.0 + idle
             elif what == "paused":
-                found.paused()
+                found.restart()
                 failures = []
             else:
                 left, is_active = what
@@ -214,7 +216,7 @@ def test_nothing_is_ended_before_its_time(readings: list[tuple[float, Any]], idl
 
 @given(st.lists(st.floats(0.0, 24 * 3600.0), min_size=1, max_size=40), st.floats(0.0, 7200.0))
 def test_a_laptop_that_sleeps_and_wakes_ends_nothing(naps: list[float], left: float) -> None:
-    found, now = Unreached(), 0.0
+    found, now = MachineOutage(), 0.0
     for nap in naps:
         found.answered(_idle(now, left))
         now += nap
@@ -244,34 +246,34 @@ def test_the_busiest_of_the_machines_decides() -> None:
 
 
 def test_a_machine_is_told_of_after_its_time_of_unbroken_silence() -> None:
-    found = Unreached()
+    found = MachineOutage()
     found.failed(0.0)
-    assert not found.is_to_say
+    assert not found.is_to_report
     found.failed(UNREACHED_SAID - 1)
-    assert not found.is_to_say
-    found.paused()
+    assert not found.is_to_report
+    found.restart()
     found.failed(UNREACHED_SAID)
-    assert not found.is_to_say, "the cloud could not be asked meanwhile"
+    assert not found.is_to_report, "the cloud could not be asked meanwhile"
     found.failed(2 * UNREACHED_SAID)
-    assert found.is_to_say
+    assert found.is_to_report
     found.answered(_idle())
-    assert not found.is_to_say
+    assert not found.is_to_report
 
 
 def test_a_refusal_is_told_in_its_second_round_and_all_else_after_a_while() -> None:
-    refused, offline = Unasked(), Unasked()
+    refused, offline = CloudOutage(), CloudOutage()
     assert [refused.failed(t, is_refusal=True) for t in (0.0, 1.0, 2.0)] == [False, True, True]
     assert [
-        offline.failed(t, is_refusal=False) for t in (0.0, 1.0, SILENCE_SAID - 1, SILENCE_SAID)
+        offline.failed(t, is_refusal=False) for t in (0.0, 1.0, CLOUD_SAID - 1, CLOUD_SAID)
     ] == [False, False, False, True]
-    assert offline.span == SILENCE_SAID
-    asleep = Unasked()
+    assert offline.span == CLOUD_SAID
+    asleep = CloudOutage()
     assert not any(asleep.failed(t, is_refusal=False) for t in (0.0, 8 * 3600.0, 8 * 3600.0 + 30))
 
 
 @pytest.fixture
-def notes(ledger: Ledger, clock: ManualClock) -> Notes:
-    return Notes(ledger, clock, lambda: None)
+def notes(ledger: Ledger, clock: ManualClock) -> OutageNotes:
+    return OutageNotes(ledger, clock, lambda: None)
 
 
 def _texts(ledger: Ledger) -> list[str]:
@@ -279,7 +281,7 @@ def _texts(ledger: Ledger) -> list[str]:
 
 
 def test_a_silence_is_noted_once_and_again_after_a_while(
-    notes: Notes, ledger: Ledger, clock: ManualClock
+    notes: OutageNotes, ledger: Ledger, clock: ManualClock
 ) -> None:
     row = _row()
     for _ in range(130):
@@ -293,16 +295,18 @@ def test_a_silence_is_noted_once_and_again_after_a_while(
     assert _texts(ledger)[4:] == ["not reached since one"], "another silence"
 
 
-def test_kernels_say_it_once_together(notes: Notes, ledger: Ledger, clock: ManualClock) -> None:
+def test_kernels_say_it_once_together(
+    notes: OutageNotes, ledger: Ledger, clock: ManualClock
+) -> None:
     told: list[int] = []
-    other, row = Notes(ledger, clock, lambda: told.append(1)), _row()
-    notes.say(row, UNASKED, ": a", again=SILENCE_AGAIN)
-    clock.advance(SILENCE_AGAIN / 2)
-    other.say(row, UNASKED, ": b", again=SILENCE_AGAIN)
+    other, row = OutageNotes(ledger, clock, lambda: told.append(1)), _row()
+    notes.say(row, UNASKED, ": a", again=OUTAGE_AGAIN)
+    clock.advance(OUTAGE_AGAIN / 2)
+    other.say(row, UNASKED, ": b", again=OUTAGE_AGAIN)
     assert (_texts(ledger), told) == ([f"{UNASKED.begins}: a"], [])
-    clock.advance(SILENCE_AGAIN / 2)
-    other.say(row, UNASKED, ": c", again=SILENCE_AGAIN)
-    notes.say(row, UNASKED, ": d", again=SILENCE_AGAIN)
+    clock.advance(OUTAGE_AGAIN / 2)
+    other.say(row, UNASKED, ": c", again=OUTAGE_AGAIN)
+    notes.say(row, UNASKED, ": d", again=OUTAGE_AGAIN)
     assert len(_texts(ledger)) == 2
     other.over(row, UNASKED)
     notes.over(row, UNASKED)
@@ -311,19 +315,19 @@ def test_kernels_say_it_once_together(notes: Notes, ledger: Ledger, clock: Manua
 
 
 def test_that_another_kernel_reached_it_is_known(
-    notes: Notes, ledger: Ledger, clock: ManualClock
+    notes: OutageNotes, ledger: Ledger, clock: ManualClock
 ) -> None:
     row = _row()
     notes.say(row, UNREACHED, " noon", again=UNREACHED_AGAIN)
     assert not notes.is_over_since(row, UNREACHED, 3600.0)
-    Notes(ledger, clock, lambda: None).over(row, UNREACHED)
+    OutageNotes(ledger, clock, lambda: None).over(row, UNREACHED)
     clock.advance(600.0)
     assert notes.is_over_since(row, UNREACHED, 3600.0)
     assert not notes.is_over_since(row, UNREACHED, 599.0)
 
 
 def test_a_note_that_cannot_be_written_stops_nothing(
-    notes: Notes, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    notes: OutageNotes, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> Any:
         raise OSError("disk full")
@@ -336,29 +340,29 @@ def test_a_note_that_cannot_be_written_stops_nothing(
     assert _texts(ledger) == ["not reached since noon"], "it is tried again"
 
 
-def test_panels_show_what_lasts(notes: Notes, ledger: Ledger) -> None:
+def test_panels_show_what_lasts(notes: OutageNotes, ledger: Ledger) -> None:
     row = _row()
-    assert silence_notes(ledger, row) == ()
+    assert outage_notes(ledger, row) == ()
     for topic in (UNREACHED, UNASKED, FOREIGN):
         notes.say(row, topic, "…", again=1.0)
-    assert len(silence_notes(ledger, row)) == 3
-    assert len(silence_notes(ledger, replace(row, state=ClusterState.STOPPED))) == 2
-    assert silence_notes(ledger, replace(row, state=ClusterState.ENDED)) == ()
+    assert len(outage_notes(ledger, row)) == 3
+    assert len(outage_notes(ledger, replace(row, state=ClusterState.STOPPED))) == 2
+    assert outage_notes(ledger, replace(row, state=ClusterState.ENDED)) == ()
     notes.over(row, UNASKED)
     assert [
         n.startswith(t.begins)
-        for n, t in zip(silence_notes(ledger, row), (UNREACHED, FOREIGN), strict=True)
+        for n, t in zip(outage_notes(ledger, row), (UNREACHED, FOREIGN), strict=True)
     ] == [True, True]
     ledger.events.add("run-1", EventKind.CLUSTER_STARTED, "started")
-    assert standing(ledger.events.of_run("run-1"), UNREACHED) is None, "it began anew"
-    assert standing(ledger.events.of_run("run-1"), FOREIGN) is not None
+    assert last_report(ledger.events.of_run("run-1"), UNREACHED) is None, "it began anew"
+    assert last_report(ledger.events.of_run("run-1"), FOREIGN) is not None
 
 
 # ---------------------------------------------------------------- words
 
 
 def test_what_is_said_of_a_machine() -> None:
-    found = Unreached()
+    found = MachineOutage()
     found.answered(_idle(left=600.0))
     _silent(found, 600.0)
     error = NbprovError("no route to host\nTraceback", hint="no")
@@ -394,7 +398,7 @@ def test_the_next_step_is_never_cut_off() -> None:
     error = CloudError(Failure(Cause.PERMISSION, "x" * 5000))
     row = _row(account="a" * 200)
     said = {
-        UNREACHED.begins: unreached_words(row, Unreached(), error, since=0.0, autostop=IDLE),
+        UNREACHED.begins: unreached_words(row, MachineOutage(), error, since=0.0, autostop=IDLE),
         UNASKED.begins: unasked_words(row, error, 0.0),
         FOREIGN.begins: foreign_words(row),
     }
@@ -406,7 +410,7 @@ def test_the_next_step_is_never_cut_off() -> None:
 def test_words_of_others_are_one_plain_line(text: str) -> None:
     said = short(text)
     assert said.isprintable()
-    assert len(said) <= outages.MOST_WORDS
+    assert len(said) <= MOST_WORDS
 
 
 def test_an_error_without_words_has_a_name() -> None:

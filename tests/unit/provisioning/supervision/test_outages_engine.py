@@ -2,177 +2,31 @@
 
 from __future__ import annotations
 
-import builtins
-import math
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from engine_world import EngineWorld
+from outage_world import GUARD, SILENCE, Silence
 
-from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.model.clusters import ClusterState, RunState
+from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
-from nbprov.model.events import EventKind
-from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import CheckResult, Instance
-from nbprov.provisioning.run.driver import RunDriver
+from nbprov.model.failures import Cause, Failure
 from nbprov.provisioning.supervision import cloud_watcher, outages
-from nbprov.provisioning.supervision.guard_config import NOTHING
-from nbprov.provisioning.supervision.outages import FOREIGN, UNASKED, UNREACHED, silence_notes
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.provisioning.supervision.outage_notes import (
+    FOREIGN,
+    UNASKED,
+    UNREACHED,
+    OutageNotes,
+)
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine
-
-BILLED = {"poweroff_ends_bill": False, "own_timer": False, "poll_every": 0.005}
-STEP = 600.0
-"""By this much a test moves the hands at once: less than the gap that begins a silence anew."""
-
-GUARD = (EventKind.MACHINES_UNREACHABLE, EventKind.MACHINES_REACHED, EventKind.GUARD_ENFORCED)
-SILENCE = (
-    EventKind.CLOUD_UNREACHABLE,
-    EventKind.CLOUD_REACHED,
-    EventKind.ACCOUNT_DIFFERS,
-    EventKind.ACCOUNT_MATCHES,
-)
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cloud_watcher, "LEAST_WATCH", 0.1)
     monkeypatch.setattr("nbprov.provisioning.async_cloud.ACCOUNT_KEPT", 0.0)
-
-
-class SilentCloud(LocalCloud):
-    """A cloud that refuses to list, or lists for another account's credentials, while the test wants."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.failure: Failure | None = None
-        self.is_other = False
-
-    def check(self) -> CheckResult:
-        told = super().check()
-        return replace(told, account="other") if self.is_other else told
-
-    def list(self, owner: str) -> builtins.list[Instance]:
-        if self.failure is not None:
-            raise CloudError(self.failure)
-        return [] if self.is_other else super().list(owner)
-
-
-class Silence:
-    """A cluster, the way to whose agents the test breaks, and a clock whose hands it moves."""
-
-    def __init__(self, world: EngineWorld, monkeypatch: pytest.MonkeyPatch, **planned: Any) -> None:
-        self.world, self.monkeypatch = world, monkeypatch
-        self.engine = world.engine(SilentCloud, **BILLED)
-        cloud = self.engine.cloud("local").adapter
-        assert isinstance(cloud, SilentCloud)
-        self.cloud = cloud
-        self.ahead = 0.0
-        self.attempts = 0
-        self.rounds = 0
-        self.driver: RunDriver = world.launch(self.engine, world.prepare(self.engine, **planned))
-        assert world.finish(self.driver) is RunState.READY
-        # No real minute may pass for an hour of the test's, nor the other way round: from here on the hands stand still.
-        now, elapsed = math.ceil(self.engine.clock.now()), math.ceil(self.engine.clock.elapsed())
-        monkeypatch.setattr(self.engine.clock, "now", lambda: now + self.ahead)
-        monkeypatch.setattr(self.engine.clock, "elapsed", lambda: elapsed + self.ahead)
-        self._count()
-
-    def _count(self) -> None:
-        real = self.engine.lifecycle._round
-
-        async def counted(clouds: set[str]) -> float:
-            pause = await real(clouds)
-            self.rounds += 1
-            return pause
-
-        self.monkeypatch.setattr(self.engine.lifecycle, "_round", counted)
-
-    def told(self, **changes: Any) -> None:
-        """Change what the ledger and the agent know of the guards."""
-        known = self.engine.ledger.guards.get(self.driver.run_id)
-        assert known is not None
-        config = GuardConfig(NOTHING, **changes)
-        self.engine.ledger.guards.set(self.driver.run_id, 0, config.to_json(), {})
-
-        async def tell() -> None:
-            for node in wait_for(self.driver.ready, 60).nodes:
-                assert node.agent is not None
-                await node.agent.set_guards(config)
-
-        self.world.do(self.engine, tell())
-
-    def was_idle(self, seconds: float, **changes: Any) -> None:
-        """The agent says that nothing is at work."""
-        self.told(idle_seconds=seconds, wait_for="none", **changes)
-
-        def answer() -> Any:
-            found = self.engine.lifecycle._unreached.get(self.row.cluster_id)
-            return found is not None and found._was_idle and 0 < (found.answer.left or 0) <= seconds
-
-        self.world.until(answer, "the agent answers")
-
-    def break_off(self, error: Exception | None = None) -> None:
-        """From now on nobody reaches the agents."""
-
-        async def unreachable(name: str) -> Any:
-            self.attempts += 1
-            raise error or OSError("no route to host")
-
-        self._real = self.engine.attach
-        self.monkeypatch.setattr(self.engine, "attach", unreachable)
-        self.attempt()
-
-    def mend(self) -> None:
-        self.monkeypatch.setattr(self.engine, "attach", self._real)
-
-    def attempt(self) -> None:
-        """Wait until an attempt that began after now has failed: the one that goes on may have read the hands before."""
-        goal = self.attempts + 3
-        self.world.until(
-            lambda: self.attempts >= goal or self.state is not ClusterState.RUNNING,
-            "it is tried again",
-        )
-
-    def round(self) -> None:
-        """Wait for a round that began after now."""
-        goal = self.rounds + 2
-        self.world.until(lambda: self.rounds >= goal, "the clouds are looked at again")
-
-    def wait(self, seconds: float, then: Callable[[], None] | None = None) -> None:
-        """Move the hands, in steps, with an attempt after each."""
-        while seconds > 0:
-            self.ahead += min(STEP, seconds)
-            seconds -= STEP
-            (then or self.attempt)()
-
-    @property
-    def row(self) -> Any:
-        row = self.engine.ledger.clusters.named("dev")
-        assert row is not None
-        return row
-
-    @property
-    def state(self) -> ClusterState:
-        state: ClusterState = self.row.state
-        return state
-
-    def said(self, *kinds: EventKind) -> list[str]:
-        return [
-            event.text
-            for event in self.engine.ledger.events.of_run(self.driver.run_id)
-            if event.kind in kinds
-        ]
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        return silence_notes(self.engine.ledger, self.row)
 
 
 @pytest.fixture
@@ -214,7 +68,7 @@ def test_a_machine_out_of_reach_is_told_of_each_hour_and_when_it_answers(silent:
 @pytest.mark.parametrize(
     ("mode", "state"), [("terminate", ClusterState.ENDED), ("stop", ClusterState.STOPPED)]
 )
-def test_what_was_idle_is_ended_after_its_time_and_the_grace(
+def test_whatwas_idle_is_ended_after_its_time_and_the_grace(
     silent: Silence, mode: str, state: ClusterState
 ) -> None:
     silent.was_idle(1200.0, mode=mode)
@@ -239,7 +93,7 @@ def test_what_never_answered_has_a_day_more(
     monkeypatch.setattr(outages, "UNREACHED_MOST", 4800.0)
     silent.told(idle_seconds=1200.0)
     silent.break_off()
-    silent.engine.lifecycle._unreached.clear()  # as in a kernel that loads now
+    silent.enforcer.outage = None  # as in a kernel that loads now
     silent.attempt()
     silent.wait(5900.0)
     assert silent.state is ClusterState.RUNNING
@@ -309,7 +163,7 @@ def test_what_another_kernel_reaches_is_not_ended(silent: Silence) -> None:
     silent.was_idle(600.0)
     silent.break_off()
     silent.wait(3600.0)
-    other = outages.Notes(silent.engine.ledger, silent.engine.clock, lambda: None)
+    other = OutageNotes(silent.engine.ledger, silent.engine.clock, lambda: None)
     other.over(silent.row, UNREACHED)
     silent.wait(1200.0)
     assert silent.state is ClusterState.RUNNING
@@ -365,7 +219,7 @@ def test_revoked_credentials_are_told_of_in_the_second_round(silent: Silence) ->
 def test_being_offline_is_told_of_after_a_while_and_again_after_hours(
     silent: Silence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cloud_watcher, "SILENCE_AGAIN", 3600.0)
+    monkeypatch.setattr(cloud_watcher, "OUTAGE_AGAIN", 3600.0)
     silent.cloud.failure = Failure(Cause.TRANSIENT, "no network")
     silent.round()
     silent.wait(540.0, silent.round)
@@ -385,7 +239,7 @@ def test_a_fault_of_an_adapter_is_a_silence_too(
     async def broken(cloud: Any) -> None:
         raise KeyError("state")
 
-    monkeypatch.setattr(silent.engine.lifecycle, "observe", broken)
+    monkeypatch.setattr(silent.engine.lifecycle.watcher, "observe", broken)
     silent.round()
     silent.wait(600.0, silent.round)
     (text,) = silent.said(*SILENCE)
@@ -420,7 +274,8 @@ def test_credentials_of_another_account_are_told_of_once(silent: Silence) -> Non
 def test_what_has_ended_leaves_no_silence(silent: Silence) -> None:
     silent.break_off()
     lifecycle, engine = silent.engine.lifecycle, silent.engine
-    silent.world.until(lambda: lifecycle._unreached, "it is counted")
+    silent.world.until(lambda: silent.outage, "it is counted")
     silent.world.do(engine, lifecycle.down(silent.row))
-    silent.world.do(engine, lifecycle._round({"local"}))
-    assert (lifecycle._unreached, lifecycle._unasked) == ({}, {})
+    silent.world.do(engine, lifecycle.watcher.round({"local"}))
+    assert lifecycle.controllers == {}
+    assert len(lifecycle._context.outages) == 0

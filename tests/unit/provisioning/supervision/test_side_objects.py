@@ -16,6 +16,7 @@ from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance, InstanceState, Launch, Operation, SideObject
+from nbprov.provisioning import orphans
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import Ledger, SideState
 from nbprov.provisioning.ledger.side_objects import DOUBT_SECONDS, REMOVED_KEPT
@@ -53,7 +54,7 @@ def test_what_a_launch_leaves_is_written_down_and_goes_with_its_cluster(world: E
     driver = _up(world, engine)
     disk = f"disk-{driver.attempts()[0].token[:8]}"
     world.until(lambda: set(_states(engine)) == {disk, "group"}, "both are in the ledger")
-    assert [row.object.id for row in engine.tidying.left()] == [disk]
+    assert [row.object.id for row in engine.side_objects.left()] == [disk]
     world.do(engine, engine.lifecycle.down(engine.cluster("dev")))
     world.until(lambda: _states(engine)[disk] is SideState.REMOVED, "the list shows it no more")
     assert cloud.removed == [disk]
@@ -84,11 +85,11 @@ def test_the_list_of_another_account_tells_nothing(
     disk = f"disk-{driver.attempts()[0].token[:8]}"
     world.until(lambda: disk in _states(engine), "it is in the ledger")
     cloud.account = "other"
-    world.do(engine, engine.tidying.look("local"))
+    world.do(engine, engine.side_objects.look("local"))
     assert _states(engine)[disk] is SideState.THERE
     cloud.account = ""
     cloud.objects.pop(disk)
-    world.do(engine, engine.tidying.look("local"))
+    world.do(engine, engine.side_objects.look("local"))
     assert _states(engine)[disk] is SideState.REMOVED
 
 
@@ -96,13 +97,13 @@ def test_the_list_of_another_account_tells_nothing(
 def test_who_may_not_list_them_has_none_or_is_told(world: EngineWorld) -> None:
     engine, cloud = _world(world)
     cloud.not_listed = Failure(Cause.PERMISSION, "not with this key")
-    assert world.do(engine, engine.tidying.look("local")).is_done
+    assert world.do(engine, engine.side_objects.look("local")).is_done
     cloud.not_listed = None
     _up(world, engine)
     world.until(lambda: _states(engine), "they are in the ledger")
     cloud.not_listed = Failure(Cause.PERMISSION, "not with this key")
     with pytest.raises(CloudError, match="not with this key"):
-        world.do(engine, engine.tidying.look("local"))
+        world.do(engine, engine.side_objects.look("local"))
 
 
 @machine
@@ -114,7 +115,7 @@ def test_what_is_in_use_is_tried_again(world: EngineWorld, monkeypatch: pytest.M
     world.do(engine, engine.lifecycle.down(engine.cluster("dev")))
     world.until(lambda: _states(engine).get(disk) is SideState.IN_USE, "it cannot be removed yet")
     assert has_live_rows(engine.ledger.store.path)
-    assert [row.reason for row in engine.tidying.left()] == ["still in use"]
+    assert [row.reason for row in engine.side_objects.left()] == ["still in use"]
     monkeypatch.setattr(module, "MOST_PAUSE", 0.1)
     cloud.held.clear()
     world.until(lambda: _states(engine)[disk] is SideState.REMOVED, "it is gone")
@@ -128,7 +129,7 @@ def test_a_refusal_is_told_at_load_and_does_not_keep_the_rest_from_it(world: Eng
     cloud.refusal = Failure(Cause.PERMISSION, "ec2:DeleteVolume is not allowed")
     world.do(engine, engine.lifecycle.down(engine.cluster("dev")))
     world.until(
-        lambda: [r.reason for r in engine.tidying.left()] == [cloud.refusal.sentence()],
+        lambda: [r.reason for r in engine.side_objects.left()] == [cloud.refusal.sentence()],
         "why it is there still",
     )  # type: ignore[union-attr]
     world.abandon(engine)
@@ -145,8 +146,8 @@ def test_a_kernel_that_is_killed_before_it_looked_leaves_nothing(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, cloud = _world(world)
-    monkeypatch.setattr(engine.tidying, "soon", lambda name: None)
-    monkeypatch.setattr(engine.tidying, "now_and_then", lambda *_: None)
+    monkeypatch.setattr(engine.side_objects, "soon", lambda name: None)
+    monkeypatch.setattr(engine.side_objects, "now_and_then", lambda *_: None)
     driver = world.launch(engine, _deaf(world.prepare(engine)))
     assert world.finish(driver) is RunState.READY
     world.do(engine, engine.lifecycle.down(engine.cluster("dev")))
@@ -172,11 +173,11 @@ def test_what_no_launch_of_the_ledger_made_is_left_alone_for_ten_minutes(
     stray = cloud.make(engine.ledger.owner, "stray", "f" * 32)
     strangers = cloud.make("somebody-else", "theirs", "e" * 32)
     nameless = cloud.make(engine.ledger.owner, "nameless", "")
-    found = world.do(engine, engine.tidying.look("local"))
+    found = world.do(engine, engine.side_objects.look("local"))
     assert (found.asked, set(found.later)) == ((), {stray, nameless})
     with engine.ledger.store.transaction() as db:
         db.execute("UPDATE side_objects SET since = since - ?", (UNKNOWN_SECONDS,))
-    assert set(world.do(engine, engine.tidying.look("local")).asked) == {stray, nameless}
+    assert set(world.do(engine, engine.side_objects.look("local")).asked) == {stray, nameless}
     assert list(cloud.objects.values()) == [("somebody-else", strangers)]
 
 
@@ -185,10 +186,10 @@ def test_what_names_no_launch_may_serve_one_that_lives(world: EngineWorld) -> No
     engine, cloud = _world(world)
     _up(world, engine)
     nameless = cloud.make(engine.ledger.owner, "nameless", "")
-    world.do(engine, engine.tidying.look("local"))
+    world.do(engine, engine.side_objects.look("local"))
     with engine.ledger.store.transaction() as db:
         db.execute("UPDATE side_objects SET since = since - ?", (UNKNOWN_SECONDS,))
-    assert world.do(engine, engine.tidying.look("local")).later == (nameless,)
+    assert world.do(engine, engine.side_objects.look("local")).later == (nameless,)
 
 
 @machine
@@ -198,7 +199,7 @@ def test_what_a_launch_that_lives_uses_is_never_asked_for(world: EngineWorld) ->
     with engine.ledger.store.transaction() as db:
         db.execute("UPDATE side_objects SET since = 0")
     other = world.engine(lambda _: cloud)
-    assert world.do(other, other.tidying.look("local")).is_done
+    assert world.do(other, other.side_objects.look("local")).is_done
     assert cloud.removed == []
     assert driver.attempts()[0].state is AttemptState.READY
 
@@ -207,15 +208,15 @@ def test_what_a_launch_that_lives_uses_is_never_asked_for(world: EngineWorld) ->
 def test_many_creates_cost_one_look(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, _ = _world(world)
     asked: list[str] = []
-    monkeypatch.setattr(engine.tidying, "soon", asked.append)
+    monkeypatch.setattr(engine.side_objects, "soon", asked.append)
 
     async def story() -> None:
         for _ in range(5):
-            engine.tidying.told("local", False)
-            engine.tidying._looked["local"] = engine.clock.elapsed()
-        engine.tidying.now_and_then("local")
+            engine.side_objects.told("local", False)
+            engine.side_objects._looked["local"] = engine.clock.elapsed()
+        engine.side_objects.now_and_then("local")
         assert asked == ["local"]
-        engine.tidying.told("local", True)
+        engine.side_objects.told("local", True)
         assert asked == ["local", "local"], "the end of a run is always looked at"
 
     world.do(engine, story())
@@ -324,7 +325,7 @@ class LateCloud(CloudWithSides):
 
 def _lost(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, LateCloud]:
     """A run that was given up after its create was concluded to have made nothing; its machine runs."""
-    monkeypatch.setattr(module, "LATE_PAUSES", (0.05,))
+    monkeypatch.setattr(orphans, "LATE_PAUSES", (0.05,))
     # Long enough to be begun, and to be seen unknown, on a busy machine, before it counts as absent.
     engine = world.engine(LateCloud, settle=2.0, submit_seconds=2.0, replayable=False)
     cloud = engine.cloud("local").adapter
@@ -357,7 +358,7 @@ def test_the_next_kernel_looks_for_a_machine_that_may_come_late(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, cloud = _lost(world, monkeypatch)
-    world.until(lambda: "local" in first.tidying._looked, "its side objects were looked at")
+    world.until(lambda: "local" in first.side_objects._looked, "its side objects were looked at")
     world.abandon(first)
     cloud.is_hidden = False
     assert has_live_rows(world.home / "ledger.sqlite3"), "a load looks"

@@ -1,10 +1,13 @@
-"""`down_after` with outputs on the disk: the start that is made for them is not an end for whoever starts the cluster meanwhile."""
+"""`down_after` with outputs on the disk.
+
+The start that is made for them is not an end for whoever starts the cluster meanwhile.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from replacing_world import RUN, World, launched
@@ -30,12 +33,11 @@ def test_who_starts_a_cluster_while_it_is_started_for_its_outputs_keeps_it(
     async def go_on(row: ClusterRow, *, outputs: bool) -> None:
         gone_on.append(row.reason)
 
-    monkeypatch.setattr(world.lifecycle, "start", start)
-    monkeypatch.setattr(world.lifecycle, "_go_on_ending", go_on)
+    controller = world.controller
+    monkeypatch.setattr(controller.stopped_expiry, "_start", start)
+    monkeypatch.setattr(controller.desired_state, "end", go_on)
     asyncio.run(
-        cast("Any", world.lifecycle)._bring_and_end(
-            world.row(), "it was stopped for 1 h (down_after)"
-        )
+        controller.stopped_expiry.fetch_and_end(world.row(), "it was stopped for 1 h (down_after)")
     )
     assert (world.row().reason, gone_on == []) == ("started", True) if is_used else gone_on != []
     world.ledger.close()

@@ -1,7 +1,8 @@
-"""A line that is cut again and again in the middle of one cell: nothing lost, nothing twice, the cell run once.
+"""A line that is cut again and again in the middle of one cell: nothing lost, nothing twice, the
+cell run once.
 
-The hundred cuts are in tests/kernel, where a notebook's cell goes the whole way; here every piece of output is looked at by its number.
-"""
+The hundred cuts are in tests/kernel, where a notebook's cell goes the whole way; here every piece
+of output is looked at by its number."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import pytest
 from cutting_proxy import cutting_proxy
 
 from nbprov.remote.agent.client import AgentClient
-from nbprov.remote.agent.messages import AgentConfig
+from nbprov.remote.agent.config import AgentConfig
 from nbprov.remote.ssh.connection import Connection
 
 pytestmark = pytest.mark.machine
@@ -20,7 +21,8 @@ pytestmark = pytest.mark.machine
 CUTS = 30
 LINES = 12
 
-# Each round waits for the test's word, so that every cut falls into a cell that still runs. Text that cannot be compressed.
+# Each round waits for the test's word, so that every cut falls into a cell that still runs. Text
+# that cannot be compressed.
 CELL = f"""
 import os, secrets, time
 with open('ran', 'a') as file: file.write('once ')

@@ -1,4 +1,7 @@
-"""Machines of one cluster with real agents and nobody connected: they stay while one of them works, and end together."""
+"""Machines of one cluster with real agents and nobody connected.
+
+They stay while one of them works, and end together.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Any
 import pytest
 from quiet_ports import free_port
 
-from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.agent.config import GuardConfig
 
 pytestmark = pytest.mark.machine
 

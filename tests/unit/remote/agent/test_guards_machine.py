@@ -1,4 +1,7 @@
-"""The guards on a real machine: what ends it, what does not, and what is left behind for the person."""
+"""The guards on a real machine.
+
+What ends it, what does not, and what is left behind for the person.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ import psutil
 import pytest
 
 from nbprov.model.money import usd
+from nbprov.remote.agent.config import GuardConfig
 from nbprov.remote.agent.framing import AgentError
-from nbprov.remote.agent.messages import GuardConfig
 
 pytestmark = pytest.mark.machine
 
@@ -115,7 +118,8 @@ async def test_background_work_that_uses_the_cpu_is_not_idle(
     machine: Any, agent_on: Any, until: Any
 ) -> None:
     async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=1.5)) as client:
-        # Six of them, so that together they get a share that counts even while other tests have the processors.
+        # Six of them, so that together they get a share that counts even while other tests have the
+        # processors.
         spin = "nohup sh -c 'while [ ! -e stop ]; do :; done' >/dev/null 2>&1 &"
         await (await client.shell("\n".join([spin] * 6))).wait()
         before = (await client.status()).age
@@ -146,7 +150,8 @@ async def test_lifetime_ends_whatever_runs_and_warns_before(
 async def test_budget_ends_the_machine_before_the_cap_is_reached(
     machine: Any, agent_on: Any, until: Any
 ) -> None:
-    # At $36 an hour a second costs a cent; of five cents three are kept back, so two seconds remain.
+    # At $36 an hour a second costs a cent; of five cents three are kept back, so two seconds
+    # remain.
     guards = GuardConfig(
         POWEROFF, hourly=usd(36), limit=usd("1.05"), spent=usd(1), reserve_seconds=3
     )
@@ -164,7 +169,10 @@ async def test_budget_ends_the_machine_before_the_cap_is_reached(
 async def test_the_hook_runs_first_and_its_failure_only_warns(
     machine: Any, agent_on: Any, until: Any
 ) -> None:
-    hook = 'echo saving; echo "$NBPROV_GUARD" >"$HOME/hooked"; ls "$HOME/off" && touch "$HOME/too-late"; exit 9'
+    hook = (
+        'echo saving; echo "$NBPROV_GUARD" >"$HOME/hooked"; ls "$HOME/off" && touch'
+        ' "$HOME/too-late"; exit 9'
+    )
     async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=1, hook=hook)):
         pass
     await until((machine.home / "off").exists, "poweroff")

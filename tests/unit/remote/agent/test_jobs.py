@@ -11,9 +11,10 @@ import pytest
 
 from nbprov.on_machine.agent.agent import Agent
 from nbprov.on_machine.agent.tasks import jobs
-from nbprov.remote.agent.client import END_ONLY, AgentClient
+from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import TaskInfo
+from nbprov.remote.agent.output_stream import END_ONLY
 
 pytestmark = pytest.mark.machine
 
@@ -212,7 +213,8 @@ async def test_a_restarted_agent_says_what_was_lost(
         assert await queue.states() == {"runs": "lost", "waits": "lost"}
         said = [output.text async for output in client.job_output("waits") if output.kind == "note"]
         assert said == [
-            "nbprov: the agent on the machine was restarted before this began; its script is kept nowhere, so submit it again\n"
+            "nbprov: the agent on the machine was restarted before this began; its script is"
+            " kept nowhere, so submit it again\n"
         ]
         await queue.add("again", script="true")
         assert (await client.job_output("again").wait()).status == "ok"

@@ -18,16 +18,18 @@ import pytest
 from nbprov.model.spec import Secret
 from nbprov.on_machine.agent.tasks.store import TASK_JOURNAL_BYTES
 from nbprov.remote.agent.archive import Archive, agent_archive
-from nbprov.remote.agent.client import AgentClient, Following
+from nbprov.remote.agent.client import AgentClient
+from nbprov.remote.agent.config import AgentConfig
 from nbprov.remote.agent.framing import AgentError
-from nbprov.remote.agent.messages import AgentConfig, Output
+from nbprov.remote.agent.messages import Output
+from nbprov.remote.agent.output_stream import OutputStream
 from nbprov.remote.errors import RemoteError
 from nbprov.remote.ssh.connection import Connection
 
 pytestmark = pytest.mark.machine
 
 
-async def _all(following: Following) -> list[Output]:
+async def _all(following: OutputStream) -> list[Output]:
     return [output async for output in following]
 
 
@@ -90,7 +92,7 @@ async def test_interrupt_reaches_a_busy_cell_within_a_second(
             outputs.append(output)
             if output.kind == "stream":
                 interrupted = time.monotonic()
-                assert await client.interrupt()
+                assert await client.kernels.interrupt()
         assert time.monotonic() - interrupted < 1.0
         assert [output.content["ename"] for output in outputs if output.kind == "error"] == [
             "KeyboardInterrupt"
@@ -111,7 +113,7 @@ async def test_a_kernel_that_dies_says_so_and_the_next_cell_gets_a_new_one(
         after = await _all(await client.cell("'x' in globals()", "fragile"))
         assert "its variables are gone" in _text(after, "stream")
         assert after[1].content["data"]["text/plain"] == "False"
-        await client.restart_kernel("fragile")
+        await client.kernels.restart("fragile")
         fresh = await _all(await client.cell("1", "fragile"))
         assert (fresh[-1].content["status"], fresh[-1].content.get("execution_count")) == (
             "ok",
@@ -124,7 +126,10 @@ async def test_cells_of_one_kernel_wait_for_each_other_and_kernels_do_not(
 ) -> None:
     async with agent_on(shared_machine) as client:
         go = shared_machine.home / "go-cells"
-        wait = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\norder = ['first']"
+        wait = (
+            f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\norder"
+            " = ['first']"
+        )
         first = await client.cell(wait)
         second = await client.cell("order + ['second']")
         other = await _all(await client.cell("'elsewhere'", "other"))
@@ -133,7 +138,7 @@ async def test_cells_of_one_kernel_wait_for_each_other_and_kernels_do_not(
         go.touch()
         await first.wait()
         assert (await _all(second))[0].content["data"]["text/plain"] == "['first', 'second']"
-        await client.restart_kernel("other")
+        await client.kernels.restart("other")
 
 
 async def test_a_shell_streams_both_its_voices_and_tells_its_exit_code(
@@ -444,7 +449,7 @@ async def _used_while_another_release_comes(
         os.rename(archive, older)
     with pytest.MonkeyPatch.context() as patch:
         other = Archive(agent_archive().content, "f" * 64)
-        patch.setattr("nbprov.remote.agent.client.agent_archive", lambda: other)
+        patch.setattr("nbprov.remote.agent.transport.agent_archive", lambda: other)
         patch.setattr("nbprov.remote.agent.install.agent_archive", lambda: other)
         async with agent_on(machine) as client:
             assert pid() == in_use

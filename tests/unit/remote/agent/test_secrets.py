@@ -1,4 +1,7 @@
-"""Secrets are blotted out on the machine: the agent's journal holds none, and whoever reads it later sees none."""
+"""Secrets are blotted out on the machine.
+
+The agent's journal holds none, and whoever reads it later sees none.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from typing import Any
 import pytest
 
 from nbprov.model.spec import Secret
-from nbprov.remote.agent.client import AgentClient, Following
+from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Output
+from nbprov.remote.agent.output_stream import OutputStream
 
 pytestmark = pytest.mark.machine
 
@@ -41,7 +45,7 @@ token
 """
 
 
-async def _all(following: Following) -> list[Output]:
+async def _all(following: OutputStream) -> list[Output]:
     return [output async for output in following]
 
 
@@ -50,7 +54,9 @@ def _text(outputs: list[Output], *kinds: str) -> str:
 
 
 def _holding(machine: Any, *values: str) -> list[Path]:
-    """Files of the machine's disk that hold one of the values, or a part of it that would be enough."""
+    """Files of the machine's disk that hold one of the values, or a part of it that would be
+    enough.
+    """
     files = [path for path in machine.home.rglob("*") if path.is_file()]
     assert any("/tasks/" in str(path) for path in files)
     return [path for path in files if any(value.encode() in path.read_bytes() for value in values)]
@@ -58,7 +64,9 @@ def _holding(machine: Any, *values: str) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def canaries() -> tuple[str, ...]:
-    """What must be nowhere: the values, and the rest of each, should its beginning have been taken for something else."""
+    """What must be nowhere: the values, and the rest of each, should its beginning have been taken
+    for something else.
+    """
     return TOKEN, "canary-3b9a", TOKEN[9:], "middle of it"
 
 
@@ -87,13 +95,14 @@ async def test_a_cell_may_print_its_secrets_and_the_journal_holds_none(
 ) -> None:
     async with agent_on(shared_machine) as client:
         await _all(await client.cell(CELL, id="cell", env=GIVEN))
-        # The value lives on in the kernel, and what a later cell says of it is blotted out without its being given again.
+        # The value lives on in the kernel, and what a later cell says of it is blotted out without
+        # its being given again.
         raised = await _all(await client.cell("raise ValueError(f'no {token}')", id="raised"))
         (error,) = [output for output in raised if output.kind == "error"]
         assert error.content["evalue"] == "no ***"
         assert any("ValueError" in line and "***" in line for line in error.content["traceback"])
         while not (
-            told := await client.inspect("token", 5, deadline=30)
+            told := await client.kernels.inspect("token", 5, deadline=30)
         ):  # a busy machine is late with it
             pass
         assert "***" in str(told)
@@ -132,8 +141,14 @@ async def test_what_one_task_was_given_is_blotted_out_of_a_later_one(
 async def test_a_prompt_that_could_begin_a_secret_is_shown_and_the_rest_still_blotted_out(
     shared_machine: Any, agent_on: Any
 ) -> None:
-    shell = "printf 'continue? [y/h'; until [ -e \"$HOME/go-1\" ]; do sleep 0.02; done; echo 'f_a-prompt-or-not]'"
-    cell = "import os, time\nprint('continue? [y/h', end='', flush=True)\nwhile not os.path.exists('go-2'): time.sleep(0.02)\n"
+    shell = (
+        "printf 'continue? [y/h'; until [ -e \"$HOME/go-1\" ]; do sleep 0.02; done; echo"
+        " 'f_a-prompt-or-not]'"
+    )
+    cell = (
+        "import os, time\nprint('continue? [y/h', end='', flush=True)\nwhile not"
+        " os.path.exists('go-2'): time.sleep(0.02)\n"
+    )
     async with agent_on(shared_machine) as client:
         both = [
             await client.shell(shell, env={"PROMPTED": Secret("hf_a-prompt-or-not")}),
@@ -158,7 +173,8 @@ async def test_what_nbprov_itself_reads_is_not_spoilt(shared_machine: Any, agent
         asked = "echo '{\"python\": 1}'; echo python >&2"
         outputs = await _all(await client.shell(asked, verbatim=True))
         assert (_text(outputs, "stdout"), _text(outputs, "stderr")) == ('{"python": 1}\n', "***\n")
-        # A kernel's own threads may print between the lines of data, so that only what no data holds by chance is blotted out.
+        # A kernel's own threads may print between the lines of data, so that only what no data
+        # holds by chance is blotted out.
         outputs = await _all(
             await client.cell("print('cHl0python8=', 'a-secret-in-the-data')", verbatim=True)
         )

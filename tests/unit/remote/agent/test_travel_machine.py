@@ -1,4 +1,7 @@
-"""Variables on their way to a machine and back: over lines that are cut in the middle, taken once, and nothing of them stays behind."""
+"""Variables on their way to a machine and back.
+
+Over lines that are cut in the middle, taken once, and nothing of them stays behind.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,21 @@ from typing import Any
 import pytest
 from cutting_proxy import CuttingProxy, cutting_proxy
 
-from nbprov.machines.cells.cells import Underway, python_cell
+from nbprov.machines.cells.cells import RunningCell, python_cell
 from nbprov.machines.variables import transfer
 from nbprov.machines.variables.restricted_unpickler import plain_value
-from nbprov.machines.variables.transfer import Copying, Torn
+from nbprov.machines.variables.transfer import Copying, TransferInterrupted
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market, Place
 from nbprov.model.spec import Request
 from nbprov.on_machine.pack_values import pack
 from nbprov.provisioning.live_cluster import LiveCluster, Node
-from nbprov.remote.agent import client as clients
+from nbprov.remote.agent import transport
+from nbprov.remote.agent.boxes import BoxClient
 from nbprov.remote.agent.client import AgentClient
+from nbprov.remote.agent.config import AgentConfig
 from nbprov.remote.agent.framing import AgentError
-from nbprov.remote.agent.messages import AgentConfig
 from nbprov.remote.ssh.connection import Connection
 
 pytestmark = pytest.mark.machine
@@ -34,7 +38,9 @@ pytestmark = pytest.mark.machine
 MOST = 100_000_000
 NOISE = os.urandom(1_000_000)
 EVERY = 400_000
-"""Bytes between two cuts: of the noise, a third larger on its way, some pieces are left over after each."""
+"""Bytes between two cuts: of the noise, a third larger on its way, some pieces are left over after
+each.
+"""
 
 
 @contextlib.asynccontextmanager
@@ -198,7 +204,8 @@ async def test_nothing_stays_behind_of_a_copy_however_it_ends(
     async with cluster_at(shared_machine.port, shared_machine.keys) as live:
         await python_cell(
             live,
-            f"import threading\nlock, wide, small = threading.Lock(), bytes(3_000_000), [1]\n{SHADOWS} = [None] * 5",
+            "import threading\nlock, wide, small = threading.Lock(), bytes(3_000_000),"
+            f" [1]\n{SHADOWS} = [None] * 5",
         )
         before = await value(live, NAMES)
         ends = [
@@ -250,7 +257,7 @@ async def test_copies_leave_next_to_nothing_in_the_journal(shared_machine: Any) 
     async with cluster_at(shared_machine.port, shared_machine.keys) as live:
         agent = live.head.agent
         assert agent is not None
-        underway = Underway()
+        underway = RunningCell()
         await python_cell(live, "big = bytes(4_000_000)", underway=underway)
         before = journals(shared_machine)
         await transfer.fetch(live, ["big"], MOST, True, Copying(), None)
@@ -264,15 +271,15 @@ async def test_a_machine_that_takes_nothing_is_given_up(
 ) -> None:
     async with cluster_at(shared_machine.port, shared_machine.keys) as live:
         folder = shared_machine.agent_folder / "boxes"
-        put = AgentClient.put
+        put = BoxClient.put
 
-        async def lossy(self: AgentClient, box: str, offset: int, data: Any) -> tuple[int, str]:
+        async def lossy(self: BoxClient, box: str, offset: int, data: Any) -> tuple[int, str]:
             told = await put(self, box, offset, data)
             (folder / box).write_bytes(b"")
             return (0, told[1])
 
         monkeypatch.setattr(AgentClient, "put", lossy)
-        with pytest.raises(Torn, match="loses what is sent"):
+        with pytest.raises(TransferInterrupted, match="loses what is sent"):
             await transfer.send(live, bytes(1000), ["x"], Copying(), None)
 
 
@@ -315,8 +322,11 @@ async def test_a_machine_that_is_not_found_again_leaves_the_way_to_the_rest(
         cutting_proxy(shared_machine.port) as proxy,
         cluster_at(proxy.port, shared_machine.keys) as live,
     ):
-        monkeypatch.setattr(clients, "RECONNECT_SECONDS", 0.5)
-        wait = "import os, time\nopen('waits', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('the rest')"
+        monkeypatch.setattr(transport, "RECONNECT_SECONDS", 0.5)
+        wait = (
+            "import os, time\nopen('waits', 'w').close()\nwhile not os.path.exists('go'):"
+            " time.sleep(0.01)\nprint('the rest')"
+        )
         task = asyncio.create_task(python_cell(live, wait))
         await until(lambda: (shared_machine.home / "waits").exists(), "the cell runs")
         proxy.go_down()

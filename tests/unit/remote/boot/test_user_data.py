@@ -19,13 +19,13 @@ from nbprov.on_machine.agent.guards.guards import RETURN_SECONDS, Guards
 from nbprov.remote.boot.user_data import (
     USER_DATA_LIMIT,
     boot_template,
-    fills,
+    template_values,
 )
 from nbprov.remote.ssh.keys import ClusterKeys
 
 
 def _filled(template: str, keys: ClusterKeys) -> str:
-    for name, value in fills(keys).items():
+    for name, value in template_values(keys).items():
         template = template.replace(f"@@{name}@@", value)
     return template
 
@@ -60,7 +60,9 @@ def _guard(home: Path) -> list[int]:
 
 
 def _becomes_one(home: Path, seconds: float = 60) -> bool:
-    """Whether one guard remains: a child that the shell has just forked bears its parent's words until it is another program."""
+    """Whether one guard remains: a child that the shell has just forked bears its parent's words
+    until it is another program.
+    """
     end = time.monotonic() + seconds
     while len(_guard(home)) != 1 and time.monotonic() < end:
         time.sleep(0.02)

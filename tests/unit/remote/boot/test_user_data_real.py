@@ -1,4 +1,7 @@
-"""The start script as root, on a system of its own: its /etc, homes and /var are copies, its processes a namespace; useradd, su and sshd are real."""
+"""The start script as root, on a system of its own.
+
+Its /etc, homes and /var are copies, its processes a namespace; useradd, su and sshd are real.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,11 @@ import pytest
 from quiet_ports import free_port
 
 from nbprov.remote.agent.client import AgentClient
-from nbprov.remote.agent.messages import AgentConfig, GuardConfig
-from nbprov.remote.boot.user_data import PER_BOOT, boot_template, fills
-from nbprov.remote.ssh.connection import Connection, wait_for_ssh
+from nbprov.remote.agent.config import AgentConfig, GuardConfig
+from nbprov.remote.boot.user_data import PER_BOOT, boot_template, template_values
+from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.ssh.keys import ClusterKeys
+from nbprov.remote.ssh.readiness import wait_for_ssh
 
 pytestmark = [
     pytest.mark.machine,
@@ -36,7 +40,9 @@ POWEROFF = "sudo -n touch /var/off.{mode}"
 SSHD = (
     "exec /usr/sbin/sshd -D -e -p {port} -o ListenAddress=127.0.0.1 -o UsePAM=no -o StrictModes=yes"
 )
-"""Without PAM sshd turns locked accounts away by itself, so that a login which only PAM would let in is noticed."""
+"""Without PAM sshd turns locked accounts away by itself, so that a login which only PAM would let
+in is noticed.
+"""
 AGAIN = f'for script in {PER_BOOT}/*; do "$script"; done'
 
 
@@ -46,7 +52,9 @@ def as_root() -> bool:
 
 
 class System:
-    """A system below a folder: `boot` starts it with a command as its first process, `off` ends all that runs in it."""
+    """A system below a folder: `boot` starts it with a command as its first process, `off` ends all
+    that runs in it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -133,7 +141,10 @@ class System:
 
 
 def environment() -> dict[str, str]:
-    """What a start script finds: no HOME, as under some clouds' agents. The suite's own mark goes along."""
+    """What a start script finds: no HOME, as under some clouds' agents.
+
+    The suite's own mark goes along.
+    """
     return {"PATH": PATH} | {k: v for k, v in os.environ.items() if k.startswith("NBPROV_TEST_")}
 
 
@@ -151,7 +162,7 @@ def login() -> str:
 
 
 def filled(template: str, keys: ClusterKeys) -> str:
-    for name, value in fills(keys).items():
+    for name, value in template_values(keys).items():
         template = template.replace(f"@@{name}@@", value)
     return template
 
@@ -269,7 +280,8 @@ async def test_a_script_that_runs_at_every_boot_starts_the_agent_again_too(
     (nbprov / "agent.json").unlink()
     system.boot(first)
     await until((nbprov / "agent.json").exists, "the agent's return")
-    # The same boot, once more, as where two of a cloud's services run it: the agent that runs must count for the guard that is new.
+    # The same boot, once more, as where two of a cloud's services run it: the agent that runs must
+    # count for the guard that is new.
     connection = await entered(port, keys, login)
     (nbprov / "agent.started").unlink()
     assert "runs already" in (await connection.run("sh ~/.nbprov/start")).check("the start").stdout

@@ -1,4 +1,7 @@
-"""A machine fetches files by itself: whole ones or none, on from where it was cut, and nothing outside the target."""
+"""A machine fetches files by itself.
+
+Whole ones or none, on from where it was cut, and nothing outside the target.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "doubles"))
 
 from files_double import FilesDouble
 
-from nbprov.remote.download.download import Fetched, FetchError, Item, Link, fetch
+from nbprov.remote.download.download import download
+from nbprov.remote.download.errors import DownloadError
+from nbprov.remote.download.items import DownloadItem, DownloadLink, DownloadResult
 from nbprov.remote.ssh.connection import Connection
 
 Connected = Callable[..., AbstractAsyncContextManager[Connection]]
@@ -38,21 +43,23 @@ class Links:
     ) -> None:
         self.web, self.most, self.headers = web, most, headers or {}
 
-    def link(self, item: Item, tries: int) -> Link | None:
+    def link(self, item: DownloadItem, tries: int) -> DownloadLink | None:
         if tries >= self.most:
             return None
-        return Link(f"{self.web.url}/{item.key}" + (f"?try={tries}" if tries else ""), self.headers)
+        return DownloadLink(
+            f"{self.web.url}/{item.key}" + (f"?try={tries}" if tries else ""), self.headers
+        )
 
 
 async def got(
     connection: Connection,
     web: FilesDouble,
-    *items: Item,
+    *items: DownloadItem,
     folder: str = "~/d",
     most: int = 1,
     is_tree: bool = True,
-) -> Fetched:
-    return await fetch(
+) -> DownloadResult:
+    return await download(
         connection,
         folder,
         items,
@@ -63,10 +70,10 @@ async def got(
     )
 
 
-def listed(name: str, content: bytes) -> Item:
+def listed(name: str, content: bytes) -> DownloadItem:
     """As a bucket tells of an object."""
     md5 = hashlib.md5(content).hexdigest()
-    return Item(name, name, len(content), f'"{md5}"', md5)
+    return DownloadItem(name, name, len(content), f'"{md5}"', md5)
 
 
 def left(folder: Path) -> list[str]:
@@ -84,13 +91,13 @@ async def test_a_tree_arrives_and_the_second_time_nothing_moves(
     contents = {"a": b"one", "s/b é.bin": BIG, "s/t/empty": b""}
     web.files = {f"/{Link_quote(name)}": data for name, data in contents.items()}
     items = [
-        Item(name, Link_quote(name), len(data), '"v1"', hashlib.md5(data).hexdigest())
+        DownloadItem(name, Link_quote(name), len(data), '"v1"', hashlib.md5(data).hexdigest())
         for name, data in contents.items()
     ]
     told: list[int] = []
     async with connected(shared_machine) as connection:
         home = shared_machine.home  # type: ignore[attr-defined]
-        done = await fetch(
+        done = await download(
             connection,
             "~/tree",
             items,
@@ -105,13 +112,13 @@ async def test_a_tree_arrives_and_the_second_time_nothing_moves(
         assert left(home / "tree") == sorted(contents)
         assert told[-1] == len(BIG) + 3
         asked = len(web.seen)
-        again = await fetch(
+        again = await download(
             connection, "~/tree", items, Links(web), is_tree=True, source="x", python=sys.executable
         )
         assert (again.files, again.same, len(web.seen)) == (0, 3, asked)
         (home / "tree/a").write_bytes(b"two")
         assert (
-            await fetch(
+            await download(
                 connection,
                 "~/tree",
                 items,
@@ -126,7 +133,7 @@ async def test_a_tree_arrives_and_the_second_time_nothing_moves(
         for note in (home / ".nbprov/fetched").iterdir():
             note.unlink()
         assert (
-            await fetch(
+            await download(
                 connection,
                 "~/tree",
                 items,
@@ -173,7 +180,7 @@ async def test_the_next_run_goes_on_with_what_a_failed_one_left(
     web.files["/big"] = BIG
     web.faults["/big"] = ["cut:2000000", "404"]
     async with connected(machine) as connection:
-        with pytest.raises(FetchError) as caught:
+        with pytest.raises(DownloadError) as caught:
             await got(connection, web, listed("big", BIG))
         assert caught.value.code == "fetch.missing"
         assert not (home / "d/big").exists()
@@ -191,17 +198,17 @@ async def test_another_version_is_not_joined_to_the_part_of_an_older(
     web.faults["/big"] = ["cut:2000000", "404"]
     other = bytes(reversed(BIG))
     async with connected(machine) as connection:
-        with pytest.raises(FetchError):
+        with pytest.raises(DownloadError):
             await got(connection, web, listed("big", BIG))
         web.files["/big"] = other
         await got(connection, web, listed("big", other))
         # A file of the web, whose version its server alone knows.
         web.files["/w"] = BIG
         web.faults["/w"] = ["cut:2000000", "404"]
-        with pytest.raises(FetchError):
-            await got(connection, web, Item("w", "w"))
+        with pytest.raises(DownloadError):
+            await got(connection, web, DownloadItem("w", "w"))
         web.files["/w"] = other
-        await got(connection, web, Item("w", "w"))
+        await got(connection, web, DownloadItem("w", "w"))
     home = machine.home  # type: ignore[attr-defined]
     assert web.asked("/w")[-1].headers["if-range"]
     assert ((home / "d/big").read_bytes(), (home / "d/w").read_bytes()) == (other, other)
@@ -214,13 +221,13 @@ async def test_a_file_of_the_web_is_asked_for_its_version(
     home = machine.home  # type: ignore[attr-defined]
     web.files["/w"] = b"one"
     async with connected(machine) as connection:
-        assert (await got(connection, web, Item("w", "w"))).files == 1
-        assert (await got(connection, web, Item("w", "w"))).same == 1
+        assert (await got(connection, web, DownloadItem("w", "w"))).files == 1
+        assert (await got(connection, web, DownloadItem("w", "w"))).same == 1
         assert web.seen[-1].status == 304
         (home / "d/w").write_bytes(b"edited")
-        assert (await got(connection, web, Item("w", "w"))).files == 1
+        assert (await got(connection, web, DownloadItem("w", "w"))).files == 1
         web.files["/w"] = b"two"
-        assert (await got(connection, web, Item("w", "w"))).files == 1
+        assert (await got(connection, web, DownloadItem("w", "w"))).files == 1
     assert (home / "d/w").read_bytes() == b"two"
     assert left(home / "d") == ["w"]
 
@@ -252,8 +259,8 @@ async def test_refusals_have_names(
     web.files["/w"] = b"content"
     web.faults["/w"] = faults
     async with connected(shared_machine) as connection:
-        with pytest.raises(FetchError) as caught:
-            await got(connection, web, Item("w", "w"), folder="~/refused")
+        with pytest.raises(DownloadError) as caught:
+            await got(connection, web, DownloadItem("w", "w"), folder="~/refused")
     assert (caught.value.code, words in str(caught.value)) == (code, True), caught.value
     assert str(web.port) not in str(caught.value)  # of a link nothing is told
     assert caught.value.hint
@@ -267,15 +274,15 @@ async def test_what_is_not_what_was_listed_is_not_taken(
     web.files["/w"] = b"content"
     async with connected(shared_machine) as connection:
         for item, code in (
-            (Item("w", "w", sha256="0" * 64), "fetch.damaged"),
-            (Item("w", "w", 7, '"e"', "0" * 32), "fetch.damaged"),
-            (Item("w", "w", 5, '"e"'), "fetch.changed"),
+            (DownloadItem("w", "w", sha256="0" * 64), "fetch.damaged"),
+            (DownloadItem("w", "w", 7, '"e"', "0" * 32), "fetch.damaged"),
+            (DownloadItem("w", "w", 5, '"e"'), "fetch.changed"),
         ):
-            with pytest.raises(FetchError) as caught:
+            with pytest.raises(DownloadError) as caught:
                 await got(connection, web, item, folder="~/wrong")
             assert caught.value.code == code
         assert left(shared_machine.home / "wrong") == []  # type: ignore[attr-defined]
-        right = Item("w", "w", sha256=hashlib.sha256(b"content").hexdigest())
+        right = DownloadItem("w", "w", sha256=hashlib.sha256(b"content").hexdigest())
         web.faults["/w"] = ["chunked"]
         assert (await got(connection, web, right, folder="~/wrong")).files == 1
 
@@ -305,14 +312,16 @@ async def test_nothing_is_written_outside_the_target(
     (home / "d/file").symlink_to(home / "other/secret")
     async with connected(machine) as connection:
         for name in ("../w", "/w", "a/../../w", "w\0", "link/w", "busy", "x\n"):
-            with pytest.raises(FetchError):
-                await got(connection, web, Item(name, "w"))
+            with pytest.raises(DownloadError):
+                await got(connection, web, DownloadItem(name, "w"))
         # A link is replaced, not followed.
-        assert (await got(connection, web, Item("file", "w"))).files == 1
+        assert (await got(connection, web, DownloadItem("file", "w"))).files == 1
         for folder in ("~", "/"):
-            with pytest.raises(FetchError, match="whole home"):
-                await got(connection, web, Item("w", "w"), folder=folder)
-        assert (await got(connection, web, Item("w", "w"), folder="~", is_tree=False)).files == 1
+            with pytest.raises(DownloadError, match="whole home"):
+                await got(connection, web, DownloadItem("w", "w"), folder=folder)
+        assert (
+            await got(connection, web, DownloadItem("w", "w"), folder="~", is_tree=False)
+        ).files == 1
     assert left(home / "other") == []
     assert not (home / "d/file").is_symlink()
     assert not (home.parent / "w").exists()
@@ -338,11 +347,11 @@ async def test_a_link_and_its_headers_are_written_nowhere(
     web.faults["/canary-key"] = ["cut:2000000", "404"]
     links = Links(web, headers={"Authorization": "Bearer canary-token"})
     async with connected(machine) as connection:
-        with pytest.raises(FetchError) as caught:
-            await fetch(
+        with pytest.raises(DownloadError) as caught:
+            await download(
                 connection,
                 "~/d",
-                [Item("f", "canary-key", etag='"e"')],
+                [DownloadItem("f", "canary-key", etag='"e"')],
                 links,
                 is_tree=True,
                 source="x",
@@ -366,10 +375,10 @@ async def test_a_key_does_not_follow_to_another_host(
         web.faults["/w"] = [f"redirect:{other.url}/w"]
         links = Links(web, headers={"Authorization": "Bearer key"})
         async with connected(shared_machine) as connection:
-            await fetch(
+            await download(
                 connection,
                 "~/moved",
-                [Item("w", "w")],
+                [DownloadItem("w", "w")],
                 links,
                 is_tree=True,
                 source="x",
@@ -386,8 +395,8 @@ async def test_what_does_not_fit_is_said_before_anything_moves(
     shared_machine: object, connected: Connected, web: FilesDouble
 ) -> None:
     async with connected(shared_machine) as connection:
-        with pytest.raises(FetchError, match="do not fit") as caught:
-            await got(connection, web, Item("w", "w", 1 << 60, '"e"'), folder="~/full")
+        with pytest.raises(DownloadError, match="do not fit") as caught:
+            await got(connection, web, DownloadItem("w", "w", 1 << 60, '"e"'), folder="~/full")
     assert (caught.value.code, web.seen) == ("fetch.full", [])
 
 
@@ -419,11 +428,11 @@ async def test_a_machine_that_lies_is_told_off(
     liar.write_text(f"#!/bin/sh\nexec {sys.executable} {script}\n")
     liar.chmod(0o755)
     async with connected(machine) as connection:
-        with pytest.raises(FetchError) as caught:
-            await fetch(
+        with pytest.raises(DownloadError) as caught:
+            await download(
                 connection,
                 "~/d",
-                [Item("w", "w")],
+                [DownloadItem("w", "w")],
                 Links(web),
                 is_tree=True,
                 source="x",
@@ -433,5 +442,5 @@ async def test_a_machine_that_lies_is_told_off(
 
 
 def test_links_show_nothing_of_themselves() -> None:
-    assert "secret" not in repr(Link("https://x/secret", {"Authorization": "secret"}))
-    assert json.dumps(repr(Item("a", "b")))
+    assert "secret" not in repr(DownloadLink("https://x/secret", {"Authorization": "secret"}))
+    assert json.dumps(repr(DownloadItem("a", "b")))

@@ -18,8 +18,9 @@ import pytest
 
 from nbprov.model.failures import Cause
 from nbprov.remote.errors import CopyError, RemoteError, SshCode, SshError
-from nbprov.remote.ssh.connection import MAX_SESSIONS, REFUSED_RETRY, Connection, wait_for_ssh
+from nbprov.remote.ssh.connection import MAX_SESSIONS, Connection
 from nbprov.remote.ssh.keys import ClusterKeys
+from nbprov.remote.ssh.readiness import REFUSED_RETRY, wait_for_ssh
 
 pytestmark = pytest.mark.machine
 
@@ -65,7 +66,9 @@ def _listens(path: str) -> bool:
 async def _counted_agent(
     folder: Path, keys: ClusterKeys, until: Any
 ) -> AsyncIterator[tuple[str, list[int]]]:
-    """A real ssh-agent that holds the key which the machine lets in, behind a socket that counts who comes."""
+    """A real ssh-agent that holds the key which the machine lets in, behind a socket that counts
+    who comes.
+    """
     real, counted, came = str(folder / "real"), str(folder / "counted"), [0]
     process = await asyncio.create_subprocess_exec(
         "ssh-agent", "-D", "-a", real, stdout=asyncio.subprocess.DEVNULL

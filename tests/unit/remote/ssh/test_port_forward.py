@@ -16,7 +16,7 @@ from nbprov.remote.errors import SshCode, SshError
 from nbprov.remote.ssh import port_forward
 from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.ssh.keys import ClusterKeys
-from nbprov.remote.ssh.port_forward import Far, Forward, PortRefused
+from nbprov.remote.ssh.port_forward import Forward, MachineEnd, PortRefused
 
 Connected = Callable[[Any], AbstractAsyncContextManager[Connection]]
 
@@ -139,7 +139,7 @@ async def test_why_one_was_refused_is_not_forgotten_for_an_earlier_one(
     monkeypatch.setattr(port_forward, "MOST_CONNECTIONS", 1)
     may_join, has_joined = asyncio.Event(), asyncio.Event()
 
-    async def reach(session: Callable[[], Far]) -> None:
+    async def reach(session: Callable[[], MachineEnd]) -> None:
         await may_join.wait()
         has_joined.set()
 

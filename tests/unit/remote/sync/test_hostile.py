@@ -1,4 +1,6 @@
-"""A machine that lies: crafted listings, frames and whole conversations never write outside the folder, flood, or move a cursor."""
+"""A machine that lies: crafted listings, frames and whole conversations never write outside the
+folder, flood, or move a cursor.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,10 @@ from nbprov.on_machine.sync_receiver import Receiver
 from nbprov.remote.sync import client
 from nbprov.remote.sync.errors import SyncError, shown
 from nbprov.remote.sync.gitignore import IgnoreRules
-from nbprov.remote.sync.plan import Direction, Entry, checked_entry, taken_here
-from nbprov.remote.sync.sync import Wanted, sync
+from nbprov.remote.sync.listing import Entry, checked_entry, taken_here
+from nbprov.remote.sync.options import SyncOptions
+from nbprov.remote.sync.plan import Direction
+from nbprov.remote.sync.sync import sync
 
 NO_RULES = Rules([])
 BAD_NAMES = [
@@ -435,11 +439,13 @@ CONVERSATIONS = {
     "a frame of 4 GB": ("os.write(1, struct.pack('>cI', b'J', 2**32 - 1))", "sync.foul"),
     "deep json": ("os.write(1, struct.pack('>cI', b'J', 100000) + b'[' * 100000)", "sync.foul"),
     "an endless file": (
-        "listed([row('a')]); ask(); say(put='a', size=3, offset=0, mtime=0, mode=0)\n while True: data(b'x' * 65536)",
+        "listed([row('a')]); ask(); say(put='a', size=3, offset=0, mtime=0, mode=0)\n while"
+        " True: data(b'x' * 65536)",
         "sync.foul",
     ),
     "an endless row of empty frames": (
-        "listed([row('a')]); ask(); say(put='a', size=3, offset=0, mtime=0, mode=0)\n while True: data(b'')",
+        "listed([row('a')]); ask(); say(put='a', size=3, offset=0, mtime=0, mode=0)\n while"
+        " True: data(b'')",
         "sync.foul",
     ),
     "a size beyond any disk": ("listed([row('a', size=2**61)])", "sync.full"),
@@ -449,7 +455,8 @@ CONVERSATIONS = {
     ),
     "a link unasked for": ("listed([row('a')]); ask(); say(link='a', to='b')", "sync.foul"),
     "names and links that lead out": (
-        "listed([row('../outside'), row('/tmp/x'), row('l', 'l', 0, '..'), row('m', 'l', 0, 'k/../../outside'), row('\\x1b[2J'), row('.git/config')])",
+        "listed([row('../outside'), row('/tmp/x'), row('l', 'l', 0, '..'), row('m', 'l', 0,"
+        " 'k/../../outside'), row('\\x1b[2J'), row('.git/config')])",
         "none",
     ),
     "words with escapes": (
@@ -457,7 +464,8 @@ CONVERSATIONS = {
         "sync.",
     ),
     "a digest that is wrong": (
-        "listed([row('a')])\n while True:\n  ask(); say(put='a', size=3, offset=0, mtime=0, mode=0); data(b'new'); say(end='a', digest='0'); say(sent=True)",
+        "listed([row('a')])\n while True:\n  ask(); say(put='a', size=3, offset=0, mtime=0,"
+        " mode=0); data(b'new'); say(end='a', digest='0'); say(sent=True)",
         "sync.failed",
     ),
     "small files that were not asked for": (
@@ -495,7 +503,7 @@ async def test_a_hostile_machine_gets_nothing_but_a_short_error(
         try:
             await sync(
                 connection,
-                Wanted(tmp_path / "here", "~/x", Direction.PULL),
+                SyncOptions(tmp_path / "here", "~/x", Direction.PULL),
                 on_plan=plans.append,
                 python=str(program),
             )

@@ -1,4 +1,7 @@
-"""Folders both ways with a real sshd: ignored, resumed, repaired, deleted, interrupted, and many small ones."""
+"""Folders both ways with a real sshd.
+
+Ignored, resumed, repaired, deleted, interrupted, and many small ones.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ from nbprov.on_machine.sync_files import Folder
 from nbprov.on_machine.sync_protocol import PART
 from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.sync.errors import SyncError
+from nbprov.remote.sync.options import SyncOptions
 from nbprov.remote.sync.plan import Direction
-from nbprov.remote.sync.sync import Synced, Wanted, sync
+from nbprov.remote.sync.sync import SyncResult, sync
 
 pytestmark = pytest.mark.machine
 
@@ -39,8 +43,8 @@ def tree(folder: Path) -> dict[str, str]:
     }
 
 
-def wanted(tmp_path: Path, direction: Direction = Direction.PUSH, **more: Any) -> Wanted:
-    return Wanted(
+def wanted(tmp_path: Path, direction: Direction = Direction.PUSH, **more: Any) -> SyncOptions:
+    return SyncOptions(
         tmp_path / "here", "~/there", direction, memory=tmp_path / "memory" / "one.json", **more
     )
 
@@ -211,7 +215,7 @@ async def test_a_thousand_small_files(
         done = await sync(connection, wanted(tmp_path))
         assert done.files == 1000
         assert tree(there) == tree(here)
-        back = Wanted(tmp_path / "back", "there", Direction.PULL)
+        back = SyncOptions(tmp_path / "back", "there", Direction.PULL)
         assert (await sync(connection, back)).files == 1000
     assert tree(tmp_path / "back") == tree(here)
 
@@ -358,21 +362,25 @@ async def test_missing_folders_files_and_homes_are_named(
     (machine.home / "file").write_text("x")
     cases = [
         (
-            Wanted(tmp_path / "none", "~/there", Direction.PUSH),
+            SyncOptions(tmp_path / "none", "~/there", Direction.PUSH),
             "sync.missing",
             "there is no folder",
         ),
         (
-            Wanted(here, "~/there", Direction.PULL),
+            SyncOptions(here, "~/there", Direction.PULL),
             "sync.missing",
             "there is no folder ~/there on the machine",
         ),
-        (Wanted(here, "~/file", Direction.PULL), "sync.missing", "~/file is a file on the machine"),
-        (Wanted(here, "~", Direction.PUSH), "sync.home", "the machine's whole home"),
-        (Wanted(here, "/", Direction.PUSH), "sync.home", "the machine's whole home"),
-        (Wanted(Path.home(), "~/there", Direction.PULL), "sync.home", "your whole home"),
-        (Wanted(here, "../x", Direction.PUSH), "remote.copy", "is not a place to copy to"),
-        (Wanted(here, "~/file/below", Direction.PUSH), "sync.permission", "may not be made"),
+        (
+            SyncOptions(here, "~/file", Direction.PULL),
+            "sync.missing",
+            "~/file is a file on the machine",
+        ),
+        (SyncOptions(here, "~", Direction.PUSH), "sync.home", "the machine's whole home"),
+        (SyncOptions(here, "/", Direction.PUSH), "sync.home", "the machine's whole home"),
+        (SyncOptions(Path.home(), "~/there", Direction.PULL), "sync.home", "your whole home"),
+        (SyncOptions(here, "../x", Direction.PUSH), "remote.copy", "is not a place to copy to"),
+        (SyncOptions(here, "~/file/below", Direction.PUSH), "sync.permission", "may not be made"),
     ]
     write(here, a="1")
     async with connected(machine) as connection:
@@ -498,11 +506,12 @@ async def test_two_syncs_at_once_do_not_mix_their_files(
     (other / "big").write_bytes(b"b" * 20_000_000)
     async with connected(machine) as connection:
         jobs = [
-            sync(connection, Wanted(folder, "~/there", Direction.PUSH)) for folder in (here, other)
+            sync(connection, SyncOptions(folder, "~/there", Direction.PUSH))
+            for folder in (here, other)
         ]
         ends = await asyncio.gather(*jobs, return_exceptions=True)
     assert all(
-        isinstance(end, Synced) or (isinstance(end, SyncError) and end.code == "sync.busy")
+        isinstance(end, SyncResult) or (isinstance(end, SyncError) and end.code == "sync.busy")
         for end in ends
     ), ends
     assert set((there / "big").read_bytes()) in ({ord("a")}, {ord("b")})

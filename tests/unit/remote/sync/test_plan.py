@@ -11,24 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.machines.files.folder_sync import ended, place_there, summary
+from nbprov.machines.files.folder_sync import ended, remote_folder, summary
 from nbprov.model.errors import UsageError
 from nbprov.notebook.commands.sync import split_path
 from nbprov.on_machine.sync_files import STALE_SECONDS, Folder, Rules
 from nbprov.on_machine.sync_protocol import Frames
 from nbprov.on_machine.sync_sender import outgoing
 from nbprov.remote.sync.gitignore import IgnoreRules
-from nbprov.remote.sync.plan import (
-    Direction,
-    Entry,
-    Known,
-    Listing,
-    SyncPlan,
-    apart,
-    decide,
-    to_compare,
-)
-from nbprov.remote.sync.sync import Synced, load, save
+from nbprov.remote.sync.listing import Entry, Listing, apart
+from nbprov.remote.sync.plan import Direction, SyncPlan, SyncRecord, decide, to_compare
+from nbprov.remote.sync.records import load, save
+from nbprov.remote.sync.sync import SyncResult
 
 
 def file(name: str, size: int = 1, mtime: int = 1, **more: Any) -> Entry:
@@ -47,8 +40,8 @@ def listing(*entries: Entry, **more: Any) -> Listing:
     return Listing({entry.name: entry for entry in entries}, **more)
 
 
-def known(mine: Entry, theirs: Entry, **more: Any) -> dict[str, Known]:
-    return {mine.name: Known(mine.stamp, theirs.stamp, "d", **more)}
+def known(mine: Entry, theirs: Entry, **more: Any) -> dict[str, SyncRecord]:
+    return {mine.name: SyncRecord(mine.stamp, theirs.stamp, "d", **more)}
 
 
 def test_size_and_time_are_believed_only_where_a_digest_was_taken_before() -> None:
@@ -172,7 +165,7 @@ def test_no_name_is_both_moved_and_deleted_and_none_is_lost(
 ) -> None:
     here = listing(*(file(name, *numbers) for name, numbers in mine.items()))
     there = listing(*(file(name, *numbers) for name, numbers in theirs.items()))
-    memory = {name: Known((1, 1, 1), (1, 1, 1), "d") for name in base}
+    memory = {name: SyncRecord((1, 1, 1), (1, 1, 1), "d") for name in base}
     plan = decide(direction, here, there, memory, [], delete=delete)
     up, down = {e.name for e in plan.up}, {e.name for e in plan.down}
     gone = {*plan.delete_here, *plan.delete_there}
@@ -218,8 +211,8 @@ def test_an_unfinished_file_nobody_comes_back_for_goes(tmp_path: Path) -> None:
 def test_memory_survives_and_damage_to_it_costs_nothing(tmp_path: Path) -> None:
     memory = tmp_path / "deep" / "one.json"
     one = {
-        "a\udcff": Known((1, 2, 3), (4, 5, 6), "d", False),
-        "gone": Known((1, 1, 1), (1, 1, 1), "d"),
+        "a\udcff": SyncRecord((1, 2, 3), (4, 5, 6), "d", False),
+        "gone": SyncRecord((1, 1, 1), (1, 1, 1), "d"),
     }
     save(memory, one, {"a\udcff"})
     assert load(memory) == {"a\udcff": one["a\udcff"]}
@@ -259,7 +252,8 @@ def test_the_summary_names_the_largest_and_hides_nothing() -> None:
     )
     lines = summary(plan, "x", "~/x", "dev", dry=True)
     assert lines[0] == (
-        "x to ~/x on dev: 4 files, 406 MB (2 new, 2 replaced, 1 of them newer where it is replaced), 2 are the same; a dry run, nothing is changed"
+        "x to ~/x on dev: 4 files, 406 MB (2 new, 2 replaced, 1 of them newer where it is"
+        " replaced), 2 are the same; a dry run, nothing is changed"
     )
     assert lines[1] == "  largest: b\\x1b[2J 400 MB, c 3.0 MB, d 2.0 MB"
     assert lines[2] == "  ignored by the folder's ignore file, or .git: 7 (build/, …)"
@@ -280,10 +274,10 @@ def test_a_flood_of_names_makes_a_short_summary() -> None:
 def test_what_was_done_in_one_line() -> None:
     plan = SyncPlan(Direction.PUSH, up=(file("a", 5_000_000),))
     assert (
-        ended(Synced(plan, 1, 5_000_100, 0, 1.25))
+        ended(SyncResult(plan, 1, 5_000_100, 0, 1.25))
         == "1 file moved and verified, 5.0 MB over the line, 1.2 s"
     )
-    assert ended(Synced(SyncPlan(Direction.PUSH))) == "in step"
+    assert ended(SyncResult(SyncPlan(Direction.PUSH))) == "in step"
 
 
 def test_paths_and_their_defaults() -> None:
@@ -291,14 +285,14 @@ def test_paths_and_their_defaults() -> None:
     for text in (":x", "x:", ":"):
         with pytest.raises(UsageError):
             split_path(text)
-    assert [place_there(here, "") for here in ("a/b", "a/b/", "./a", "~", ".", "/")] == [
+    assert [remote_folder(here, "") for here in ("a/b", "a/b/", "./a", "~", ".", "/")] == [
         "~/b",
         "~/b",
         "~/a",
         "~/sky_workdir",
     ] + ["~/sky_workdir"] * 2
     with pytest.raises(UsageError):
-        place_there("..", "")
+        remote_folder("..", "")
 
 
 @pytest.mark.parametrize(

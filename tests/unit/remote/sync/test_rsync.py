@@ -1,4 +1,6 @@
-"""rsync where it is: its command, and that what it did not do well is done over the open connection."""
+"""rsync where it is: its command, and that what it did not do well is done over the open
+connection.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,10 @@ import pytest
 from nbprov.machines.ssh_config import options_for, write_known_hosts
 from nbprov.on_machine.sync_protocol import PART
 from nbprov.remote.sync import rsync
+from nbprov.remote.sync.options import SyncOptions
 from nbprov.remote.sync.plan import Direction
 from nbprov.remote.sync.rsync import HOST, good_enough, rsync_words
-from nbprov.remote.sync.sync import Wanted, sync
+from nbprov.remote.sync.sync import sync
 
 SIZE = 5_000_000
 
@@ -121,7 +124,7 @@ async def test_rsync_brings_large_files_that_differ_and_is_not_believed(
     (target / "big 'one'").write_bytes(content[:-3] + b"old")
     (source / "new").write_bytes(b"new")
     async with connected(machine) as connection:
-        done = await sync(connection, Wanted(here, "~/there", direction, ssh=_words(machine)))
+        done = await sync(connection, SyncOptions(here, "~/there", direction, ssh=_words(machine)))
     assert (target / "big 'one'").read_bytes() == content
     assert (target / "new").read_bytes() == b"new"
     assert done.files == 2
@@ -143,7 +146,8 @@ async def test_the_real_rsync_takes_our_line(
 ) -> None:
     real, log = shutil.which("rsync"), tmp_path / "log"
     assert real is not None, "the set-up of the tests installs it"
-    # The system's own may be older than what is used against machines that lie; this machine is the test's.
+    # The system's own may be older than what is used against machines that lie; this machine is the
+    # test's.
     monkeypatch.setattr(rsync, "LEAST_TO_PUSH", (3, 0, 0))
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "rsync").write_text(
@@ -159,7 +163,7 @@ async def test_the_real_rsync_takes_our_line(
     (there / "big 'one'").write_bytes(content[:-3] + b"old")
     async with connected(machine) as connection:
         done = await sync(
-            connection, Wanted(here, "~/over there", Direction.PUSH, ssh=_words(machine))
+            connection, SyncOptions(here, "~/over there", Direction.PUSH, ssh=_words(machine))
         )
     assert (there / "big 'one'").read_bytes() == content
     version, run = log.read_text().splitlines()

@@ -1,4 +1,7 @@
-"""The program that stays on a machine for a moment after a sync: used again, never in the way, gone by itself."""
+"""The program that stays on a machine for a moment after a sync.
+
+Used again, never in the way, gone by itself.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,16 @@ from nbprov.on_machine.agent.activity import RESTING_SYNC
 from nbprov.on_machine.loader import loading
 from nbprov.on_machine.sync_protocol import MARKER, Frames, message
 from nbprov.on_machine.sync_server import RESTING
-from nbprov.remote.agent.messages import GuardConfig
-from nbprov.remote.pull.pull import Wish, pull
+from nbprov.remote.agent.config import GuardConfig
+from nbprov.remote.pull.options import PullOptions
+from nbprov.remote.pull.pull import pull
 from nbprov.remote.ssh.connection import CROWDED
 from nbprov.remote.sync import client as sync_channel
-from nbprov.remote.sync.client import PROGRAM, folder_there
+from nbprov.remote.sync.client import PROGRAM, open_remote_folder
 from nbprov.remote.sync.errors import SyncError
+from nbprov.remote.sync.options import SyncOptions
 from nbprov.remote.sync.plan import Direction
-from nbprov.remote.sync.sync import Wanted, sync
+from nbprov.remote.sync.sync import sync
 
 WAIT_SECONDS = 30.0
 LONG = 600.0
@@ -84,8 +89,8 @@ def there(shared_machine: Any, tmp_path: Path) -> Path:
 
 def wanted(
     tmp_path: Path, there: Path, direction: Direction = Direction.PULL, here: str = "here"
-) -> Wanted:
-    return Wanted(tmp_path / here, str(there), direction)
+) -> SyncOptions:
+    return SyncOptions(tmp_path / here, str(there), direction)
 
 
 @pytest.mark.machine
@@ -100,7 +105,8 @@ async def test_the_next_talk_of_any_folder_finds_the_program_of_the_last_one(
         assert await resting() == first
         # A file that is no folder is an answer like any other.
         await pull(
-            connection, Wish(str(there / "b"), tmp_path / "pulled", False, "", "from-x", None)
+            connection,
+            PullOptions(str(there / "b"), tmp_path / "pulled", False, "", "from-x", None),
         )
         assert await resting() == first
     assert (there / "b").read_text() == (tmp_path / "pulled").read_text() == "two"
@@ -115,13 +121,13 @@ async def test_two_at_once_have_a_program_each_and_one_stays(
         await sync(connection, wanted(tmp_path, there))
         await resting()
         async with (
-            folder_there(connection, str(there)) as one,
-            folder_there(connection, "~/other") as other,
+            open_remote_folder(connection, str(there)) as one,
+            open_remote_folder(connection, "~/other") as other,
         ):
             assert (one.path, one.exists, other.exists) == (str(there), True, False)
             assert len(programs(shared_machine)) == 2
         await resting()
-        async with folder_there(connection, "~/other"):
+        async with open_remote_folder(connection, "~/other"):
             assert len(programs(shared_machine)) == 1
 
 
@@ -134,7 +140,7 @@ async def test_one_that_has_gone_is_replaced_unnoticed(
         first = await resting()
         os.kill(first, signal.SIGKILL)
         # Nothing runs here between, so nobody has noticed yet.
-        async with folder_there(connection, str(there)) as far:
+        async with open_remote_folder(connection, str(there)) as far:
             assert far.exists
         assert await resting() != first
 
@@ -145,7 +151,7 @@ async def test_one_whose_talk_was_broken_off_is_not_kept(
 ) -> None:
     async with connected(shared_machine) as connection:
         with pytest.raises(SyncError, match="given up"):
-            async with folder_there(connection, str(there)):
+            async with open_remote_folder(connection, str(there)):
                 raise SyncError("given up", code="sync.foul")
         await none_left()
 
@@ -172,7 +178,7 @@ async def test_where_sshd_allows_one_session_what_comes_next_gets_it(
     machine.stop_listener()
     machine.start(MaxSessions=1)
     async with connected(machine) as connection:
-        async with folder_there(connection, "~/there"):
+        async with open_remote_folder(connection, "~/there"):
             pass
         assert (await connection.run("echo here")).stdout == "here\n"
 
@@ -197,19 +203,22 @@ async def test_one_that_rests_keeps_no_machine_awake_and_one_that_works_does(
                         return
                     await asyncio.sleep(0.05)
 
-        async with folder_there(connection, "~/there"):
+        async with open_remote_folder(connection, "~/there"):
             await counts(["1 ssh"])
         await until(lambda: list(programs(machine).values()) == [RESTING], "it rests", WAIT_SECONDS)
         await counts([])
-        async with folder_there(connection, "~/there"):
+        async with open_remote_folder(connection, "~/there"):
             await counts(["1 ssh"])
 
 
 class _GivenUp:
-    """A talk that is given up just as its program is told to rest."""
+    """A folder that is given up just as its program is told to rest."""
 
     refusal = None
     is_ended = False
+
+    def __init__(self) -> None:
+        self.channel = self
 
     async def rest(self) -> bool:
         raise asyncio.CancelledError
@@ -228,7 +237,7 @@ async def test_one_whose_talk_is_given_up_at_its_very_end_is_not_left_open(
 
     monkeypatch.setattr(sync_channel, "_waiting", waiting)
     with pytest.raises(asyncio.CancelledError):
-        async with folder_there(SimpleNamespace(is_crowded=False), "~/there"):  # type: ignore[arg-type]
+        async with open_remote_folder(SimpleNamespace(is_crowded=False), "~/there"):  # type: ignore[arg-type]
             pass
     assert talk.is_ended
 

@@ -117,7 +117,10 @@ def test_a_webhooks_address_is_not_stored() -> None:
 
 
 def test_user_text_is_not_taken_for_a_secret() -> None:
-    text = "envs: {_X: abcdef, MY_SECRET_LEVEL: high}\nresources: {labels: {_a: bcde}}\nrun: x # abcdef\n"
+    text = (
+        "envs: {_X: abcdef, MY_SECRET_LEVEL: high}\nresources: {labels: {_a: bcde}}\nrun: x #"
+        " abcdef\n"
+    )
     assert parse(text).source == text
 
 

@@ -1,4 +1,8 @@
-"""Notebook variables in a cell: what they may be, where they go, and that their values add no structure and are not shown where they must not."""
+"""Notebook variables in a cell.
+
+What they may be, where they go, and that their values add no structure and are not shown where they
+must not.
+"""
 
 from __future__ import annotations
 
@@ -207,7 +211,10 @@ def test_without_a_notebook() -> None:
 
 
 def test_the_shell_keeps_its_dollars() -> None:
-    text = "run: echo $x ${x} $$\nsetup: echo $x\nhealth: test $x\nresources: {autostop: {hook: save $x}}\nconfig: {hooks: [{run: echo $x}]}\n"
+    text = (
+        "run: echo $x ${x} $$\nsetup: echo $x\nhealth: test $x\nresources: {autostop: {hook:"
+        " save $x}}\nconfig: {hooks: [{run: echo $x}]}\n"
+    )
     spec = filled(text, x="VALUE")
     assert (spec.run, spec.setup, spec.health.command, spec.hooks[0].run) == (
         "echo $x ${x} $$",
@@ -313,7 +320,10 @@ def test_a_webhook_is_told_and_not_stored() -> None:
 
 
 def test_a_name_that_machines_have_or_another_env_stays_in_an_env() -> None:
-    text = "envs:\n  A: $HOME/x\n  B: ${SKYPILOT_NODE_RANK}\n  C: $A/$lr\n  D: $TOKEN\n  E: $PATH:$$PATH\nsecrets: {TOKEN: null}\n"
+    text = (
+        "envs:\n  A: $HOME/x\n  B: ${SKYPILOT_NODE_RANK}\n  C: $A/$lr\n  D: $TOKEN\n  E:"
+        " $PATH:$$PATH\nsecrets: {TOKEN: null}\n"
+    )
     spec = filled(text, lr=0.1)
     assert spec.envs == {
         "A": "$HOME/x",

@@ -1,4 +1,7 @@
-"""`python` and `on_setup_failure`: every form, every mistake with its place and the way out, and the way back to YAML."""
+"""`python` and `on_setup_failure`.
+
+Every form, every mistake with its place and the way out, and the way back to YAML.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +95,8 @@ def test_mistakes_have_a_place_and_a_way_out(text: str, message: str, hint: str)
 def test_a_password_in_a_url_is_warned_of() -> None:
     told = [r.message for r in parse('python: ["x @ https://me:secret@host/x.whl"]').remarks]
     assert told == [
-        "python[0]: the password in this URL is saved in the notebook; a variable of uv under `secrets` is not"
+        "python[0]: the password in this URL is saved in the notebook; a variable of uv under"
+        " `secrets` is not"
     ]
 
 

@@ -103,7 +103,8 @@ def test_exact_amounts_that_few_machines_have_are_warned_of() -> None:
         ("{job_recovery: none}", "", []),
         ("{spot_recovery: FAILOVER}", "failover", ["resources.spot_recovery"]),
         (
-            "{job_recovery: {strategy: FAILOVER, max_restarts_on_errors: 3, recover_on_exit_codes: [33, 34]}}",
+            "{job_recovery: {strategy: FAILOVER, max_restarts_on_errors: 3,"
+            " recover_on_exit_codes: [33, 34]}}",
             "failover",
             [
                 "resources.job_recovery.max_restarts_on_errors",

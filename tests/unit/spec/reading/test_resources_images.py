@@ -149,7 +149,8 @@ def test_tiers() -> None:
 
 def test_tpus() -> None:
     request = one(
-        "{accelerators: tpu-v5litepod-8, accelerator_args: {runtime_version: v2-alpha-tpuv5, tpu_vm: false}}"
+        "{accelerators: tpu-v5litepod-8, accelerator_args: {runtime_version: v2-alpha-tpuv5,"
+        " tpu_vm: false}}"
     )
     assert (request.cloud, request.accelerator_args) == (
         "gcp",

@@ -59,7 +59,8 @@ def test_fractions(catalog: Catalog) -> None:
 
 def test_preferred_then_every_other_but_the_denied(catalog: Catalog) -> None:
     found = planned(
-        "{accelerators: A10G, cloud: aws, region: {allow: [us-*], deny: [us-west-1], prefer: [us-east-2]}}",
+        "{accelerators: A10G, cloud: aws, region: {allow: [us-*], deny: [us-west-1], prefer:"
+        " [us-east-2]}}",
         catalog,
     )
     assert places(found) == ["aws/us-east-2", "aws/us-west-2", "aws/us-east-1"]

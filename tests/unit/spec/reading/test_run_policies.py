@@ -1,4 +1,7 @@
-"""How a run chooses, waits, asks and checks: prefer, race, wait, confirm_above, health, expose, engine, outputs, config."""
+"""How a run chooses, waits, asks and checks.
+
+Prefer, race, wait, confirm_above, health, expose, engine, outputs, config.
+"""
 
 from __future__ import annotations
 
@@ -360,7 +363,8 @@ def test_options_of_the_container() -> None:
 
 def test_hooks() -> None:
     spec = parse(
-        "config: {hooks: [{run: a}, {run: b, events: [stop, STOP], timeout: 60}, {run: c, events: preemption}]}"
+        "config: {hooks: [{run: a}, {run: b, events: [stop, STOP], timeout: 60}, {run: c,"
+        " events: preemption}]}"
     )
     assert spec.hooks == (Hook("a"), Hook("b", ("stop",), 60.0), Hook("c", ("preemption",)))
     for bad in (

@@ -24,7 +24,14 @@ def test_the_page_is_made_from_the_table() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/spec.md", "docs/getting-a-machine.md", "docs/using.md"]
+    "name",
+    [
+        "README.md",
+        "docs/spec.md",
+        "docs/getting-a-machine.md",
+        "docs/files-and-outputs.md",
+        "docs/jobs-and-engines.md",
+    ],
 )
 def test_what_the_pages_show_can_be_pasted(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")

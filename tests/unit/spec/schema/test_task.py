@@ -37,7 +37,10 @@ def test_num_nodes_must_be_a_whole_number(value: str) -> None:
 
 
 def test_envs_keep_their_source_text() -> None:
-    text = 'envs: {A: 010, B: 0.10, C: yes, D: 12:30:45, E: "", F: null, G: 1_000, H: true, I: "null", J: ~}'
+    text = (
+        'envs: {A: 010, B: 0.10, C: yes, D: 12:30:45, E: "", F: null, G: 1_000, H: true, I:'
+        ' "null", J: ~}'
+    )
     assert parse(text).envs == {
         "A": "010",
         "B": "0.10",
@@ -143,7 +146,10 @@ def test_forms_of_autostop(value: str, idle: float) -> None:
 
 
 def test_the_whole_autostop_map() -> None:
-    text = "resources: {autostop: {idle_minutes: 7, down: yes, wait_for: JOBS, hook: 'sync it', hook_timeout: 60}}"
+    text = (
+        "resources: {autostop: {idle_minutes: 7, down: yes, wait_for: JOBS, hook: 'sync it',"
+        " hook_timeout: 60}}"
+    )
     assert parse(text).guards.autostop == Autostop(420.0, True, "jobs", "sync it", 60.0)
 
 
@@ -278,7 +284,10 @@ def test_ignoring_what_is_not_there_is_said() -> None:
 
 
 def test_nulls_are_absent() -> None:
-    text = "name:\nrun: null\nsetup: ~\nenvs:\nresources:\nvolumes: null\nnbprov:\nbudget: null\nfile_mounts:\n"
+    text = (
+        "name:\nrun: null\nsetup: ~\nenvs:\nresources:\nvolumes: null\nnbprov:\nbudget:"
+        " null\nfile_mounts:\n"
+    )
     spec = parse(text)
     assert (spec.name, spec.run, spec.envs, spec.remarks, spec.guards.is_default) == (
         "",
@@ -303,7 +312,8 @@ def test_file_mounts() -> None:
 
 def test_paths_are_filled_once_all_values_are_known() -> None:
     spec = parse(
-        "envs: {WHERE: code, RUN_ID: null}\nworkdir: ./$WHERE\nfile_mounts: {'/d/${RUN_ID}': ./$OTHER/$RUN_ID}"
+        "envs: {WHERE: code, RUN_ID: null}\nworkdir: ./$WHERE\nfile_mounts: {'/d/${RUN_ID}':"
+        " ./$OTHER/$RUN_ID}"
     )
     assert spec.workdir == "./$WHERE"
     filled = fill_paths(spec, {"WHERE": "code", "RUN_ID": "7"})

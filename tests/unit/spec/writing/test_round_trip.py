@@ -38,7 +38,10 @@ from nbprov.spec import parse, to_yaml
 
 
 def essence(spec: Spec) -> Spec:
-    """The spec without what YAML need not keep: where things stood, what was said, the text, the values of secrets."""
+    """The spec without what YAML need not keep.
+
+    Where things stood, what was said, the text, the values of secrets.
+    """
     return replace(
         spec,
         requests=tuple(replace(r, origin=Origin("")) for r in spec.requests),
@@ -110,7 +113,10 @@ _tpu_args = st.sampled_from(
 
 @st.composite
 def _image(draw: st.DrawFn, cloud: str, region: str) -> Image | None:
-    """An image that its place can start: a machine image only where the cloud is named, and by region only where no region is."""
+    """An image that its place can start.
+
+    A machine image only where the cloud is named, and by region only where no region is.
+    """
     kind = draw(st.sampled_from(["none", "docker", "one", "regions", "both"]))
     docker = draw(_images) if kind in ("docker", "both") else ""
     if kind == "none" or (cloud not in ("aws", "gcp") and not docker):
@@ -311,7 +317,8 @@ def test_any_spec(spec: Spec) -> None:
     "text",
     [
         "resources: {accelerators: [L4:1, T4:1], any_of: [{infra: gcp}, {infra: aws}]}",
-        "resources: {use_spot: prefer, ordered: [{accelerators: {H100, A100}}, {accelerators: [L4, T4]}]}",
+        "resources: {use_spot: prefer, ordered: [{accelerators: {H100, A100}}, {accelerators:"
+        " [L4, T4]}]}",
         "resources: {infra: k8s/a/b/c}",
         "resources: {autostop: false}",
         "resources: {autostop: false}\nbudget: 3",
@@ -320,13 +327,16 @@ def test_any_spec(spec: Spec) -> None:
         "resources: {cloud: k8s, zone: z}",
         "resources: {cloud: aws, region: {allow: [us-*], deny: [us-west-1], prefer: [us-east-2]}}",
         "resources: {infra: {prefer: [gcp, 'aws/eu-*'], deny: [azure, '*/us-*']}}",
-        "resources: {region: {allow: [eu], prefer: [eu-west-1]}, cloud: [aws, gcp], use_spot: prefer}",
+        "resources: {region: {allow: [eu], prefer: [eu-west-1]}, cloud: [aws, gcp], use_spot:"
+        " prefer}",
         "resources: {region: [us-*, CZ, eu-*], zone: {deny: [us-east-1e]}}",
         "resources: {places: [{allow: ['*/us-*'], deny: [aws]}, {}]}",
-        "resources: {accelerators: tpu-v5litepod-8, accelerator_args: {tpu_vm: false, tpu_name: a}}",
+        "resources: {accelerators: tpu-v5litepod-8, accelerator_args: {tpu_vm: false, tpu_name:"
+        " a}}",
         "resources: {ports: [22, 8080-8090]}\nexpose: {8080-8090: public}",
         "resources: {ports: 22}\nexpose: public",
-        "config: {docker: {run_options: ['--ipc=host']}, hooks: [{run: ./x, events: [preemption]}]}\nrun: x",
+        "config: {docker: {run_options: ['--ipc=host']}, hooks: [{run: ./x, events:"
+        " [preemption]}]}\nrun: x",
         "outputs: [results, '*.ckpt']\nrun: x",
         "run: |\n  #!/bin/bash\n  echo 'x'\n\n  echo y\nsetup: '  x'",
     ],
@@ -356,7 +366,10 @@ def test_other_readers_see_the_same_text() -> None:
 
 
 def test_it_reads_well() -> None:
-    text = "resources: {gpus: A100:8, infra: aws, use_spot: true, cpus: 8+}\nrun: |\n  python a.py\n  python b.py\nbudget: 20"
+    text = (
+        "resources: {gpus: A100:8, infra: aws, use_spot: true, cpus: 8+}\nrun: |\n  python"
+        " a.py\n  python b.py\nbudget: 20"
+    )
     assert to_yaml(parse(text)) == (
         'resources:\n  infra: aws\n  accelerators: A100:8\n  cpus: "8+"\n  use_spot: true\n'
         'run: "python a.py\\npython b.py\\n"\nbudget: 20\n'

@@ -1,4 +1,7 @@
-"""A spec as SkyPilot's task YAML: only its fields and forms, the same requests, and a list of what is lost."""
+"""A spec as SkyPilot's task YAML.
+
+Only its fields and forms, the same requests, and a list of what is lost.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,8 @@ def written(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     "resources",
     [
         "{}",
-        "{accelerators: A100:8, use_spot: true, infra: aws/us-east-1, disk_tier: best, network_tier: best}",
+        "{accelerators: A100:8, use_spot: true, infra: aws/us-east-1, disk_tier: best,"
+        " network_tier: best}",
         "{accelerators: {L4:1, T4:1}, any_of: [{infra: aws}, {infra: gcp}]}",
         "{accelerators: [H100:8, A100:8]}",
         "{cloud: runpod, region: [CZ, NO, SE], accelerators: L40S}",
@@ -70,7 +74,8 @@ def written(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         "{gpus: 80GB+:8, memory: 4x, cpus: 8+}",
         "{cloud: aws, region: {allow: [us-east-1, us-west-2], prefer: [us-west-2]}}",
         "{infra: aws, image_id: {docker: 'a:1', us-east-1: ami-1}, local_disk: nvme:1000+}",
-        "{infra: gcp, accelerators: tpu-v5litepod-8, accelerator_args: {tpu_vm: false, tpu_name: x}}",
+        "{infra: gcp, accelerators: tpu-v5litepod-8, accelerator_args: {tpu_vm: false, tpu_name:"
+        " x}}",
         "{disk_size: 1TB, labels: {a: 'no', b: '010'}, infra: 'k8s/ctx/with/slashes'}",
         "{instance_type: p4d.24xlarge, job_recovery: eager_next_region}",
     ],
@@ -129,7 +134,8 @@ def test_a_part_of_a_device_chosen_by_memory() -> None:
         {"accelerators": "A10:0.5"},
     ]
     assert lost == (
-        "accelerators 80GB+:0.5: SkyPilot counts whole devices where memory chooses them; 80GB+:1 is asked for",
+        "accelerators 80GB+:0.5: SkyPilot counts whole devices where memory chooses them;"
+        " 80GB+:1 is asked for",
     )
 
 
@@ -157,10 +163,13 @@ def test_labels_that_would_leak_are_said() -> None:
 
 
 def test_what_runs_is_kept_to_the_letter() -> None:
-    text = "name: a\nnum_nodes: 2\nrun: |\n  echo $X ${Y}\n  echo 'no'\nsetup: 'no'\nworkdir: ./$D\nsecrets: {T: null}\nresources: {}\n"
+    text = (
+        "name: a\nnum_nodes: 2\nrun: |\n  echo $X ${Y}\n  echo 'no'\nsetup: 'no'\nworkdir:"
+        " ./$D\nsecrets: {T: null}\nresources: {}\n"
+    )
     body, lost = written(
-        text
-        + "config: {docker: {run_options: ['--ipc=host']}, hooks: [{run: ./save, events: [stop]}]}\n"
+        text + "config: {docker: {run_options: ['--ipc=host']}, hooks: [{run: ./save, events:"
+        " [stop]}]}\n"
     )
     assert (body["run"], body["setup"], body["workdir"], body["secrets"]) == (
         "echo $X ${Y}\necho 'no'\n",

@@ -1,4 +1,7 @@
-"""The daemon of the `local` cloud: one a directory, its machines outlive it, and it goes when nobody needs it."""
+"""The daemon of the `local` cloud.
+
+One for each directory, outlived by its machines, ended when idle.
+"""
 
 from __future__ import annotations
 

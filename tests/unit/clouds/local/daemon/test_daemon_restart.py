@@ -1,4 +1,6 @@
-"""A machine of the `local` cloud that is started again: its start script runs at each start, as the boot guard and the agent need it."""
+"""Restarted machines of the `local` cloud run their start script again, as boot guard and agent
+need.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,11 @@ from nbprov.clouds.local.daemon import processes
 from nbprov.model.launches import Instance, InstanceState, Launch
 from nbprov.model.money import usd
 from nbprov.remote.agent.client import AgentClient
-from nbprov.remote.agent.messages import AgentConfig, GuardConfig, GuardState
-from nbprov.remote.boot.user_data import BOOT_GUARD_SECONDS, boot_template, fills
-from nbprov.remote.ssh.connection import wait_for_ssh
+from nbprov.remote.agent.config import AgentConfig, GuardConfig
+from nbprov.remote.agent.messages import GuardState
+from nbprov.remote.boot.user_data import BOOT_GUARD_SECONDS, boot_template, template_values
 from nbprov.remote.ssh.keys import ClusterKeys
+from nbprov.remote.ssh.readiness import wait_for_ssh
 
 pytestmark = pytest.mark.machine
 STOPPED_SECONDS = 7200.0
@@ -32,10 +35,12 @@ def cluster_keys(tmp_path: Path) -> ClusterKeys:
 
 
 def launched(local: LocalUnderTest, keys: ClusterKeys) -> tuple[Launch, Instance]:
-    """A machine with the start script that launches use, once sshd answers."""
+    """Launch a machine with the usual start script, and wait for its sshd."""
     template = boot_template(local.cloud.capabilities.poweroff)
     launch = local.launch(
-        user_data_template=template, fills=fills(keys), public_key=keys.client_public
+        user_data_template=template,
+        fills=template_values(keys),
+        public_key=keys.client_public,
     )
     (machine,) = local.running(launch)
     eventually(lambda: answers(machine), "an ssh server")
@@ -43,7 +48,7 @@ def launched(local: LocalUnderTest, keys: ClusterKeys) -> tuple[Launch, Instance
 
 
 def again(local: LocalUnderTest, launch: Launch, machine: Instance) -> Instance:
-    """Stop and start a machine; it is handed back once sshd answers."""
+    """Stop and start a machine, and wait for its sshd."""
     local.cloud.stop([machine.id])
     local.in_state(launch.owner, machine.id, InstanceState.STOPPED)
     local.cloud.start([machine.id])
@@ -60,7 +65,7 @@ def words(pid: int) -> list[str]:
 
 
 def guard_sleeps(machine: Instance) -> list[int]:
-    """The sleeps that a boot guard of this machine is in."""
+    """Return the sleep processes of this machine's boot guard."""
     line = ["sleep", f"{BOOT_GUARD_SECONDS:.0f}"]
     return [p.pid for p in processes.of_machine(machine.id) if words(p.pid)[:2] == line]
 
@@ -68,7 +73,7 @@ def guard_sleeps(machine: Instance) -> list[int]:
 async def budget(
     local: LocalUnderTest, machine: Instance, keys: ClusterKeys
 ) -> tuple[GuardState, float]:
-    """Start the agent with a budget; its state, and the machine's age in seconds."""
+    """Start the agent with a budget; return its state and the machine's age in seconds."""
     connection = await wait_for_ssh(machine.host, machine.port, keys, 10, local.login())
     guards = GuardConfig(local.cloud.capabilities.poweroff, hourly=usd(1), limit=usd(100))
     client = await AgentClient.start(connection, AgentConfig(guards=guards))
@@ -89,7 +94,7 @@ def test_time_in_which_a_machine_was_stopped_is_no_part_of_its_budget(
     local.in_state(launch.owner, machine.id, InstanceState.STOPPED)
     saved = local.folder / "i" / machine.id / "home" / ".nbprov" / "guards.json"
     clocks = json.loads(saved.read_text())
-    # As if the machine had been stopped so much earlier.
+    # As if the machine had been stopped that much earlier.
     saved.write_text(
         json.dumps(
             clocks
@@ -115,7 +120,7 @@ def test_the_boot_guard_is_armed_at_each_start_and_ends_a_machine_without_an_age
     started = again(local, launch, machine)
     assert (nbprov / "boot.id").read_text() not in ("", first)
     assert not (nbprov / "agent.started").exists()
-    # Ending its sleep is what the guard sees when its time is over.
+    # When its sleep ends, the guard acts as if its time was over.
     for pid in eventually(lambda: guard_sleeps(started), "a boot guard after the start"):
         os.kill(pid, signal.SIGKILL)
     shown = local.in_state(launch.owner, machine.id, InstanceState.GONE)
@@ -141,7 +146,7 @@ def test_a_start_script_in_another_language_runs_at_each_start(local: LocalUnder
     template = (
         "#!/usr/bin/env python3\nimport os\nopen(os.path.expanduser('~/starts'), 'a').write('x')\n"
     )
-    launch = local.launch(user_data_template=template, fills={})
+    launch = local.launch(user_data_template=template, template_values={})
     (machine,) = local.running(launch)
     eventually(lambda: answers(machine), "an ssh server")
     again(local, launch, machine)

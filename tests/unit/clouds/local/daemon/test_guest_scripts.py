@@ -1,6 +1,6 @@
-"""What powers a machine of the `local` cloud off ends that machine, and never the computer that runs it.
+"""A poweroff in a `local` machine ends that machine, and never the computer that runs it.
 
-Each test first makes sure that the commands it is about to give are the machine's own: only then does it give them.
+Each test first checks that the commands it is about to run are the machine's own.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def rung(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def safe(local: LocalUnderTest, machine: Instance) -> None:
-    """Make sure that every command which powers off is the machine's own, in an ssh command and in a login shell."""
+    """Check that every poweroff command is the machine's own, in an ssh command and in a login
+    shell.
+    """
     eventually(lambda: answers(machine), "an ssh server")
     look = f"for name in {' '.join(OWN)}; do command -v $name; done"
     expected = [str(local.folder / "i" / machine.id / "bin" / name) for name in OWN]
@@ -73,7 +75,7 @@ def safe(local: LocalUnderTest, machine: Instance) -> None:
 def machines(
     local: LocalUnderTest, count: int, on_shutdown: OnShutdown
 ) -> tuple[str, list[Instance]]:
-    """So many machines, all of them safe to power off."""
+    """Launch machines that are safe to power off."""
     launch = local.launch(count=count, on_shutdown=on_shutdown)
     found = local.running(launch)
     for machine in found:
@@ -83,7 +85,7 @@ def machines(
 
 @pytest.fixture
 def one(local: LocalUnderTest) -> Instance:
-    """A machine for commands that do not end it."""
+    """Launch a machine for commands that do not end it."""
     return machines(local, 1, OnShutdown.TERMINATE)[1][0]
 
 
@@ -92,7 +94,7 @@ def test_every_command_that_powers_off_ends_the_machine_alone(
 ) -> None:
     owner, found = machines(local, len(ENDINGS) + 1, OnShutdown.STOP)
     for machine, command in zip(found, ENDINGS, strict=False):
-        # The session may be cut off before it can tell how the command ended.
+        # The session may be cut off before it reports how the command ended.
         local.run(machine, f"NBPROV_REASON='by hand' {command}")
         shown = local.in_state(owner, machine.id, InstanceState.STOPPED)
         assert shown.reason == "powered itself off: by hand", command
@@ -122,8 +124,14 @@ def test_a_mode_that_is_named_counts(local: LocalUnderTest) -> None:
 def test_the_start_script_and_what_it_leaves_behind_find_the_same_commands(
     rung: Rung, local: LocalUnderTest
 ) -> None:
-    script = '{ command -v sudo; command -v poweroff; } >"$HOME/said"; if [ -x "$(command -v poweroff)" ] && [ "${PATH%%:*}" = "$NBPROV_MACHINE/bin" ]; then\n'
-    script += "setsid sh -c 'while [ ! -e \"$HOME/go\" ]; do sleep 0.02; done; sudo -n poweroff' >/dev/null 2>&1 </dev/null &\nfi\n"
+    script = (
+        '{ command -v sudo; command -v poweroff; } >"$HOME/said"; if [ -x "$(command -v '
+        'poweroff)" ] && [ "${PATH%%:*}" = "$NBPROV_MACHINE/bin" ]; then\n'
+    )
+    script += (
+        'setsid sh -c \'while [ ! -e "$HOME/go" ]; do sleep 0.02; done; sudo -n '
+        "poweroff' >/dev/null 2>&1 </dev/null &\nfi\n"
+    )
     launch = local.launch(
         user_data_template=local.launch().user_data_template + script, on_shutdown=OnShutdown.STOP
     )
@@ -205,12 +213,16 @@ def test_in_bubblewrap_an_absolute_path_ends_at_most_the_machine(
     ):
         assert local.run(machine, f"test ! -e {place}").returncode == 0, place
     here = os.readlink("/proc/self/ns/pid")
-    # The kernel takes a reboot in a process namespace of its own for that namespace alone (reboot(2)); nothing is tried in this one.
-    command = f'[ "$(readlink /proc/self/ns/pid)" != "{here}" ] && [ -x /sbin/poweroff ] || exit 77; /sbin/poweroff --no-wall; touch tried; exec /sbin/poweroff -f -f -n'
+    # In a process namespace of its own, the kernel limits a reboot to that namespace (reboot(2)).
+    # Nothing is tried in this one.
+    command = (
+        f'[ "$(readlink /proc/self/ns/pid)" != "{here}" ] && [ -x /sbin/poweroff ] || '
+        "exit 77; /sbin/poweroff --no-wall; touch tried; exec /sbin/poweroff -f -f -n"
+    )
     done = local.run(machine, command)
     assert done.returncode != 77 or not Path("/sbin/poweroff").exists()
     if os.getuid() == 0 and done.returncode != 77:
-        # A file, for what was printed last goes down with the machine's own sshd.
+        # A file, because output printed last is lost with the machine's own sshd.
         assert (local.folder / "i" / machine.id / "home" / "tried").exists()
         assert (
             local.in_state(owner, machine.id, InstanceState.STOPPED).reason
@@ -231,7 +243,7 @@ def check_script() -> Callable[[str, str], None]:
         try:
             done = subprocess.run(words, input=script, capture_output=True, text=True, check=False)
         except FileNotFoundError:
-            return  # Not on every computer; dash or bash is.
+            return  # dash or bash is on every computer; others may be missing
         assert (done.returncode, done.stderr) == (0, "")
 
     return check

@@ -1,4 +1,6 @@
-"""Every way in which machines can be kept together, as the user who runs the tests and, where that is root, as another one."""
+"""Every kind of isolation, for the user who runs the tests and, if that is root, for another
+one.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def rung(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def live_once(local: LocalUnderTest) -> None:
-    """A machine is entered, leaves processes behind, is stopped, started and ended; nothing stays."""
+    """Enter a machine, leave processes in it, stop, start and end it; check that nothing stays."""
     launch = local.launch()
     (machine,) = local.running(launch)
     eventually(lambda: answers(machine), "an ssh server")
@@ -131,7 +133,10 @@ def test_inside_the_best_rung_others_are_out_of_sight(
     eventually(lambda: answers(one), "an ssh server")
     seen = local.run(
         one,
-        f"ls {local.folder} {local.folder}/i; ps ax | grep -c '[s]leep 4242'; touch /etc/nbprov-x; touch /tmp/mine && ls /tmp",
+        (
+            f"ls {local.folder} {local.folder}/i; ps ax | grep -c '[s]leep 4242'; touch "
+            "/etc/nbprov-x; touch /tmp/mine && ls /tmp"
+        ),
     )
     assert two.id not in seen.stdout
     assert "state.db" not in seen.stdout
@@ -160,7 +165,9 @@ def test_stand_in_serves_where_there_is_no_sshd(
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that everybody may enter, with the package in it: another user may not be able to read this one."""
+    """Make a folder with the package that everybody may enter, because another user may not read
+    this one.
+    """
     folder = Path(tempfile.mkdtemp(prefix="nbu", dir="/tmp"))
     folder.chmod(0o755)
     shutil.copytree(
@@ -173,14 +180,17 @@ def open_folder() -> Iterator[Path]:
 
 
 def stranger_python(folder: Path) -> str:
-    """An interpreter that the stranger can run."""
+    """Return an interpreter that the other user can run."""
     for candidate in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         command = as_stranger(
             folder,
             Rung.BWRAP,
             candidate,
             "-c",
-            "import os, sys; assert sys.version_info >= (3, 11) and os.access(sys.executable, os.X_OK)",
+            (
+                "import os, sys; assert sys.version_info >= (3, 11) and os.access(sys.executable, "
+                "os.X_OK)"
+            ),
         )
         if (
             os.path.exists(candidate)
@@ -191,7 +201,10 @@ def stranger_python(folder: Path) -> str:
 
 
 def as_stranger(folder: Path, rung: Rung, *command: str) -> list[str]:
-    """A command line that runs as the stranger; below the best rung with an account file that knows them, as sshd asks it."""
+    """Return a command line that runs as the other user.
+
+    Below the best isolation it uses an account file with that user, because sshd requires it.
+    """
     accounts = folder / "passwd"
     extra = (
         "" if rung is Rung.BWRAP else f"stranger:x:{STRANGER}:{STRANGER}::/nonexistent:/bin/sh\n"
@@ -250,7 +263,7 @@ try:
     cloud.submit(launch)
     until(lambda: [i for i in cloud.list("me") if i.state == "running"])
     (machine,) = cloud.list("me")
-    login = [d for d in told.details if "entered as" in d][0].split()[-1]
+    login = [d for d in told.details if "user of machines" in d][0].split()[-1]
     ssh = ["ssh", "-F", "none", "-i", str(key), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
     ssh += ["-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "-p", str(machine.port), f"{login}@{machine.host}"]
     def greets():
@@ -278,7 +291,7 @@ print(json.dumps({"details": told.details, "out": said.stdout, "err": said.stder
 @pytest.mark.parametrize("rung", [Rung.BWRAP, Rung.MARKER])
 def test_an_unprivileged_user_gets_machines(rung: Rung, open_folder: Path) -> None:
     if os.getuid() != 0:
-        return  # Every other test here already runs as an unprivileged user.
+        return  # every other test here already runs as an unprivileged user
     assert STRANGER not in {p.pw_uid for p in pwd.getpwall()}
     python = stranger_python(open_folder)
     accounts = open_folder / "accounts"

@@ -1,4 +1,4 @@
-"""Stops of the `local` cloud that take a while, and ends that meet them."""
+"""Slow stops of `local` machines, and ends that meet them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clouds_under_test import DEADLINE, eventually
 from nbprov.clouds.local.daemon import machine_lifecycle, platform_calls, processes
 from nbprov.clouds.local.daemon.machine import Machine
 from nbprov.clouds.local.daemon.machine_lifecycle import Lifecycle
-from nbprov.clouds.local.daemon.market import MarketFile
+from nbprov.clouds.local.daemon.market_file import MarketFile
 from nbprov.clouds.local.daemon.state_store import Record, Store
 from nbprov.model.launches import InstanceState
 
@@ -58,7 +58,7 @@ def record(tmp_path: Path) -> Record:
 
 
 async def ticking(machines: Lifecycle, look: Callable[[], bool]) -> None:
-    """Look at the machines as the daemon does until something is so."""
+    """Check the machines as the daemon does, until `look` is true."""
     async with asyncio.timeout(DEADLINE):
         while not look():
             machines.tick()

@@ -9,14 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.clouds.local import make
-from nbprov.clouds.local.daemon.market import (
-    MARKET_FILE,
-    MarketError,
-    MarketFile,
-    Where,
-    parse,
-    shipped,
-)
+from nbprov.clouds.local.daemon.market import MarketError, Where, parse
+from nbprov.clouds.local.daemon.market_file import MARKET_FILE, MarketFile, shipped
 from nbprov.clouds.local.market_offers import offer, table
 from nbprov.model.places import Market as Side
 
@@ -65,7 +59,8 @@ def test_shipped_market_sells_what_the_quickstart_names() -> None:
 
 
 def test_default_families_are_those_of_the_cpu_types_and_of_no_other() -> None:
-    # A default family is the beginning of a type's name or the type's quota family; the CPU types have only the former.
+    # A default family is the beginning of a type's name or the type's quota family; the CPU types
+    # have only the former.
     families = make().capabilities.default_families
     types = parse(shipped()).types
     general = {t.name for t in types if t.name.startswith(families) or t.family in families}

@@ -25,7 +25,7 @@ def marker() -> Iterator[str]:
 
 
 def spawn(marker: str, script: str, cwd: Path | None = None) -> int:
-    """Run a shell script with the marker, wait until it says that it is ready, and leave it alone."""
+    """Run a shell script with the marker, wait until it is ready, and leave it."""
     child = subprocess.Popen(
         ["/bin/sh", "-c", script],
         env={"PATH": os.environ["PATH"], processes.MARKER: marker},
@@ -44,7 +44,10 @@ def spawn(marker: str, script: str, cwd: Path | None = None) -> int:
 def test_sweep_ends_children_that_left_their_session(marker: str) -> None:
     pid = spawn(
         marker,
-        "setsid sleep 60 >/dev/null & nohup sleep 61 >/dev/null 2>&1 & echo ready; exec >/dev/null; wait",
+        (
+            "setsid sleep 60 >/dev/null & nohup sleep 61 >/dev/null 2>&1 & echo ready; exec "
+            ">/dev/null; wait"
+        ),
     )
     root = (pid, processes.started(pid))
     eventually(
@@ -74,7 +77,7 @@ def test_sweep_finds_an_orphan_without_the_marker_that_works_in_the_folder(
         processes.reap()
         return [p.title for p in processes.of_machine(marker, folder=tmp_path)]
 
-    # Before the orphan is one, it is a child of ours with the marker, or on its way through setsid and env.
+    # Before it is an orphan, it is our child with the marker, or on its way through setsid and env.
     eventually(
         lambda: left() == ["sleep"] and not processes.of_machine(marker),
         "the sleep alone, without the marker",

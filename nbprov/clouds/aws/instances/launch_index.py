@@ -1,0 +1,155 @@
+"""An index of launches that may have machines, with their region and account.
+
+A listing covers one account and the regions in use. If a notebook runs with another profile, or
+with fewer regions in `NBPROV_AWS_REGIONS`, a listing lacks machines that still run, and a machine
+that a listing lacks counts as ended. So each create is recorded here first, in a file of its own,
+which needs no lock and cannot be half written. The record stays until a listing of its account
+shows that no machine of it is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from nbprov.model.clock import Instant, Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.paths import home
+
+LATE: Seconds = 600.0
+"""How long after a create its machines may be missing from a listing. EC2's advice on eventual
+consistency speaks of minutes."""
+_TOKEN = re.compile(r"[0-9A-Za-z_-]{1,64}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One launch.
+
+    Attributes
+    ----------
+    account
+        The number of the account; empty if it was not known when the create was sent.
+    count
+        How many machines its first create asked for.
+    ids
+        The ids of its machines; none before EC2 returned them.
+    at
+        When its create was last sent.
+    """
+
+    token: str
+    owner: str
+    region: str
+    account: str = ""
+    instance_type: str = ""
+    name: str = ""
+    spot: bool = False
+    count: int = 1
+    ids: tuple[str, ...] = ()
+    at: Instant = 0.0
+
+    @property
+    def is_late(self) -> bool:
+        """Whether machines that are not listed by now will never be."""
+        return not 0 <= time.time() - self.at < LATE
+
+    def path(self) -> Path:
+        """Return its file."""
+        return folder() / f"{self.token}.json"
+
+
+def folder() -> Path:
+    """Return the folder of the records."""
+    return home() / "clouds" / "aws"
+
+
+def write(note: Note) -> None:
+    """Write a record, replacing the earlier one of the same launch.
+
+    Raises
+    ------
+    CloudError
+        `bad_request` if the disk cannot be written: no machine may be created without a record of
+        it.
+    """
+    if not _TOKEN.match(note.token):
+        raise CloudError(
+            Failure(
+                Cause.BAD_REQUEST,
+                ("the token of a launch must be usable as a file name"),
+                "bad-token",
+            )
+        )
+    file = note.path()
+    draft = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.new")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft.write_text(json.dumps(asdict(note)))
+        draft.replace(file)
+    except OSError as error:
+        raise CloudError(
+            Failure(
+                Cause.BAD_REQUEST,
+                f"{file.parent} cannot be written to: {error.strerror}",
+                "no-disk",
+            )
+        ) from None
+
+
+def read(token: str) -> Note | None:
+    """Return the record of a launch, or None."""
+    return _of_file(folder() / f"{token}.json") if _TOKEN.match(token) else None
+
+
+def of_owner(owner: str) -> list[Note]:
+    """Return all records of an owner."""
+    return [note for note in _all() if note.owner == owner]
+
+
+def of_ids(ids: Iterable[str]) -> dict[str, Note]:
+    """Return the records of these machines, by id."""
+    wanted = set(ids)
+    return {one: note for note in _all() for one in note.ids if one in wanted}
+
+
+def drop(note: Note) -> None:
+    """Remove the record of a launch that cannot have machines."""
+    with contextlib.suppress(OSError):
+        note.path().unlink(missing_ok=True)
+
+
+def seen(note: Note, alive: Iterable[str], account: str) -> None:
+    """Update a record with the machines that a listing of its account shows as alive.
+
+    A disk that cannot be written leaves the record as it was.
+    """
+    there = tuple(sorted(alive))
+    with contextlib.suppress(CloudError):
+        if not there and note.is_late:
+            drop(note)
+        elif (there, account) != (tuple(sorted(note.ids)), note.account):
+            write(replace(note, ids=there, account=account))
+
+
+def _all() -> list[Note]:
+    return [
+        note for file in sorted(folder().glob("*.json")) if (note := _of_file(file)) is not None
+    ]
+
+
+def _of_file(file: Path) -> Note | None:
+    """Read a record; None if the file is gone, damaged or foreign."""
+    try:
+        found = json.loads(file.read_text())
+        note = Note(**{**found, "ids": tuple(map(str, found["ids"])), "at": float(found["at"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return note if file.stem == note.token else None

@@ -1,0 +1,95 @@
+"""Show a run in its live panel, and wait for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable
+from importlib.metadata import version
+from typing import Any
+
+from nbprov.api import Run, session
+from nbprov.model.clusters import ClusterState, RunState, RunView
+from nbprov.model.errors import UsageError
+from nbprov.notebook.panels import LiveDisplay, RunPanel, frontend
+from nbprov.notebook.panels.actions import PanelActions
+from nbprov.notebook.panels.display_follower import DisplayFollower
+from nbprov.notebook.panels.displays import print_lines, show
+from nbprov.runtime.waiting import SLICE
+
+
+def show_run(run: Run) -> LiveDisplay[Any]:
+    """Show the run's panel and keep it up to date."""
+    actions = PanelActions()
+    panel = RunPanel(
+        run.view(), on_launch=run.launch_soon, on_cancel=run.cancel, on_down=actions.down
+    )
+    actions.panel = panel
+    display: LiveDisplay[Any] = show(panel)
+    follower = DisplayFollower(
+        display,
+        run.view,
+        lambda view: _stage(run, view),
+        lambda view: _is_over(run, view),
+        session().engine,
+    )
+    run.settled_future.add_done_callback(lambda _: follower.changed())
+    if run.plan is not panel.view.plan:
+        # The plan was reordered after the panel was drawn and before the follower listened.
+        follower.changed()
+    return display
+
+
+def _stage(run: Run, view: RunView) -> Hashable | None:
+    if run.launched and not run.done and view.state is not RunState.WAITING:
+        return None
+    passes = view.waiting.passes if view.waiting is not None else 0
+    pending = sum(not a.state.is_final for a in view.attempts)
+    cluster = view.cluster
+    # The plan's time is part of it: a plan that was reordered by stock is a new one to save.
+    return (
+        view.state,
+        passes,
+        view.needs_launch,
+        view.error,
+        pending,
+        view.plan.made_at,
+        cluster and (cluster.state, cluster.reason),
+    )
+
+
+def _is_over(run: Run, view: RunView) -> bool:
+    has_cluster = view.cluster is not None and view.cluster.state is not ClusterState.ENDED
+    return run.done and not run.is_under_way and not has_cluster
+
+
+def wait_for_run(run: Run, display: LiveDisplay[Any]) -> None:
+    """Block until the run is set up, printing what changes where no panel shows it."""
+    # Without widgets the kernel may end with this cell, so lost races are seen to their end too.
+    is_live = display.where is frontend.Frontend.WIDGETS
+    while not run.done or (run.is_under_way and not is_live):
+        time.sleep(SLICE)
+        print_lines(display)
+    display.update(run.view())
+    print_lines(display)
+    run.wait()
+    if run.replaces:
+        print(f"{run.name} is now the new cluster; the old one is being terminated")
+
+
+def wait_for_launch_button(run: Run) -> None:
+    """Block until Launch is pressed.
+
+    Raises
+    ------
+    UsageError
+        On ipykernel 6, which handles no button while a cell runs.
+    """
+    if version("ipykernel").split(".")[0] == "6":
+        raise UsageError(
+            "with ipykernel 6 no button can be pressed while a cell runs",
+            hint="%%provision --wait --yes launches at once; without --wait the cell returns and"
+            " Launch can be pressed",
+            code="run.cannot-press",
+        )
+    while not run.launched and not run.done:
+        time.sleep(SLICE)

@@ -1,0 +1,288 @@
+"""What a run panel says, put into words once for its three forms: widget, HTML and text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nbprov.model.clock import Instant, short_duration
+from nbprov.model.clusters import AttemptState, AttemptView, ClusterState, RunState, RunView
+from nbprov.model.money import Micros
+
+from .formatting import (
+    ATTEMPT_LOOKS,
+    RUN_LOOKS,
+    WAITS_FOR_LAUNCH,
+    Look,
+    describe_candidate,
+    format_cost,
+    format_place,
+    format_utc,
+    nodes_prefix,
+    per_hour,
+)
+from .prices import PlanFacts, plan_facts
+
+MOST_ATTEMPTS = 100
+"""The most attempts that are shown: the latest ones and all that are not over. A launch that waits
+for days adds some with every pass."""
+
+LOG_SHOWN = 8
+"""Lines of the setup log in the panel: enough to see that it moves, and where it is."""
+
+_BILLED = frozenset(
+    {
+        AttemptState.ACCEPTED,
+        AttemptState.BOOTING,
+        AttemptState.SSH,
+        AttemptState.AGENT,
+        AttemptState.HEALTH,
+        AttemptState.READY,
+        AttemptState.ENDING,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFacts:
+    """A row of the run panel, in words.
+
+    Attributes
+    ----------
+    key
+        Tells this attempt from every other one of the run.
+    rank
+        The rank of its candidate in the plan; -1 where the plan does not hold it.
+    reason, advice, raw, code
+        Why it failed, the next step, and the cloud's own message and code; empty where it did not
+        fail.
+    hourly
+        What it costs per hour while it is billed, in micros; 0 once it is not.
+    """
+
+    number: int
+    key: str
+    rank: int
+    gpus: str
+    place: str
+    instance_type: str
+    market: str
+    price: str
+    state: str
+    look: Look
+    started: Instant
+    ended: Instant | None
+    cost: Micros
+    hourly: Micros
+    reason: str
+    advice: str
+    raw: str
+    code: str
+
+    def elapsed(self, now: Instant) -> str:
+        """Return how long it took, or has taken so far."""
+        return short_duration((now if self.ended is None else self.ended) - self.started)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """Everything that the three forms of a run say.
+
+    Attributes
+    ----------
+    hourly
+        What the run costs per hour now, in micros, including attempts that are still ending.
+    waiting
+        Until when it waits for stock, when it tries again and how often it did; empty where it
+        does not wait.
+    notes
+        How it races, waits, checks and ends, and what happened to it, one line each.
+    summary
+        How it ended, as lines; empty while it goes on.
+    log
+        The latest lines that the setup prints. Empty once it is done or has failed, since the
+        error then holds the last ones.
+    """
+
+    name: str
+    state: str
+    look: Look
+    message: str
+    is_final: bool
+    needs_launch: bool
+    simulated: bool
+    plan: PlanFacts
+    attempts: tuple[AttemptFacts, ...]
+    blocks: tuple[str, ...]
+    cost: Micros
+    hourly: Micros
+    started: Instant
+    now: Instant
+    waiting: str
+    notes: tuple[str, ...]
+    summary: tuple[str, ...]
+    log: tuple[str, ...]
+    error: str
+    log_path: str
+
+    @property
+    def spent(self) -> str:
+        """What it cost, or has cost so far; empty where nothing was tried."""
+        if not self.attempts:
+            return ""
+        so_far = "" if self.is_final and not self.hourly else "so far "
+        return f"cost {so_far}{format_cost(self.cost, simulated=self.simulated)}"
+
+    @property
+    def title(self) -> str:
+        """The run in one line."""
+        return f"{self.name or 'provision'}: {self.look}"
+
+
+def attempt_facts(attempt: AttemptView) -> AttemptFacts:
+    """Put an attempt into words."""
+    offer, failure = attempt.candidate.offer, attempt.failure
+    rule = failure.rule if failure is not None else None
+    return AttemptFacts(
+        number=attempt.number,
+        key=attempt.token or str(attempt.number),
+        rank=attempt.candidate.rank,
+        gpus=offer.gpus,
+        place=format_place(offer.place),
+        instance_type=nodes_prefix(attempt.candidate.count) + offer.instance_type,
+        market=offer.market.value,
+        price=per_hour(attempt.candidate.hourly),
+        state=attempt.state.value,
+        look=ATTEMPT_LOOKS[attempt.state],
+        started=attempt.started,
+        ended=attempt.ended,
+        cost=attempt.cost,
+        hourly=attempt.candidate.hourly if attempt.state in _BILLED else 0,
+        reason=rule.words if rule is not None else "",
+        advice=rule.advice if rule is not None else "",
+        raw=failure.message.strip() if failure is not None else "",
+        code=failure.code if failure is not None else "",
+    )
+
+
+def run_facts(view: RunView) -> RunFacts:
+    """Put a run into words."""
+    plan = plan_facts(view.plan, view.race)
+    attempts, hidden = _shown_attempts(view)
+    is_planned = view.needs_launch and view.state is RunState.PLANNED
+    return RunFacts(
+        name=view.name,
+        state=view.state.value,
+        look=WAITS_FOR_LAUNCH if is_planned else RUN_LOOKS[view.state],
+        message=view.message,
+        is_final=view.state.is_final,
+        needs_launch=view.needs_launch,
+        simulated=view.cluster.simulated if view.cluster is not None else plan.simulated,
+        plan=plan,
+        attempts=attempts,
+        blocks=tuple(f"{b.words()}: {b.message or b.cause.value}" for b in view.blocks),
+        cost=view.cost,
+        hourly=_hourly(view, attempts),
+        started=view.started,
+        now=view.now,
+        waiting=_waiting(view),
+        notes=(*view.notes, *hidden),
+        summary=(*_summary(view), *hidden) if view.state.is_final else (),
+        log=() if view.error or not view.message else view.log[-LOG_SHOWN:],
+        error=view.error,
+        log_path=view.log_path,
+    )
+
+
+def _shown_attempts(view: RunView) -> tuple[tuple[AttemptFacts, ...], tuple[str, ...]]:
+    """Return the attempts to show, and a line about those that are not shown."""
+    earlier, latest = view.attempts[:-MOST_ATTEMPTS], view.attempts[-MOST_ATTEMPTS:]
+    unfinished = (a for a in earlier if not a.state.is_final)
+    shown = tuple(attempt_facts(a) for a in (*unfinished, *latest))
+    hidden = len(view.attempts) - len(shown)
+    if not hidden:
+        return shown, ()
+    line = f"{hidden:,} earlier attempts are not shown; %nbprov attempts {view.name} lists them"
+    return shown, (line,)
+
+
+def _waiting(view: RunView) -> str:
+    wait = view.waiting
+    if wait is None or view.state not in (RunState.WAITING, RunState.LAUNCHING):
+        return ""
+    if wait.next_pass is None:
+        return (
+            f"waiting for stock until {format_utc(wait.until)};"
+            f" pass {wait.passes} over the plan is running"
+        )
+    done = f"{wait.passes} pass{'' if wait.passes == 1 else 'es'} so far"
+    is_ending = any(not a.state.is_final for a in view.attempts)
+    bill = "" if is_ending else "; nothing is billed meanwhile"
+    return (
+        f"waiting for stock until {format_utc(wait.until)};"
+        f" next pass over the plan at {format_utc(wait.next_pass)} or sooner; {done}{bill}"
+    )
+
+
+def _hourly(view: RunView, attempts: tuple[AttemptFacts, ...]) -> Micros:
+    if view.cluster is None:
+        return sum(a.hourly for a in attempts)
+    losers = (a for a in attempts if a.state != AttemptState.READY.value)
+    return view.cluster.hourly_now + sum(a.hourly for a in losers)
+
+
+def _summary(view: RunView) -> tuple[str, ...]:
+    if view.state is RunState.READY and view.cluster is not None:
+        return (*_ready_lines(view), *_unconfirmed_lines(view))
+    words = {
+        RunState.FAILED: "no machine was obtained",
+        RunState.CANCELLED: "cancelled",
+        RunState.ENDED: "ended",
+    }.get(view.state, view.state.value)
+    unconfirmed = _unconfirmed_lines(view) or ["nothing of this launch is billed"]
+    return (f"{words}: {_effort(view)}", *unconfirmed)
+
+
+def _ready_lines(view: RunView) -> list[str]:
+    assert view.cluster is not None
+    winner, first = view.cluster.candidate, view.plan.chosen
+    lines = [f"{view.name} is ready: {describe_candidate(winner)}"]
+    if first is not None and winner.hourly > first.hourly:
+        lines.append(
+            "it costs more than the first place of the plan:"
+            f" {per_hour(winner.hourly)} instead of {per_hour(first.hourly)}"
+        )
+    heads = [i for i in view.cluster.instances if i.node == 0 and i.host]
+    lines += [f"address: {i.host} port {i.port}" for i in heads]
+    return [
+        *lines,
+        _effort(view),
+        f"guards: {view.cluster.guards.words()}",
+        *view.cluster.notes,
+        f"next: %%on {view.name}",
+    ]
+
+
+def _effort(view: RunView) -> str:
+    """Return how many attempts and passes the run made, and how long it took."""
+    tries = len(view.attempts)
+    passes = view.waiting.passes if view.waiting is not None else 0
+    parts = [f"{tries} attempt{'' if tries == 1 else 's'}"]
+    parts += [f"{passes} passes"] if passes > 1 else []
+    return ", ".join([*parts, short_duration(view.now - view.started)])
+
+
+def _unconfirmed_lines(view: RunView) -> list[str]:
+    """Return a line for each attempt whose machine may still exist.
+
+    The winner is not one of them while its cluster is kept, nor once that cluster has ended.
+    """
+    is_settled = view.state is RunState.READY or (
+        view.cluster is not None and view.cluster.state is ClusterState.ENDED
+    )
+    kept = AttemptState.READY if is_settled else None
+    unconfirmed = [a for a in view.attempts if not a.state.is_final and a.state is not kept]
+    return [
+        f"not yet confirmed gone: attempt {a.number} in {format_place(a.candidate.offer.place)}"
+        f" at {per_hour(a.candidate.hourly)}"
+        for a in unconfirmed
+    ]

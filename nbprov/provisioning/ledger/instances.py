@@ -1,0 +1,88 @@
+"""Instances: the machines of launches as their clouds last listed them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from nbprov.model.launches import Instance, InstanceState
+
+from .json_codec import from_plain
+from .launches import LaunchTable
+from .ledger_file import LedgerFile
+from .prices import PriceTable
+from .rows import dump
+
+
+class InstanceTable:
+    """The machines of launches as last listed."""
+
+    def __init__(self, file: LedgerFile, launches: LaunchTable, prices: PriceTable) -> None:
+        self._store = file.store
+        self._clock = file.clock
+        self._launches = launches
+        self._prices = prices
+
+    def seen(self, instances: Iterable[Instance]) -> bool:
+        """Store what a listing said of our machines; a change of state opens or closes prices, an
+        unchanged one is not written.
+
+        Returns
+        -------
+        bool
+            Whether anything was new: a state, or an address alone.
+        """
+        listed = list(instances)
+        known = {
+            (r["cloud"], r["id"]): r["data"]
+            for instance in listed
+            for r in self._store.rows(
+                "SELECT cloud, id, data FROM instances WHERE cloud = ? AND id = ?",
+                instance.cloud,
+                instance.id,
+            )
+        }
+        changed = [i for i in listed if known.get((i.cloud, i.id)) != dump(i)]
+        if not changed:
+            return False
+        now = self._clock.now()
+        with self._store.transaction() as db:
+            for instance in changed:
+                gone = now if instance.state is InstanceState.GONE else None
+                db.execute(
+                    "INSERT INTO instances (cloud, id, token, data, state, first_seen,"
+                    " last_seen, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+                    " ON CONFLICT (cloud, id) DO UPDATE SET data = excluded.data, state ="
+                    " excluded.state, last_seen = excluded.last_seen,"
+                    " ended = coalesce(instances.ended, excluded.ended)",
+                    (
+                        instance.cloud,
+                        instance.id,
+                        instance.token,
+                        dump(instance),
+                        instance.state.value,
+                        now,
+                        now,
+                        gone,
+                    ),
+                )
+                self._prices.listed(db, instance)
+                if not instance.state.is_billed:
+                    self._prices.end(db, instance.token, now, instance.id)
+        return True
+
+    def of_launch(self, token: str) -> list[Instance]:
+        """Machines of a launch as last listed, head first."""
+        found = [
+            from_plain(Instance, json.loads(r["data"]))
+            for r in self._store.rows("SELECT data FROM instances WHERE token = ?", token)
+        ]
+        return sorted(found, key=lambda i: (i.node, i.id))
+
+    def members(self, token: str) -> list[Instance]:
+        """Machines that the cluster of a launch has now, as last listed, head first.
+
+        Those that were lost and replaced are none of them.
+        """
+        ids = self._launches.ids_of(token)
+        return [i for i in self.of_launch(token) if not ids or i.id in ids]

@@ -1,0 +1,138 @@
+"""Observations: what clouds answered to attempts, and what they said of their stock."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from nbprov.market import Observation, Pool
+from nbprov.model.clock import Instant, Seconds
+from nbprov.model.offers import Candidate
+from nbprov.model.stock import Level, Stock
+
+from .ledger_file import LedgerFile
+
+OBSERVATIONS_READ = 5_000
+"""More answers than this tell a plan nothing new, and would slow it down."""
+PROBES_KEPT_SECONDS: Seconds = 7 * 24 * 3600.0
+"""A week shows what days and nights look like; no estimate is made of older ones."""
+PROBES_KEPT = 50_000
+"""Of very many the latest are kept: some 5 MB, whatever a notebook that waits for days asks."""
+
+
+class ObservationTable:
+    """The answers of clouds to attempts and to questions about stock."""
+
+    def __init__(self, file: LedgerFile) -> None:
+        self._store = file.store
+        self._clock = file.clock
+
+    def add(
+        self,
+        db: sqlite3.Connection,
+        kind: str,
+        candidate: Candidate,
+        outcome: str,
+        seconds: Seconds | None,
+    ) -> None:
+        offer = candidate.offer
+        db.execute(
+            "INSERT INTO observations (at, kind, cloud, account, region, zone, instance_type,"
+            " market, count, outcome, seconds)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                self._clock.now(),
+                kind,
+                offer.cloud,
+                candidate.account,
+                offer.region,
+                offer.zone,
+                offer.instance_type,
+                offer.market.value,
+                candidate.count,
+                outcome,
+                seconds,
+            ),
+        )
+
+    def accept_seconds(self, cloud: str, limit: int) -> list[Seconds]:
+        """How long the latest accepted creates of a cloud took from the request to the acceptance,
+        at most `limit` of them.
+        """
+        query = (
+            "SELECT seconds FROM observations WHERE kind = 'attempt' AND cloud = ? AND outcome ="
+            " 'accepted' AND seconds IS NOT NULL"
+            " ORDER BY id DESC LIMIT ?"
+        )
+        return [float(r[0]) for r in self._store.rows(query, cloud, limit)]
+
+    def attempts(self, since: Instant) -> list[Observation]:
+        """What attempts from an instant on were answered, oldest first; of very many the latest."""
+        query = (
+            "SELECT * FROM (SELECT * FROM observations WHERE kind = 'attempt' AND at >= ?"
+            " ORDER BY at DESC, id DESC LIMIT ?) ORDER BY at, id"
+        )
+        return [
+            Observation(
+                at=r["at"],
+                pool=Pool(r["cloud"], r["region"], r["zone"], r["instance_type"], r["market"]),
+                outcome=r["outcome"],
+                count=r["count"],
+                seconds=r["seconds"],
+            )
+            for r in self._store.rows(query, since, OBSERVATIONS_READ)
+        ]
+
+    def record_probes(self, stocks: Sequence[Stock], account: str = "", count: int = 1) -> None:
+        """Store what a cloud said of its stock, for `count` machines at once; those that are too
+        old or too many are forgotten.
+        """
+        if not stocks:
+            return
+        with self._store.transaction() as db:
+            db.executemany(
+                "INSERT INTO observations (at, kind, cloud, account, region, zone,"
+                " instance_type, market, count, outcome)"
+                " VALUES (?, 'probe', ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        s.at,
+                        s.pool.cloud,
+                        account,
+                        s.pool.region,
+                        s.pool.zone,
+                        s.pool.instance_type,
+                        s.pool.market,
+                        count,
+                        s.level.value,
+                    )
+                    for s in stocks
+                ],
+            )
+            oldest = db.execute(
+                "SELECT at FROM observations WHERE kind = 'probe' ORDER BY at DESC LIMIT 1"
+                " OFFSET ?",
+                (PROBES_KEPT,),
+            ).fetchone()
+            keep_from = max(
+                self._clock.now() - PROBES_KEPT_SECONDS, oldest["at"] if oldest is not None else 0.0
+            )
+            # With that one go the others of its batch: a batch is kept whole or not at all.
+            beyond = "at <= ?" if oldest is not None and oldest["at"] == keep_from else "at < ?"
+            db.execute(f"DELETE FROM observations WHERE kind = 'probe' AND {beyond}", (keep_from,))
+
+    def probes(self, since: Instant) -> list[Stock]:
+        """What was last said of each pool from an instant on, oldest first."""
+        query = (
+            "SELECT max(at) AS at, cloud, region, zone, instance_type, market, outcome FROM"
+            " observations WHERE kind = 'probe' AND at >= ?"
+            " GROUP BY cloud, region, zone, instance_type, market ORDER BY at"
+        )
+        return [
+            Stock(
+                r["at"],
+                Pool(r["cloud"], r["region"], r["zone"], r["instance_type"], r["market"]),
+                Level(r["outcome"]),
+            )
+            for r in self._store.rows(query, since)
+        ]

@@ -1,0 +1,130 @@
+"""What runs cost: a price segment for each time that a machine was on the bill."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+
+from nbprov.model.clock import Instant
+from nbprov.model.clusters import AttemptState
+from nbprov.model.launches import Instance
+from nbprov.model.money import Micros, cost_of
+
+from .ledger_file import LedgerFile
+from .rows import candidate_of
+
+
+class PriceTable:
+    """Price segments: what each machine costs an hour, from when to when."""
+
+    def __init__(self, file: LedgerFile) -> None:
+        self._store = file.store
+        self._clock = file.clock
+
+    @staticmethod
+    def start(
+        db: sqlite3.Connection,
+        run_id: str,
+        token: str,
+        ids: Iterable[str],
+        hourly: Micros,
+        now: Instant,
+    ) -> None:
+        db.executemany(
+            "INSERT OR IGNORE INTO price_segments (run_id, token, instance_id, kind, hourly,"
+            " started) VALUES (?, ?, ?, 'compute', ?, ?)",
+            [(run_id, token, instance_id, hourly, now) for instance_id in ids],
+        )
+
+    @staticmethod
+    def end(
+        db: sqlite3.Connection, token: str, now: Instant, instance_id: str | None = None
+    ) -> None:
+        db.execute(
+            "UPDATE price_segments SET ended = ? WHERE token = ? AND ended IS NULL AND (? IS"
+            " NULL OR instance_id = ?)",
+            (now, token, instance_id, instance_id),
+        )
+
+    def listed(self, db: sqlite3.Connection, instance: Instance) -> None:
+        """Let the price of a machine run from when its cloud says it began, and that of one which
+        nobody told us of from then on.
+
+        Only its first segment is moved, never to before its launch was written down: clouds name
+        the first start or the last one."""
+        launch = db.execute(
+            "SELECT run_id, state, candidate, created FROM launches WHERE token = ?",
+            (instance.token,),
+        ).fetchone()
+        if launch is None:
+            return
+        now = self._clock.now()
+        began = max(launch["created"], min(instance.launched_at or now, now))
+        first = db.execute(
+            "SELECT id, started FROM price_segments WHERE token = ? AND instance_id = ? ORDER BY"
+            " id LIMIT 1",
+            (instance.token, instance.id),
+        ).fetchone()
+        if first is not None:
+            if began < first["started"]:
+                db.execute(
+                    "UPDATE price_segments SET started = ? WHERE id = ?", (began, first["id"])
+                )
+        elif instance.state.is_billed and not AttemptState(launch["state"]).is_final:
+            hourly = candidate_of(launch["candidate"]).offer.hourly
+            self.start(db, launch["run_id"], instance.token, (instance.id,), hourly, began)
+
+    def cost(self, run_id: str, token: str | None = None) -> Micros:
+        """What a run (or one of its launches) has cost so far, failed attempts included."""
+        now = self._clock.now()
+        rows = self._store.rows(
+            "SELECT hourly, started, ended FROM price_segments WHERE run_id = ? AND (? IS NULL"
+            " OR token = ?)",
+            run_id,
+            token,
+            token,
+        )
+        return sum(
+            cost_of(r["hourly"], (r["ended"] if r["ended"] is not None else now) - r["started"])
+            for r in rows
+        )
+
+    def by_launch(self, run_id: str) -> dict[str, Micros]:
+        """What each launch of a run has cost so far, failed attempts included, by token."""
+        now, spent = self._clock.now(), dict[str, Micros]()
+        for r in self._store.rows(
+            "SELECT token, hourly, started, ended FROM price_segments WHERE run_id = ?", run_id
+        ):
+            seconds = (r["ended"] if r["ended"] is not None else now) - r["started"]
+            spent[r["token"]] = spent.get(r["token"], 0) + cost_of(r["hourly"], seconds)
+        return spent
+
+    def costs_since(self, since: Instant) -> dict[str, Micros]:
+        """What each run has cost from an instant on; runs that cost nothing since are left out."""
+        now = self._clock.now()
+        found: dict[str, Micros] = {}
+        query = (
+            "SELECT run_id, hourly, started, ended FROM price_segments WHERE ended IS NULL"
+            " OR ended > ?"
+        )
+        for r in self._store.rows(query, since):
+            seconds = (r["ended"] if r["ended"] is not None else now) - max(since, r["started"])
+            found[r["run_id"]] = found.get(r["run_id"], 0) + cost_of(r["hourly"], max(0.0, seconds))
+        return found
+
+    def last(self, token: str) -> dict[str, Micros]:
+        """What an hour of each machine of a launch costs, or cost last, by its id."""
+        return {
+            r[0]: int(r[1])
+            for r in self._store.rows(
+                "SELECT instance_id, hourly FROM price_segments WHERE token = ? ORDER BY id", token
+            )
+        }
+
+    def hourly_now(self, token: str) -> Micros:
+        """The price that runs now for a launch, an hour."""
+        row = self._store.row(
+            "SELECT coalesce(sum(hourly), 0) FROM price_segments WHERE token = ? AND ended IS NULL",
+            token,
+        )
+        return int(row[0]) if row is not None else 0

@@ -1,0 +1,173 @@
+"""Ends a cluster and confirms it by the cloud's listing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from nbprov.model.clock import Seconds
+from nbprov.model.clusters import ClusterState
+from nbprov.model.errors import NbprovError
+from nbprov.model.events import EventKind
+from nbprov.model.failures import CloudError
+from nbprov.model.launches import InstanceState
+from nbprov.model.money import format_usd
+from nbprov.provisioning.async_cloud import AsyncCloud, try_request
+from nbprov.provisioning.ledger import ClusterRow
+from nbprov.provisioning.replacement.node_replacer import NodeReplacer
+from nbprov.provisioning.supervision.cluster_work import ClusterWork
+from nbprov.provisioning.supervision.context import SupervisionContext
+from nbprov.provisioning.supervision.listing.cluster_listing import ClusterListing
+from nbprov.provisioning.supervision.listing.intervals import MOST_WATCH
+
+log = logging.getLogger("nbprov.lifecycle")
+
+ASK_AGAIN: Seconds = 300.0
+"""After this a machine that its cloud still calls ending is asked to end once more.
+
+A request to end can be lost, and what is not ending is billed.
+"""
+
+FORGOTTEN = "forgotten by you, not seen to end"
+
+
+class CannotForget(NbprovError):
+    """The cluster is not being ended, or its cloud lists its machines still."""
+
+    code = "cluster.cannot-forget"
+
+
+class Terminator:
+    """Ends one cluster. On the engine thread."""
+
+    def __init__(
+        self,
+        context: SupervisionContext,
+        work: ClusterWork,
+        listing: ClusterListing,
+        replacer: NodeReplacer,
+    ) -> None:
+        self._context, self._work = context, work
+        self._listing, self._replacer = listing, replacer
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether this kernel ends the cluster now."""
+        return self._task is not None and not self._task.done()
+
+    async def down(self, row: ClusterRow, reason: str) -> None:
+        """End the cluster and confirm it by listing; see `Lifecycle.down`."""
+        cloud = self._context.cloud_of(row)
+        if self._task is None or self._task.done():
+            self._task = self._work.begin(self._down(cloud, row, reason))
+        task = self._task
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled() or not self._has_ended(row):
+                raise  # it is this wait that was cancelled
+
+    async def _down(self, cloud: AsyncCloud, row: ClusterRow, reason: str) -> None:
+        pause = cloud.capabilities.poll_every
+        async with self._work.insistent():
+            while True:
+                try:
+                    await self._end(cloud, row, reason)
+                except Exception:
+                    log.exception("%s: being ended; tried again in %g s", row.name, pause)
+                    await asyncio.sleep(pause)
+                    pause = min(MOST_WATCH, pause * 2)
+                else:
+                    self._listing.forget(row)
+                    return
+
+    async def _end(self, cloud: AsyncCloud, row: ClusterRow, reason: str) -> None:
+        context = self._context
+        if not context.ledger.clusters.move(row.cluster_id, ClusterState.ENDING, reason):
+            return  # it has ended
+        context.changed()
+        await context.connections.forget(row.run_id)
+        await self._replacer.leave()
+        await self._until_gone(cloud, row)
+        if self._has_ended(row):
+            return  # it was forgotten, here or in another kernel
+        with context.ledger.together():
+            if context.ledger.clusters.move(row.cluster_id, ClusterState.ENDED, reason):
+                text = f"ended: {reason}"
+                context.ledger.events.add(row.run_id, EventKind.CLUSTER_ENDED, text, row.token)
+                context.ledger.blocks.free_quota(row.candidate)
+        context.side_objects.soon(cloud.name)
+        context.changed()
+
+    async def _until_gone(self, cloud: AsyncCloud, row: ClusterRow) -> None:
+        """Ask the machines to end until none is listed, or the cluster counts as ended."""
+        clock, pause = self._context.clock, cloud.capabilities.poll_every
+        ending: set[str] = set()
+        asked = clock.elapsed()
+        while True:
+            may_come = await self._replacer.may_come(cloud, row)
+            machines, _, unsure = await self._listing.look(cloud, row)
+            if self._has_ended(row):
+                return
+            rest = [i for i in machines if i.state is not InstanceState.GONE]
+            if not rest and not unsure - ending and not may_come:
+                return
+            ending |= {i.id for i in rest if i.state is InstanceState.ENDING}
+            is_late = clock.elapsed() - asked > ASK_AGAIN
+            alive = [i.id for i in rest if is_late or i.state is not InstanceState.ENDING]
+            if alive:
+                asked = clock.elapsed()
+                if await try_request(cloud.terminate, alive):
+                    ending |= set(alive)
+                else:
+                    pause = min(MOST_WATCH, pause * 2)
+            await asyncio.sleep(pause)
+
+    def _has_ended(self, row: ClusterRow) -> bool:
+        current = self._context.ledger.clusters.of_run(row.run_id)
+        return current is None or current.state is ClusterState.ENDED
+
+    async def forget(self, row: ClusterRow) -> str:
+        """Count the cluster as ended without a listing; see `Lifecycle.forget`."""
+        context, cloud = self._context, self._context.cloud_of(row)
+        current = context.ledger.clusters.of_run(row.run_id)
+        if current is None or current.state is not ClusterState.ENDING:
+            raise CannotForget(
+                f"only a cluster that is being ended can be forgotten, and {row.name} is not",
+                hint=f"%nbprov down {row.name}",
+            )
+        with contextlib.suppress(CloudError):  # no listing speaks against it then
+            listed = await cloud.list(context.ledger.owner)
+            if any(i.token == row.token and i.state is not InstanceState.GONE for i in listed):
+                raise CannotForget(
+                    f"{cloud.name} lists {row.name} still",
+                    hint="its end goes on, and needs no forgetting: %clusters shows it",
+                )
+        words = self._left_words(cloud, row)
+        with context.ledger.together():
+            context.ledger.clusters.move(row.cluster_id, ClusterState.ENDED, FORGOTTEN)
+            text = f"{FORGOTTEN}; {words}"
+            context.ledger.events.add(
+                row.run_id, EventKind.CLUSTER_ENDED, text, row.token, is_confirmed=False
+            )
+            context.ledger.blocks.free_quota(row.candidate)
+        if self._task is not None:
+            self._task.cancel()
+        self._listing.forget(row)
+        context.changed()
+        return words
+
+    def _left_words(self, cloud: AsyncCloud, row: ClusterRow) -> str:
+        """What a person has to look for at the provider."""
+        ids = (
+            ", ".join(self._context.ledger.launches.ids_of(row.token))
+            or f"made with token {row.token}"
+        )
+        of_account = f" of account {row.candidate.account}" if row.candidate.account else ""
+        price = format_usd(row.candidate.hourly)
+        return (
+            f"{ids} on {cloud.name}{of_account}:"
+            f" if it is there, it costs {price} an hour until you end it"
+        )

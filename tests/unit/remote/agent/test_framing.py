@@ -1,0 +1,205 @@
+"""What a machine sends in the agent's place.
+
+Refused with one line, never more memory than a bound, never an error of another kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import struct
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nbprov.on_machine.agent.framing import FRAME_LIMIT
+from nbprov.remote.agent import channel as linking
+from nbprov.remote.agent.channel import AgentChannel, ChannelLost, OutputQueue
+from nbprov.remote.agent.framing import AgentError, number, pack, parsed, printable, size_of, unpack
+from nbprov.remote.agent.messages import AgentStatus, TaskInfo, guard_states
+from nbprov.remote.ssh.connection import Connection
+
+Connected = Callable[[Any], AbstractAsyncContextManager[Connection]]
+
+HELLO = {"ev": "hello", "version": "1", "protocol": 1, "hash": "h", "pid": 1}
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["re", "ev", "follow", "entries", "n", "t", "k"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+def body(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def test_what_an_agent_sends_passes() -> None:
+    entry = {"n": 1, "t": 1.5, "k": "stdout", "text": "x"}
+    for frame in (
+        HELLO,
+        {"re": 1},
+        {"re": 2, "error": {"code": "a", "message": "b"}},
+        {"ev": "out", "follow": "f", "entries": [entry]},
+    ):
+        assert unpack(pack(frame)[4:]) == frame
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b"9" * 5000,
+        body([1]),
+        body({}),
+        body({"re": "1"}),
+        body({"re": 1, "error": "no"}),
+        body({"re": 1, "error": {"code": "x"}}),
+        body({"ev": "out", "follow": 1, "entries": []}),
+        body({"ev": "out", "follow": "f", "entries": {}}),
+        body({"ev": "out", "follow": "f", "entries": [{"n": 0, "t": 1, "k": "stdout"}]}),
+        body({"ev": "out", "follow": "f", "entries": [{"n": True, "t": 1, "k": "stdout"}]}),
+        body({"ev": "out", "follow": "f", "entries": [{"n": 2**60, "t": 1, "k": "stdout"}]}),
+        body(
+            {
+                "ev": "out",
+                "follow": "f",
+                "entries": [{"n": 1, "t": 1, "k": "stdout", "content": "x"}],
+            }
+        ),
+        body({"ev": "hello", "version": 1, "protocol": 1, "hash": "h"}),
+        body({"ev": "hello", "version": "1", "protocol": "1", "hash": "h"}),
+    ],
+)
+def test_what_no_agent_sends_is_refused(bad: bytes) -> None:
+    with pytest.raises(AgentError, match="no answer of nbprov's agent") as raised:
+        unpack(bad)
+    assert raised.value.code == "agent.foul"
+    assert len(str(raised.value)) < 300
+
+
+@given(JSON)
+def test_anything_is_a_frame_or_is_refused(value: Any) -> None:
+    try:
+        frame = unpack(body(value))
+    except AgentError:
+        return
+    assert isinstance(frame, dict)
+    assert "re" in frame or isinstance(frame["ev"], str)
+
+
+@given(JSON)
+def test_any_answer_is_understood_or_refused(value: Any) -> None:
+    for read in (TaskInfo.of, AgentStatus.of, guard_states):
+        with contextlib.suppress(AgentError):
+            parsed(read, value)
+
+
+def test_a_length_beyond_the_limit_is_refused_before_anything_is_read() -> None:
+    assert size_of(struct.pack(">I", FRAME_LIMIT)) == FRAME_LIMIT
+    with pytest.raises(AgentError):
+        size_of(struct.pack(">I", FRAME_LIMIT + 1))
+
+
+@given(st.text())
+def test_words_are_one_line_without_control_characters(text: str) -> None:
+    shown = printable(text)
+    assert shown.isprintable()
+    assert len(shown) <= 2000
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "1", None])
+def test_a_number_is_a_finite_one(value: object) -> None:
+    with pytest.raises(TypeError):
+        number(value)
+
+
+SENDS = """
+import json, struct, sys, time
+def send(data): sys.stdout.buffer.write(data); sys.stdout.buffer.flush()
+def frame(value): body = json.dumps(value).encode(); return struct.pack('>I', len(body)) + body
+{what}
+sys.stdin.buffer.read()
+"""
+
+
+def sender(what: str) -> str:
+    import shlex
+
+    return f"python3 -c {shlex.quote(SENDS.format(what=what))}"
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(
+    "what",
+    [
+        "send(b'SSH-2.0 hello there')",
+        "send(frame([1]))",
+        "send(frame({'re': 1}))",
+        "send(struct.pack('>I', 2**32 - 1))",
+    ],
+)
+async def test_a_machine_without_an_agents_greeting_is_named_as_such(
+    shared_machine: Any, connected: Connected, what: str
+) -> None:
+    async with connected(shared_machine) as connection:
+        with pytest.raises(AgentError) as raised:
+            await AgentChannel.open(connection, sender(what))
+        assert raised.value.code == "agent.foul"
+
+
+@pytest.mark.machine
+async def test_a_machine_that_turns_foul_ends_what_was_asked(
+    shared_machine: Any, connected: Connected
+) -> None:
+    what = (
+        f"send(frame({HELLO!r})); sys.stdin.buffer.read(4); send(frame({{'ev': 'out',"
+        " 'follow': 'f', 'entries': [3]}))"
+    )
+    async with connected(shared_machine) as connection:
+        link = await AgentChannel.open(connection, sender(what))
+        followed = link.follows["f"] = OutputQueue()
+        with pytest.raises(AgentError) as raised:
+            await link.ask("ping")
+        assert raised.value.code == "agent.foul"
+        assert await followed.get() is None
+        assert link.malformed is raised.value
+        with pytest.raises(ChannelLost):
+            await link.ask("ping")
+        await link.close()
+
+
+@pytest.mark.machine
+async def test_output_that_nobody_reads_waits_on_the_machine(
+    shared_machine: Any, connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linking, "FOLLOW_LIMIT", 1_000_000)
+    entry = "{'n': n, 't': 0, 'k': 'stdout', 'text': 'x' * 50_000}"
+    flood = (
+        f"send(frame({HELLO!r}))\nfor n in range(1, 100): send(frame({{'ev': 'out',"
+        f" 'follow': 'f', 'entries': [{entry}]}}))"
+    )
+    async with connected(shared_machine) as connection:
+        link = await AgentChannel.open(connection, sender(flood))
+        followed = link.follows["f"] = OutputQueue()
+        async with asyncio.timeout(30):
+            await followed.closed.wait()
+        most = followed.waiting
+        assert 1_000_000 < most < 1_100_000
+        seen = 0
+        while (frame := await followed.get()) is not None:
+            seen += 1
+            assert frame["entries"][0]["n"] == seen
+        assert followed.waiting == 0
+        assert seen == most // 50_000
+        await link.close()
