@@ -58,11 +58,11 @@ def test_a_launch_that_was_being_cancelled_is_ended(home, kernel: Kernel) -> Non
 
 HANGS = """
 import asyncio, nbprov
-from nbprov.machines.jobs.monitor import JobKeeper
+from nbprov.machines.jobs.monitor import JobMonitor
 async def hangs(self, row):
     open(f"{row.name}-hangs", "w").close()
     await asyncio.sleep(3600)
-JobKeeper.before_the_end = hangs
+JobMonitor.before_the_end = hangs
 """
 
 

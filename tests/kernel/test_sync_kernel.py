@@ -101,7 +101,7 @@ def test_an_interrupt_leaves_whole_files_and_the_next_goes_on(shared_cluster: Ke
         "usual, s._SyncDisplay = s._SyncDisplay, Hasty"
     )
     told = shared_cluster.run("%nbprov sync dev wide --push", ok=False).error_text
-    assert told.startswith("interrupted; every file is whole")
+    assert told.startswith("interrupted; every file is complete")
     shared_cluster.run("s._SyncDisplay = usual")
     assert shared_cluster.run("%%on dev --bash\nls wide").text == ""
     outcome = shared_cluster.run("%nbprov sync dev wide --push")

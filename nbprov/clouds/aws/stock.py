@@ -57,7 +57,7 @@ def look(session: Session, offers: Sequence[Offer], count: int) -> list[Stock]:
         tasks[f"quota {region}"] = partial(within_quota, session, region, here, count)
     for number, kinds in enumerate(spot_sets(ours)):
         tasks[f"spot {number}"] = partial(scores, session, kinds, regions[:MOST_REGIONS], count)
-    # Ask for the scores first, because they are the slowest question the first time.
+    # The scores come first: unlike the other answers, they are often not cached.
     order = sorted(tasks, key=lambda name: not name.startswith("spot"))
     good, _ = call_each(order, lambda name: tasks[name](), STOCK_SECONDS - ROOM)
     # A type that cannot be had at all outweighs a score.

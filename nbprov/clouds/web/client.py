@@ -2,12 +2,12 @@
 
 Plain requests with deadlines, polite retries, and a stop that is obeyed everywhere.
 
-Retries are made here and not by urllib3's `Retry`, which was measured (requests 2.34, urllib3 2.8)
-and would take over 35 of some 800 lines. It does not repeat a streamed body that breaks off (one
-request, then `ChunkedEncodingError`) nor a login page answered with 200. It sleeps as long as
-`Retry-After` says (four times 8 s of 8 s asked) and cannot give up on a longer pause. Its
-`time.sleep` cannot be interrupted, and `retried` would still be needed for bodies, resumed lists
-and SDKs, so that two counters would multiply.
+Retries are made here and not by urllib3's `Retry`, which was measured (requests 2.34, urllib3 2.8).
+It does not repeat a streamed body that breaks off (one request, then `ChunkedEncodingError`) nor a
+login page answered with 200. It sleeps through `Retry-After` in `time.sleep`, and its
+`retry_after_max` shortens a long pause instead of giving up. `retried` would still be needed for
+bodies, resumed lists and SDKs, so that two counters would multiply. docs/design/clouds.md has the
+figures.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ def _waiting(view: RunView) -> str:
         return ""
     if wait.next_pass is None:
         return (
-            f"waiting for stock until {format_utc(wait.until)};"
+            f"watching stock until {format_utc(wait.until)};"
             f" pass {wait.passes} over the plan is running"
         )
     done = f"{wait.passes} pass{'' if wait.passes == 1 else 'es'} so far"

@@ -58,11 +58,6 @@ def environment_variables(
     >>> env["SKYPILOT_NODE_RANK"], env["NBPROV_NUM_NODES"], env["SKYPILOT_NODE_IPS"]
     ('1', '2', '10.0.0.1\\n10.0.0.2')
     """
-    if not 0 <= node_rank < len(node_ips):
-        raise UsageError(
-            f"node rank {node_rank} does not fit {len(node_ips)} nodes",
-            hint="ranks count from 0; give every node's address",
-        )
     gpus = math.ceil(num_gpus - 1e-9)
     info = {key: cluster_info.get(key, "") for key in ("cluster_name", "cloud", "region", "zone")}
     named = _node_variables(node_rank, node_ips, gpus, setup=setup) | {
@@ -83,6 +78,11 @@ def environment_variables(
 def _node_variables(
     node_rank: int, node_ips: Sequence[str], gpus: int, *, setup: bool
 ) -> dict[str, str]:
+    if not 0 <= node_rank < len(node_ips):
+        raise UsageError(
+            f"node rank {node_rank} does not fit {len(node_ips)} nodes",
+            hint="ranks count from 0; give every node's address",
+        )
     rank, ips = str(node_rank), "\n".join(node_ips)
     named = {
         "NODE_RANK": rank,

@@ -126,7 +126,7 @@ def boot_template(
 ) -> str:
     """Return the start script as a template that holds no key and may be stored.
 
-    Its markers are `@@host_key@@`, `@@host_public@@` and `@@authorized_key@@`.
+    Markers: `@@host_key@@`, `@@host_public@@` and `@@authorized_key@@`.
 
     Parameters
     ----------
@@ -138,9 +138,8 @@ def boot_template(
     guard_seconds
         Seconds without an agent after which the machine ends itself.
     login
-        Who logs in, where the script runs as root: made if missing, with sudo that asks for no
-        password. Everything below that user's home is written by the user. Empty: whoever runs the
-        script.
+        Who logs in, where the script runs as root: made if missing, with passwordless sudo.
+        That user writes everything below its home. Empty: whoever runs the script.
 
     Raises
     ------
@@ -152,8 +151,7 @@ def boot_template(
     The script may run at every boot. It writes the host key to `$NBPROV_HOST_KEY` and the login key
     to `$NBPROV_AUTHORIZED_KEYS` where these are set, and ignores `login` then. Otherwise it writes
     to the system's places and makes a running sshd read its key again. Where the script runs once
-    an instance, cloud-init's per-boot folder gets the part that has to run again: the boot guard,
-    and the agent's own `start` file.
+    an instance, cloud-init's per-boot folder gets the boot guard and the agent's `start` file.
 
     Examples
     --------
@@ -169,11 +167,8 @@ def boot_template(
             code="remote.login",
         )
     # With a login the script runs as root, on images that may have no sudo.
-    command = (poweroff.replace("sudo -n ", "") if login else poweroff).replace("{mode}", mode)
-    command = command.replace("{reason}", shlex.quote("no agent was started in time"))
-    guard = _GUARD.replace("SECONDS", f"{max(1, round(guard_seconds))}").replace(
-        "POWEROFF", command
-    )
+    poweroff = poweroff.replace("sudo -n ", "") if login else poweroff
+    guard = _guard(poweroff.replace("{mode}", mode), guard_seconds)
     who = {"": "", "root": f"{_WHO_ROOT}\n"}.get(login, f"{_WHO}\n")
     again = _AGAIN.replace("WHO\n", who, 1).replace("GUARD", shlex.quote(guard), 1)
     account = _ACCOUNT if login not in ("", "root") else ""
@@ -182,6 +177,11 @@ def boot_template(
     for marker, part in parts.items():
         text = text.replace(marker, f"{part}\n" if part else "", 1)
     return text.replace("LOGIN", login)
+
+
+def _guard(poweroff: str, seconds: Seconds) -> str:
+    command = poweroff.replace("{reason}", shlex.quote("no agent was started in time"))
+    return _GUARD.replace("SECONDS", f"{max(1, round(seconds))}").replace("POWEROFF", command)
 
 
 def template_values(keys: ClusterKeys) -> dict[str, str]:

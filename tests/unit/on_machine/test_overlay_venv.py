@@ -27,7 +27,7 @@ SEEN = (
 
 
 class Home:
-    """A machine's home with an environment of `python`, and a folder of wheels as its only index."""
+    """A machine's home with an environment of `python`; a folder of wheels is its index."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.wheels = folder, folder / "wheels"

@@ -44,15 +44,20 @@ elif words[0] == "venv":
     (place / "lib" / {lib!r} / "site-packages").mkdir(parents=True)
     (place / "bin").mkdir()
     (place / "bin" / "python").symlink_to(base)
-    (place / "pyvenv.cfg").write_text("include-system-site-packages = false\\nhome = " + str(base.parent))
+    settings = "include-system-site-packages = false\\nhome = " + str(base.parent)
+    (place / "pyvenv.cfg").write_text(settings)
 elif words[:2] == ["pip", "compile"]:
-    names = "".join(pathlib.Path(name).read_text() for name in words if name.endswith(".in")).split()
+    inputs = [pathlib.Path(name) for name in words if name.endswith(".in")]
+    names = "".join(name.read_text() for name in inputs).split()
     if "missing" in names:
         print("error: there is no missing on https://me:canary@index/simple")
         sys.exit(1)
-    pathlib.Path(option("--output-file")).write_text("".join((n if "==" in n else n + "==1") + "\\n" for n in names if n[0] != "-" and ":" not in n))
+    packages = [n for n in names if n[0] != "-" and ":" not in n]
+    lines = "".join((n if "==" in n else n + "==1") + "\\n" for n in packages)
+    pathlib.Path(option("--output-file")).write_text(lines)
 elif words[0] == "pip":
-    place = next((pathlib.Path(option("--python")).parent.parent / "lib").glob("python*")) / "site-packages"
+    lib = pathlib.Path(option("--python")).parent.parent / "lib"
+    place = next(lib.glob("python*")) / "site-packages"
     for line in pathlib.Path(words[-1]).read_text().split():
         name, sign, version = line.partition("==")
         if sign:
@@ -60,7 +65,8 @@ elif words[0] == "pip":
                 (old / "METADATA").unlink(); old.rmdir()
             folder = place / f"{{name}}-{{version}}.dist-info"
             folder.mkdir()
-            (folder / "METADATA").write_text(f"Metadata-Version: 2.1\\nName: {{name}}\\nVersion: {{version}}\\n")
+            metadata = f"Metadata-Version: 2.1\\nName: {{name}}\\nVersion: {{version}}\\n"
+            (folder / "METADATA").write_text(metadata)
 """
 
 

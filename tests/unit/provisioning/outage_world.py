@@ -39,7 +39,7 @@ SILENCE = (
 
 
 class SilentCloud(LocalCloud):
-    """A cloud that refuses to list, or lists for another account's credentials, while the test wants."""
+    """A cloud that refuses to list, or lists with other credentials, while the test wants."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -70,7 +70,7 @@ class Silence:
         self.rounds = 0
         self.driver: RunDriver = world.launch(self.engine, world.prepare(self.engine, **planned))
         assert world.finish(self.driver) is RunState.READY
-        # No real minute may pass for an hour of the test's, nor the other way round: from here on the hands stand still.
+        # From here on the clock stands still: no real minute may count as an hour of the test.
         now, elapsed = math.ceil(self.engine.clock.now()), math.ceil(self.engine.clock.elapsed())
         monkeypatch.setattr(self.engine.clock, "now", lambda: now + self.ahead)
         monkeypatch.setattr(self.engine.clock, "elapsed", lambda: elapsed + self.ahead)
@@ -136,7 +136,10 @@ class Silence:
         self.monkeypatch.setattr(self.engine.connections, "attach", self._real)
 
     def attempt(self) -> None:
-        """Wait until an attempt that began after now has failed: the one that goes on may have read the hands before."""
+        """Wait until an attempt that began after now has failed.
+
+        One that is under way may have read the clock before.
+        """
         goal = self.attempts + 3
         self.world.until(
             lambda: self.attempts >= goal or self.state is not ClusterState.RUNNING,

@@ -1,4 +1,4 @@
-"""What the next kernel makes of what a dead one left, and how two living ones keep out of each other's way."""
+"""What a kernel does with the runs of a dead one, and how two living ones do not collide."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_a_machine_that_stands_in_no_row_is_ended_once_it_is_old(
 
 
 class _Careless(LocalCloud):
-    """An adapter that lets an exception of its own out of `submit`, after the create went through."""
+    """An adapter whose `submit` raises an exception of its own after the create went through."""
 
     def submit(self, launch: Launch) -> Operation:
         super().submit(launch)

@@ -1,4 +1,4 @@
-"""What a load does where things are not as they should be: silent clouds, bad rows, late machines, other kernels."""
+"""Loads that meet silent clouds, bad rows, late machines and other kernels."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _cluster_left(
 def _after_reading(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, act: Callable[[RunRow], None]
 ) -> None:
-    """Let something happen between a load's reading of the unfinished runs and its taking of their leases."""
+    """Have something happen between a load's reading of unfinished runs and taking their leases."""
     real = engine.ledger.runs.unfinished
 
     def reading() -> list[RunRow]:
@@ -76,7 +76,7 @@ def _run(engine: Engine, run_id: str) -> RunRow:
     return row
 
 
-# ---------------------------------------------------------------- what changed while the lease was waited for
+# ---------------------------------------------------------------- changes before the lease
 
 
 def test_a_cancel_that_comes_while_the_lease_is_waited_for_counts(

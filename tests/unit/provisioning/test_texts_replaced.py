@@ -1,4 +1,7 @@
-"""Nobody reads a text of the ledger: silences, budgets, replacements and runs go as they do with random words in place of all texts."""
+"""No program reads a text of the ledger.
+
+Outages, budgets, replacements and runs go as they do with random words in place of all texts.
+"""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Machine:
             self.process = None
 
     def processes(self) -> list[int]:
-        """Every process that this machine's sessions started, whatever session or group it went to."""
+        """Every process of this machine's sessions, whatever session or group it is in."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():

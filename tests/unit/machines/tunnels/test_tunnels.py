@@ -104,20 +104,20 @@ def test_a_page_that_is_cut_is_a_break_and_no_short_page(shared: Served) -> None
 def _line_down(shared: Served, up: threading.Event) -> Iterator[None]:
     """Break the connection, and refuse new ones until the event."""
     agent = agent_of(shared.world.session.engine.live[shared.cluster.cluster_id].head)
-    whole = agent._reconnect
+    whole = agent.transport._reconnect
 
     async def reconnect() -> Any:
         if not up.is_set():
             raise SshError(SshCode.NOT_UP, "the line is down")
         return await whole()
 
-    agent._reconnect = reconnect
+    agent.transport._reconnect = reconnect
     shared.world.cut()
     try:
         yield
     finally:
         up.set()
-        agent._reconnect = whole
+        agent.transport._reconnect = whole
 
 
 def test_a_connection_waits_while_the_line_is_down(shared: Served) -> None:
@@ -204,19 +204,19 @@ def test_it_does_not_wait_for_ever(shared: Served, monkeypatch: pytest.MonkeyPat
 def test_a_stranger_in_the_machines_place_gets_nothing(shared: Served) -> None:
     tunnel = shared.cluster.tunnel(shared.port)
     agent = agent_of(shared.world.session.engine.live[shared.cluster.cluster_id].head)
-    whole = agent._reconnect
+    whole = agent.transport._reconnect
 
     async def stranger() -> Any:
         raise SshError(SshCode.HOST_KEY, "another machine's host key")
 
-    agent._reconnect = stranger
+    agent.transport._reconnect = stranger
     try:
         shared.world.cut()
         with pytest.raises(ConnectionError):
             get(tunnel.local)
         assert "another machine's host key" in tunnel.view().trouble
     finally:
-        agent._reconnect = whole
+        agent.transport._reconnect = whole
 
 
 def test_where_nothing_listens_the_connection_breaks_and_it_is_said_why(shared: Served) -> None:

@@ -233,7 +233,7 @@ async def test_an_old_a_forged_and_a_strangers_word_end_nothing(net: Any) -> Non
     await cleared(*tasks)
 
 
-async def test_a_part_that_was_lost_with_its_agent_ends_the_others_and_so_does_a_machine_that_took_the_place_of_one(
+async def test_a_part_that_was_lost_with_its_agent_ends_the_others_and_so_does_a_replacement(
     net: Any,
 ) -> None:
     cluster = net()
@@ -343,7 +343,7 @@ async def test_a_part_that_ended_well_is_told_of_again_where_the_word_was_lost(n
     await cleared(*tasks)
 
 
-async def test_what_waits_its_turn_is_ended_at_once_and_what_is_not_placed_everywhere_is_not_asked_for(
+async def test_what_waits_is_ended_at_once_and_what_is_not_placed_everywhere_is_not_asked_for(
     net: Any,
 ) -> None:
     cluster = net(2)

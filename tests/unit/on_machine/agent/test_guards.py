@@ -243,8 +243,10 @@ def test_a_budget_is_never_passed_by_more_than_a_tick(
 @pytest.mark.parametrize(
     "config",
     [
-        {"idle_seconds": 0}, {"idle_seconds": -5}, {"idle_seconds": True}, {"idle_seconds": float("nan")}, {"max_lifetime_seconds": "8h"},
-        {"wait_for": "cells"}, {"mode": "pause"}, {"budget": {"hourly_micros": 1}}, {"idel_seconds": 60}, {"idle_seconds": 60, "poweroff": ""},
+        {"idle_seconds": 0}, {"idle_seconds": -5}, {"idle_seconds": True},
+        {"idle_seconds": float("nan")}, {"max_lifetime_seconds": "8h"},
+        {"wait_for": "cells"}, {"mode": "pause"}, {"budget": {"hourly_micros": 1}},
+        {"idel_seconds": 60}, {"idle_seconds": 60, "poweroff": ""},
     ],
 )  # fmt: skip
 def test_a_configuration_that_would_guard_nothing_by_mistake_is_refused(

@@ -190,7 +190,8 @@ def test_what_cannot_go_on_without_it_ends_as_a_whole(world: EngineWorld, kind: 
     )  # type: ignore[union-attr]
     assert world.alive() == []
     assert len(cloud.launches) == 1
-    assert "one of its machines is gone" in engine.ledger.clusters.of_run(row.run_id).reason  # type: ignore[union-attr]
+    ended: Any = engine.ledger.clusters.of_run(row.run_id)
+    assert "one of its machines is gone" in ended.reason
 
 
 def test_a_refusal_is_said_and_asked_again_and_the_cluster_goes_on(world: EngineWorld) -> None:
@@ -205,7 +206,8 @@ def test_a_refusal_is_said_and_asked_again_and_the_cluster_goes_on(world: Engine
     assert [n.instance.node for n in live.present] == [0, 1]
     from nbprov.provisioning.supervision.guard_config import cluster_notes, guards_known
 
-    (note,) = cluster_notes(engine.ledger, row, guards_known(engine.ledger, row.run_id))  # type: ignore[arg-type]
+    guards: Any = guards_known(engine.ledger, row.run_id)
+    (note,) = cluster_notes(engine.ledger, row, guards)
     assert note.startswith("2 of 3 machines: node 2 is not replaced yet: out of stock")
     assert sum("not replaced yet" in text for text in said(engine, row)) == 1, "said once"
     assert engine.ledger.blocks.standing()
@@ -249,7 +251,7 @@ def test_machines_that_do_not_come_up_are_ended_and_after_three_no_more_are_aske
 
 
 class Undecided(Watched):
-    """Takes note of a machine in the place of a lost one, and decides on it when the test says so."""
+    """Notes a machine that replaces a lost one, and decides on it when the test says so."""
 
     withheld: Launch | None = None
     is_holding = True
@@ -420,7 +422,8 @@ def test_the_pause_doubles_and_starts_anew_after_a_success() -> None:
 
     def row(state: AttemptState, cause: Cause | None = Cause.CAPACITY) -> ReplacementRow:
         failure = None if cause is None else Failure(cause, "x")
-        return ReplacementRow("t", 1, "r", 1, state, None, None, "", failure, 0, 0.0, 0.0, 100.0)  # type: ignore[arg-type]
+        launch: Any = None
+        return ReplacementRow("t", 1, "r", 1, state, launch, None, "", failure, 0, 0.0, 0.0, 100.0)
 
     refused, broken = row(AttemptState.REFUSED), row(AttemptState.GONE, Cause.UNHEALTHY)
     first, last = policy.FIRST_PAUSE, policy.LAST_PAUSE

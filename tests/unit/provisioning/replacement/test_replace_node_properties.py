@@ -1,4 +1,7 @@
-"""Whatever a cloud answers and wherever kernels die: never more machines billed than a cluster has, and none left behind. A cloud and a clock in memory."""
+"""Replacements whatever a cloud answers and wherever kernels die, with a cloud in memory.
+
+Never more machines are billed than a cluster has, and none is left behind.
+"""
 
 from __future__ import annotations
 

@@ -167,7 +167,8 @@ def test_a_lost_machine_leaves_the_price_and_one_in_its_place_brings_its_own_fro
     assert not count_price(ledger, row), "once"
     told = GuardConfig.from_json(ledger.guards.get(RUN)[0])  # type: ignore[index]
     assert (told.hourly, told.limit, told.spent) == (2 * each + usd(1), usd(100), 3 * each)
-    assert ledger.guards.get(RUN)[0]["warn"] == [0.5], "what nbprov itself watches stays"  # type: ignore[index]
+    config: Any = ledger.guards.get(RUN)
+    assert config[0]["warn"] == [0.5], "what nbprov itself watches stays"
     ledger.replacements.end(asked, AttemptState.GONE)
     clock.advance(HOUR)
     assert count_price(ledger, row), "one that did not come up has no price any more"

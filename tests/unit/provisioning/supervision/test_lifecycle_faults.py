@@ -1,4 +1,8 @@
-"""Clusters when things go wrong: the ledger cannot be written, a list lacks a machine, a start is refused, somebody else is quicker."""
+"""Verbs of clusters when things go wrong.
+
+The ledger cannot be written, a listing lacks a machine, a start is refused, another kernel is
+quicker.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ def _up(world: EngineWorld, nodes: int = 1, **changes: Any) -> tuple[Engine, Run
 
 
 def _unwatched(world: EngineWorld, **changes: Any) -> Engine:
-    """A kernel that looks at a cluster only when it is told to; the one that made the cluster is gone."""
+    """A kernel that looks at a cluster only when it is told to; its maker is gone."""
     first, _ = _up(world)
     world.abandon(first)
     world.engines.remove(first)
@@ -329,7 +333,7 @@ async def _called(function: Callable[[], Any]) -> None:
     function()
 
 
-# ---------------------------------------------------------------- the watcher and the ledger's own rules
+# ---------------------------------------------------------------- the watcher and the ledger
 
 
 def test_the_watcher_outlives_any_fault(
@@ -347,7 +351,8 @@ def test_the_watcher_outlives_any_fault(
         _fails(1, RuntimeError("a fault of ours"), engine.ledger.launches.tokens),
     )
     live = wait_for(driver.ready, 60)
-    world.do(engine, live.head.connection.run("nbprov-poweroff terminate idle for 60 minutes"))  # type: ignore[union-attr]
+    command = "nbprov-poweroff terminate idle for 60 minutes"
+    world.do(engine, live.head.connection.run(command))  # type: ignore[union-attr]
     world.until(lambda: _state(engine) is ClusterState.ENDED, "the watcher sees it")
 
 

@@ -367,7 +367,8 @@ def test_what_is_said_of_a_machine() -> None:
     _silent(found, 600.0)
     error = NbprovError("no route to host\nTraceback", hint="no")
     assert unreached_words(_row(), found, error, since=0.0, autostop=IDLE) == (
-        " 1970-01-01T00:00:00Z (no route to host), so its idle time cannot be known; left so, it is ended by this kernel in 1 h;"
+        " 1970-01-01T00:00:00Z (no route to host), so its idle time cannot be known;"
+        " left so, it is ended by this kernel in 1 h;"
         f" it costs ${_row().candidate.hourly / 1e6:.2f}/h; %nbprov down dev ends it"
     )
     assert "idle" not in unreached_words(_row(), found, error, since=0.0, autostop=None)
@@ -389,8 +390,8 @@ def test_what_is_said_of_a_cloud() -> None:
 def test_what_is_said_of_an_account() -> None:
     said = foreign_words(_row(account="acme-7"))
     assert (
-        "use the credentials of acme-7 again, or, if you exchanged the key and the machine is gone, `%nbprov down dev --forget`"
-        in said
+        "use the credentials of acme-7 again, or, if you exchanged the key and the machine is gone,"
+        " `%nbprov down dev --forget`" in said
     )
 
 

@@ -1,4 +1,4 @@
-"""Machines and clouds that fall silent, with the real engine: what the ledger says of it, and what idle guards do."""
+"""Outages of machines and clouds with the real engine: reports in the ledger, and idle guards."""
 
 from __future__ import annotations
 

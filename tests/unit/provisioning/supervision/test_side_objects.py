@@ -1,4 +1,4 @@
-"""What launches leave beside their machines: written down, removed when it is nobody's, kept when it is somebody's."""
+"""Side objects of launches: written down, removed when they are nobody's, and kept otherwise."""
 
 from __future__ import annotations
 
@@ -324,9 +324,9 @@ class LateCloud(CloudWithSides):
 
 
 def _lost(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, LateCloud]:
-    """A run that was given up after its create was concluded to have made nothing; its machine runs."""
+    """A run cancelled after its create was concluded to have made nothing; its machine runs."""
     monkeypatch.setattr(orphans, "LATE_PAUSES", (0.05,))
-    # Long enough to be begun, and to be seen unknown, on a busy machine, before it counts as absent.
+    # Long enough to begin, and to be seen as unknown, on a busy machine, before it counts as gone.
     engine = world.engine(LateCloud, settle=2.0, submit_seconds=2.0, replayable=False)
     cloud = engine.cloud("local").adapter
     assert isinstance(cloud, LateCloud)

@@ -31,8 +31,10 @@ PATTERNS = [
     "deep/er/",
 ]
 PATHS = [
-    "a.pyc", "keep.pyc", "d/keep.pyc", "d/e.pyc", "data/f", "d/data/f", "build/o", "d/build/o", "a/z", "a/b/c/z", "cache/k", "d/cache/k",
-    "docs/t.txt", "docs/d/t.txt", "a.md", "c.md", "c.log", "e.log", "x*y", "xzy", "pxq", "p/q", "deep/er/f", "d/deep/er/f", "plain",
+    "a.pyc", "keep.pyc", "d/keep.pyc", "d/e.pyc", "data/f", "d/data/f",
+    "build/o", "d/build/o", "a/z", "a/b/c/z", "cache/k", "d/cache/k",
+    "docs/t.txt", "docs/d/t.txt", "a.md", "c.md", "c.log", "e.log",
+    "x*y", "xzy", "pxq", "p/q", "deep/er/f", "d/deep/er/f", "plain",
 ]  # fmt: skip
 
 

@@ -395,7 +395,7 @@ def test_bytes_that_are_no_frames_are_foul(data: bytes) -> None:
     assert all(isinstance(frame, (bytes, dict)) for frame in frames)
 
 
-# ---------------------------------------------------------------- whole conversations, over a real sshd
+# Whole conversations, over a real sshd.
 
 HOSTILE = """#!{python} -S
 import json, os, struct, sys
@@ -417,7 +417,9 @@ def ask():
         return json.loads(body)
 def row(name, kind="f", size=3, link=""): return [name, kind, size, 0, 0, 0o4777, link]
 def listed(rows, **more):
-    say(rows=rows); say(**dict(dict(listed=len(rows), skipped=[], more_skipped=0, ignored=[], ignored_count=0, is_whole=True), **more))
+    told = dict(listed=len(rows), skipped=[], more_skipped=0)
+    told.update(ignored=[], ignored_count=0, is_whole=True)
+    say(rows=rows); say(**dict(told, **more))
 ask(); say(path="/x", exists=True, home=False, free=10**15, rsync=False)
 ask()
 try:

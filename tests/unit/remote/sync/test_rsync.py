@@ -66,11 +66,14 @@ source, target = sys.argv[-2:]
 open({log!r}, "a").write(repr(sys.argv) + "\\n")
 for name in filter(None, sys.stdin.buffer.read().decode().split("\\0")):
     if source.startswith("{host}:"):
-        data = subprocess.run([*ssh, "{host}", "cat " + shlex.quote(source[len("{host}:"):] + name)], stdout=subprocess.PIPE, check=True).stdout
+        reading = "cat " + shlex.quote(source[len("{host}:"):] + name)
+        words = [*ssh, "{host}", reading]
+        data = subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout
         open(target + name, "wb").write({changed})
     else:
         data = open(source + name, "rb").read()
-        subprocess.run([*ssh, "{host}", "cat > " + shlex.quote(target[len("{host}:"):] + name)], input={changed}, check=True)
+        writing = "cat > " + shlex.quote(target[len("{host}:"):] + name)
+        subprocess.run([*ssh, "{host}", writing], input={changed}, check=True)
 print("      5,000,000 100%   10.00MB/s    0:00:00")
 sys.exit({code})
 """
