@@ -1,9 +1,9 @@
 """Get a GPU without leaving the notebook: `%load_ext nbprov`, then a `%%provision` cell.
 
-The same verbs exist in Python: `nbprov.provision`, `plan`, `prices`, `clusters`, `cluster`, `check`, `costs`, `history`, `blocks`, `relax`,
-`refresh_prices`, `rename`, `sweep`;
-and as coroutines in `nbprov.aio`. What goes wrong is a `nbprov.NbprovError`.
-Importing this package imports nothing heavy; each part is imported when first used.
+The same verbs exist in Python: `nbprov.provision`, `plan`, `prices`, `clusters`, `cluster`,
+`check`, `costs`, `history`, `blocks`, `relax`, `refresh_prices`, `rename` and `sweep`;
+`nbprov.aio` has them as coroutines. Every error is a `nbprov.NbprovError`. Importing this package
+imports nothing heavy: each part is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .api import aio, session
     from .model.errors import NbprovError
 
-    # What `__getattr__` finds at run time, for type checkers and editors.
+    # For type checkers and editors; at run time `__getattr__` finds these.
     _of = session()
     attempts = _of.attempts
     blocks = _of.blocks
@@ -70,14 +70,14 @@ __all__ = [
 
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:
-    """Called by `%load_ext nbprov`."""
+    """Load the extension; IPython calls this for `%load_ext nbprov`."""
     from .notebook.extension import load
 
     load(ipython)
 
 
 def unload_ipython_extension(ipython: InteractiveShell) -> None:
-    """Called by `%unload_ext nbprov`."""
+    """Unload the extension; IPython calls this for `%unload_ext nbprov`."""
     from .notebook.extension import unload
 
     unload(ipython)

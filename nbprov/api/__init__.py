@@ -1,4 +1,9 @@
-"""The typed Python API; the magics are thin over it."""
+"""The typed Python API; the magics are thin over it.
+
+`session.py` composes everything and is the place to start reading. `context.py` holds what services
+share, `services/` what they do, `launching/` how launches begin and end; `cluster.py` and `run.py`
+are the handles. It may import everything but `nbprov.notebook`.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +11,33 @@ import atexit
 import os
 import threading
 
-from .cluster import Cluster, Done
+from .cluster import Cluster
 from .errors import CloudTrouble, DoesNotFit, LaunchUnderWay, NotSettled, OtherCluster
 from .launch_terms import Terms
-from .launching.cluster_reuse import SettingUp
+from .operation import Operation
 from .price_query import Prices
-from .price_refresh import Catalogue
-from .reports import Cost, Tried
+from .price_refresh import PriceFiles
+from .reports import AttemptRecord, Cost
 from .run import Run
+from .services.setups import ClusterSetup
 from .session import Session
 
 __all__ = [
-    "Catalogue",
+    "AttemptRecord",
     "CloudTrouble",
     "Cluster",
+    "ClusterSetup",
     "Cost",
     "DoesNotFit",
-    "Done",
     "LaunchUnderWay",
     "NotSettled",
+    "Operation",
     "OtherCluster",
+    "PriceFiles",
     "Prices",
     "Run",
     "Session",
-    "SettingUp",
     "Terms",
-    "Tried",
     "close",
     "current",
     "session",
@@ -53,12 +59,15 @@ def session() -> Session:
 
 
 def current() -> Session | None:
-    """The session of this process, if there is one by now."""
+    """The session of this process, if there is one."""
     return _session
 
 
 def close() -> None:
-    """End the session of this process, if there is one: leases are given up, machines and their guards go on."""
+    """End the session of this process, if there is one.
+
+    Leases are given up; machines and their guards go on.
+    """
     global _session
     with _lock:
         ended, _session = _session, None
@@ -67,9 +76,9 @@ def close() -> None:
         ended.close()
 
 
-def _begin_anew_in_a_child() -> None:
-    # A fork has neither the engine's thread nor a right to the ledger's connection. Closing that here could harm the parent's
-    # file, so it is kept and never touched again.
+def _reset_in_child() -> None:
+    # A fork has no engine thread and must not use the ledger's connection. To close that here could
+    # harm the parent's file, so it is kept and never touched again.
     global _session, _lock
     _lock = threading.Lock()
     if _session is not None:
@@ -79,4 +88,4 @@ def _begin_anew_in_a_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew_in_a_child)
+    os.register_at_fork(after_in_child=_reset_in_child)

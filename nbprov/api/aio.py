@@ -1,7 +1,8 @@
 """The verbs as coroutines, for code that must not block: `plan = await nbprov.aio.plan(spec)`.
 
-Each verb that blocks in `nbprov` has its twin here, with the same arguments, result and errors. They work in any loop, the user's may be
-nested or uvloop, since they only poll. A `Run`, and what `down`, `stop` and `start` return, can be awaited as they are.
+Each verb that blocks in `nbprov` has its twin here, with the same arguments, result and errors.
+They work in any event loop, nested ones and uvloop included, and await the engine's futures
+themselves. A `Run`, and what `down`, `stop` and `start` return, can be awaited as they are.
 
 Examples
 --------
@@ -16,22 +17,23 @@ Examples
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
-
-from nbprov.runtime.waiting import Waitable
-from nbprov.runtime.worker_pool import Workers
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from .cluster import Cluster
+from .launching.provisioner import Provisioner
+from .planner import Planner
+from .services.clouds import CloudService
+from .services.prices import PriceService
+from .services.stock_watch import StockWatchService
+from .services.tunnels import TunnelService
 from .session import Session
-
-if TYPE_CHECKING:
-    from nbprov.machines.cells.cells import CellResult, OnOutput
+from .steps import Steps, in_worker, public_signature, run_async, steps_of
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
-
-_workers = Workers("aio")
 
 
 def _session() -> Session:
@@ -40,85 +42,108 @@ def _session() -> Session:
     return session()
 
 
-def _verb(method: Callable[Concatenate[Session, P], T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    @functools.wraps(method)
-    async def twin(*args: P.args, **kwargs: P.kwargs) -> T:
-        return await Waitable(_workers.submit(lambda: method(_session(), *args, **kwargs)))
+def _opened(begin: Callable[[], Steps[T]]) -> Steps[T]:
+    """A verb whose session and cluster are found in its first step: that opens the engine."""
+    return (yield from begin())
 
+
+def _without_self(signature: inspect.Signature) -> inspect.Signature:
+    return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+def _named(cluster: str, /) -> None:
+    """The parameter that names a cluster."""
+
+
+def _verb(
+    steps: Callable[Concatenate[S, P], Steps[T]], owner: Callable[[Session], S]
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The coroutine of a verb that waits for the engine."""
+
+    @functools.wraps(steps)
+    async def twin(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await run_async(_opened(lambda: steps(owner(_session()), *args, **kwargs)))
+
+    vars(twin)["__signature__"] = _without_self(public_signature(steps))
     return twin
+
+
+def _session_verb(
+    method: Callable[Concatenate[Session, P], T],
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    return _verb(steps_of(method), _of)
 
 
 def _cluster_verb(
     method: Callable[Concatenate[Cluster, P], T],
 ) -> Callable[Concatenate[str, P], Coroutine[Any, Any, T]]:
+    """The coroutine of a cluster's method; the cluster is given by its name."""
+    steps = steps_of(method)
+
     @functools.wraps(method)
     async def twin(name: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await Waitable(
-            _workers.submit(lambda: method(_session().cluster(name), *args, **kwargs))
-        )
+        return await run_async(_opened(lambda: steps(_session().cluster(name), *args, **kwargs)))
 
+    named = inspect.signature(_named)
+    own = _without_self(inspect.signature(method))
+    vars(twin)["__signature__"] = own.replace(
+        parameters=[*named.parameters.values(), *own.parameters.values()]
+    )
     return twin
 
 
-attempts = _verb(Session.attempts)
-blocks = _verb(Session.blocks)
-check = _verb(Session.check)
-clear_blocks = _verb(Session.clear_blocks)
-cluster = _verb(Session.cluster)
-clusters = _verb(Session.clusters)
-costs = _verb(Session.costs)
-history = _verb(Session.history)
-parse = _verb(Session.parse)
-plan = _verb(Session.plan)
-prices = _verb(Session.prices)
-provision = _verb(Session.provision)
-refresh_prices = _verb(Session.refresh_prices)
-relax = _verb(Session.relax)
-rename = _verb(Session.rename)
-sweep = _verb(Session.sweep)
-tunnels = _verb(Session.tunnels)
-watch_stock = _verb(Session.watch_stock)
+def _in_worker(
+    verb: Callable[Concatenate[S, P], T], owner: Callable[[Session], S]
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The coroutine of a verb that waits for no engine."""
 
+    @functools.wraps(verb)
+    async def twin(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await in_worker(lambda: verb(owner(_session()), *args, **kwargs))
+
+    vars(twin)["__signature__"] = _without_self(inspect.signature(verb))
+    return twin
+
+
+def _of(session: Session) -> Session:
+    return session
+
+
+plan = _verb(Planner.plan, lambda session: session.planner)
+relax = _verb(Planner.relax, lambda session: session.planner)
+prices = _verb(PriceService.prices, lambda session: session.services.prices)
+check = _verb(CloudService.check, lambda session: session.services.clouds)
+watch_stock = _verb(StockWatchService.watch_stock, lambda session: session.services.watches)
+provision = _verb(Provisioner.provision, lambda session: session.provisioner)
+jobs = _session_verb(Session.jobs)
+logs = _session_verb(Session.logs)
+rename = _session_verb(Session.rename)
+sweep = _session_verb(Session.sweep)
+
+attempts = _in_worker(Session.attempts, _of)
+blocks = _in_worker(Session.blocks, _of)
+clear_blocks = _in_worker(Session.clear_blocks, _of)
+cluster = _in_worker(Session.cluster, _of)
+clusters = _in_worker(Session.clusters, _of)
+costs = _in_worker(Session.costs, _of)
+history = _in_worker(Session.history, _of)
+parse = _in_worker(Planner.parse, lambda session: session.planner)
+refresh_prices = _in_worker(Session.refresh_prices, _of)
+tunnels = _in_worker(TunnelService.tunnels, lambda session: session.services.tunnels)
+
+bash = _cluster_verb(Cluster.bash)
 cancel_job = _cluster_verb(Cluster.cancel_job)
+cell = _cluster_verb(Cluster.cell)
 guards = _cluster_verb(Cluster.guards)
-jobs = _verb(Session.jobs)
-logs = _verb(Session.logs)
 outputs = _cluster_verb(Cluster.outputs)
 pull = _cluster_verb(Cluster.pull)
 push = _cluster_verb(Cluster.push)
-ssh_command = _cluster_verb(Cluster.ssh_command)
 submit = _cluster_verb(Cluster.submit)
 sync = _cluster_verb(Cluster.sync)
 tunnel = _cluster_verb(Cluster.tunnel)
 wait_job = _cluster_verb(Cluster.wait_job)
 
 
-async def cell(
-    name: str, code: str, *, on_output: OnOutput = None, nodes: str = "head"
-) -> CellResult:
-    """Run Python on the cluster `name`; see `Cluster.cell`. Cancelling the await interrupts the remote cell."""
-    from nbprov.machines.cells.cells import python_cell
-
-    return await _remote(
-        name, lambda live: python_cell(live, code, nodes=nodes, on_output=on_output)
-    )
-
-
-async def bash(
-    name: str, command: str, *, on_output: OnOutput = None, nodes: str = "head"
-) -> CellResult:
-    """Run a shell script on the cluster `name`; see `Cluster.bash`. Cancelling the await ends the script."""
-    from nbprov.machines.cells.cells import bash_cell
-
-    return await _remote(
-        name, lambda live: bash_cell(live, command, nodes=nodes, on_output=on_output)
-    )
-
-
-async def _remote(name: str, work: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
-    # Starting may wait for a launch that is under way, so it blocks in a worker; the rest is polled and can be cancelled.
-    future = await Waitable(_workers.submit(lambda: _session().start_remote(name, work)))
-    try:
-        return await Waitable(future)
-    finally:
-        future.cancel()
+async def ssh_command(name: str, node: int = 0) -> str:
+    """The ssh command that logs in to a machine of a cluster; see `Cluster.ssh_command`."""
+    return await in_worker(lambda: _session().cluster(name).ssh_command(node))

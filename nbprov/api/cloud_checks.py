@@ -1,4 +1,4 @@
-"""Which clouds can be used: asked in parallel, remembered for a while, and never waited for longer than a person would."""
+"""Checks of clouds: asked in parallel, remembered for a while, and never waited for long."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from nbprov.model.launches import CheckResult
 log = logging.getLogger("nbprov.api")
 
 USABLE_FOR: Seconds = 5 * 60.0
-"""A cloud that could be used is not asked again so soon: keys and balances seldom change within minutes, and a create tells them all the same."""
+"""How long the check of a usable cloud counts. Keys and balances seldom change within minutes, and
+a create call finds out anyway."""
 ASKED_AGAIN: Seconds = 60.0
-"""A cloud that refused is not asked again so soon, however many plans are made; `%nbprov check` asks at once."""
+"""How long a refusal counts for plans; `%nbprov check` asks at once."""
 CHEAP: Seconds = 0.05
-"""An answer that came so quickly took no request: no credentials were found. That is looked at every time, since they may be there now."""
+"""An answer that came so quickly took no request: no credentials were found. It never counts again,
+since they may be there now."""
 PATIENCE: Seconds = 1.0
-"""A plan waits so long for a cloud to confirm what it said before: then the earlier answer stands until the new one comes."""
+"""How long a plan waits for a cloud to confirm its earlier answer, which counts until the new one
+comes."""
 
 Ask = Callable[[str], Awaitable[CheckResult]]
 """Asks one cloud, by name; never raises."""
@@ -41,8 +44,11 @@ class _Known:
         return self.took > CHEAP and now - self.at < ASKED_AGAIN
 
 
-class Checks:
-    """What the clouds' checks said. Its coroutines run on one loop; `known` may be called from any thread."""
+class CloudChecks:
+    """The results of the clouds' checks.
+
+    Its coroutines run on one loop; `known` may be called from any thread.
+    """
 
     def __init__(self, ask: Ask, clock: Clock) -> None:
         self._ask = ask
@@ -51,12 +57,15 @@ class Checks:
         self._under_way: dict[str, asyncio.Task[CheckResult]] = {}
 
     def known(self, cloud: str) -> CheckResult | None:
-        """What a cloud's last check said; None where it was not asked yet."""
+        """The last check of a cloud; None where it was not asked yet."""
         known = self._known.get(cloud)
         return None if known is None else known.result
 
     async def anew(self, clouds: Iterable[str]) -> list[CheckResult]:
-        """Ask all of these clouds now. A cloud that does not answer in `CHECK_SECONDS` counts as one that cannot be used."""
+        """Ask all of these clouds now.
+
+        A cloud that does not answer in `CHECK_SECONDS` counts as one that cannot be used.
+        """
         names = list(clouds)
         late = await self._late(names, CHECK_SECONDS)
         return [
@@ -67,14 +76,14 @@ class Checks:
     async def at_hand(
         self, clouds: Iterable[str], *, first: Seconds = CHECK_SECONDS, again: Seconds = PATIENCE
     ) -> list[CheckResult]:
-        """What is known of these clouds, asked where it is not known or too old.
+        """The checks of these clouds; those that are missing or too old are made now.
 
         Parameters
         ----------
         first
-            How long is waited for clouds that never answered.
+            How many seconds it waits for clouds that never answered.
         again
-            How long for those that did: then their earlier answer stands.
+            How many for those that did; then their earlier answer counts.
         """
         names, now = list(clouds), self._clock.elapsed()
         due = [
@@ -84,12 +93,12 @@ class Checks:
         known = [name for name in due if name in self._known]
         late, _ = await asyncio.gather(self._late(unknown, first), self._late(known, again))
         for name in late:
-            # Until it answers: the plans meanwhile do not wait for it again.
+            # Plans that are made before it answers do not wait for it again.
             self._known.setdefault(name, _Known(_silent(name, first), self._clock.elapsed(), first))
         return [self._known[name].result for name in names]
 
     async def _late(self, names: Iterable[str], seconds: Seconds) -> set[str]:
-        """Ask, and say who has not answered in time."""
+        """Ask clouds; the names of those that did not answer in time."""
         tasks = {name: self._begin(name) for name in names}
         if tasks:
             await asyncio.wait(tasks.values(), timeout=seconds)
@@ -105,7 +114,7 @@ class Checks:
         begun = self._clock.elapsed()
         try:
             result = await self._ask(name)
-        except Exception as error:  # an adapter that cannot be loaded, or breaks its word: the other clouds are none the worse
+        except Exception as error:  # a broken adapter must not keep the other clouds out
             log.exception("checking %s", name)
             result = CheckResult(
                 name,
@@ -122,10 +131,13 @@ class Checks:
 
 
 def _learn_zones(result: CheckResult) -> None:
-    """Keep an account's own names of zones, so that a spec may use them; prices go by the ids that all accounts share."""
+    """Keep an account's own names of zones, so that a spec may use them.
+
+    Price files use the ids that all accounts share.
+    """
     from nbprov.catalog.sources import aws_zone_ids
 
-    with suppress(NbprovError):  # a home that cannot be written to costs the names, not the cloud
+    with suppress(NbprovError):  # without the names the cloud can be used all the same
         aws_zone_ids.learn(result.account, result.zone_names)
 
 

@@ -1,23 +1,30 @@
-"""The handle of a live cluster."""
+"""The handle of a cluster."""
 
 from __future__ import annotations
 
-import concurrent.futures
+import functools
+import inspect
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from nbprov.model.clock import Seconds
-from nbprov.model.clusters import ClusterState, ClusterView, DesiredState
-from nbprov.model.errors import Interrupted, NotFound
-from nbprov.runtime.waiting import Waitable, wait_for
+from nbprov.model.clusters import ClusterState, ClusterView
+from nbprov.model.errors import NotFound
+from nbprov.runtime.waiting import wait_for
 
-from .errors import OtherCluster, readably
-from .giving import Giving
-from .services.compute_engines import EngineClients
-from .services.folder_sync import Carrying
-from .services.job_handle import Working
-from .services.tunnels import Reachable
-from .spec_inputs import Ask, nobody
+from .context import Context
+from .errors import OtherCluster, with_readable_errors
+from .launching.cluster_start import ClusterStart, restored_lines, runs_now
+from .operation import Operation
+from .services import Services
+from .services.engine_clients import EngineClientService
+from .services.folder_sync import FolderService
+from .services.jobs import JobService
+from .services.outputs import OutputService
+from .services.setups import ClusterSetup
+from .services.tunnels import TunnelService
+from .spec_inputs import Ask, ask_nobody
+from .steps import Steps, blocking, public_signature
 
 if TYPE_CHECKING:
     from nbprov.machines.cells.cells import CellResult
@@ -26,94 +33,76 @@ if TYPE_CHECKING:
     from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.agent.messages import AgentStatus
 
-    from .launching.cluster_reuse import SettingUp
-    from .launching.cluster_start import Starting
-    from .session import Session
-
+P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 
-class Done(Waitable[None]):
-    """Something that is under way and ends in nothing: `wait()` or `await` it.
+def _method(
+    verb: Callable[Concatenate[S, ClusterRow, P], Steps[T]],
+    service: Callable[[Services], S],
+    *,
+    ended: bool = False,
+) -> Callable[Concatenate[Cluster, P], T]:
+    """A method of the handle that calls a verb of a service for its cluster.
 
     Parameters
     ----------
-    what
-        What goes on, for the line that an interrupted wait leaves: `ending dev`.
-    note
-        What a person should know before waiting for it.
+    ended
+        Whether it works on a cluster that has ended, too.
     """
 
-    def __init__(self, future: concurrent.futures.Future[None], what: str, note: str = "") -> None:
-        super().__init__(future)
-        self.what = what
-        self.note = note
+    def steps(cluster: Cluster, /, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
+        row = cluster._last_row() if ended else cluster._row()
+        return (yield from verb(service(cluster._services), row, *args, **kwargs))
 
-    def wait(self, timeout: Seconds | None = None) -> None:
-        """Block until it ends.
-
-        Raises
-        ------
-        CloudTrouble
-            If the cloud refused, with the cause.
-        Interrupted
-            On Ctrl-C; what was asked for goes on.
-        """
-        try:
-            super().wait(timeout)
-        except KeyboardInterrupt:
-            raise Interrupted(
-                f"{self.what} goes on in the background; %clusters shows how far it is"
-            ) from None
-
-    def when_done(self, tell: Callable[[BaseException | None], None]) -> None:
-        """Call a function at the end, with the error should it end in one; on the engine's thread."""
-
-        def ended(future: concurrent.futures.Future[None]) -> None:
-            if not future.cancelled():
-                tell(future.exception())
-
-        self._future.add_done_callback(ended)
-
-    def when_failed(self, tell: Callable[[BaseException], None]) -> None:
-        """Call a function with the error, should it end in one; on the engine's thread."""
-        self.when_done(lambda error: None if error is None else tell(error))
-
-    def __repr__(self) -> str:
-        return f"<{self.what}: {'done' if self.done else 'under way'}>"
+    functools.update_wrapper(steps, verb)
+    method = blocking(steps)
+    vars(method)["__signature__"] = _without_row(public_signature(verb))
+    return method
 
 
-class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
-    """One cluster. Holds no connection of its own; every call finds the cluster as it is now.
+def _without_row(signature: inspect.Signature) -> inspect.Signature:
+    own, _, *others = signature.parameters.values()
+    return signature.replace(parameters=[own, *others])
 
-    Get one with `nbprov.cluster("dev")`, or as the result of a run. Once it has ended the handle is of no use: it does not act on a
-    later cluster of the same name.
+
+class Cluster:
+    """One cluster. It holds no connection; every call finds the cluster as it is now.
+
+    Get one with `nbprov.cluster("dev")`, or as the result of a run. Once the cluster has ended the
+    handle is of no use: it does not act on a later cluster of the same name.
 
     Attributes
     ----------
     cluster_id
         The id in the ledger.
     was_started
-        It was stopped, and the call that gave this handle started it again.
+        Whether the call that gave this handle started the cluster again.
     remarks
-        What the call that gave this handle did to it, or left alone: a line each.
+        What the call that gave this handle did to the cluster, or left alone: a line each.
     setting_up
-        Files, setup and run that were never done, and are being done now; None where there is nothing to do.
+        Files, setup and run that were never done, and are being done now; None where there is
+        nothing to do.
     """
 
-    def __init__(self, session: Session, name: str, *, cluster_id: str = "") -> None:
-        self._session = session
-        self.name = name
-        self.cluster_id = cluster_id or session.engine.cluster(name).cluster_id
+    def __init__(
+        self, context: Context, services: Services, cluster_id: str, name: str = ""
+    ) -> None:
+        self._context, self._services = context, services
+        self.cluster_id = cluster_id
+        row = context.engine.ledger.clusters.by_id(cluster_id)
+        self.name = name or (row.name if row is not None else "")
         self.was_started = False
         self.remarks: tuple[str, ...] = ()
-        self.setting_up: SettingUp | None = None
+        self.setting_up: ClusterSetup | None = None
 
     def _row(self) -> ClusterRow:
         # By its id: somebody, perhaps in another kernel, may have given it another name.
-        row = self._session.engine.ledger.clusters.by_id(self.cluster_id)
+        engine = self._context.engine
+        row = engine.ledger.clusters.by_id(self.cluster_id)
         if row is None or row.state is ClusterState.ENDED:
-            self._session.engine.cluster(self.name)
+            engine.cluster(self.name)
             raise OtherCluster(
                 f"this {self.name} has ended; another cluster has its name now",
                 hint=f"nbprov.cluster({self.name!r}) is that one",
@@ -121,23 +110,33 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         self.name = row.name
         return row
 
+    def _last_row(self) -> ClusterRow:
+        """The ledger's row of this very cluster, ended or not."""
+        row = self._context.engine.ledger.clusters.by_id(self.cluster_id)
+        return row if row is not None else self._services.jobs.row_of(self.cluster_id)
+
     def _call(
         self, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], timeout: Seconds | None = None
-    ) -> T:
-        self._row()
-        return self._session.wait_remote(self.name, work, timeout)
+    ) -> Steps[T]:
+        return (yield from self._services.remote.call(self._row().name, work, timeout))
 
     def view(self) -> ClusterView:
         """State, place, machines, guards and cost so far, from the ledger."""
-        return self._session.cluster_view(self._row())
+        return self._services.views.view(self._row())
 
     @property
     def state(self) -> ClusterState:
         """Its state as last seen."""
         return self._row().state
 
-    # ------------------------------------------------------------ using it
+    @blocking
+    def runs_now(self) -> Steps[bool]:
+        """Whether it runs by its cloud's own list, asked just now."""
+        return (yield from runs_now(self._context.engine, self._row()))
 
+    # ------------------------------------------------------------ cells
+
+    @blocking
     def cell(
         self,
         code: str,
@@ -145,15 +144,16 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         on_output: Callable[[dict[str, Any]], None] | None = None,
         nodes: str = "head",
         timeout: Seconds | None = None,
-    ) -> CellResult:
-        """Run Python in a kernel that lives on the machine; variables live on between calls. Blocks.
+    ) -> Steps[CellResult]:
+        """Run Python in a kernel on the machine; variables live on between calls. Blocks.
 
         Parameters
         ----------
         code
             The cell.
         on_output
-            Called (on the engine thread) with each Jupyter output message, `{"msg_type": …, "content": …}`.
+            Called (on the engine thread) with each Jupyter output message,
+            `{"msg_type": …, "content": …}`.
         nodes
             `head`, `all`, or the number of a node.
 
@@ -170,6 +170,7 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
             lambda live: python_cell(live, code, nodes=nodes, on_output=on_output), timeout
         )
 
+    @blocking
     def bash(
         self,
         command: str,
@@ -177,7 +178,7 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         on_output: Callable[[dict[str, Any]], None] | None = None,
         nodes: str = "head",
         timeout: Seconds | None = None,
-    ) -> CellResult:
+    ) -> Steps[CellResult]:
         """Run a shell script on the machine. Blocks.
 
         Raises
@@ -193,49 +194,82 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
             lambda live: bash_cell(live, command, nodes=nodes, on_output=on_output), timeout
         )
 
-    def set_up(self, *, ask: Ask = nobody) -> SettingUp:
-        """Set it up again: files, Python and setup; run only where it was never started. Returns at once; `wait()` sees it through.
+    # ------------------------------------------------------------ jobs
+
+    submit = _method(JobService.submit, lambda services: services.jobs)
+    jobs = _method(JobService.jobs, lambda services: services.jobs, ended=True)
+    job = _method(JobService.job, lambda services: services.jobs, ended=True)
+    logs = _method(JobService.logs, lambda services: services.jobs, ended=True)
+    wait_job = _method(JobService.wait_job, lambda services: services.jobs, ended=True)
+    cancel_job = _method(JobService.cancel_job, lambda services: services.jobs)
+    cancel_jobs = _method(JobService.cancel_jobs, lambda services: services.jobs)
+
+    # ------------------------------------------------------------ files, tunnels, compute engines
+
+    push = _method(FolderService.push, lambda services: services.folders)
+    pull = _method(FolderService.pull, lambda services: services.folders)
+    sync = _method(FolderService.sync, lambda services: services.folders)
+    outputs = _method(OutputService.outputs, lambda services: services.outputs)
+    tunnel = _method(TunnelService.tunnel, lambda services: services.tunnels)
+    start_engine = _method(EngineClientService.start_engine, lambda services: services.clients)
+    dask = _method(EngineClientService.dask, lambda services: services.clients)
+    ray = _method(EngineClientService.ray, lambda services: services.clients)
+
+    def ssh_command(self, node: int = 0) -> str:
+        """The ssh command that logs in to a machine from a terminal.
+
+        It uses this cluster's key and its pinned host key, and forwards nothing.
+
+        Raises
+        ------
+        NotFound
+            If it does not run now.
+        UsageError
+            If it has no such node.
+        """
+        return self._services.ssh.ssh_command(self._row(), node)
+
+    # ------------------------------------------------------------ set-up and guards
+
+    def set_up(self, *, ask: Ask = ask_nobody) -> ClusterSetup:
+        """Set it up again: files, Python and setup; run only where it was never started.
+
+        Returns at once; `wait()` blocks until it is set up.
 
         Raises
         ------
         UsageError
             If it does not run, or there is nothing to do.
         """
-        from .launching.cluster_reuse import set_up_again
+        return self._services.setups.set_up_again(self._row(), ask)
 
-        return set_up_again(self._session, self._row(), ask)
-
-    def guards(self) -> AgentStatus:
+    @blocking
+    def guards(self) -> Steps[AgentStatus]:
         """What the guard on the head reports: idle seconds, what it will do and when."""
         from nbprov.machines.guard_status import guard_status
 
-        return self._call(lambda live: guard_status(live, self._session.engine.ledger))
+        return self._call(lambda live: guard_status(live, self._context.engine.ledger))
 
-    # ------------------------------------------------------------ its life
+    # ------------------------------------------------------------ stop, start, end
 
-    def down(self, *, outputs: bool = True) -> Done:
-        """End it: machines and disks. Returns at once; done when the cloud's list says that nothing is left.
+    def down(self, *, outputs: bool = True) -> Operation:
+        """End it: machines and disks. Returns at once.
+
+        The operation is done when the cloud's list says that nothing is left.
 
         Parameters
         ----------
         outputs
-            Pull the spec's `outputs` first. Where some cannot be brought though the machine answers, it is kept, under its guards, and
-            waiting raises `OutputsNotPulled`; a machine that does not answer for two minutes is ended without them.
+            Pull the spec's `outputs` first. Where some cannot be pulled though the machine
+            answers, the cluster is kept, under its guards, and waiting raises `OutputsNotPulled`.
+            A machine that does not answer for two minutes is ended without them.
         """
-        row, lifecycle = self._row(), self._session.engine.lifecycle
-        asked = lifecycle.ask(
-            row,
-            DesiredState.ENDED if outputs else DesiredState.ENDED_WITHOUT_OUTPUTS,
-            "you ended it",
-        )
-        return self._begin(
-            row,
-            self._session.takings.then_down(row, lifecycle.down(row), outputs=outputs, asked=asked),
-            "ending",
-        )
+        return self._services.teardown.down(self._row(), outputs=outputs)
 
     def forget(self) -> str:
-        """Take it for ended though its cloud never confirmed it, where `down` was asked for and its account is out of reach for good.
+        """Take it for ended without its cloud's word, and stop asking for it. Blocks.
+
+        For a cluster that cannot be ended because nobody can ask its cloud any more.
 
         Returns
         -------
@@ -247,22 +281,21 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         CannotForget
             If it is not being ended, or its cloud lists machines of it.
         """
-        engine = self._session.engine
-        return wait_for(engine.thread.call(readably(engine.lifecycle.forget(self._row()))))
+        engine = self._context.engine
+        return wait_for(
+            engine.thread.call(with_readable_errors(engine.lifecycle.forget(self._row())))
+        )
 
-    def stop(self) -> Done:
-        """Stop it and keep its disks, where its cloud can. Returns at once. Its outputs are pulled first, as far as they come in ten minutes."""
-        row, lifecycle = self._row(), self._session.engine.lifecycle
-        asked = lifecycle.can_stop(row) and lifecycle.ask(
-            row, DesiredState.STOPPED, "you stopped it"
-        )
-        return self._begin(
-            row, self._session.takings.then_stop(row, lifecycle.stop(row), asked=asked), "stopping"
-        )
+    def stop(self) -> Operation:
+        """Stop it and keep its disks, where its cloud can. Returns at once.
+
+        Its outputs are pulled first, as far as they come in ten minutes.
+        """
+        return self._services.teardown.stop(self._row())
 
     def start(
         self, *, spec: Spec | None = None, agreed: bool = False, wait: Seconds = 0.0
-    ) -> Starting:
+    ) -> ClusterStart:
         """Start it again after a stop, where its disk is. Returns at once.
 
         Parameters
@@ -270,32 +303,30 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         spec
             Its `max_price` and guards hold from now on; by default those of the launch do.
         agreed
-            Agree to what it costs now, up to `max_price`; otherwise it stays stopped where that is more than Launch agreed to.
+            Agree to what it costs now, up to `max_price`. Otherwise it stays stopped where that is
+            more than Launch agreed to.
         wait
-            Seconds for which it is tried again while its place has no room for it. It is never started anywhere else: a disk cannot move.
+            For how many seconds it is tried again while its place has no room for it. It is never
+            started anywhere else: a disk cannot move.
         """
-        from .launching.cluster_start import Starting
-
         row = self._row()
-        self._session.engine.lifecycle.take_back(row)
-        return Starting(self._session, row, spec, agreed, wait)
+        self._context.engine.lifecycle.take_back(row)
+        return ClusterStart(self._context, self._services, row, spec=spec, agreed=agreed, wait=wait)
 
-    def restored(self) -> list[str]:
-        """What its last start brought back and what it did not, a line each. Blocks for an answer of the machine."""
-        from .launching.cluster_start import restored_lines
+    @blocking
+    def restored(self) -> Steps[list[str]]:
+        """What its last start brought back and what it did not, a line each.
 
-        return restored_lines(self)
+        Blocks for an answer of the machine.
+        """
+        return (yield from restored_lines(self._services, self._row()))
 
-    def rename(self, name: str) -> Cluster:
-        """Give it another name; see `Session.rename`. This handle follows, in other notebooks too."""
-        self._session.rename(self._row().name, name)
+    @blocking
+    def rename(self, name: str) -> Steps[Cluster]:
+        """Give it another name; see `Session.rename`. Handles in other notebooks follow too."""
+        yield from self._services.names.rename(self._row(), name)
         self._row()
         return self
-
-    def _begin(self, row: ClusterRow, work: Coroutine[Any, Any, None], doing: str) -> Done:
-        self._session.forget_clients(self.cluster_id)
-        work = self._session.with_tunnels(self.cluster_id, self._session.with_logs_kept(row, work))
-        return Done(self._session.engine.thread.call(readably(work)), f"{doing} {self.name}")
 
     def __repr__(self) -> str:
         try:

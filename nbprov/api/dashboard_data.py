@@ -1,4 +1,4 @@
-"""What one look at everything shows: costs of today, launches under way, what is blocked, what clouds said of their stock."""
+"""What the dashboard shows: clusters, costs, launches under way, blocks, stock and tunnels."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from nbprov.model.money import Micros
 from nbprov.model.offers import Block
 from nbprov.model.stock import Stock
 
+from .context import Context
 from .reports import is_simulated
+from .services import Services
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger import Ledger
     from nbprov.provisioning.ledger.rows import RunRow
 
-    from .session import Session
-
 STOCK_AGE: Seconds = 1800.0
-"""What clouds said of their stock within that is still worth a look."""
+"""How old an answer on stock may be that the dashboard shows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """What was spent since an instant, by what is paid and what is only simulated; and what it grows by an hour."""
+class Spending:
+    """What was spent since an instant, and what it grows by an hour.
+
+    What is paid and what is only simulated are counted apart.
+    """
 
     since: Instant
     paid: Micros = 0
@@ -37,51 +40,50 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """How things stand.
+    """A snapshot of everything.
 
     Attributes
     ----------
     today, ever
-        Since this computer's midnight, and in all.
+        What was spent since this computer's midnight, and in all.
     under_way
         Launches that are no clusters yet.
     stock
         What clouds said within the last half hour, newest first.
     tunnels
-        Of this kernel, a line each.
+        The tunnels of this kernel, a line each.
     """
 
     now: Instant
     clusters: tuple[ClusterView, ...]
-    today: Spent
-    ever: Spent
+    today: Spending
+    ever: Spending
     under_way: tuple[RunRow, ...]
     blocks: tuple[Block, ...]
     stock: tuple[Stock, ...]
     tunnels: tuple[str, ...]
 
 
-def overview(session: Session) -> Overview:
-    """Read it all from the ledger. Any thread; asks no cloud."""
-    from nbprov.machines.tunnels.tunnel import in_words
+def overview(context: Context, services: Services) -> Overview:
+    """Read a snapshot from the ledger. Any thread; asks no cloud."""
     from nbprov.provisioning.cluster_lookup import UNDER_WAY
 
-    ledger, now = session.engine.ledger, session.engine.clock.now()
-    clusters = tuple(session.clusters())
+    ledger, now = context.engine.ledger, context.engine.clock.now()
+    clusters = tuple(services.views.views())
     return Overview(
         now,
         clusters,
         _spent(ledger, clusters, midnight(now)),
         _spent(ledger, clusters, 0.0),
         tuple(run for run in ledger.runs.unfinished() if run.state in UNDER_WAY),
-        tuple(session.blocks()),
+        tuple(ledger.blocks.standing()),
         tuple(reversed(ledger.observations.probes(now - STOCK_AGE))),
-        tuple(in_words(session.tunnelling.views())),
+        tuple(services.tunnels.all_words()),
     )
 
 
 def midnight(now: Instant) -> Instant:
-    """When today began, by this computer's clock on the wall."""
+    """When today began in this computer's time zone."""
     return (
         datetime.fromtimestamp(now)
         .astimezone()
@@ -90,7 +92,7 @@ def midnight(now: Instant) -> Instant:
     )
 
 
-def _spent(ledger: Ledger, clusters: tuple[ClusterView, ...], since: Instant) -> Spent:
+def _spent(ledger: Ledger, clusters: tuple[ClusterView, ...], since: Instant) -> Spending:
     paid = simulated = 0
     for run_id, cost in ledger.prices.costs_since(since).items():
         launches = ledger.launches.of_run(run_id)
@@ -98,7 +100,7 @@ def _spent(ledger: Ledger, clusters: tuple[ClusterView, ...], since: Instant) ->
             simulated += cost
         else:
             paid += cost
-    return Spent(
+    return Spending(
         since,
         paid,
         sum(c.hourly_now for c in clusters if not c.simulated),

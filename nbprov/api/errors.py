@@ -1,4 +1,4 @@
-"""Errors of the API, and the one place where a cloud's failure becomes an error that a person reads."""
+"""Errors of the API; here a cloud's failure becomes an error that a person reads."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ T = TypeVar("T")
 
 
 class DoesNotFit(NbprovError):
-    """A running cluster has this name and is not what the spec asks for."""
+    """A running cluster has this name and does not fit the spec."""
 
     code = "cluster.does-not-fit"
 
 
 class LaunchUnderWay(NbprovError):
-    """A launch of this name is under way, and is not what the spec asks for."""
+    """A launch of this name is under way that cannot be joined."""
 
     code = "cluster.launch-under-way"
 
 
 class NotSettled(NbprovError):
-    """What was asked for is not known to be done: nothing is confirmed."""
+    """An operation ended without a confirmation that it is done."""
 
     code = "run.not-settled"
 
 
 class OtherCluster(NbprovError):
-    """A handle or a panel is of a cluster that has ended, and another has its name now."""
+    """The cluster of a handle or a panel has ended, and another one has its name now."""
 
     code = "cluster.other"
 
@@ -53,8 +53,8 @@ class CloudTrouble(NbprovError):
         self.failure = failure
 
 
-def readable(error: BaseException) -> BaseException:
-    """The error as a person should see it: a cloud's failure becomes a `CloudTrouble`, all else stays itself."""
+def readable_error(error: BaseException) -> BaseException:
+    """The error as a person should see it: a cloud's failure becomes a `CloudTrouble`."""
     if isinstance(error, CloudError):
         trouble = CloudTrouble(error.failure)
         trouble.__cause__ = error
@@ -62,8 +62,8 @@ def readable(error: BaseException) -> BaseException:
     return error
 
 
-async def readably(work: Coroutine[Any, Any, T]) -> T:
-    """Await something; what it raises is readable."""
+async def with_readable_errors(work: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine; a cloud's failure is raised as `CloudTrouble`."""
     try:
         return await work
     except CloudError as error:

@@ -1,4 +1,4 @@
-"""Every launch of this user: what it was, when, what it cost, and why it ended."""
+"""The history of launches: what each was, when, what it cost, and why it ended."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class LaunchRecord:
     """One launch.
 
     Attributes
     ----------
     state
-        How far the launch came; `ended` once its cluster has.
+        How far the launch came; `ended` once its cluster has ended.
     cluster
-        What has become of its cluster; None where there never was one.
+        The state of its cluster; None where there never was one.
     ready
         When its cluster was handed over; None where there never was one.
     ended
-        When it, or its cluster, ended; None while it goes on.
+        When the launch or its cluster ended; None while it goes on.
     attempts, refused
-        Places that were tried, and how many of them came to nothing.
+        How many places were tried, and how many of them failed.
     candidate
-        What its cluster is, or the last place that was tried; None where none was.
+        The place of its cluster, or the last one that was tried; None where none was.
     reason
-        Why it ended, or what is said of it now.
+        Why it ended, or what the ledger says of it now.
     simulated
-        Nobody pays it.
+        Whether nobody pays it.
     """
 
     name: str
@@ -57,11 +57,11 @@ class Past:
     simulated: bool
 
     def seconds(self, now: Instant) -> Seconds:
-        """How long it took, or has lasted."""
+        """How many seconds it lasted so far."""
         return (now if self.ended is None else self.ended) - self.started
 
 
-class History(Sequence[Past]):
+class History(Sequence[LaunchRecord]):
     """Launches, newest first.
 
     Attributes
@@ -70,7 +70,7 @@ class History(Sequence[Past]):
         How many the ledger has (of that name).
     """
 
-    def __init__(self, rows: Sequence[Past], total: int, now: Instant) -> None:
+    def __init__(self, rows: Sequence[LaunchRecord], total: int, now: Instant) -> None:
         self._rows, self.total, self.now = tuple(rows), total, now
 
     def __len__(self) -> int:
@@ -82,14 +82,16 @@ class History(Sequence[Past]):
     def __getitem__(self, index: Any) -> Any:
         return self._rows[index]
 
-    def __iter__(self) -> Iterator[Past]:
+    def __iter__(self) -> Iterator[LaunchRecord]:
         return iter(self._rows)
 
     def to_frame(self) -> Any:
         """A pandas DataFrame, one row a launch; money in US dollars, times in UTC."""
         import pandas as pd
 
-        frame = pd.DataFrame([_plain(row, self.now) for row in self._rows], columns=list(_COLUMNS))
+        frame = pd.DataFrame(
+            [_frame_row(row, self.now) for row in self._rows], columns=list(_COLUMNS)
+        )
         for column in ("started", "ready", "ended"):
             frame[column] = pd.to_datetime(frame[column], unit="s", utc=True)
         return frame
@@ -120,7 +122,7 @@ _COLUMNS = (
 )
 
 
-def _plain(row: Past, now: Instant) -> dict[str, Any]:
+def _frame_row(row: LaunchRecord, now: Instant) -> dict[str, Any]:
     offer = row.candidate.offer if row.candidate is not None else None
     return {
         "name": row.name,
@@ -150,12 +152,12 @@ def _plain(row: Past, now: Instant) -> dict[str, Any]:
 def history(ledger: Ledger, now: Instant, name: str = "", limit: int | None = None) -> History:
     """The launches of a ledger, newest first: of a name, or all; at most `limit`."""
     runs = [run for run in ledger.runs.latest(limit=-1) if not name or run.name == name]
-    return History([_past(ledger, run) for run in runs[:limit]], len(runs), now)
+    return History([_record_of(ledger, run) for run in runs[:limit]], len(runs), now)
 
 
-def _past(ledger: Ledger, run: RunRow) -> Past:
+def _record_of(ledger: Ledger, run: RunRow) -> LaunchRecord:
     launches, cluster = ledger.launches.of_run(run.run_id), ledger.clusters.of_run(run.run_id)
-    return Past(
+    return LaunchRecord(
         name=run.name,
         run_id=run.run_id,
         state=run.state,

@@ -1,4 +1,4 @@
-"""What Launch would agree to, and how a run would go: told of a plan before there is a run."""
+"""The terms of a plan: what Launch would agree to, and how the run would go."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Terms:
     Attributes
     ----------
     plan
-        Its `dearest` is the dearest place that may be taken: `confirm_above` passes over what is beyond.
+        Its `dearest` is the dearest place that may be taken: `confirm_above` leaves out the rest.
     race
         How many places may be tried at once.
     notes
         How the run would buy, race, wait, check and end, a line each.
     refusal
-        Why Launch would be refused as things stand; empty where it would not.
+        Why Launch would be refused now; empty where it would not.
     """
 
     plan: Plan

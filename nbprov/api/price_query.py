@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nbprov.market import Said
 
 _WRITTEN = ("accelerator", "count", "count_at_least", "device_gib", "device_at_least", "maker")
-"""What the text of a question says of a `Query`."""
+"""Fields of a `Query` that the text of a question may set."""
 
 
 class Prices:
@@ -29,9 +29,9 @@ class Prices:
     Attributes
     ----------
     remarks
-        What is to be said beside them: a cloud that was asked for its prices of now and did not answer.
+        Notes on the answer, such as a cloud that did not tell its current prices.
     said
-        What clouds said of their stock, where they were asked (`live`); None where nobody was.
+        What clouds said of their stock; None where they were not asked (see `live`).
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Prices:
         self.said, self._asked_at = Said(stock, now=now), now
 
     def stock_of(self, offer: Offer) -> Stock | None:
-        """What its cloud said of an offer's stock within the last five minutes; None where it said nothing, or was not asked."""
+        """What its cloud said of an offer's stock within the last five minutes, or None."""
         return self.said.fresh(Pool.of(offer)) if self.said is not None else None
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class Prices:
         return self.catalog.offers(self.query, limit)
 
     def first_of_clouds(self, most: int, clouds: Collection[str]) -> list[Offer]:
-        """The cheapest offers of each of these clouds, at most so many of one."""
+        """The cheapest offers of each of these clouds, at most `most` of one."""
         found: list[Offer] = []
         for cloud in sorted(clouds):
             found += (
@@ -84,10 +84,12 @@ class Prices:
         return not wanted or cloud in wanted
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame, one row an offer, cheapest first; `nbprov.catalog.store.frame` says what its columns hold.
+        """A pandas DataFrame, one row an offer, cheapest first.
 
-        Prices (`hourly`) are US dollars an hour a node as float64, `as_of` is datetime64. Where clouds were asked for their stock there are two
-        columns more: `stock` (`none`, `low`, `medium`, `high`; None where nothing was said) and `stock_age_s`, how old that is, in seconds (NaN).
+        `nbprov.catalog.store.frame` describes its columns. Prices (`hourly`) are US dollars an
+        hour a node as float64, and `as_of` is datetime64. Where clouds were asked for their stock
+        there are two more columns: `stock` (`none`, `low`, `medium`, `high`, or None) and
+        `stock_age_s`, its age in seconds (or NaN).
         """
         frame = self.catalog.to_frame(self.rows)
         if self.said is None:
@@ -111,7 +113,7 @@ def _words(offer: Offer) -> str:
 
 
 def narrowed(query: Query, conditions: dict[str, Any]) -> Query:
-    """The question with further conditions, by the names of a `Query`'s fields.
+    """A question with further conditions, given by the names of a `Query`'s fields.
 
     Raises
     ------
@@ -146,13 +148,13 @@ def narrowed(query: Query, conditions: dict[str, Any]) -> Query:
     return replace(query, **made)
 
 
-def asked(catalog: Catalog, text: str, query: Query, *, fuzzy: bool) -> Query:
-    """The question with what its text says of accelerators; what the text leaves open stays as it is.
+def with_accelerator(catalog: Catalog, text: str, query: Query, *, fuzzy: bool) -> Query:
+    """A question with the accelerators that a text names; the rest of it stays as it is.
 
     Raises
     ------
     UnknownName, AmbiguousName, QueryError
-        As `Catalog.query`. The name of an instance type is told apart.
+        As `Catalog.query`. The hint says so where the text names an instance type.
     """
     from nbprov.catalog import UnknownName
 
@@ -162,7 +164,10 @@ def asked(catalog: Catalog, text: str, query: Query, *, fuzzy: bool) -> Query:
         read = catalog.query(text, fuzzy=fuzzy)
     except UnknownName as error:
         if catalog.has_instance_type(text.strip()):
-            error.hint = f"it is an instance type: %prices --type {text.strip()}, or prices(instance_type={text.strip()!r})"
+            name = text.strip()
+            error.hint = (
+                f"it is an instance type: %prices --type {name}, or prices(instance_type={name!r})"
+            )
         raise
     said = {name: getattr(read, name) for name in _WRITTEN if getattr(read, name)}
     return replace(query, **said)

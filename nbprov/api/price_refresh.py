@@ -1,4 +1,4 @@
-"""Looking after the prices: how they stand, renewing them, what changed, putting them back."""
+"""The price files of this user: their state, refresh, changes and restore."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ log = logging.getLogger("nbprov.catalog")
 
 
 BEHIND_SECONDS: Seconds = 1.0
-"""The automatic refresh waits so long: importing what it takes would hold up the table that a person is waiting for."""
+"""How long the automatic refresh waits: its imports would delay the table that a person awaits."""
 
 
-class Catalogue:
+class PriceFiles:
     """The price files of this user, as `session.catalogue`.
 
     Examples
@@ -41,12 +41,13 @@ class Catalogue:
         self._told: set[Problem] = set()
 
     def configure(self, options: Mapping[str, Any]) -> None:
-        """Set policies beside `catalog.toml`, which they beat.
+        """Set policies in addition to `catalog.toml`; they take precedence.
 
         Parameters
         ----------
         options
-            By cloud (or `default`): `7h`, `on demand`, `never`; `automatic: False` ends all refresh that nobody asked for.
+            By cloud (or `default`): `7h`, `on demand`, `never`. `automatic: False` ends
+            every refresh that nobody asked for.
 
         Raises
         ------
@@ -64,7 +65,7 @@ class Catalogue:
         self._options = asked
 
     def upkeep(self) -> Upkeep:
-        """What does the work, for the home of now."""
+        """The upkeep of the price files in the current home."""
         from nbprov.catalog.refresh import Upkeep
 
         return Upkeep(paths.home(), options=lambda: self._options)
@@ -79,25 +80,30 @@ class Catalogue:
         tick: Callable[[], object] | None = None,
         stop: threading.Event | None = None,
     ) -> Refreshed:
-        """Fetch prices and put in place what holds up. Blocks; the next price question sees them.
+        """Fetch prices and install those that pass the checks. Blocks.
+
+        The next price question sees them.
 
         Parameters
         ----------
         clouds
             Their names; None: all but those whose policy is never.
         source
-            `hosted`: the v8 mirror; `provider`: the cloud's own list; `auto`: the mirror, the cloud where nothing is hosted.
+            `hosted`: the v8 mirror; `provider`: the cloud's own list; `auto`: the mirror, or the
+            cloud where nothing is hosted.
         force
-            Fetch over files that were edited by hand (a copy is kept), and take a list that has far fewer rows than before.
+            Replace files that were edited by hand (a copy is kept), and accept a list with far
+            fewer rows than before.
         watch, tick
-            Told of every step, from any thread; called ten times a second in the caller's.
+            `watch` is called at every step, in any thread; `tick` ten times a second in the
+            caller's.
         stop
             Set it to end the refresh from another thread.
 
         Returns
         -------
         Refreshed
-            What became of each cloud. One that could not be renewed keeps its prices.
+            What became of each cloud. A cloud that could not be refreshed keeps its prices.
 
         Raises
         ------
@@ -106,7 +112,7 @@ class Catalogue:
         CatalogError
             If `catalog.toml` cannot be used.
         Interrupted
-            On Ctrl-C, within a second; every cloud's prices are whole, the old or the new.
+            On Ctrl-C, within a second. The prices of each cloud are complete, old or new.
         """
         from nbprov.catalog.refresh import Source
 
@@ -125,41 +131,45 @@ class Catalogue:
         return self.upkeep().refresh(named, source=chosen, force=force, **given)  # type: ignore[arg-type]
 
     def status(self, clouds: Sequence[str] | None = None) -> list[CloudStatus]:
-        """How each cloud's prices stand: source, age, policy, edits, last error. Nothing is fetched."""
+        """Source, age, policy, edits and last error of each cloud's prices. Nothing is fetched."""
         return self.upkeep().status(clouds)
 
     def diff(self, cloud: str = "", *, against: str = "last") -> Differences:
-        """What the last refresh changed, of one cloud or of all; `against="shipped"`: the prices of now beside those of this release."""
+        """What the last refresh changed, of one cloud or of all.
+
+        `against="shipped"` compares the current prices with those of this release.
+        """
         return self.upkeep().diff(cloud, against=against)
 
     def restore(self, cloud: str = "", *, to: str = "last") -> dict[str, str]:
-        """Put prices back; by cloud, what was done.
+        """Restore prices; what was done, by cloud.
 
         Parameters
         ----------
         cloud
             Empty: every cloud whose files were edited.
         to
-            `last`: as the last refresh wrote them, or the shipped ones where they are so already; `shipped`: those of this release.
+            `last`: as the last refresh wrote them, or the shipped ones where nothing was edited
+            since; `shipped`: those of this release.
         """
         return self.upkeep().restore(cloud, to=to)
 
     def path(self, cloud: str = "") -> Path:
-        """The folder of the price files, of all or of one cloud."""
+        """The folder of the price files of one cloud, or of all."""
         return self.upkeep().path(cloud)
 
     def untold(self, problems: Iterable[Problem]) -> list[Problem]:
-        """Those problems of price files that this session was not told of yet; each is given out once."""
+        """Those of the problems that were not returned before: each is told once."""
         with self._lock:
             news = [problem for problem in dict.fromkeys(problems) if problem not in self._told]
             self._told.update(news)
         return news
 
     def begin_automatic(self) -> threading.Thread:
-        """Refresh what its policy says is due, once a session, in a daemon thread. Returns that, at once.
+        """Refresh what its policy says is due, once a session, in a daemon thread.
 
-        For a notebook, behind its first price question: it never blocks, never speaks and never fails. What became of it is in the log
-        and in `status()`.
+        Returns the thread at once. A notebook calls this behind its first price question: it
+        never blocks, prints or fails. The log and `status()` say what became of it.
         """
         with self._lock:
             if self._automatic is None:
@@ -184,5 +194,5 @@ class Catalogue:
                 default_catalog().clouds()  # the next question finds the new files parsed
         except NbprovError as error:
             log.warning("automatic refresh: %s", error.message)
-        except Exception:  # nobody is there to see it
+        except Exception:  # no caller would see it
             log.exception("automatic refresh")

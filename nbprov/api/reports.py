@@ -1,4 +1,4 @@
-"""What the ledger tells of the past: costs and attempts."""
+"""Reports from the ledger: costs and attempts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Cost:
     Attributes
     ----------
     simulated
-        Nobody pays it.
+        Whether nobody pays it.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class AttemptRecord:
     """One attempt of a run.
 
     Attributes
@@ -70,17 +70,19 @@ def costs(ledger: Ledger) -> list[Cost]:
     return found
 
 
-def attempts(ledger: Ledger, name: str = "") -> list[Tried]:
+def attempts(ledger: Ledger, name: str = "") -> list[AttemptRecord]:
     """The attempts of the latest run (of this name), in the order in which they were begun."""
     run = next((r for r in ledger.runs.latest() if not name or r.name == name), None)
     if run is None:
         return []
     return [
-        Tried(x.number, x.state, x.candidate, x.failure.sentence() if x.failure else "", x.token)
+        AttemptRecord(
+            x.number, x.state, x.candidate, x.failure.sentence() if x.failure else "", x.token
+        )
         for x in ledger.launches.of_run(run.run_id)
     ]
 
 
 def is_simulated(offer: Offer) -> bool:
-    """Whether nobody pays this price. A cloud that simulates says so in the source of its prices."""
+    """Whether nobody pays this price: a cloud that simulates says so in its prices' source."""
     return "simulated" in offer.source.lower()

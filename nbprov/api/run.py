@@ -5,99 +5,80 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nbprov.model.clock import Seconds
-from nbprov.model.clusters import AttemptState, ClusterState, ClusterView, RunState, RunView
+from nbprov.model.clusters import RunState, RunView
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.runtime.waiting import Waitable, wait_for
 
-from .cluster import Cluster, Done
-from .cluster_proxy import ClusterVerbs
-from .errors import readable
-from .launching.adopted_launches import cancel
+from .cluster import Cluster
+from .cluster_proxy import of_cluster
+from .context import Context
+from .errors import readable_error
 from .launching.cluster_replacement import put_in_place
-from .launching.cluster_reuse import note_set_up
-from .launching.setup_failure import after_failure
-from .services.compute_engines import EngineClientsOfRun
-from .spec_inputs import Given
-
-if TYPE_CHECKING:
-    from nbprov.on_machine.agent.masking import Masker
-    from nbprov.remote.agent.messages import Environment
-
-    from .session import Session
+from .launching.launch_end import end
+from .operation import Operation
+from .run_progress import SetupProgress, cancelled, left_alone
+from .services import Services
+from .services.adopted_launches import cancel
+from .spec_inputs import SpecInputs
+from .steps import Steps, result, run_sync
 
 CANCEL = "cancel"
 
-LOG_LINES = 500
-"""Of the set-up's log that are kept for display; all of it is on the machine: `%nbprov logs NAME setup`."""
 
-
-class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
+class Run(Waitable[Cluster]):
     """One provision, from the plan to a cluster that is set up.
 
-    `run.launch()` agrees to the price shown; `run.wait()` blocks until the cluster is ready and set up, `await run` does not block;
-    `run.cancel()` ends what was made. Make one with `nbprov.provision(...)`. What a `Cluster` can do the run of it can, too: `run.cell("1 + 1")`
-    waits until it is set up.
+    `run.launch()` agrees to the price shown; `run.wait()` blocks until the cluster is ready and set
+    up, and `await run` does not block; `run.cancel()` ends what was made. Make one with
+    `nbprov.provision(...)`. A run has its cluster's methods, too: `run.cell("1 + 1")` waits until
+    the cluster is set up.
 
     Examples
     --------
-    >>> run = nbprov.provision("resources: {accelerators: A100, infra: local}", "dev")  # doctest: +SKIP
+    >>> run = nbprov.provision("resources: {infra: local}", "dev")  # doctest: +SKIP
     >>> cluster = run.launch().wait()  # doctest: +SKIP
     """
 
     def __init__(
         self,
-        session: Session,
+        context: Context,
+        services: Services,
         driver: RunDriver,
-        given: Given,
+        given: SpecInputs,
         folder: str,
         *,
         launched: bool = False,
     ) -> None:
         super().__init__(concurrent.futures.Future())
-        self._session = session
-        self._driver = driver
-        self._given = given
-        self._folder = folder
+        self._context, self._services = context, services
+        self._driver, self._given, self._folder = driver, given, folder
         self._lock = threading.Lock()
         self._launched = launched
-        self._work = ""
-        self._ports: tuple[str, ...] = ()
-        self._log: deque[str] = deque(maxlen=LOG_LINES)
-        self._logged = 0
-        self._set_up: tuple[str, ...] = ()
+        self._progress = SetupProgress(self._changed)
         self._error: BaseException | None = None
         self._listeners: set[Callable[[], None]] = set()
         self.on_interrupt = CANCEL
         self.replaces = ""
+        context.set_inputs(driver.run_id, given)
         driver.context.listeners.on_change = self._changed
-        if (
-            self.plan.chosen is None and not launched
-        ):  # one that was taken up has no plan until its next pass
+        # A launch that was adopted has no plan until its next pass.
+        if self.plan.chosen is None and not launched:
+            from nbprov.provisioning.run.unavailable import Unavailable
+
             self._driver.context.progress.state = RunState.FAILED
-            self._error = self._nothing_fits()
+            self._error = Unavailable.of(self._driver.view())
             self._future.set_exception(self._error)
 
-    @classmethod
-    def joined(cls, session: Session, driver: RunDriver, given: Given, folder: str) -> Run:
-        """The handle of a launch that goes on already: what is agreed to is agreed to, and its set-up is done once it is ready."""
-        run = cls(session, driver, given, folder, launched=True)
-        session.engine.thread.call(run._bring_up())
-        run._changed()
-        return run
-
-    def _nothing_fits(self) -> NbprovError:
-        from nbprov.provisioning.run.unavailable import Unavailable
-
-        return Unavailable.of(self._driver.view())
+    def follow(self) -> None:
+        """Set its cluster up once it is ready, where its launch goes on already."""
+        self._context.engine.thread.call(self._bring_up())
+        self._changed()
 
     @property
     def name(self) -> str:
@@ -111,7 +92,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
 
     @property
     def driver(self) -> RunDriver:
-        """What drives it, on the engine's thread."""
+        """The driver of its launch, on the engine thread."""
         return self._driver
 
     @property
@@ -134,41 +115,25 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
         """How many attempts may be under way, and on the bill, at once."""
         return self._driver.failover.race
 
-    def masker(self) -> Masker:
-        """What blots out the secrets of this run's setup and run."""
-        from nbprov.machines.output_masking import masker
+    def down(self) -> Operation:
+        """End what this run made: its launch or its cluster, never a later one of that name."""
+        return end(self._context, self._services, self.name, cluster_id=self.run_id)
 
-        return masker(self._given.everything())
-
-    def plain_values(self) -> dict[str, str]:
-        """The values of the spec's envs, those given by the caller included."""
-        return {
-            name: value
-            for name, value in self._given.everything().items()
-            if isinstance(value, str)
-        }
-
-    def environment(self) -> Environment:
-        """The envs and secrets of this run."""
-        return self._given.everything()
-
-    def down(self) -> Done:
-        """End what this run made: its launch, or its cluster. Never a later one of the same name."""
-        return self._session.down(self.name, cluster_id=self.run_id)
+    # ------------------------------------------------------------ launch
 
     def launch(self) -> Run:
-        """Agree to the dearest candidate's price and start. A second call does nothing. Returns at once.
+        """Agree to the dearest candidate's price and start. Returns at once; once is enough.
 
         Raises
         ------
         NameTaken
             If a live cluster or launch has this name by now.
         Unavailable
-            If no candidate fits, or the run was given up before.
+            If no candidate fits, or the run was cancelled before.
         """
         if self._claim():
             try:
-                wait_for(self._session.engine.thread.call(self._begin()))
+                wait_for(self._context.engine.thread.call(self._begin()))
             except Exception as error:
                 self._not_begun(error)
                 raise
@@ -177,15 +142,15 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
         return self
 
     def _not_begun(self, error: BaseException) -> None:
-        # Nothing was written and nothing was asked of a cloud, so there is nothing to settle.
+        # Nothing was written and no cloud was asked, so there is nothing to settle.
         self._launched = False
         self._driver.context.progress.state = RunState.FAILED
         self._fail(error)
 
     def launch_soon(self) -> None:
-        """As `launch`, from a button: never blocks, never raises; what goes wrong is shown."""
+        """As `launch`, from a button: never blocks and never raises; what goes wrong is shown."""
         if self._claim():
-            self._session.engine.thread.call(self._begin_or_fail())
+            self._context.engine.thread.call(self._begin_or_fail())
 
     def _claim(self) -> bool:
         """Whether this call is the one that launches: a button and a cell may both try."""
@@ -202,44 +167,12 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
             self._not_begun(error)
 
     async def _begin(self) -> None:
-        engine = self._session.engine
-        await engine.launch(self._driver, folder=self._folder)
-        engine.thread.call(self._bring_up())
-        self._changed()
+        await self._context.engine.launch(self._driver, folder=self._folder)
+        self.follow()
 
     async def _bring_up(self) -> None:
         try:
-            from nbprov.machines.setup.cluster_setup import bring_up
-
-            live = await asyncio.wrap_future(self._driver.ready)
-            engine = self._session.engine
-            engine.live[live.run_id] = live
-            self._ports = tuple(await self._session.open_ports(live, self.spec.expose))
-            try:
-                given, ledger = self._given, engine.ledger
-                await bring_up(
-                    live,
-                    self.spec,
-                    given.everything(),
-                    self._folder,
-                    ledger,
-                    self._report,
-                    home=engine.home,
-                    note=self._note,
-                    python=given.python,
-                )
-            except Exception as error:
-                raise await after_failure(
-                    self._session, self.run_id, self.spec, error, self._report
-                ) from None
-            note_set_up(engine.ledger, self.run_id)
-            if self.spec.engine is not None:
-                await self._session.engine_up(
-                    live, self.spec.engine, self.environment, self._report
-                )
-            if self.replaces:
-                await put_in_place(self._session, self.run_id, self.replaces)
-            cluster = Cluster(self._session, self.name, cluster_id=self.run_id)
+            cluster = await self._set_up_cluster()
         except asyncio.CancelledError:
             self._fail(
                 NbprovError(
@@ -250,40 +183,42 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
             )
             raise
         except Exception as error:
-            self._fail(readable(error))
+            self._fail(readable_error(error))
             return
-        self._work = ""
+        self._progress.work = ""
         self._future.set_result(cluster)
         self._changed()
 
+    async def _set_up_cluster(self) -> Cluster:
+        services = self._services
+        live = await asyncio.wrap_future(self._driver.ready)
+        self._context.engine.live[live.run_id] = live
+        self._progress.ports = tuple(await services.tunnels.open_ports(live, self.spec.expose))
+        await services.setups.bring_up(
+            *(live, self.spec, self._given, self._folder, self._progress.report),
+            note=self._progress.note,
+        )
+        if self.replaces:
+            await put_in_place(self._context, services, self.run_id, self.replaces)
+        return Cluster(self._context, services, self.run_id, self.name)
+
     def _fail(self, error: BaseException) -> None:
         self._error = error
-        self._work = ""
+        self._progress.work = ""
         if not self._future.done():
             self._future.set_exception(error)
         self._changed()
 
-    def _report(self, text: str, line: str = "", /) -> None:
-        self._work = text
-        if line:
-            self._log.append(line)
-            self._logged += 1
-        self._changed()
-
-    def _note(self, text: str) -> None:
-        self._set_up = (*self._set_up, text)
-        self._report(text)
-
     def cancel(self) -> Run:
-        """Give the launch up: what was made is ended and confirmed. Returns at once; does nothing to a cluster that is ready."""
+        """Cancel the launch; what was made is ended. Does nothing to a cluster that is ready."""
         if self._launched:
-            cancel(self._session.engine, self._driver)
+            cancel(self._context.engine, self._driver)
         else:
             self._withdraw("not launched; nothing was created")
         return self
 
     def supersede(self) -> None:
-        """Close a run that waits for Launch, since a later one took its name; does nothing to any other."""
+        """Close a run that waits for Launch: a later one has its name."""
         if not self._launched:
             self._withdraw("not launched; a later cell has taken its place")
 
@@ -306,11 +241,11 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
         UsageError
             If it was never launched: it would wait for ever.
         Unavailable
-            If no machine was to be had, with the failover history.
+            If no machine was available, with the failover history.
         SetupFailed
             If `setup` failed; the cluster is kept, under its guards.
         Interrupted
-            On Ctrl-C: by default the launch is cancelled, and its message says what is being ended.
+            On Ctrl-C: by default the launch is cancelled, and the message says what is being ended.
         TimeoutError
             After `timeout` seconds; the launch goes on.
         """
@@ -321,8 +256,9 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
             raise self.interrupt() from None
 
     async def _polled(self) -> Cluster:
-        # A kernel turns its stop button into a cancellation of the awaiting cell. As with a task, to cancel who awaits is to cancel
-        # what is awaited, unless the run was told to detach; `asyncio.shield(run)` keeps it from that too.
+        # A kernel turns its stop button into a cancellation of the awaiting cell. As with a task,
+        # to cancel the await is to cancel the run, unless the run was told to detach;
+        # `asyncio.shield(run)` keeps it from that too.
         self._refuse_endless_wait()
         try:
             return await super()._polled()
@@ -336,26 +272,47 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
         if not self._launched and not self._future.done():
             raise UsageError(
                 f"{self.name} waits for Launch",
-                hint="press Launch in its panel, or call launch() on the run, then run this cell again",
+                hint="press Launch in its panel, or call launch() on the run,"
+                " then run this cell again",
                 code="run.not-launched",
             )
 
-    def wait_detached(self) -> None:
-        """Block until the cluster is set up or could not be; an interrupt leaves the launch alone. Raises as `wait`."""
+    def until_set_up(self) -> Steps[Cluster]:
+        """Wait until the cluster is set up or could not be; raises as `wait`.
+
+        An interrupt leaves the launch alone.
+        """
         self._refuse_endless_wait()
         try:
-            super().wait()
+            return (yield from result(self._future))
         except KeyboardInterrupt:
-            raise self._left_alone() from None
+            raise left_alone(self._driver) from None
+
+    def cluster(self) -> Cluster:
+        """Block until the cluster is set up, or its setup failed and it was kept; its handle.
+
+        Raises
+        ------
+        UsageError
+            If it was never launched.
+        Unavailable, SetupFailed
+            If the launch fails meanwhile.
+        """
+        if not self.done:
+            run_sync(self.until_set_up())
+        row = self._context.engine.ledger.clusters.of_run(self.run_id)
+        if self.error is not None and row is not None and row.ended is None:
+            return Cluster(self._context, self._services, row.cluster_id)
+        return self.wait()
 
     @property
     def launched(self) -> bool:
-        """Whether it was agreed to."""
+        """Whether somebody agreed to its price."""
         return self._launched
 
     @property
     def is_under_way(self) -> bool:
-        """Whether machines are being got, or got rid of."""
+        """Whether its machines are being created or terminated."""
         return self._launched and not self._driver.finished.done()
 
     @property
@@ -368,36 +325,18 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
         )
 
     def interrupt(self) -> Interrupted:
-        """Do what a Ctrl-C during a wait does; returns the error to raise."""
+        """Do what a Ctrl-C during a wait does; the error to raise."""
         if not self._launched:
             self.cancel()
             return Interrupted(f"{self.name}: interrupted before Launch; nothing was created")
         if not self.cancels_on_interrupt:
-            return self._left_alone()
-        # Before anything that could fail, the ledger above all.
+            return left_alone(self._driver)
+        # First of all: what follows could fail, above all the ledger.
         self.cancel()
-        alive = sum(not a.state.is_final for a in list(self._driver.failover.attempts.values()))
-        what = (
-            f"{alive} attempt{'' if alive == 1 else 's'} being ended and confirmed"
-            if alive
-            else "nothing of it is on the bill"
-        )
-        return Interrupted(f"{self.name}: cancelled; {what}")
-
-    def _left_alone(self) -> Interrupted:
-        if self.state is RunState.READY:
-            return Interrupted(
-                f"{self.name}: its machine runs and its setup goes on; %nbprov down {self.name} ends it"
-            )
-        return Interrupted(
-            f"{self.name}: the launch goes on in the background; %nbprov down {self.name} ends it, %clusters shows it"
-        )
+        return cancelled(self._driver)
 
     def settled(self, timeout: Seconds | None = None) -> RunState:
-        """Block until nothing of the run is pending: losers and half-made machines are confirmed gone.
-
-        Returns at once where nothing was launched. An interrupt ends the wait alone.
-        """
+        """Block until no machine of it is pending. An interrupt ends only the wait."""
         if not self._launched:
             return self.state
         try:
@@ -414,79 +353,47 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
 
     @property
     def error(self) -> BaseException | None:
-        """What it ended in where it did not end in a cluster."""
+        """The error that it ended in, if it did not end in a cluster."""
         return self._error
 
     def view(self) -> RunView:
         """A snapshot for display. Any thread may call it."""
-        view = self._driver.view()
-        row = self._session.engine.ledger.clusters.of_run(self.run_id)
-        error = (
-            "\n".join(self._error.render())
-            if isinstance(self._error, NbprovError)
-            else str(self._error or "")
-        )
-        is_set_up = self.done and self._error is None
-        view = replace(
-            view,
-            name=row.name if row is not None else view.name,
+        return self._progress.view(
+            self._services,
+            self._driver,
+            self._context.engine.ledger.clusters.of_run(self.run_id),
             needs_launch=not self._launched and not self.done,
-            cluster=self._with_tunnels(self._session.cluster_view(row))
-            if row is not None
-            else None,
-            notes=(*view.notes, *self._set_up),
-            message=self._work or ("" if is_set_up else view.message),
-            error=error,
-            log=tuple(self._log),
-            logged=self._logged,
-        )
-        return (
-            _after_its_cluster(view)
-            if row is not None and row.state is ClusterState.ENDED
-            else view
-        )
-
-    def _with_tunnels(self, cluster: ClusterView) -> ClusterView:
-        return replace(
-            cluster,
-            notes=(
-                *cluster.notes,
-                *self._session.public_words(cluster, self.spec.expose),
-                *self._session.tunnel_words(cluster.cluster_id),
-                *self._ports,
-                *self._set_up,
-                *self._session.engine_words(self.run_id),
-            ),
+            is_set_up=self.done and self._error is None,
+            error=self._error,
         )
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call a function (soon, on the engine thread) after every change; returns the way to stop that."""
+        """Call a function (on the engine thread) after every change; the result ends that."""
         self._listeners.add(listener)
         return lambda: self._listeners.discard(listener)
 
     def _changed(self) -> None:
-        # Called on the engine thread while it is under way, and on any other before.
-        self._session.engine.thread.soon(self._tell)
+        # Called on the engine thread while the run is under way, and on any other before.
+        self._context.engine.thread.soon(self._tell)
 
     def _tell(self) -> None:
-        self._session.engine.changed()
+        self._context.engine.changed()
         for listener in tuple(self._listeners):
             listener()
 
     def __repr__(self) -> str:
         return f"<Run {self.name}: {self.state.value}>"
 
+    # ------------------------------------------------------------ methods of its cluster
 
-def _after_its_cluster(view: RunView) -> RunView:
-    """A run whose cluster has ended: what was ready is gone, and the panel of a saved notebook should not say otherwise."""
-    reason = view.cluster.reason if view.cluster is not None else ""
-    attempts = tuple(
-        replace(a, state=AttemptState.GONE) if a.state is AttemptState.READY else a
-        for a in view.attempts
-    )
-    return replace(
-        view,
-        state=RunState.ENDED,
-        message=f"{view.name} has ended: {reason}".rstrip(": "),
-        attempts=attempts,
-    )
+    cell, bash = of_cluster(Cluster.cell), of_cluster(Cluster.bash)
+    submit, wait_job = of_cluster(Cluster.submit), of_cluster(Cluster.wait_job)
+    jobs, job, logs = of_cluster(Cluster.jobs), of_cluster(Cluster.job), of_cluster(Cluster.logs)
+    cancel_job, cancel_jobs = of_cluster(Cluster.cancel_job), of_cluster(Cluster.cancel_jobs)
+    push, pull, sync = of_cluster(Cluster.push), of_cluster(Cluster.pull), of_cluster(Cluster.sync)
+    outputs, tunnel = of_cluster(Cluster.outputs), of_cluster(Cluster.tunnel)
+    dask, ray = of_cluster(Cluster.dask), of_cluster(Cluster.ray)
+    ssh_command, rename = of_cluster(Cluster.ssh_command), of_cluster(Cluster.rename)
+    set_up, guards = of_cluster(Cluster.set_up), of_cluster(Cluster.guards)
+    stop, start = of_cluster(Cluster.stop), of_cluster(Cluster.start)
+    restored = of_cluster(Cluster.restored)

@@ -1,238 +1,184 @@
-"""One session a process: the verbs that get, use and end machines, over those that only look."""
+"""One session a process: what `nbprov.*` calls, composed of services and launching."""
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
+import logging
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nbprov.clouds import registry
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterView
-from nbprov.model.errors import Interrupted, NbprovError, UsageError
-from nbprov.model.offers import Block, Plan, RuleKind
-from nbprov.model.spec import Spec
-from nbprov.runtime.waiting import wait_for
+from nbprov.model.offers import Block
+from nbprov.provisioning.engine_hooks import EngineHooks
 
-from . import reports
-from .before_leaving import BeforeLeaving
-from .cluster import Cluster, Done
-from .errors import DoesNotFit, readable, readably
-from .existing_cluster import existing
-from .launching.adopted_launches import (
-    Say,
-    cancel,
-    driver_of,
-    foreign,
-    gone,
-    gone_elsewhere,
-    quietly,
-    see_adopted,
-)
-from .launching.cluster_replacement import next_name, replace_with
-from .launching.cluster_reuse import SettingUp, guards_of
-from .launching.disconnects import cut_off
-from .price_refresh import Catalogue
-from .reports import Cost, Tried
+from . import history, reports
+from .cluster import Cluster
+from .context import Context
+from .history import History
+from .launching.launch_end import end
+from .launching.node_setup import NodeSetup
+from .launching.orphan_sweep import sweep
+from .launching.provisioner import Provisioner, name_of
+from .launching.stock_order import StockOrder
+from .operation import Operation
+from .planner import Planner
+from .price_refresh import PriceFiles
+from .reports import AttemptRecord, Cost
 from .run import Run
-from .services.cluster_names import Keeping, check_name
-from .services.compute_engines import Engined
-from .services.jobs import JobDesk
-from .spec_inputs import Ask, Given, collect, names_given, nobody
+from .services import Services
+from .services.adopted_launches import Say, say_nothing
+from .steps import Steps, blocking, steps_of
 
 if TYPE_CHECKING:
     from nbprov.catalog.refresh import Refreshed
-    from nbprov.provisioning.ledger import ClusterRow
+    from nbprov.machines.jobs.jobs import Job
+    from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.live_cluster import LiveCluster
 
 T = TypeVar("T")
 
+log = logging.getLogger("nbprov.api")
+
 DEMO_VARIABLE = "NBPROV_DEMO"
 """Set to 1, the simulated `local` cloud enters every plan."""
 
-DEFAULT_NAME = "cluster"
+CLOSE_SECONDS: Seconds = 1.0
+"""How long the end of a session waits for its tunnels: closing them takes milliseconds, and a
+kernel is killed after about 2.5 s."""
 
 
-class Session(JobDesk, Keeping, Engined):
-    """The verbs of nbprov. `nbprov.provision`, `nbprov.plan` and so on are those of the process's one session.
+class Session:
+    """The verbs of nbprov. `nbprov.plan` and so on are those of the process's one session.
 
     Parameters
     ----------
     home
         Folder of the ledger, keys and logs; the user's own by default.
     demo
-        The simulated `local` cloud enters every plan, not only those that name it.
+        Whether the simulated `local` cloud enters every plan, not only those that name it.
+
+    Attributes
+    ----------
+    runs
+        The runs of this session, by the names of their clusters.
+    catalogue
+        The price files of this user.
+    context, services, planner
+        What the verbs are made of.
     """
 
+    name_of = staticmethod(name_of)
+
     def __init__(self, home: Path | None = None, *, demo: bool | None = None) -> None:
-        super().__init__(home, demo=os.environ.get(DEMO_VARIABLE) == "1" if demo is None else demo)
         self.runs: dict[str, Run] = {}
-        self.setting_up: dict[str, SettingUp] = {}
-        self.asked: dict[
-            str, tuple[Spec, str]
-        ] = {}  # what a cell last said of a running cluster, and its folder
-        self.catalogue = Catalogue()
+        self.context = Context(
+            home,
+            demo=os.environ.get(DEMO_VARIABLE) == "1" if demo is None else demo,
+            runs=self.runs,
+            hooks=self._hooks,
+            opened=lambda engine: services.begin(engine),
+        )
+        services = self.services = Services(self.context, self._renamed)
+        planner = self.planner = Planner(
+            self.context, services.clouds, services.prices, services.stock
+        )
+        self.catalogue = PriceFiles()
+        self.stock_order = StockOrder(self.context, planner, services.stock, self.runs)
+        self.provisioner = Provisioner(self.context, services, planner, self.stock_order, self.runs)
 
-    # ------------------------------------------------------------ provisioning
+        self.provision = blocking(self.provisioner.provision)
+        self.parse = planner.parse
+        self.plan = blocking(planner.plan)
+        self.planned = blocking(planner.planned)
+        self.relax = blocking(planner.relax)
+        self.terms = planner.terms
+        self.prices = blocking(services.prices.prices)
+        self.catalog = blocking(services.prices.catalog)
+        self.watch_stock = blocking(services.watches.watch_stock)
+        self.ask_stock = blocking(services.stock.ask)
+        self.check = blocking(services.clouds.check)
+        self.why_not = blocking(services.clouds.why_not)
+        self.without_adapter = services.clouds.without_adapter
+        self.all_jobs = blocking(services.jobs.all_jobs)
+        self.jobs_of = blocking(services.jobs.jobs)
+        self.log_of = blocking(services.jobs.log_of)
+        self.tunnels = services.tunnels.tunnels
+        self.close_tunnels = services.tunnels.close_tunnels
+        self.write_ssh_config = services.ssh.write_config
 
-    def provision(
-        self,
-        spec: Spec | str,
-        name: str = "",
-        *,
-        race: int | None = None,
-        hedge: Seconds = 20.0,
-        agreed: bool = False,
-        env: Mapping[str, str] | None = None,
-        ignore: Sequence[str] = (),
-        variables: Mapping[str, object] | None = None,
-        folder: str = "",
-        ask: Ask = nobody,
-        say: Say = quietly,
-        replace: bool = False,
-    ) -> Run | Cluster:
-        """Plan a spec and return a run that waits for `launch()`; nothing is created yet.
+    @property
+    def engine(self) -> Engine:
+        """The engine; its thread and ledger are opened on first use."""
+        return self.context.engine
 
-        A running cluster of that name that fits the spec is returned instead, with the spec's guards; a stopped one is started.
-        Where a launch of that name is being taken up from a dead kernel, or a cluster of it being ended, that is waited for.
+    @property
+    def demo(self) -> bool:
+        """Whether the simulated `local` cloud enters every plan."""
+        return self.context.demo
 
-        Parameters
-        ----------
-        race
-            How many attempts may be under way at once, the next begun `hedge` seconds after the one before; the first that is ready is
-            kept. By default the spec's own `race` decides.
-        agreed
-            Launch agrees to all that the spec's caps allow; what `confirm_above` would pass over is tried too.
-        env
-            Values for envs and secrets that the spec leaves open.
-        ignore
-            Fields whose errors are turned into warnings.
-        variables
-            What `$name` stands for where the spec is text: `globals()`, or any map of names to values.
-        folder
-            What relative paths are relative to; the current folder by default.
-        ask
-            Asks for values that are found nowhere.
-        say
-            Told in a line what is waited for.
-        replace
-            A cluster of that name that does not fit is replaced: the new one is made beside it, called `NAME-next`, and once it is set up
-            it gets the name and the old one is ended. Nothing on the old one's disk comes along.
+    @demo.setter
+    def demo(self, demo: bool) -> None:
+        self.context.demo = demo
 
-        Raises
-        ------
-        SpecError, PlanError, UsageError
-            If the spec cannot be used as it stands.
-        LaunchUnderWay
-            If a launch of that name is under way from another spec, or in another notebook.
-        DoesNotFit
-            If a cluster of that name runs and differs; the message names the difference.
-        """
-        if isinstance(spec, str):
-            spec = self.parse(
-                spec, ignore=ignore, variables=variables, given=names_given(env or {})
-            )
-        if race is not None and race < 1:
-            raise UsageError(
-                f"a race needs at least 1 attempt at a time, not {race}",
-                hint="--race 1 tries one place after the other",
-            )
-        name = self.name_of(spec, name)
-        folder = folder or os.getcwd()
+    def _hooks(self) -> EngineHooks:
+        return EngineHooks(
+            replan=self.planner.replan,
+            take_outputs=self.services.outputs.for_guard,
+            teardown=self.services.hooks,
+            node_setup=NodeSetup(self.context, self.services.setups),
+        )
+
+    def _renamed(self, run_id: str, name: str, new: str) -> None:
+        if name in self.runs and self.runs[name].run_id == run_id:
+            self.runs[new] = self.runs.pop(name)
+
+    def close(self) -> None:
+        """Close the tunnels, give up leases and stop the engine's thread. Machines go on."""
+        if not self.context.is_open:
+            return
+        tunnels, file = self.services.tunnels.made_tunnels(), self.services.ssh.made_file()
+
+        async def leave() -> None:
+            if tunnels is not None:
+                tunnels.close_all()
+            if file is not None:
+                file.leave()
+
         try:
-            found = existing(
-                self, spec, name, lambda: collect(spec, env or {}, ask, folder), folder, say, agreed
-            )
-        except DoesNotFit:
-            if not replace:
-                raise
-            old = self.engine.cluster(name)
-            made = self.provision(
-                spec,
-                next_name(name),
-                race=race,
-                hedge=hedge,
-                agreed=agreed,
-                env=env,
-                folder=folder,
-                ask=ask,
-                say=say,
-            )
-            return replace_with(self, made, old)
-        if found is not None:
-            return self.with_ports(found, spec.expose)
-        return self._new_run(
-            spec,
-            name,
-            collect(spec, env or {}, ask, folder),
-            folder,
-            race=race,
-            hedge=hedge,
-            agreed=agreed,
-        )
-
-    def _new_run(
-        self,
-        spec: Spec,
-        name: str,
-        given: Given,
-        folder: str,
-        *,
-        race: int | None,
-        hedge: Seconds,
-        agreed: bool,
-    ) -> Run:
-        driver = self.engine.prepare_run(
-            name, spec, self._plan_to_launch(spec), race=race, hedge=hedge, agreed=agreed
-        )
-        run = Run(self, driver, given, folder)
-        earlier = self.runs.get(name)
-        if earlier is not None:
-            earlier.supersede()
-        self.runs[name] = run
-        self.stock.order_behind(run)
-        return run
-
-    def _plan_to_launch(self, spec: Spec) -> Plan:
-        """The plan of a spec; one that waits for stock may begin where all is blocked for want of it."""
-        from nbprov.provisioning.run.waiting.stock_wait import STOCK
-
-        plan = self.plan(spec)
-        if (
-            plan.chosen is not None
-            or not spec.wait.seconds
-            or not any(d.rule.kind is RuleKind.BLOCKED for d in plan.dropped)
-        ):
-            return plan
-        return self.plan(
-            spec, blocks=[b for b in self.engine.ledger.blocks.standing() if b.cause not in STOCK]
-        )
-
-    @staticmethod
-    def name_of(spec: Spec, name: str = "") -> str:
-        """The name of a spec's cluster: the given one, the spec's own, or a default.
-
-        Raises
-        ------
-        UsageError
-            If a given name is none.
-        """
-        check_name(name)
-        return name or spec.name or DEFAULT_NAME
+            self.engine.thread.call(leave()).result(CLOSE_SECONDS)
+        except Exception as error:
+            log.warning("tunnels were not closed in time (%r); they end with this process", error)
+        self.context.close()
 
     # ------------------------------------------------------------ clusters
 
-    def cluster(self, name: str) -> Cluster:
-        """The live cluster of this name. Raises `NotFound`, naming those there are."""
-        self.engine.cluster(name)
-        return Cluster(self, name)
+    def cluster(self, name: str, *, cluster_id: str = "") -> Cluster:
+        """The live cluster of this name.
 
-    def down(self, name: str, *, cluster_id: str = "", outputs: bool = True) -> Done:
-        """End the cluster of this name, or give up its launch. Returns at once; done when the cloud's list says that nothing is left.
+        Parameters
+        ----------
+        cluster_id
+            The cluster with this id, whatever has the name now; its handle may be of no use.
+
+        Raises
+        ------
+        NotFound
+            If there is none, naming those there are.
+        """
+        cluster_id = cluster_id or self.engine.cluster(name).cluster_id
+        return Cluster(self.context, self.services, cluster_id, name)
+
+    def clusters(self, *, ended: bool = False) -> list[ClusterView]:
+        """Clusters from the ledger, live ones first; with `ended`, those that have ended too."""
+        return self.services.views.views(ended=ended)
+
+    def down(self, name: str, *, cluster_id: str = "", outputs: bool = True) -> Operation:
+        """End the cluster of this name, or cancel its launch. Returns at once.
+
+        The operation is done when the cloud's list says that nothing is left.
 
         Parameters
         ----------
@@ -248,161 +194,77 @@ class Session(JobDesk, Keeping, Engined):
         OtherCluster
             If another cluster has this name now.
         """
-        engine, run = self.engine, self.runs.get(name)
-        if (
-            run is not None
-            and run.is_under_way
-            and not run.state.is_final
-            and cluster_id in ("", run.run_id)
-        ):
-            run.cancel()
-            return Done(engine.thread.call(gone(engine, run.driver)), f"ending {name}")
-        driver = driver_of(engine, name)
-        if driver is not None and cluster_id in ("", driver.run_id):
-            cancel(engine, driver)
-            return Done(engine.thread.call(gone(engine, driver)), f"ending {name}")
-        row = foreign(engine, name)
-        if row is not None and cluster_id in ("", row.run_id):
-            engine.ledger.runs.request_cancel(row.run_id)
-            note = f"{name} is being launched by another kernel, which is asked to end it; if that one is gone, it is taken over and ended here"
-            return Done(engine.thread.call(gone_elsewhere(engine, row)), f"ending {name}", note)
-        return Cluster(self, name, cluster_id=cluster_id).down(outputs=outputs)
+        return end(self.context, self.services, name, cluster_id=cluster_id, outputs=outputs)
 
-    async def before_the_end(self, row: ClusterRow) -> None:
-        """Bring what is only on a cluster's machines here: logs of its jobs, and its outputs. On the engine thread; raises as `Takings.then_down`."""
-        await BeforeLeaving(self).before_the_end(row)
+    @blocking
+    def rename(self, name: str, new: str) -> Steps[Cluster]:
+        """Give a cluster another name; its handle.
 
-    def clusters(self, *, ended: bool = False) -> list[ClusterView]:
-        """Clusters from the ledger, live ones first."""
-        return [
-            self.cluster_view(row)
-            for row in self.engine.ledger.clusters.latest(live_only=not ended)
-        ]
+        Its tunnels, its host in the ssh config file and its handles follow. What bears the old
+        name at its cloud keeps it. A `%%provision` cell finds it by the new name from then on.
 
-    def cluster_view(self, row: ClusterRow) -> ClusterView:
-        """A ledger row with its machines, guards and cost."""
-        from nbprov.provisioning.supervision.desired_state import reason_words
-        from nbprov.provisioning.supervision.guard_config import cluster_notes
+        Raises
+        ------
+        NameTaken
+            If a live cluster or launch has the new name.
+        NotFound
+            If there is no such cluster, or it is being launched or ended.
+        ClusterBusy
+            If it is being stopped, started or ended.
+        """
+        cluster = self.cluster(name)
+        return (yield from steps_of(Cluster.rename)(cluster, new))
 
-        ledger = self.engine.ledger
-        guards = guards_of(ledger, row.run_id, self.spec_of(row.run_id))
-        return ClusterView(
-            name=row.name,
-            cluster_id=row.cluster_id,
-            run_id=row.run_id,
-            state=row.state,
-            candidate=row.candidate,
-            instances=tuple(ledger.instances.members(row.token)),
-            guards=guards,
-            notes=(*cluster_notes(ledger, row, guards), *self.takings.words(row)),
-            started=row.started,
-            ended=row.ended,
-            cost=ledger.prices.cost(row.run_id),
-            hourly_now=ledger.prices.hourly_now(row.token),
-            confirmed=row.confirmed,
-            reason=reason_words(row),
-            simulated=reports.is_simulated(row.candidate.offer),
-        )
+    @blocking
+    def jobs(self, name: str) -> Steps[list[Job]]:
+        """The jobs of a cluster, by its name or the id of its run, oldest first.
 
-    def spec_of(self, run_id: str) -> Spec:
-        """The spec that a run was launched from, as the ledger has it; an empty one where it cannot be read."""
-        run = self.engine.ledger.runs.get(run_id)
-        return (_spec_of(run.spec) or Spec()) if run is not None else Spec()
+        Of a cluster that has ended, those that are kept on this computer.
+        """
+        return self.services.jobs.jobs(self.services.jobs.row_of(name))
 
-    def can_read_spec(self, run_id: str) -> bool:
-        """Whether the ledger's spec of a run is one of this release."""
-        run = self.engine.ledger.runs.get(run_id)
-        return run is not None and _spec_of(run.spec) is not None
+    @blocking
+    def logs(
+        self, name: str, job: str = "run", *, last: int | None = None, node: int = 0
+    ) -> Steps[str]:
+        """The output of a job of a cluster, ended or not; see `Cluster.logs`.
 
-    def hidden(self) -> tuple[str, ...]:
-        """The secrets that this session was given, for blotting them out."""
-        maskers = [x.masker() for x in list(self.runs.values())] + [
-            x.masker() for x in list(self.setting_up.values())
-        ]
-        return (*super().hidden(), *(value for masker in maskers for value in masker.values))
+        The cluster is given by its name or the id of its run.
+        """
+        return self.services.jobs.logs(self.services.jobs.row_of(name), job, last=last, node=node)
 
+    @blocking
     def start_remote(
         self,
         name: str,
         work: Callable[[LiveCluster], Coroutine[Any, Any, T]],
         *,
-        say: Say = quietly,
-    ) -> concurrent.futures.Future[T]:
-        """Run a coroutine with the live cluster, its connections open; cancelling the future interrupts the remote side.
+        say: Say = say_nothing,
+    ) -> Steps[concurrent.futures.Future[T]]:
+        """Begin a coroutine with the live cluster; see `RemoteService.begin`."""
+        return self.services.remote.begin(name, work, say=say)
 
-        Blocks until a launch of this name that is under way has ended; an interrupt of that leaves the launch alone.
-
-        Raises
-        ------
-        UsageError
-            If the cluster's run waits for Launch.
-        Unavailable, SetupFailed
-            If that launch fails.
-        NotFound
-            If no live cluster has this name.
-        """
-
-        async def attached() -> T:
-            live = await self.engine.attach(name)
-            await self.see_engine(live)
-            try:
-                return await work(live)
-            except NbprovError as error:
-                raise cut_off(self.engine, live.run_id, error) from error
-
-        run = self.runs.get(name)
-        if (
-            run is not None
-            and not run.done
-            and (run.launched or self.engine.ledger.clusters.named(name) is None)
-        ):
-            run.wait_detached()
-        came_to_nothing = see_adopted(self.engine, name, say)
-        if came_to_nothing is not None:
-            raise came_to_nothing
-        row = self.engine.cluster(name)
-        setting_up = self.setting_up.get(row.run_id)
-        if setting_up is not None and not setting_up.done:
-            setting_up.wait()
-        return self.engine.thread.call(readably(attached()))
-
+    @blocking
     def wait_remote(
         self,
         name: str,
         work: Callable[[LiveCluster], Coroutine[Any, Any, T]],
         timeout: Seconds | None = None,
         *,
-        say: Say = quietly,
-    ) -> T:
-        """As `start_remote`, and block for the result; an interrupt, or the end of `timeout`, cancels it.
+        say: Say = say_nothing,
+    ) -> Steps[T]:
+        """Run a coroutine with the live cluster; see `RemoteService.call`."""
+        return self.services.remote.call(name, work, timeout, say=say)
 
-        Raises
-        ------
-        CloudTrouble
-            If the machine cannot be reached.
-        Interrupted
-            On Ctrl-C.
-        TimeoutError
-            After `timeout` seconds.
-        """
-        future = self.start_remote(name, work, say=say)
-        try:
-            return wait_for(future, timeout)
-        except KeyboardInterrupt:
-            future.cancel()
-            raise Interrupted(
-                f"interrupted on {name}; the machine and its variables are still there"
-            ) from None
-        except TimeoutError:
-            future.cancel()
-            raise
-
-    # ------------------------------------------------------------ books
+    # ------------------------------------------------------------ records
 
     def refresh_prices(
         self, clouds: Sequence[str] | str | None = None, source: str = "auto", force: bool = False
     ) -> Refreshed:
-        """Fetch prices anew: of these clouds, or of all but those whose policy is never. See `Catalogue.refresh`."""
+        """Fetch prices of these clouds, or of all but those whose policy is never.
+
+        See `PriceFiles.refresh`.
+        """
         return self.catalogue.refresh(clouds, source=source, force=force)
 
     def blocks(self) -> list[Block]:
@@ -410,76 +272,41 @@ class Session(JobDesk, Keeping, Engined):
         return self.engine.ledger.blocks.standing()
 
     def clear_blocks(self) -> int:
-        """Forget all blocks; launches that wait for stock try again at once. Returns how many there were."""
+        """Forget all blocks; launches that wait for stock try again at once.
+
+        Returns
+        -------
+        int
+            How many there were.
+        """
         return self.engine.clear_blocks()
 
     def costs(self) -> list[Cost]:
         """What each run has cost, newest first; failed attempts count."""
         return reports.costs(self.engine.ledger)
 
-    def attempts(self, name: str = "") -> list[Tried]:
+    def attempts(self, name: str = "") -> list[AttemptRecord]:
         """The attempts of the latest run (of this name)."""
         return reports.attempts(self.engine.ledger, name)
 
-    def sweep(self, *, end: bool = False) -> list[str]:
-        """End machines of ours that the ledger does not know, on every enabled cloud, and say which; young ones are only named.
+    def history(self, name: str = "", *, limit: int | None = None) -> History:
+        """Every launch (of this name), newest first, with its times, its cost and why it ended.
 
-        Those that are younger than ten minutes may be another kernel's, on their way into the ledger; with `end` they are ended too.
-
-        What launches left beside their machines (disks, firewall rules) is removed where no cluster needs it any more.
-
-        A cloud that cannot be listed has a line that says so; the others are swept all the same.
+        `to_frame()` gives a pandas DataFrame.
         """
-        from nbprov.provisioning.reconcile import ORPHAN_SECONDS, Report, end_orphans, tidy
+        return history.history(self.engine.ledger, self.engine.clock.now(), name, limit)
 
-        report = Report()
+    @blocking
+    def sweep(self, *, end: bool = False) -> Steps[list[str]]:
+        """End machines of ours that the ledger does not know, on every cloud that is set up.
 
-        async def look(name: str) -> None:
-            try:
-                await end_orphans(
-                    self.engine, name, report, least_age=0.0 if end else ORPHAN_SECONDS
-                )
-                await tidy(self.engine, name, report)
-            except Exception as error:
-                told = readable(error)
-                words = (
-                    told.message
-                    if isinstance(told, NbprovError)
-                    else f"{type(told).__name__}: {told}"
-                )
-                report.say(f"cloud {name}", f"{name}: could not be swept: {words}")
+        Machines that are younger than ten minutes may be another kernel's, on their way into the
+        ledger: they are only named, and ended too with `end`. What launches left beside their
+        machines (disks, firewall rules) is removed where no cluster needs it any more.
 
-        async def look_everywhere(names: list[str]) -> None:
-            await asyncio.gather(*(look(name) for name in names))
-
-        wait_for(self.engine.thread.call(look_everywhere(self._where_machines_may_be())))
-        return list(report.lines.values())
-
-    def _where_machines_may_be(self) -> list[str]:
-        """The clouds that were launched on, and those that can be used. A simulated cloud is not begun for a look: it must be there already."""
-        ledger = self.engine.ledger
-        used = {
-            launch.cloud
-            for run in ledger.runs.latest()
-            for launch in ledger.launches.of_run(run.run_id)
-        }
-        can = {name: self.capabilities_at_hand(name) for name in registry.names()}
-        simulated = {
-            name
-            for name, capabilities in can.items()
-            if capabilities is not None and capabilities.named_only
-        }
-        used |= {name for name in simulated if (self.engine.home / name).is_dir()}
-        asked = self.check([name for name in can if name not in used | simulated], fresh=False)
-        return sorted(used & set(can)) + [told.cloud for told in asked if told.enabled]
-
-
-@lru_cache(maxsize=256)
-def _spec_of(source: str) -> Spec | None:
-    # Every change of a cluster asks for its guards again; reading YAML each time would keep the engine's thread busy.
-    from nbprov.spec import parse
-
-    try:
-        return parse(source)
-    except NbprovError:
-        return None
+        Returns
+        -------
+        list of str
+            What was found, a line each. A cloud that cannot be listed has a line that says so.
+        """
+        return sweep(self.context, self.services.clouds, end=end)

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from nbprov.remote.agent.messages import Environment
 
 Ask = Callable[[str, bool], str | None]
-"""Asks the person for a value: name, whether to hide it. None where nobody can be asked."""
+"""Asks a person for a value, by its name and whether to hide it; None where nobody can be asked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """The environment of `setup` and `run`. Kept in memory alone.
+class SpecInputs:
+    """The environment of `setup` and `run`. It is kept only in memory.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Given:
     secrets
         Never shown.
     python
-        What the environment is made from; None where the spec asks for none.
+        What the Python environment is made from; None where the spec asks for none.
     """
 
     envs: Mapping[str, str]
@@ -39,31 +39,42 @@ class Given:
     python: PythonSource | None = None
 
     def everything(self) -> Environment:
-        """Envs and secrets; these stay `Secret` until they are written to a verified ssh connection."""
+        """Envs and secrets.
+
+        Secrets stay `Secret` until they are written to a verified ssh connection.
+        """
         return {**self.envs, **self.secrets}
 
+    def plain(self) -> dict[str, str]:
+        """The values that may be shown."""
+        return dict(self.envs)
 
-def nobody(name: str, hidden: bool) -> str | None:
-    """Nobody can be asked."""
+
+def ask_nobody(name: str, hidden: bool) -> str | None:
+    """Ask nobody."""
     return None
 
 
 def names_given(given: Mapping[str, str]) -> frozenset[str]:
-    """The names for which there are values without asking: the caller's and those of the kernel's environment."""
+    """The names that have a value without asking: the caller's and the kernel environment's."""
     return frozenset({*given, *os.environ})
 
 
-def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody, folder: str = "") -> Given:
-    """Find a value for every env and secret of a spec: the caller's, the spec's, the kernel's environment, a prompt.
+def collect(
+    spec: Spec, given: Mapping[str, str], ask: Ask = ask_nobody, folder: str = ""
+) -> SpecInputs:
+    """Find a value for every env and secret of a spec.
 
-    The files that `python` names are read now, relative to `folder`; those that `workdir` and `file_mounts` name must be there.
+    The caller's value comes first, then the spec's, the kernel environment's, and a prompt. The
+    files that `python` names are read now, relative to `folder`; those that `workdir` and
+    `file_mounts` name must be there.
 
     Raises
     ------
     PythonFilesError, SyncError
         If one of these cannot be used.
     UsageError
-        Naming every value that is missing and how to give it, or a given name that the spec does not have.
+        If values are missing, with their names, or a given name is not in the spec.
     """
     unknown = sorted(set(given) - set(spec.envs) - set(spec.secrets))
     if unknown:
@@ -101,13 +112,14 @@ def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody, folder: str
             hint=f"--env {missing[0]}=…, or set it in the kernel's environment",
             code="env.missing",
         )
-    return Given(envs, secrets, python)
+    return SpecInputs(envs, secrets, python)
 
 
 def found_again(spec: Spec) -> tuple[Environment, tuple[str, ...]]:
-    """The values of a spec that an earlier kernel launched: its own, else those of this kernel's environment; and the names that have none.
+    """The values of a spec that an earlier kernel launched, and the names that have none.
 
-    Of its secrets the ledger has the names alone.
+    They are the spec's own, else those of this kernel's environment: the ledger has only the names
+    of secrets.
 
     Examples
     --------

@@ -63,7 +63,7 @@ def test_the_quickstarts_story(cloud: str, home: Path) -> None:
             kernel.run("%nbprov start dev")
             assert kernel.run("%%on dev --bash\ncat kept").text == "kept\n"
         kernel.run("%nbprov down dev")
-        assert kernel.value("len(dev._session.engine.ledger.clusters(live_only=True))") == 0
+        assert kernel.value("len(dev._context.engine.ledger.clusters(live_only=True))") == 0
         assert_nothing_is_left(clouds)
 
 
@@ -82,7 +82,7 @@ def test_a_launch_goes_on_across_clouds_until_one_accepts(home: Path) -> None:
         clouds["aws"].fault("capacity", ALWAYS)
         clouds["gcp"].fault("quota", ALWAYS)
         cell = kernel.run(ACROSS)
-        assert kernel.value("dev._session.engine.cluster('dev').candidate.offer.cloud") == "runpod"
+        assert kernel.value("dev._context.engine.cluster('dev').candidate.offer.cloud") == "runpod"
         panel = last_panel(kernel, cell)
         for form in (
             panel["text/plain"],
@@ -138,7 +138,7 @@ def test_a_look_at_the_stock_spares_the_creates_that_would_be_refused(
             "transient", call="listGpuTypes", times=ALWAYS, where={"params.count": "1"}
         )
     kernel.run(IN_EUROPE)
-    assert kernel.value("dev._session.engine.cluster('dev').candidate.offer.zone") == "EUR-NO-1"
+    assert kernel.value("dev._context.engine.cluster('dev').candidate.offer.zone") == "EUR-NO-1"
     tried = [call["body"]["dataCenterIds"] for call in runpod.double.calls("createPod")]
     if look:
         assert tried == [["EUR-NO-1"]]

@@ -72,7 +72,7 @@ def test_a_cluster_that_does_not_fit_is_replaced(home, kernel: Kernel) -> None:
     kernel.run(f"%%provision dev --yes --wait\n{CPU}\nsetup: echo old > mark")
     told = kernel.run(f"%%provision dev --replace --yes --wait\n{GPU}").everything
     assert "the handle of dev-next is the variable dev" in told
-    assert "takes the place of dev" in told
+    assert "replaces dev" in told
     assert "dev is now the new cluster; the old one is being terminated" in told
     assert kernel.value("[dev.name, dev.wait().view().candidate.offer.instance_type]") == [
         "dev",

@@ -45,13 +45,13 @@ def test_down_of_a_launch_that_is_being_adopted_ends_it(home, adopting: Kernel) 
 
 def test_a_remote_cell_waits_for_the_adoption(home, adopting: Kernel) -> None:
     told = adopting.run("%%on dev --bash\necho it is mine").text
-    assert told.splitlines() == ["dev is being taken up; waiting for it …", "it is mine"]
+    assert told.splitlines() == ["dev is being adopted; waiting for it …", "it is mine"]
     assert machines(home) == 1
 
 
 def test_the_same_cell_waits_for_the_adoption(home, adopting: Kernel) -> None:
     told = adopting.run(f"%%provision dev --yes\n{NORTH}").text
-    assert "dev is being taken up; waiting for it …" in told
+    assert "dev is being adopted; waiting for it …" in told
     assert "dev is running and fits: nothing was launched" in told
     assert machines(home) == 1
 

@@ -57,7 +57,7 @@ def test_it_goes_on_when_stock_returns_and_blocks_are_cleared(home, kernel: Kern
     assert kernel.run("%%on dev --bash\ncat answer").text.strip() == "42"
     assert machines(home) == 1
     assert "pass 2" in kernel.value(
-        "[e.text for e in dev._session.engine.ledger.events(dev.run_id) if e.kind.value == "
+        "[e.text for e in dev._context.engine.ledger.events(dev.run_id) if e.kind.value == "
         "'pass_begun'][0]"
     )
 
@@ -85,7 +85,9 @@ def test_a_killed_kernel_leaves_its_wait_to_the_next(home, kernel: Kernel) -> No
     kernel.restart()
     kernel.run("%load_ext nbprov")
     told = kernel.run(CELL.format(flags="")).text
-    assert "dev: another kernel waited for stock for it; looking whether it still does …" in told
+    assert (
+        "dev: another kernel waited for its stock; checking whether that kernel is alive …" in told
+    )
     assert "dev is already waiting for stock; this panel follows it" in told
     assert "waiting for stock until" in str(waits(kernel)["waiting"])
     market(home)

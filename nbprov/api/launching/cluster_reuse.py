@@ -1,171 +1,49 @@
-"""What a cell that is run again does to the cluster it finds: guards that changed, and set-up that was never done."""
+"""A cell that is run again on a cluster: guards and outputs that changed, set-up that is left."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nbprov.api.cluster import Cluster, Done
-from nbprov.api.errors import readably
-from nbprov.api.spec_inputs import Ask, Given, collect
+from nbprov.api.cluster import Cluster
+from nbprov.api.context import Context
+from nbprov.api.errors import with_readable_errors
+from nbprov.api.services import Services
+from nbprov.api.services.setups import ClusterSetup, is_set_up, is_wanted
+from nbprov.api.services.views import guards_of
+from nbprov.api.spec_inputs import SpecInputs
+from nbprov.api.steps import Steps, result
 from nbprov.machines.python.requirement_files import PythonSource, read_source
+from nbprov.model.clock import short_duration
 from nbprov.model.clusters import ClusterState
-from nbprov.model.errors import UsageError
 from nbprov.model.events import EventKind
 from nbprov.model.spec import Guards, Spec
 
-from .setup_failure import after_failure
-
 if TYPE_CHECKING:
-    from nbprov.api.session import Session
-    from nbprov.on_machine.agent.masking import Masker
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
-    from nbprov.remote.agent.messages import Environment
-
-
-TOLD = 500
-"""Of what was told before anybody listened."""
-
-
-def note_set_up(ledger: Ledger, run_id: str) -> None:
-    """Write down that a cluster is set up."""
-    ledger.events.add(run_id, EventKind.SET_UP, "files are copied, setup is done, run is started")
-
-
-def is_set_up(ledger: Ledger, run_id: str, spec: Spec) -> bool:
-    """Whether nothing of what its spec wants done on a cluster is left to do. What failed is left to do."""
-    if not _wants(spec):
-        return True
-    done = (EventKind.SET_UP, EventKind.SETUP_FAILED)
-    last = next(
-        (event.kind for event in reversed(ledger.events.of_run(run_id)) if event.kind in done), None
-    )
-    if last is not None:
-        return last is EventKind.SET_UP
-    jobs = {job["kind"]: job["exit_code"] for job in ledger.jobs.of_run(run_id)}
-    if jobs.get("setup"):
-        return False
-    if spec.run:
-        return "run" in jobs
-    return bool(spec.setup) and spec.engine is None and jobs.get("setup") is not None
-
-
-def _wants(spec: Spec) -> bool:
-    return bool(
-        spec.workdir or spec.file_mounts or spec.setup or spec.run or spec.python or spec.engine
-    )
 
 
 def python_differs(ledger: Ledger, run_id: str, source: PythonSource | None) -> bool:
-    """Whether another Python environment is asked for than the cluster has."""
+    """Whether a spec asks for another Python environment than the cluster has."""
     made = [job for job in ledger.jobs.of_run(run_id) if job["kind"] == "python"]
     return source is not None and (
         not made or not source.is_wish_of(str(made[-1]["command"])) or made[-1]["exit_code"] != 0
     )
 
 
-class SettingUp(Done):
-    """Files, Python, setup and run on a cluster where they are not done: its kernel ended first, they failed, or others are asked for.
-
-    Attributes
-    ----------
-    message
-        What goes on, in a line.
-    why
-        Why it is done, in a phrase.
-    spec, given, folder
-        What is done, with which values, and what its paths are relative to.
-    """
-
-    def __init__(
-        self,
-        session: Session,
-        row: ClusterRow,
-        spec: Spec,
-        given: Given,
-        folder: str,
-        why: str = "",
-        again: bool = False,
-    ) -> None:
-        self.message = self.why = why or "it was never set up"
-        self._told: deque[tuple[str, str]] = deque(maxlen=TOLD)
-        self._hear: Callable[[str, str], None] = lambda text, line: None
-        self._telling = threading.Lock()
-        self.spec, self.given, self.folder = spec, given, folder
-        self._session, self._again = session, again
-        work = readably(self._bring_up(row, spec, given, folder))
-        super().__init__(session.engine.thread.call(work), f"setting {row.name} up")
-
-    async def _bring_up(self, row: ClusterRow, spec: Spec, given: Given, folder: str) -> None:
-        from nbprov.machines.setup.cluster_setup import bring_up
-
-        engine = self._session.engine
-        try:
-            live = await engine.attach(row.name)
-            values = given.everything()
-            await bring_up(
-                live,
-                spec,
-                values,
-                folder,
-                engine.ledger,
-                self._report,
-                home=engine.home,
-                python=given.python,
-                again=self._again,
-            )
-        except Exception as error:
-            raise await after_failure(
-                self._session, row.run_id, spec, error, self._report
-            ) from None
-        note_set_up(engine.ledger, row.run_id)
-        if spec.engine is not None:
-            await self._session.engine_up(live, spec.engine, self.environment, self._report)
-
-    def environment(self) -> Environment:
-        """The envs and secrets that were given for it."""
-        return self.given.everything()
-
-    def masker(self) -> Masker:
-        """What blots out the secrets of this setup and run."""
-        from nbprov.machines.output_masking import masker
-
-        return masker(self.given.everything())
-
-    def _report(self, text: str, line: str = "", /) -> None:
-        self.message = text
-        with self._telling:
-            self._told.append((text, line))
-            self._hear(text, line)
-
-    def listen(self, hear: Callable[[str, str], None]) -> None:
-        """Call a function with what goes on and, where it is one, the line of the log that it is about; what was told before comes first.
-
-        On the engine's thread, but for what was told before.
-        """
-        with self._telling:
-            for text, line in self._told:
-                hear(text, line)
-            self._hear = hear
-
-
-def guards_of(ledger: Ledger, run_id: str, spec: Spec) -> Guards:
-    """The guards that a cluster has: what its agents were told last, else those of its spec."""
-    from nbprov.provisioning.supervision.guard_config import guards_known
-
-    return guards_known(ledger, run_id) or spec.guards
-
-
 async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guards) -> str:
-    """Give a running cluster the guards that a spec asks for, on every node; what changed in a line, or nothing.
+    """Give a running cluster the guards that a spec asks for, on every node.
 
-    A spec that says nothing of guards changes none.
+    A spec that names no guards changes none.
+
+    Returns
+    -------
+    str
+        What changed, in a line; empty for nothing.
 
     Raises
     ------
@@ -213,9 +91,8 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
         and before.max_lifetime != after.max_lifetime
         and before.max_lifetime is not None
     ):
-        said += (
-            f"; the cloud's own timer still ends it {_age(before.max_lifetime)} after its launch"
-        )
+        lifetime = short_duration(before.max_lifetime)
+        said += f"; the cloud's own timer still ends it {lifetime} after its launch"
     return said
 
 
@@ -223,123 +100,114 @@ def _rules(guards: Guards) -> tuple[object, ...]:
     return guards.autostop, guards.max_lifetime, guards.budget, guards.warn, guards.at_limit
 
 
-def _age(seconds: float) -> str:
-    from nbprov.model.clock import short_duration
+async def change_outputs(
+    engine: Engine, row: ClusterRow, stored: Spec, spec: Spec, folder: str
+) -> str:
+    """Give a running cluster the outputs of a cell's spec; what changed, in a line."""
+    from nbprov.provisioning.live_cluster import agent_of
+    from nbprov.provisioning.supervision.guard_config import hold_known, hold_of, of_node
+    from nbprov.remote.agent.config import GuardConfig
+    from nbprov.spec import to_yaml
 
-    return short_duration(seconds)
+    def pairs(of: Spec) -> list[tuple[str, str]]:
+        return [(mount.source, mount.target) for mount in of.outputs]
+
+    if not spec.outputs or pairs(spec) == pairs(stored):
+        return ""
+    ledger = engine.ledger
+    known = ledger.guards.get(row.run_id)
+    if (
+        known is not None
+        and "poweroff" in known[0]
+        and hold_known(ledger, row.run_id) != hold_of(spec)
+    ):
+        config = {**known[0], "outputs": {"hold_seconds": hold_of(spec)}}
+        live = await engine.attach(row.name)
+        told = GuardConfig.from_json(config)
+        await asyncio.gather(
+            *(
+                agent_of(node).set_guards(
+                    of_node(told, ledger, row.run_id, row.token, node.instance.node)
+                )
+                for node in live.present
+            )
+        )
+        for node in live.nodes:
+            ledger.guards.set(row.run_id, node.instance.node, config, {})
+    ledger.runs.rewrite_spec(row.run_id, to_yaml(replace(stored, outputs=spec.outputs)), folder)
+    return f"outputs of {row.name} are now {', '.join(source for source, _ in pairs(spec))}"
 
 
 def use_again(
-    session: Session,
+    context: Context,
+    services: Services,
     row: ClusterRow,
     spec: Spec,
-    stored: Spec,
-    given: Callable[[], Given],
+    given: Callable[[], SpecInputs],
     folder: str,
-) -> Cluster:
-    """The handle of a running cluster that fits a spec, after what the spec changes or adds was seen to."""
-    from nbprov.runtime.waiting import wait_for
+) -> Steps[Cluster]:
+    """The handle of a running cluster that fits a spec.
 
-    engine = session.engine
-    cluster = Cluster(session, row.name, cluster_id=row.cluster_id)
+    Guards and outputs that the spec changes are changed first, and set-up that is left is begun.
+    """
+    engine, stored = context.engine, context.spec_of(row.run_id)
+    cluster = Cluster(context, services, row.cluster_id)
     if row.state is not ClusterState.RUNNING:
         return cluster
     remarks = []
     engine.lifecycle.take_back(row)
-    session.asked[row.run_id] = spec, folder
-    changed = wait_for(
-        engine.thread.call(readably(change_guards(engine, row, stored, spec.guards)))
-    )
-    if changed:
-        remarks.append(changed)
-    if said := wait_for(
-        engine.thread.call(readably(session.takings.change(row, stored, spec, folder)))
-    ):
-        remarks.append(said)
-    under_way = session.setting_up.get(row.run_id)
+    context.requested[row.run_id] = spec, folder
+    guards = change_guards(engine, row, stored, spec.guards)
+    remarks.append((yield from result(engine.thread.call(with_readable_errors(guards)))))
+    outputs = change_outputs(engine, row, stored, spec, folder)
+    remarks.append((yield from result(engine.thread.call(with_readable_errors(outputs)))))
+    under_way = services.setups.of_run(row.run_id)
     if under_way is not None and not under_way.done:
         cluster.setting_up = under_way
         return cluster
-    work = _left_to_do(session, row, spec, stored, given, folder)
-    if work is not None:
-        cluster.setting_up = session.setting_up[row.run_id] = work
-    elif not _was_done(engine.ledger, row.run_id, spec, stored) and (spec.setup or spec.run):
-        remarks.append(
-            f"setup and run are not run again on a running cluster; %nbprov setup {row.name} does"
-        )
-    if work is None and spec.python is not None:
-        remarks.append(f"python: as before: {spec.python}")
-    cluster.remarks = tuple(remarks)
+    setup = _begin_setup(context, services, row, spec, stored, given, folder)
+    cluster.setting_up = setup
+    if setup is None:
+        if not _was_done(engine.ledger, row.run_id, spec, stored) and (spec.setup or spec.run):
+            remarks.append(
+                "setup and run are not run again on a running cluster;"
+                f" %nbprov setup {row.name} does"
+            )
+        if spec.python is not None:
+            remarks.append(f"python: as before: {spec.python}")
+    cluster.remarks = tuple(filter(None, remarks))
     return cluster
 
 
-def _left_to_do(
-    session: Session,
+def _begin_setup(
+    context: Context,
+    services: Services,
     row: ClusterRow,
     spec: Spec,
     stored: Spec,
-    given: Callable[[], Given],
+    given: Callable[[], SpecInputs],
     folder: str,
-) -> SettingUp | None:
-    """What a cell wants done on a running cluster that is not; None for nothing."""
-    ledger = session.engine.ledger
-    if _wants(spec) and not is_set_up(ledger, row.run_id, stored if _wants(stored) else spec):
+) -> ClusterSetup | None:
+    """Begin the set-up that a cell asks for and that is not done; None for nothing."""
+    ledger, setups = context.engine.ledger, services.setups
+    if is_wanted(spec) and not is_set_up(ledger, row.run_id, stored if is_wanted(stored) else spec):
         failed = ledger.events.has(row.run_id, EventKind.SETUP_FAILED)
-        return SettingUp(
-            session, row, spec, given(), folder, "setting it up failed before" if failed else ""
-        )
+        why = "setting it up failed before" if failed else ""
+        return setups.set_up(row, spec, given(), folder, why)
     if not python_differs(ledger, row.run_id, read_source(spec.python, Path(folder), spec.workdir)):
         return None
-    # Setup may have put things into the old environment. It runs in workdir, which goes along; run is left alone.
+    # Setup may have installed things into the old environment, so it runs again, in workdir, which
+    # is copied too. Run is left alone.
     less = replace(spec, file_mounts=(), run="")
-    return SettingUp(
-        session, row, less, given(), folder, "another Python environment is asked for", again=True
+    return setups.set_up(
+        row, less, given(), folder, "another Python environment is asked for", again=True
     )
 
 
 def _was_done(ledger: Ledger, run_id: str, spec: Spec, stored: Spec) -> bool:
-    """Whether the setup and run of a cell are those that were done last: a corrected setup is not the one that was launched."""
+    """Whether the setup and run of a cell are those that were done last.
+
+    A setup that was corrected since is not the one that was launched.
+    """
     done = {job["kind"]: job["command"] for job in ledger.jobs.of_run(run_id)}
     return (spec.setup, spec.run) == (done.get("setup", stored.setup), done.get("run", stored.run))
-
-
-def set_up_again(session: Session, row: ClusterRow, ask: Ask) -> SettingUp:
-    """Set a running cluster up again, on request: files, Python and setup; run only where it was never started.
-
-    As its cell last said in this kernel, else as it was launched.
-
-    Raises
-    ------
-    UsageError
-        If it does not run, if there is nothing to do, or if a value that only the launch had is found nowhere.
-    """
-    if row.state is not ClusterState.RUNNING:
-        raise UsageError(
-            f"{row.name} is {row.state.value}",
-            hint=f"%nbprov start {row.name} brings a stopped cluster back",
-        )
-    earlier, run = session.setting_up.get(row.run_id), session.runs.get(row.name)
-    if earlier is not None and not earlier.done:
-        return earlier
-    if run is not None and run.run_id == row.run_id and not run.done:
-        raise UsageError(
-            f"{row.name} is being set up already",
-            hint="its panel shows how far it is",
-            code="setup.under-way",
-        )
-    launched = session.engine.ledger.runs.get(row.run_id)
-    stored = session.spec_of(row.run_id), launched.folder if launched is not None else ""
-    spec, folder = session.asked.get(row.run_id, stored)
-    if not _wants(spec):
-        raise UsageError(
-            f"nothing of {row.name} is to be set up",
-            hint="its cell names no workdir, file_mounts, python, setup or run",
-        )
-    if earlier is not None and (earlier.spec, earlier.folder) == (spec, folder):
-        given = replace(earlier.given, python=read_source(spec.python, Path(folder), spec.workdir))
-    else:
-        given = collect(spec, {}, ask, folder)
-    session.setting_up[row.run_id] = SettingUp(
-        session, row, spec, given, folder, "set up again, as you asked", again=True
-    )
-    return session.setting_up[row.run_id]

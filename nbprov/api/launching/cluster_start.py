@@ -1,4 +1,4 @@
-"""Starting a stopped cluster: what a cloud without room for it means, waiting for room, and what is there again afterwards."""
+"""The start of a stopped cluster: waiting for room at its place, and what is there afterwards."""
 
 from __future__ import annotations
 
@@ -7,40 +7,47 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from nbprov.api.cluster import Cluster, Done
-from nbprov.api.errors import CloudTrouble, readably
+from nbprov.api.context import Context
+from nbprov.api.errors import CloudTrouble, with_readable_errors
+from nbprov.api.operation import Operation
+from nbprov.api.services import Services
+from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import Interrupted, NbprovError
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.spec import Spec
-from nbprov.runtime.waiting import wait_for
 
 if TYPE_CHECKING:
-    from nbprov.api.session import Session
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster
 
 FIRST_PAUSE: Seconds = 30.0
 LAST_PAUSE: Seconds = 300.0
-"""Between two tries to start where its place has no room, doubling: stock comes and goes within minutes, and a cloud counts requests."""
+"""The pause between two tries while its place has no room, doubled each time: stock comes and goes
+within minutes, and a cloud counts requests."""
 
 NO_ROOM = (Cause.CAPACITY, Cause.QUOTA)
-"""What may pass by itself, and cannot be had elsewhere: the disk is where it is."""
+"""Causes that may pass by themselves. Another place does not help: the disk cannot move."""
 
 
 class NoRoom(CloudTrouble):
-    """A stopped cluster could not be started, since its zone has no room for it now. It stays stopped, its disk is kept."""
+    """A stopped cluster could not be started: its zone has no room for it now.
+
+    It stays stopped, and its disk is kept.
+    """
 
     def __init__(self, row: ClusterRow, failure: Failure) -> None:
         super().__init__(failure)
         place = row.candidate.offer.place
         NbprovError.__init__(
             self,
-            f"{row.name} stays stopped: its disk is in {place}, and there is no room for it now: {failure.sentence()}",
-            hint=f"%nbprov start {row.name} --wait 30m tries until there is; it starts nowhere else, since a disk cannot move: "
-            f"%nbprov down {row.name} and its %%provision cell make a new machine elsewhere, without what is on the disk",
+            f"{row.name} stays stopped: its disk is in {place}, and there is no room for it now:"
+            f" {failure.sentence()}",
+            hint=f"%nbprov start {row.name} --wait 30m tries until there is; it starts nowhere"
+            f" else, since a disk cannot move: %nbprov down {row.name} and its %%provision cell"
+            " make a new machine elsewhere, without what is on the disk",
             code=self.code,
         )
 
@@ -55,7 +62,7 @@ async def start_cluster(
     say: Callable[[str], None],
     given_up: asyncio.Event,
 ) -> None:
-    """Start a cluster where its disk is, again and again for `wait` seconds while there is no room.
+    """Start a cluster where its disk is, and try again for `wait` seconds while there is no room.
 
     Raises
     ------
@@ -73,9 +80,9 @@ async def start_cluster(
                 raise
             left = end - clock.elapsed()
             if left > 0 and not given_up.is_set():
-                say(
-                    f"{row.name}: no room in {row.candidate.offer.place} now; tried again in {short_duration(min(pause, left))}"
-                )
+                again = short_duration(min(pause, left))
+                place = row.candidate.offer.place
+                say(f"{row.name}: no room in {place} now; tried again in {again}")
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(given_up.wait(), min(pause, left))
             if left <= 0 or given_up.is_set():
@@ -84,21 +91,28 @@ async def start_cluster(
         row = engine.ledger.clusters.by_id(row.cluster_id) or row
 
 
-class Starting(Done):
+class ClusterStart(Operation):
     """A start that is under way.
 
-    An interrupt of its wait ends the waiting for room as well; a try that the cloud has begun goes on.
+    An interrupt of its wait also ends the waiting for room; a try that the cloud has begun goes on.
     """
 
     def __init__(
-        self, session: Session, row: ClusterRow, spec: Spec | None, agreed: bool, wait: Seconds
+        self,
+        context: Context,
+        services: Services,
+        row: ClusterRow,
+        *,
+        spec: Spec | None,
+        agreed: bool,
+        wait: Seconds,
     ) -> None:
         self.on_say: Callable[[str], None] = lambda text: None
-        self._session = session
+        self._engine = context.engine
         self._given_up = asyncio.Event()
         self._waits = wait > 0
         work = start_cluster(
-            session.engine,
+            self._engine,
             row,
             spec=spec,
             agreed=agreed,
@@ -106,65 +120,67 @@ class Starting(Done):
             say=lambda text: self.on_say(text),
             given_up=self._given_up,
         )
-        whole = session.with_tunnels(
-            row.cluster_id,
-            session.with_engine(Cluster(session, row.name, cluster_id=row.cluster_id), work),
+
+        async def started() -> None:
+            await work
+            await services.engines.start_again(row.cluster_id)
+
+        whole = services.tunnels.settled_after(row.cluster_id, started())
+        super().__init__(
+            self._engine.thread.call(with_readable_errors(whole)), f"starting {row.name}"
         )
-        super().__init__(session.engine.thread.call(readably(whole)), f"starting {row.name}")
 
     def give_up(self) -> None:
         """Wait for room no more."""
-        self._session.engine.thread.soon(self._given_up.set)
+        self._engine.thread.soon(self._given_up.set)
 
-    def wait(self, timeout: Seconds | None = None) -> None:
-        """As `Done.wait`."""
-        try:
-            super().wait(timeout)
-        except Interrupted:
-            self.give_up()
-            if self._waits:
-                raise Interrupted(
-                    f"{self.what}: not tried again; a try that is under way goes on, %clusters shows it"
-                ) from None
-            raise
+    def interrupted(self) -> Interrupted:
+        """Do what a Ctrl-C during a wait does; the error to raise."""
+        self.give_up()
+        if not self._waits:
+            return super().interrupted()
+        return Interrupted(
+            f"{self.what}: not tried again; a try that is under way goes on, %clusters shows it"
+        )
 
 
-def runs_now(cluster: Cluster) -> bool:
-    """Whether it runs by its cloud's own list, asked just now: its guards may have stopped what the ledger still has as running."""
-    engine = cluster._session.engine
-    if cluster.state is not ClusterState.RUNNING:
+def runs_now(engine: Engine, row: ClusterRow) -> Steps[bool]:
+    """Whether a cluster runs by its cloud's own list, asked just now.
+
+    Its guards may have stopped what the ledger still has as running.
+    """
+    if row.state is not ClusterState.RUNNING:
         return False
-    cloud = engine.cloud(cluster.view().candidate.offer.cloud)
+    observed = engine.lifecycle.observe(engine.cloud(row.candidate.offer.cloud))
     try:
-        wait_for(engine.thread.call(readably(engine.lifecycle.observe(cloud))))
+        yield from result(engine.thread.call(with_readable_errors(observed)))
     except NbprovError:
         return False  # nobody knows; whoever starts it is told why
-    return cluster.state is ClusterState.RUNNING
+    now = engine.ledger.clusters.by_id(row.cluster_id)
+    return now is not None and now.state is ClusterState.RUNNING
 
 
-def restored_lines(cluster: Cluster) -> list[str]:
-    """What a start brought back and what it did not, a line each. Blocks for an answer of the machine.
+def restored_lines(services: Services, row: ClusterRow) -> Steps[list[str]]:
+    """What a start brought back and what it did not, a line each.
 
-    A machine that does not answer just then has a line that says so: the start itself is done.
+    Waits for an answer of the machine. A machine that does not answer has a line that says so: the
+    start itself is done.
     """
-    session = cluster._session
-    view = cluster.view()
+    view = services.views.view(row)
     where = ", ".join(f"{i.host} port {i.port}" for i in view.instances)
-    tunnels = session.tunnel_words(cluster.cluster_id)
-    lines = [
-        f"there again: its disk, its host key, its guards{', its tunnels' if tunnels else ''}; its address may be new: {where}",
+    tunnels = services.tunnels.words(row.cluster_id)
+    lost = yield from _lost_jobs(services, row)
+    return [
+        f"there again: its disk, its host key, its guards{', its tunnels' if tunnels else ''};"
+        f" its address may be new: {where}",
         *(f"  {line}" for line in tunnels),
-    ]
-    lost = _lost_jobs(cluster)
-    lines.append(
         "gone: variables of its kernel and whatever ran"
         + (f" (lost: {lost})" if lost else "")
-        + "; setup and run are not run again"
-    )
-    return lines
+        + "; setup and run are not run again",
+    ]
 
 
-def _lost_jobs(cluster: Cluster) -> str:
+def _lost_jobs(services: Services, row: ClusterRow) -> Steps[str]:
     from nbprov.provisioning.live_cluster import agent_of
 
     async def lost(live: LiveCluster) -> list[str]:
@@ -176,6 +192,6 @@ def _lost_jobs(cluster: Cluster) -> str:
         ]
 
     try:
-        return ", ".join(cluster._call(lost))
+        return ", ".join((yield from services.remote.call(row.name, lost)))
     except NbprovError as error:
         return f"not known: {error.message}"

@@ -1,28 +1,22 @@
-"""Dask and Ray from a notebook: what a session and a cluster's handle have of them."""
+"""Compute engines (Dask, Ray) on clusters: their processes, dashboards and environment."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from nbprov.api.errors import readable, readably
+from nbprov.api.context import Context
+from nbprov.api.errors import readable_error
 from nbprov.api.spec_inputs import found_again
 from nbprov.model.clock import Seconds
-from nbprov.model.errors import Interrupted, NbprovError
+from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Engine
-from nbprov.runtime.waiting import wait_for
 
-from .tunnels import Reaching
+from .tunnels import TunnelService
 
 if TYPE_CHECKING:
-    from distributed import Client
-
-    from nbprov.api.cluster import Cluster
-    from nbprov.api.launching.cluster_reuse import SettingUp
-    from nbprov.api.run import Run
-    from nbprov.api.session import Session
     from nbprov.machines.engines.engine_state import RunningEngine
     from nbprov.machines.engines.processes import Values
     from nbprov.machines.engines.ray import RayConnection
@@ -33,137 +27,150 @@ if TYPE_CHECKING:
 log = logging.getLogger("nbprov.api")
 
 CONNECT_SECONDS: Seconds = 30.0
-"""How long a client may take to be connected: the scheduler is up by then, so this is a matter of the line."""
-WORKERS_SECONDS: Seconds = 60.0
-"""How long a client waits for all workers; fewer are a remark, not an error."""
+"""How long a client may take to connect or to close: the scheduler is up by then, so only the
+connection matters."""
 
 
-class Engined(Reaching):
-    """What a session has of engines."""
+class ComputeEngineService:
+    """Starts compute engines, and keeps this kernel's clients of them.
 
-    def __init__(self, home: Any, *, demo: bool) -> None:
-        self._engine_words: dict[str, tuple[str, ...]] = {}
-        self._clients: dict[str, Any] = {}
-        self._connections: dict[str, RayConnection] = {}
-        self._plain: set[str] = set()  # clusters whose cells need no word of an engine
-        self._connecting = threading.Lock()
-        super().__init__(home, demo=demo)
+    Attributes
+    ----------
+    connecting
+        Held while a client is connected or taken away.
+    clients, connections
+        This kernel's Dask clients and Ray connections, by run id.
+    """
 
-    def engine_words(self, run_id: str) -> tuple[str, ...]:
+    def __init__(self, context: Context, tunnels: TunnelService) -> None:
+        self._context, self._tunnels = context, tunnels
+        self._words: dict[str, tuple[str, ...]] = {}
+        self._without: set[str] = set()  # runs whose cells need no variables of an engine
+        self.connecting = threading.Lock()
+        self.clients: dict[str, Any] = {}
+        self.connections: dict[str, RayConnection] = {}
+
+    def words(self, run_id: str) -> tuple[str, ...]:
         """What a person should know of a cluster's engine, a line each. Any thread."""
-        return self._engine_words.get(run_id, ())
+        return self._words.get(run_id, ())
 
-    def begun_here(self: Session, run_id: str) -> Run | SettingUp | None:  # type: ignore[misc]
-        """The launch or the setting up of a run that this session began, and so was given the values for; None where another kernel did."""
-        return next(
-            (run for run in self.runs.values() if run.run_id == run_id), None
-        ) or self.setting_up.get(run_id)
-
-    def environment_of(self: Session, run_id: str) -> Environment:  # type: ignore[misc]
-        """The envs and secrets of a run: as this session was given them, else as they are found again.
+    def environment_of(self, run_id: str) -> Environment:
+        """The envs and secrets of a run: as this session was given them, else found again.
 
         Raises
         ------
         EngineFailed
-            If some are found nowhere; what is started without them would fail later, and without a word of why.
+            If some are found nowhere. An engine that is started without them would fail later,
+            and its error would not say why.
         """
-        known = self.begun_here(run_id)
-        if known is not None:
-            return known.environment()
-        spec, _ = self.asked.get(run_id) or (self.spec_of(run_id), "")
-        found, lacking = found_again(spec)
+        inputs = self._context.inputs.get(run_id)
+        if inputs is not None:
+            return inputs.everything()
+        found, lacking = found_again(self._context.wished(run_id)[0])
         if lacking:
             from nbprov.machines.engines.engine_state import EngineFailed
 
             raise EngineFailed(
-                f"this kernel does not know {', '.join(lacking)}, which the engine is to be started with",
+                f"this kernel does not know {', '.join(lacking)}, which the engine needs to start",
                 hint=f"set os.environ[{lacking[0]!r}] in this kernel, and try again",
                 code="engine.unknown-values",
             )
-        self.add_job_secrets(found)
+        self._context.add_secrets(found)
         return found
 
-    async def engine_up(
+    # ------------------------------------------------------------ on the engine thread
+
+    async def start(
         self, live: LiveCluster, engine: Engine, values: Values, report: Callable[[str], None]
     ) -> RunningEngine:
-        """Start what of a cluster's engine does not run, and open the tunnel to its dashboard. On the engine's thread."""
+        """Start what of an engine does not run, and open the tunnel to its dashboard."""
         from nbprov.machines.engines.startup import ensure_engine
 
         running = await ensure_engine(live, engine, values, report)
         await self.open_dashboard(live, running)
         return running
 
-    async def see_engine(self: Session, live: LiveCluster) -> None:  # type: ignore[misc]
-        """See that cells and jobs find an engine that an earlier kernel started. On the engine's thread; asks a machine once. Never raises."""
-        if live.variables or live.run_id in self._plain:
+    async def start_known(self, live: LiveCluster, engine: Engine) -> RunningEngine:
+        """As `start`, with the values of the cluster's run and without reports."""
+        return await self.start(
+            live, engine, lambda: self.environment_of(live.run_id), lambda text: None
+        )
+
+    async def start_again(self, cluster_id: str) -> None:
+        """Start the engine of a cluster that was just started. Never raises.
+
+        The cluster runs also where this fails; `words` says why.
+        """
+        engine = self._context.engine
+        wanted = self._context.spec_of(cluster_id).engine
+        row = engine.ledger.clusters.by_id(cluster_id)
+        if wanted is None or row is None:
             return
-        engine = self.spec_of(live.run_id).engine
+        try:
+            await self.start_known(await engine.attach(row.name), wanted)
+        except Exception as error:
+            log.warning("%s of %s: %s", wanted.kind, row.name, error)
+            words = str(getattr(readable_error(error), "message", None) or error)
+            self._words[cluster_id] = (f"{wanted.kind} is not up again: {words.splitlines()[0]}",)
+
+    async def find_running(self, live: LiveCluster) -> None:
+        """Let cells and jobs find an engine that an earlier kernel started. Never raises.
+
+        A machine is asked once.
+        """
+        if live.variables or live.run_id in self._without:
+            return
+        engine = self._context.spec_of(live.run_id).engine
         if engine is None or engine.kind != "ray":
-            self._plain.add(live.run_id)
+            self._without.add(live.run_id)
             return
         from nbprov.machines.engines.startup import variables_of
 
         try:
             live.variables = await variables_of(live, engine)
-        except Exception as error:  # a cell is no worse for want of it, and has its own words where the machine does not answer
+        except Exception as error:  # the cell says itself where the machine does not answer
             log.info("%s of %s: %s", engine.kind, live.name, error)
 
     async def open_dashboard(
         self, live: LiveCluster, running: RunningEngine
     ) -> PersistentTunnel | None:
-        """The tunnel to an engine's dashboard; None where it has none. Never raises."""
+        """Open the tunnel to an engine's dashboard; None where it has none. Never raises."""
         from nbprov.machines.engines.startup import services
 
-        self._engine_words[live.run_id] = running.remarks
+        self._words[live.run_id] = running.remarks
         port, service = running.ports.get("dashboard", 0), services(running.kind).get("dashboard")
         if not port or service is None:
             return None
         try:
-            return (await self.tunnelling.open(live, port, service=service))[0]
-        except Exception as error:  # a cluster is no worse for want of a tunnel
+            return (await self._tunnels.open_tunnels.open(live, port, service=service))[0]
+        except Exception as error:  # the engine works without this tunnel
             log.exception("the dashboard of %s", live.name)
             words = (
                 error.message
                 if isinstance(error, NbprovError)
                 else f"{type(error).__name__}: {error}"
             )
-            self._engine_words[live.run_id] += (f"its dashboard has no tunnel: {words}",)
+            self._words[live.run_id] += (f"its dashboard has no tunnel: {words}",)
             return None
 
-    async def with_engine(self: Session, cluster: Cluster, work: Coroutine[Any, Any, None]) -> None:  # type: ignore[misc]
-        """A start of a stopped cluster, and then of its engine. Where that fails the cluster runs all the same, and its words say so."""
-        await work
-        run_id = cluster.cluster_id
-        engine = self.spec_of(run_id).engine
-        if engine is None:
-            return
-        try:
-            live = await self.engine.attach(cluster.name)
-            await self.engine_up(
-                live, engine, lambda: self.environment_of(run_id), lambda text: None
-            )
-        except Exception as error:
-            log.warning("%s of %s: %s", engine.kind, cluster.name, error)
-            words = str(getattr(readable(error), "message", None) or error)
-            self._engine_words[run_id] = (
-                f"{engine.kind} is not up again: {words.splitlines()[0]}",
-            )
+    # ------------------------------------------------------------ clients
 
     def forget_clients(self, run_id: str) -> None:
-        """Close this kernel's client of a cluster that ends or stops, which else looks for its scheduler for ever. Returns at once."""
+        """Close this kernel's client of a cluster that ends or stops. Returns at once.
+
+        Otherwise it would look for its scheduler for ever.
+        """
 
         def forget() -> None:
-            with self._connecting:  # one may be connecting just now
-                client, connection = (
-                    self._clients.pop(run_id, None),
-                    self._connections.pop(run_id, None),
-                )
+            with self.connecting:  # a client may be connecting just now
+                client = self.clients.pop(run_id, None)
+                connection = self.connections.pop(run_id, None)
             if client is not None:
                 _close(client)
             if connection is not None:
                 connection.close()
 
-        if run_id in self._clients or run_id in self._connections:
+        if run_id in self.clients or run_id in self.connections:
             threading.Thread(target=forget, daemon=True).start()
 
 
@@ -172,153 +179,3 @@ def _close(client: Any) -> None:
         client.close(timeout=CONNECT_SECONDS)
     except Exception as error:
         log.info("a client did not close: %s", error)
-
-
-class EngineClients:
-    """What a cluster's handle has of engines."""
-
-    def start_engine(self: Cluster) -> None:  # type: ignore[misc]
-        """Start what does not run of the engine that its spec asks for; what runs is left alone. Blocks.
-
-        Raises
-        ------
-        NoEngine
-            If its spec asks for none.
-        EngineFailed
-            If a process did not come up, with its last lines.
-        """
-        self._up("")
-
-    def dask(self: Cluster) -> Client:  # type: ignore[misc]
-        """A Dask client of this cluster's scheduler, through a tunnel on this computer's loopback. Blocks until the workers are there.
-
-        It becomes the default client of this kernel, so that `df.compute()` runs on the cluster. A second call gives the same client.
-        What the scheduler sends is read with pickle, as Dask does it: whoever owns the machines can run code in this kernel from then on.
-
-        Raises
-        ------
-        NoEngine
-            If the spec does not say `engine: dask`.
-        EngineMissing
-            If `distributed` is not installed here, with the line that installs it.
-        EngineVersions
-            If Dask or Python are of other versions there, naming both.
-        EngineFailed
-            If the scheduler or a worker has ended and does not start again, with its last lines.
-
-        Examples
-        --------
-        >>> client = nbprov.cluster("dev").dask()  # doctest: +SKIP
-        >>> client.submit(sum, [1, 2]).result()  # doctest: +SKIP
-        3
-        """
-        from nbprov.machines.engines import dask
-        from nbprov.machines.engines.certificates import certificate
-
-        dask.check_installed(self.name)
-        running = self._up("dask")
-        dask.check_versions(self.name, running)
-        session, run_id = self._session, self.cluster_id
-        with session._connecting:
-            known = session._clients.get(run_id)
-            if known is not None and known.status == "running":
-                client: Client = known
-                return client
-            scheduler, dashboard, folder = self._reach(running, "scheduler")
-            link = f"{dashboard.view().url}/status" if dashboard is not None else ""
-            made = dask.connect(
-                self.name, scheduler.local, certificate(folder), link, CONNECT_SECONDS
-            )
-            session._clients[run_id] = made
-        dask.await_workers(made, running.workers, WORKERS_SECONDS)
-        return made
-
-    def ray(self: Cluster) -> Any:  # type: ignore[misc]
-        """Connect this kernel to Ray of this cluster, through a tunnel on this computer's loopback; what `ray.init` returns. Blocks.
-
-        `ray.remote`, `ray.get` and the rest then work there. A second call leaves a connection alone that answers. One that this kernel
-        had to another Ray is ended.
-
-        Raises
-        ------
-        NoEngine
-            If the spec does not say `engine: ray`.
-        EngineMissing
-            If Ray is not installed here, with the line that installs it.
-        EngineVersions
-            If Ray or Python are of other versions there, naming both: Ray wants Python the same to the last figure.
-        EngineFailed
-            If Ray has ended there and does not start again, with its last lines.
-
-        Examples
-        --------
-        >>> context = nbprov.cluster("dev").ray()  # doctest: +SKIP
-        """
-        from nbprov.machines.engines import ray
-
-        ray.check_installed(self.name)
-        running = self._up("ray")
-        ray.check_versions(self.name, running)
-        session, run_id = self._session, self.cluster_id
-        with session._connecting:
-            known = session._connections.get(run_id)
-            if known is None or not known.is_alive():
-                client, _, folder = self._reach(running, "client")
-                session._connections[run_id] = known = ray.connect(
-                    self.name, client.local, ray.token_file(folder)
-                )
-            return known.context
-
-    def _up(self: Cluster, kind: str) -> RunningEngine:  # type: ignore[misc]
-        from nbprov.machines.engines.engine_state import NoEngine
-
-        session, run_id = self._session, self._row().run_id
-        engine = session.spec_of(run_id).engine
-        if engine is None or kind not in ("", engine.kind):
-            raise NoEngine(
-                f"{self.name} has {'no engine' if engine is None else f'the engine {engine.kind}'}",
-                hint=f"write engine: {kind or 'dask'} into its spec; engines are started with a cluster",
-            )
-        return self._call(
-            lambda live: session.engine_up(
-                live, engine, lambda: session.environment_of(run_id), lambda text: None
-            )
-        )
-
-    def _reach(  # type: ignore[misc]
-        self: Cluster, running: RunningEngine, port: str
-    ) -> tuple[PersistentTunnel, PersistentTunnel | None, Any]:
-        """The tunnels to a port of the engine and to its dashboard, and the folder of the cluster's keys."""
-        from nbprov.machines.engines.startup import services
-
-        session, engine = self._session, self._session.engine
-
-        async def opened() -> tuple[PersistentTunnel, PersistentTunnel | None, Any]:
-            live = await engine.attach(self.name)
-            kept, _ = await session.tunnelling.open(
-                live, running.ports[port], service=services(running.kind)[port]
-            )
-            return kept, await session.open_dashboard(live, running), live.keys.folder
-
-        future = engine.thread.call(readably(opened()))
-        try:
-            return wait_for(future)
-        except KeyboardInterrupt:
-            future.cancel()
-            raise Interrupted(
-                f"interrupted before {running.kind} of {self.name} was reached"
-            ) from None
-
-
-class EngineClientsOfRun:
-    """What the handle of a launch has of engines, so that the name of a `%%provision` cell serves for both."""
-
-    def dask(self: Run) -> Client:  # type: ignore[misc]
-        """Wait until the cluster is set up, then as `Cluster.dask`. An interrupt of the wait leaves the launch alone."""
-        self.wait_detached()
-        return self.wait().dask()
-
-    def ray(self: Run) -> Any:  # type: ignore[misc]
-        """Wait until the cluster is set up, then as `Cluster.ray`. An interrupt of the wait leaves the launch alone."""
-        self.wait_detached()
-        return self.wait().ray()

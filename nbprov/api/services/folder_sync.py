@@ -1,37 +1,34 @@
-"""What a cluster's handle has of folders: push, pull, sync."""
+"""Folders of this computer and of machines: push, pull, sync."""
 
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
+from nbprov.api.context import Context
+from nbprov.api.steps import Steps
 from nbprov.model.clock import Seconds
 
+from .remote import RemoteService
+
 if TYPE_CHECKING:
-    from nbprov.api.session import Session
-    from nbprov.provisioning.live_cluster import LiveCluster
+    from nbprov.provisioning.ledger import ClusterRow
     from nbprov.remote.sync.plan import Direction, SyncPlan
     from nbprov.remote.sync.sync import SyncResult
 
-T = TypeVar("T")
 
+class FolderService:
+    """Copies folders to machines and back."""
 
-class Carrying(ABC):
-    """Folders of this computer and of the cluster's machines."""
-
-    _session: Session
-
-    @abstractmethod
-    def _call(
-        self, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], timeout: Seconds | None = None
-    ) -> T:
-        """Do something with the cluster, its connections open."""
+    def __init__(self, context: Context, remote: RemoteService) -> None:
+        self._context, self._remote = context, remote
 
     def push(
         self,
+        row: ClusterRow,
+        /,
         local: str | os.PathLike[str],
         remote: str = "",
         *,
@@ -41,15 +38,19 @@ class Carrying(ABC):
         on_plan: Callable[[SyncPlan], object] = lambda plan: None,
         progress: Callable[[int], None] = lambda sent: None,
         timeout: Seconds | None = None,
-    ) -> SyncResult:
-        """Copy a folder to a machine; only what is missing or differs there is moved, each file verified by digest. Blocks.
+    ) -> Steps[SyncResult]:
+        """Copy a folder to a machine. Blocks.
+
+        Only what is missing or differs there is moved, and each file is verified by its digest.
 
         Parameters
         ----------
         local
-            The folder here; its ignore file (`.nbprovignore`, else `.skyignore`, else `.gitignore`) counts.
+            The folder here; its ignore file (`.nbprovignore`, else `.skyignore`, else
+            `.gitignore`) counts.
         remote
-            The folder there, absolute or below the home; by default the last name of `local` below the home, and `sky_workdir` for `.`.
+            The folder there, absolute or below the home; by default the last name of `local`
+            below the home, and `sky_workdir` for `.`.
         delete
             Delete there what is not here.
         dry
@@ -62,9 +63,10 @@ class Carrying(ABC):
         Raises
         ------
         SyncError
-            If a folder is missing, a disk full, or some files could not be moved; the others have arrived whole.
+            If a folder is missing, a disk is full, or some files could not be moved; the others
+            have arrived whole.
         Interrupted
-            On Ctrl-C; whole files have arrived, and the next call goes on from there.
+            On Ctrl-C; whole files have arrived, and the next call resumes from there.
 
         Examples
         --------
@@ -73,12 +75,14 @@ class Carrying(ABC):
         """
         from nbprov.remote.sync.plan import Direction
 
-        return self._folders(
-            Direction.PUSH, local, remote, node, delete, dry, on_plan, progress, timeout
+        return self._copy(
+            *(row, Direction.PUSH, local, remote, node, delete, dry, on_plan, progress, timeout)
         )
 
     def pull(
         self,
+        row: ClusterRow,
+        /,
         remote: str,
         local: str | os.PathLike[str] = "",
         *,
@@ -88,8 +92,10 @@ class Carrying(ABC):
         on_plan: Callable[[SyncPlan], object] = lambda plan: None,
         progress: Callable[[int], None] = lambda sent: None,
         timeout: Seconds | None = None,
-    ) -> SyncResult:
-        """Copy a folder of a machine here; as `push`, the other way. Nothing is ever written outside `local`. Blocks.
+    ) -> Steps[SyncResult]:
+        """Copy a folder of a machine to this computer; as `push`, the other way. Blocks.
+
+        Nothing is ever written outside `local`.
 
         Parameters
         ----------
@@ -100,20 +106,15 @@ class Carrying(ABC):
         """
         from nbprov.remote.sync.plan import Direction
 
-        return self._folders(
-            Direction.PULL,
-            local or Path(remote).name,
-            remote,
-            node,
-            delete,
-            dry,
-            on_plan,
-            progress,
-            timeout,
+        local = local or Path(remote).name
+        return self._copy(
+            *(row, Direction.PULL, local, remote, node, delete, dry, on_plan, progress, timeout)
         )
 
     def sync(
         self,
+        row: ClusterRow,
+        /,
         local: str | os.PathLike[str],
         remote: str = "",
         *,
@@ -123,20 +124,22 @@ class Carrying(ABC):
         on_plan: Callable[[SyncPlan], object] = lambda plan: None,
         progress: Callable[[int], None] = lambda sent: None,
         timeout: Seconds | None = None,
-    ) -> SyncResult:
-        """Bring a folder here and one on a machine into step, both ways. Blocks.
+    ) -> Steps[SyncResult]:
+        """Synchronize a folder here and one on a machine, both ways. Blocks.
 
-        What changed on one side since the last sync goes to the other; what changed on both is left alone (`SyncResult.plan.conflicts`).
-        With `delete`, what one side has lost since goes from the other.
+        What changed on one side since the last sync is copied to the other. What changed on both
+        sides is left alone (`SyncResult.plan.conflicts`). With `delete`, what one side has lost
+        since is deleted on the other.
         """
         from nbprov.remote.sync.plan import Direction
 
-        return self._folders(
-            Direction.BOTH, local, remote, node, delete, dry, on_plan, progress, timeout
+        return self._copy(
+            *(row, Direction.BOTH, local, remote, node, delete, dry, on_plan, progress, timeout)
         )
 
-    def _folders(
+    def _copy(
         self,
+        row: ClusterRow,
         direction: Direction,
         local: str | os.PathLike[str],
         remote: str,
@@ -146,11 +149,11 @@ class Carrying(ABC):
         on_plan: Callable[[SyncPlan], object],
         progress: Callable[[int], None],
         timeout: Seconds | None,
-    ) -> SyncResult:
+    ) -> Steps[SyncResult]:
         from nbprov.machines.files.folder_sync import remote_folder, sync_folder
         from nbprov.remote.sync.options import SyncOptions
 
-        # Made absolute here: the engine's thread knows no other current folder, but time passes.
+        # Made absolute now: the current folder may be another one when the copy begins.
         wanted = SyncOptions(
             Path(local).expanduser().absolute(),
             remote_folder(os.fspath(local), remote),
@@ -158,8 +161,9 @@ class Carrying(ABC):
             delete,
             dry,
         )
-        home = self._session.engine.home
-        return self._call(
+        home = self._context.engine.home
+        return self._remote.call(
+            row.name,
             lambda live: sync_folder(
                 live, wanted, home, node=node, on_plan=on_plan, progress=progress
             ),

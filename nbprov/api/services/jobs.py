@@ -1,174 +1,271 @@
-"""Jobs: what a session has of them, while the machines run and after their end."""
+"""Jobs of clusters, while their machines run and after their end."""
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import logging
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Literal
 
-from nbprov.api.errors import readable, readably
+from nbprov.api.context import Context
+from nbprov.api.errors import readable_error, with_readable_errors
+from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import Interrupted, NbprovError, NotFound
 from nbprov.model.failures import CloudError
-from nbprov.runtime.waiting import wait_for
+from nbprov.model.paths import WORKDIR
 
-from .tunnels import Reaching
+from .job_archive import JobArchiveService
+from .job_handle import JobHandle
+from .remote import RemoteService
 
 if TYPE_CHECKING:
     from nbprov.machines.jobs.jobs import Job
     from nbprov.machines.jobs.logs import Log
-    from nbprov.machines.jobs.monitor import JobMonitor
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster
-
-T = TypeVar("T")
+    from nbprov.remote.agent.messages import Environment
 
 log = logging.getLogger("nbprov.api")
 
 ALL_SECONDS: Seconds = 10.0
-"""How long a list of the jobs of all clusters waits for a machine: one that does not answer is told from what is kept here."""
+"""How long a list of the jobs of all clusters waits for one machine. The list shows the jobs kept
+here where a machine does not answer in time."""
 
 _UP = (ClusterState.RUNNING, ClusterState.UNKNOWN)
 
 
-class JobDesk(Reaching):
-    """What a session has of jobs."""
+class JobService:
+    """Submits, lists, follows and cancels jobs."""
 
-    def __init__(self, home: Path | None, *, demo: bool) -> None:
-        self._desk = threading.Lock()
-        self._keeper: tuple[Engine, JobMonitor] | None = None
-        self._hidden: set[str] = set()
-        super().__init__(home, demo=demo)
+    def __init__(self, context: Context, archive: JobArchiveService, remote: RemoteService) -> None:
+        self._context, self._archive, self._remote = context, archive, remote
 
     @property
-    def engine(self) -> Engine:
-        """The engine; its thread and ledger are opened on first use."""
-        engine = super().engine
-        self._keeper_of(engine)
-        return engine
+    def _engine(self) -> Engine:
+        return self._context.engine
 
-    def _keeper_of(self, engine: Engine) -> JobMonitor:
-        with self._desk:
-            if self._keeper is None or self._keeper[0] is not engine:
-                from nbprov.machines.jobs.monitor import JobMonitor
-
-                self._keeper = (engine, JobMonitor(engine, self.hide_secrets))
-                engine.thread.soon(self._keeper[1].begin)
-            return self._keeper[1]
-
-    @property
-    def keeper(self) -> JobMonitor:
-        """What keeps the logs of jobs, for what runs on the engine's thread."""
-        return self._keeper_of(self.engine)
-
-    def hidden(self) -> tuple[str, ...]:
-        """The secrets that jobs were given, for blotting them out."""
-        return tuple(self._hidden)
-
-    def hide_secrets(self, text: str) -> str:
-        """The text with the secrets that this session was given blotted out."""
-        from nbprov.on_machine.agent.masking import Masker
-
-        return Masker(self.hidden())(text)
-
-    def add_job_secrets(self, env: Mapping[str, Any]) -> None:
-        """Blot out the secrets of a job's variables from now on."""
-        from nbprov.machines.output_masking import masker
-
-        self._hidden = self._hidden | {*masker(env).values}
-
-    # ------------------------------------------------------------ looking
+    # ------------------------------------------------------------ clusters
 
     def row_of(self, name: str) -> ClusterRow:
-        """The cluster that a name or the id of a run means, ended or not: the live one of that name, else the last.
+        """The cluster that a name or an id means, ended or not: the live one, else the last.
 
         Raises
         ------
         NotFound
             If there never was one.
         """
-        ledger = self.engine.ledger
+        ledger = self._engine.ledger
         row = (
             ledger.clusters.named(name)
             or ledger.clusters.of_run(name)
             or next((r for r in ledger.clusters.latest(limit=10_000) if r.cluster_id == name), None)
         )
         if row is None:
-            self.engine.cluster(name)  # says what there is, and what is under way
+            self._engine.cluster(name)  # its error says what there is, and what is under way
             raise NotFound(f"there was never a cluster called {name!r}", code="cluster.not-found")
         return row
+
+    def current(self, row: ClusterRow) -> ClusterRow:
+        """The row of a cluster as it is now."""
+        return self._engine.ledger.clusters.by_id(row.cluster_id) or row
 
     @staticmethod
     def is_up(row: ClusterRow) -> bool:
         """Whether its machines can be asked for jobs, as far as is known."""
         return row.state in _UP
 
-    def jobs(self, name: str) -> list[Job]:
-        """The jobs of a cluster, by its name or the id of its run, oldest first; of one that has ended, those that are kept here."""
-        return self.jobs_of(self.row_of(name))
+    # ------------------------------------------------------------ verbs of a cluster
 
-    def logs(self, name: str, job: str = "run", *, last: int | None = None, node: int = 0) -> str:
-        """The output of a job of a cluster, by its name or the id of its run, ended or not. See `Cluster.logs`."""
-        return self.log_of(self.row_of(name), job, lines=last, node=node).text
+    def submit(
+        self,
+        row: ClusterRow,
+        /,
+        script: str,
+        *,
+        gpus: float | None = None,
+        name: str = "job",
+        nodes: int | Literal["all"] = 1,
+        env: Environment | None = None,
+        after: Sequence[str] | str = (),
+        cwd: str | None = None,
+    ) -> Steps[JobHandle]:
+        """Queue a shell script as a job of the machine, and return at once with its id.
 
-    def jobs_of(self, row: ClusterRow) -> list[Job]:
-        """The jobs of a cluster: of its machines where they run, and what is kept of those that they forgot."""
+        Jobs begin in the order of submission, each once the GPUs it asks for are free.
+
+        Parameters
+        ----------
+        gpus
+            How many it needs on each node. By default all, so that jobs run one after the other
+            (also without GPUs); 0 for none and no waiting; below 1 a share of one.
+        name
+            What it is called: `train` becomes `train-1`, `train-2`, ….
+        nodes
+            How many nodes run it, the head first. Ranks and addresses are in its environment.
+        env
+            Its variables; values may be `nbprov.model.spec.Secret`.
+        after
+            Jobs (id or name) that must succeed first; otherwise it is skipped.
+        cwd
+            Its folder there; by default the spec's `workdir`, else the home.
+
+        Raises
+        ------
+        JobError
+            If it could never run: `job.too-many-gpus`, `job.nodes`, `job.name`, ….
+        NotFound
+            If a job that it comes after does not exist.
+        """
+        from nbprov.machines.jobs.submit import JobRequest, submit_job
+
+        env = dict(env or {})
+        if cwd is None and self._context.spec_of(row.run_id).workdir:
+            cwd = WORKDIR
+        names = (after,) if isinstance(after, str) else tuple(after)
+        wanted = JobRequest(script, name, gpus, None if nodes == "all" else nodes, env, cwd, names)
+        wanted.check()
+        self._context.add_secrets(env)
+        known = [job["job_id"] for job in self._engine.ledger.jobs.of_run(row.run_id)]
+
+        async def queued(live: LiveCluster) -> Job:
+            job = await submit_job(live, wanted, known)
+            self._engine.ledger.jobs.set(live.run_id, job.id, job.name, "", job.state)
+            self._archive.keeper.soon()
+            return job
+
+        job = yield from self._remote.call(row.name, queued)
+        ended = self._engine.thread.call(with_readable_errors(self._end_of(row, job)))
+        return JobHandle(self, row, job, ended)
+
+    def jobs(self, row: ClusterRow, /) -> Steps[list[Job]]:
+        """Its jobs, oldest first: setup, run and those submitted.
+
+        Once its machines have stopped or ended, the jobs that are kept on this computer.
+        """
         from nbprov.machines.jobs.jobs import list_jobs
 
-        store = self.keeper.store
         if row.state not in _UP:
-            return store.jobs(row.run_id, is_over=True)
-        told = self.attached(row.name, list_jobs)
+            return self._archive.store.jobs(row.run_id, is_over=True)
+        told = yield from self._remote.call_attached(row.name, list_jobs)
         return self._with_kept(row, told)
 
     def _with_kept(self, row: ClusterRow, told: list[Job]) -> list[Job]:
         ids = {job.id for job in told}
-        return [
-            *(
-                job
-                for job in self.keeper.store.jobs(row.run_id)
-                if job.id not in ids and job.is_over
-            ),
-            *told,
-        ]
+        kept = self._archive.store.jobs(row.run_id)
+        return [*(job for job in kept if job.id not in ids and job.is_over), *told]
 
-    def all_jobs(self) -> list[tuple[str, list[Job], str]]:
-        """Of each live cluster its name, its jobs, and why they are those kept here where its machine did not answer."""
-        from nbprov.machines.jobs.jobs import list_jobs
+    def job(self, row: ClusterRow, /, name: str) -> Steps[Job]:
+        """One of its jobs, by its id or by a name, which means the newest of that name.
 
-        rows = self.engine.ledger.clusters.latest(live_only=True)
+        Raises
+        ------
+        NotFound
+            If there is none, naming those there are.
+        """
+        from nbprov.machines.jobs.jobs import named, no_job
 
-        async def one(row: ClusterRow) -> tuple[str, list[Job], str]:
-            kept = self.keeper.store.jobs(row.run_id, is_over=row.state not in _UP)
-            if row.state not in _UP:
-                return row.name, kept, f"{row.name} is {row.state.value}"
+        jobs = yield from self.jobs(row)
+        found = named(jobs, name)
+        if found is None:
+            raise no_job(row.name, name, jobs)
+        return found
+
+    def logs(
+        self, row: ClusterRow, /, job: str = "run", *, last: int | None = None, node: int = 0
+    ) -> Steps[str]:
+        """Output of a job so far, with the secrets that this session knows masked.
+
+        Colours are the only escape sequences in it.
+
+        Parameters
+        ----------
+        job
+            Its id, or a name, which means the newest of that name.
+        last
+            Only so many lines of its end.
+        node
+            Which node's part.
+        """
+        return (yield from self.log_of(row, job, lines=last, node=node)).text
+
+    def wait_job(
+        self, row: ClusterRow, /, job: str = "run", timeout: Seconds | None = None
+    ) -> Steps[int]:
+        """Block until a job ends; returns its exit code, -1 where it never ran.
+
+        An interrupt ends the wait, not the job.
+        """
+        found = yield from self.job(row, job)
+        if not found.is_over:
+            future = self._engine.thread.call(with_readable_errors(self._end_of(row, found)))
             try:
-                async with asyncio.timeout(ALL_SECONDS):
-                    return (
-                        row.name,
-                        self._with_kept(row, await list_jobs(await self.engine.attach(row.name))),
-                        "",
-                    )
-            except Exception as error:
-                told = readable(error)
-                words = (
-                    told.message
-                    if isinstance(told, NbprovError)
-                    else f"no answer within {ALL_SECONDS:g} s"
-                )
-                return row.name, kept, f"{row.name}: {words}"
+                found = yield from result(future, timeout)
+            except KeyboardInterrupt:
+                raise Interrupted(
+                    f"{found.id} goes on on {row.name}; %nbprov jobs {row.name} shows it"
+                ) from None
+            finally:
+                future.cancel()
+        return -1 if found.exit_code is None else found.exit_code
+
+    def cancel_job(self, row: ClusterRow, /, job: str = "run") -> Steps[None]:
+        """Ask a job to end, waiting or running, on all its nodes.
+
+        Its processes get SIGTERM, and SIGKILL after 5 s.
+        """
+        yield from self.cancel_jobs(row, [job])
+
+    def cancel_jobs(
+        self, row: ClusterRow, /, jobs: Sequence[str] | None = None
+    ) -> Steps[list[str]]:
+        """Ask jobs to end, by default all that wait or run.
+
+        Returns
+        -------
+        list of str
+            Ids of those that had not ended.
+        """
+        from nbprov.machines.jobs.jobs import cancel_jobs
+
+        asked = yield from self._remote.call_attached(
+            row.name, lambda live: cancel_jobs(live, jobs)
+        )
+        self._engine.thread.soon(self._archive.keeper.soon)
+        return [job.id for job in asked]
+
+    # ------------------------------------------------------------ for displays
+
+    def all_jobs(self) -> Steps[list[tuple[str, list[Job], str]]]:
+        """Of each live cluster its name, its jobs, and why only the kept jobs are known."""
+        rows = self._engine.ledger.clusters.latest(live_only=True)
 
         async def everywhere() -> list[tuple[str, list[Job], str]]:
-            return list(await asyncio.gather(*map(one, rows)))
+            return list(await asyncio.gather(*map(self._jobs_in_time, rows)))
 
-        return wait_for(self.engine.thread.call(everywhere()))
+        return (yield from result(self._engine.thread.call(everywhere())))
+
+    async def _jobs_in_time(self, row: ClusterRow) -> tuple[str, list[Job], str]:
+        from nbprov.machines.jobs.jobs import list_jobs
+
+        kept = self._archive.store.jobs(row.run_id, is_over=row.state not in _UP)
+        if row.state not in _UP:
+            return row.name, kept, f"{row.name} is {row.state.value}"
+        try:
+            async with asyncio.timeout(ALL_SECONDS):
+                told = await list_jobs(await self._engine.attach(row.name))
+        except Exception as error:
+            why = readable_error(error)
+            words = (
+                why.message
+                if isinstance(why, NbprovError)
+                else f"no answer within {ALL_SECONDS:g} s"
+            )
+            return row.name, kept, f"{row.name}: {words}"
+        return row.name, self._with_kept(row, told), ""
 
     def log_of(
         self,
@@ -178,7 +275,7 @@ class JobDesk(Reaching):
         lines: int | None = None,
         node: int = 0,
         size: int | None = None,
-    ) -> Log:
+    ) -> Steps[Log]:
         """The log of a job, or the end of it, from the machine or from what is kept here.
 
         Raises
@@ -189,102 +286,51 @@ class JobDesk(Reaching):
         from nbprov.machines.jobs.jobs import list_jobs, named, no_job
         from nbprov.machines.jobs.logs import LOG_BYTES, Log, read_log, tail_of
 
-        store, size = self.keeper.store, size or LOG_BYTES
+        store, size = self._archive.store, size or LOG_BYTES
 
         async def read(live: LiveCluster) -> Log | None:
             found = named(await list_jobs(live), job)
-            return (
-                None
-                if found is None
-                else await read_log(live, found, node=node, lines=lines, size=size)
-            )
+            if found is None:
+                return None
+            return await read_log(live, found, node=node, lines=lines, size=size)
 
-        told = self.attached(row.name, read) if row.state in _UP else None
+        told = None
+        if row.state in _UP:
+            told = yield from self._remote.call_attached(row.name, read)
         if told is None:
             kept = store.jobs(row.run_id)
             found = named(kept, job)
             text = store.log(row.run_id, found.id, node) if found is not None else None
             if text is None:
-                jobs = self.jobs_of(row) if found is None else kept
+                jobs = (yield from self.jobs(row)) if found is None else kept
                 raise no_job(row.name, job if found is None else f"{found.id} on node {node}", jobs)
             told = tail_of(text, lines, size)
-        return Log(self.hide_secrets(told.text), told.earlier, told.is_counted)
+        return Log(self._context.mask(told.text), told.earlier, told.is_counted)
 
     async def followed(
         self, live: LiveCluster, job: str, *, node: int, lines: int
     ) -> AsyncIterator[str]:
-        """The end of a job's log and what comes, piece by piece, to its end; on the engine's thread."""
+        """The end of a job's log and what comes after it, piece by piece; on the engine thread."""
         from nbprov.machines.jobs.jobs import find_job
         from nbprov.machines.jobs.logs import follow_log
         from nbprov.machines.output_masking import masked
 
-        async for text in masked(
-            follow_log(live, await find_job(live, job), node=node, lines=lines), self.hidden
-        ):
+        pieces = follow_log(live, await find_job(live, job), node=node, lines=lines)
+        async for text in masked(pieces, self._context.secrets):
             yield text
 
-    def start_attached(
-        self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]]
-    ) -> concurrent.futures.Future[T]:
-        """Begin something with a live cluster; unlike cells, it does not wait for the end of its setup."""
-
-        async def act() -> T:
-            return await work(await self.engine.attach(name))
-
-        return self.engine.thread.call(readably(act()))
-
-    def attached(
-        self,
-        name: str,
-        work: Callable[[LiveCluster], Coroutine[Any, Any, T]],
-        timeout: Seconds | None = None,
-    ) -> T:
-        """As `start_attached`, and block for the result.
-
-        Raises
-        ------
-        CloudTrouble
-            If the machine cannot be reached.
-        """
-
-        future = self.start_attached(name, work)
-        try:
-            return wait_for(future, timeout)
-        except KeyboardInterrupt:
-            future.cancel()
-            raise Interrupted(f"interrupted on {name}; its jobs go on") from None
-
-    # ------------------------------------------------------------ to the end
-
-    async def end_of(self, row: ClusterRow, job: Job) -> Job:
-        """Wait for the end of a job; `lost` where its machine ended first."""
+    async def _end_of(self, row: ClusterRow, job: Job) -> Job:
+        """Wait for the end of a job; its state is `lost` where its machine ended first."""
         from nbprov.machines.jobs.jobs import job_end, named
 
         try:
-            ended = await job_end(await self.engine.attach(row.name), job)
+            ended = await job_end(await self._engine.attach(row.name), job)
         except (NbprovError, CloudError):
-            current = self.engine.ledger.clusters.of_run(row.run_id)
+            current = self._engine.ledger.clusters.of_run(row.run_id)
             if current is None or current.state in _UP:
                 raise
-            # Its machine was stopped or ended; what became of it is kept.
-            kept = named(self.keeper.store.jobs(row.run_id, is_over=True), job.id)
+            # Its machine was stopped or ended; what became of it is kept here.
+            kept = named(self._archive.store.jobs(row.run_id, is_over=True), job.id)
             return kept or replace(job, state="lost", position=None)
-        self.keeper.soon()
+        self._archive.keeper.soon()
         return ended
-
-    async def with_logs_kept(self, row: ClusterRow, work: Coroutine[Any, Any, None]) -> None:
-        """What stops or ends a cluster, after the logs of its jobs were kept; that takes `LAST_SECONDS` at most.
-
-        Who asked for it wrote that down: should this kernel die here, the next one goes on.
-        """
-        lifecycle = self.engine.lifecycle
-        try:
-            async with lifecycle.leased(row):
-                try:
-                    await self.keeper.before_the_end(row)
-                except Exception:
-                    log.exception("logs of jobs before the end of %s", row.name)
-                await work
-        finally:
-            work.close()
-            lifecycle.asked.discard(row.cluster_id)

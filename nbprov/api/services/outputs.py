@@ -1,24 +1,25 @@
-"""Outputs of a session's clusters: taken before an end, at its guards' word, or when asked for."""
+"""Pulls of clusters' outputs: before an end, before a guard acts, or on request."""
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
-from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nbprov.api.errors import readable
+from nbprov.api.context import Context
+from nbprov.api.errors import readable_error, with_readable_errors
+from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds, iso
-from nbprov.model.clusters import ClusterState, DesiredState
-from nbprov.model.errors import NbprovError
+from nbprov.model.clusters import ClusterState
+from nbprov.model.errors import Interrupted, NbprovError, UsageError
 from nbprov.model.events import EventKind
 from nbprov.model.failures import CloudError
 from nbprov.model.spec import Spec
 
 if TYPE_CHECKING:
-    from nbprov.api.session import Session
     from nbprov.machines.files.outputs import OutputPull
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
@@ -27,17 +28,20 @@ if TYPE_CHECKING:
 log = logging.getLogger("nbprov.api")
 
 REACH_SECONDS: Seconds = 120.0
-"""How long a machine may be silent before its end goes on without its outputs: a line that was away comes back in less. A machine that is silent
-for longer cannot be vouched for: nobody knows whether its guards run, so keeping it could cost for ever, and its files cannot be had."""
+"""How long a machine may be silent before its end goes on without its outputs.
+
+A connection that was lost comes back in less. Nobody knows whether the guards of a machine that is
+silent for longer work, so to keep it could cost for ever, and its files cannot be had."""
 REACH_PAUSE: Seconds = 5.0
-"""Between two tries of that."""
+"""The pause between two tries to reach a machine."""
 CLOUD_SECONDS: Seconds = 45.0
-"""How long its cloud is asked before a machine counts as silent: twice a listing's own limit, since the watcher's may come first."""
+"""How long its cloud is asked before a machine counts as silent: twice the limit of a listing,
+since it may have to wait for one that goes on."""
 STOP_SECONDS: Seconds = 600.0
-"""How long a stop waits for outputs: the disk is kept, so nothing is lost by going on."""
+"""How long a stop waits for outputs. The disk is kept, so nothing is lost by going on."""
 FRESH_SECONDS: Seconds = STOP_SECONDS + 300.0
-"""What was pulled so long before a stop was pulled for it; what was pulled earlier may be half of what is there."""
-_UP = (ClusterState.RUNNING, ClusterState.UNKNOWN)
+"""A pull so long before a stop was made for it; an earlier one may lack half of what is there."""
+UP = (ClusterState.RUNNING, ClusterState.UNKNOWN)
 
 
 class NotReached(NbprovError):
@@ -46,35 +50,100 @@ class NotReached(NbprovError):
     code = "outputs.not-reached"
 
 
-class UsedAgain(NbprovError):
-    """A cluster that was to be ended or stopped, and that somebody wants otherwise meanwhile."""
+class OutputService:
+    """Pulls the outputs of clusters, one pull a cluster at a time.
 
-    code = "cluster.used-again"
+    Whoever wants a second pull of a cluster joins the first. Coroutines run on the engine thread.
+    """
 
-
-class Takings:
-    """The pulls of a session, one a cluster at a time: whoever wants a second one joins the first. Coroutines run on the engine's thread."""
-
-    def __init__(self, session: Session, engine: Engine) -> None:
-        self._session, self._engine = session, engine
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._tasks: dict[str, asyncio.Task[OutputPull]] = {}
         self._views: dict[str, OutputPull] = {}
+
+    @property
+    def _engine(self) -> Engine:
+        return self._context.engine
+
+    # ------------------------------------------------------------ on request
+
+    def outputs(self, row: ClusterRow) -> Steps[OutputPull]:
+        """Pull the spec's `outputs` to this computer now; the machine goes on. Blocks.
+
+        Only what is missing here or was changed there is moved. A file that was changed here is
+        left alone, and the machine's comes beside it.
+
+        Returns
+        -------
+        OutputPull
+            What came: `files`, `bytes`, and `lines` that say it.
+
+        Raises
+        ------
+        OutputsNotPulled
+            If some could not be pulled.
+        NotReached
+            If the machines do not answer.
+        UsageError
+            If the spec names no outputs.
+        Interrupted
+            On Ctrl-C; the pull goes on in the background.
+        """
+        try:
+            return (yield from result(self.begin_pull(row)))
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"the pull of the outputs of {row.name} goes on in the background;"
+                " %clusters shows how far it is"
+            ) from None
+
+    def begin_pull(self, row: ClusterRow) -> concurrent.futures.Future[OutputPull]:
+        """Begin a pull of outputs, or join the one that goes on.
+
+        Raises
+        ------
+        UsageError
+            If the spec names no outputs.
+        """
+        if not self.wanted(row.run_id):
+            raise UsageError(
+                f"the spec of {row.name} names no outputs",
+                hint="add outputs: [results] to the cell, and run it again",
+            )
+
+        async def pulled() -> OutputPull:
+            from nbprov.machines.files.outputs import OutputsNotPulled
+
+            taking = await self.take(row)
+            if not taking.is_whole:
+                raise OutputsNotPulled(
+                    f"not all outputs of {row.name} could be pulled: {taking.left_words()}",
+                    hint="the machine goes on; fix the problem and pull again to resume",
+                )
+            return taking
+
+        return self._engine.thread.call(with_readable_errors(pulled()))
+
+    # ------------------------------------------------------------ state
 
     def view(self, cluster_id: str) -> OutputPull | None:
         """The pull of a cluster that goes on, or the last one. Any thread."""
         return self._views.get(cluster_id)
 
     def wanted(self, run_id: str) -> bool:
-        """Whether a run's spec names outputs, or cannot be read here and its machines wait for some. Any thread."""
+        """Whether a run's spec names outputs. Any thread.
+
+        Also where the spec cannot be read here, and its machines wait for a pull.
+        """
         from nbprov.provisioning.supervision.guard_config import hold_known
 
-        return bool(self._session.spec_of(run_id).outputs) or (
-            not self._session.can_read_spec(run_id)
+        return bool(self._context.spec_of(run_id).outputs) or (
+            not self._context.can_read_spec(run_id)
             and hold_known(self._engine.ledger, run_id) > 0.0
         )
 
     def words(self, row: ClusterRow) -> list[str]:
-        """What became of a cluster's outputs, in a line; nothing where there are none. Any thread."""
+        """What became of a cluster's outputs, in a line; none where there are none. Any thread."""
         if not self.wanted(row.run_id):
             return []
         from nbprov.provisioning.supervision.stopped_expiry import left_note
@@ -94,10 +163,10 @@ class Takings:
         when = iso(told[-1].at).replace("T", " ").replace("Z", " UTC") if told else ""
         return [f"outputs: {told[-1].text}, {when}"] if told else ["outputs: not pulled yet"]
 
-    # ------------------------------------------------------------ taking
+    # ------------------------------------------------------------ pulls
 
     async def take(self, row: ClusterRow) -> OutputPull:
-        """Bring the outputs of a cluster here; what could not be brought is in `OutputPull.left`.
+        """Pull the outputs of a cluster; `OutputPull.left` has what could not be pulled.
 
         Raises
         ------
@@ -120,9 +189,9 @@ class Takings:
         run = engine.ledger.runs.get(row.run_id)
         spec, folder = self._spec(row), Path(run.folder if run is not None and run.folder else ".")
         try:
-            if not self._session.can_read_spec(row.run_id):
+            if not self._context.can_read_spec(row.run_id):
                 raise NbprovError(
-                    "its spec is of another release, so which outputs it has is not known here",
+                    "another release wrote its spec, so its outputs are not known here",
                     code="outputs.unknown",
                 )
             async with engine.lifecycle.leased(row):
@@ -131,20 +200,21 @@ class Takings:
                 await pull_outputs(live, spec, folder, engine.home, taking, engine.changed, answers)
             if taking.silent and not taking.left:
                 raise NotReached(
-                    f"{row.name} fell silent under the pull of its outputs{taking.silent_words()}; {taking.words()} came"
+                    f"{row.name} fell silent under the pull of its outputs"
+                    f"{taking.silent_words()}; {taking.words()} came"
                 )
         except asyncio.CancelledError:
-            self._note(row, f"the pull was broken off; {taking.words()} came")
+            self.note(row, f"the pull was broken off; {taking.words()} came")
             raise
         except NotReached as error:
-            self._note(row, f"not pulled: {error.message}")
+            self.note(row, f"not pulled: {error.message}")
             raise
         except Exception as error:
-            self._note(row, f"not pulled: {type(error).__name__}: {error}")
+            self.note(row, f"not pulled: {type(error).__name__}: {error}")
             raise
         finally:
             taking.is_over = True
-        self._note(
+        self.note(
             row,
             f"pulled, {taking.words()}"
             if taking.is_whole
@@ -153,17 +223,23 @@ class Takings:
         return taking
 
     async def _reached(self, row: ClusterRow) -> LiveCluster:
-        """Its machines, once they answer. A line that is away has `REACH_SECONDS` to come back, counted while its cloud can be asked."""
+        """Its machines, once they answer.
+
+        A lost connection has `REACH_SECONDS` to come back, counted while its cloud answers.
+        """
         while True:
             try:
                 return await self._reached_once(row)
             except NotReached:
                 now = self._engine.ledger.clusters.by_id(row.cluster_id)
-                if now is None or now.state not in _UP or await self._can_be_asked(row):
+                if now is None or now.state not in UP or await self._can_be_asked(row):
                     raise
 
     async def _can_be_asked(self, row: ClusterRow) -> bool:
-        """Whether the cloud of a silent machine answers: else it may be this computer that is out of reach, and nothing could be ended either."""
+        """Whether the cloud of a silent machine answers.
+
+        Otherwise this computer may be offline, and could not end anything either.
+        """
         from nbprov.provisioning.supervision.outages import REFUSALS
 
         lifecycle = self._engine.lifecycle
@@ -172,9 +248,9 @@ class Takings:
                 await lifecycle.observe(self._engine.cloud(row.candidate.offer.cloud))
         except (CloudError, TimeoutError, OSError) as error:
             log.info("%s: silent, and its cloud cannot be asked either: %s", row.name, error)
-            # An account that is refused is no matter of this computer's network, and does not pass by itself.
+            # A refused account has nothing to do with the network, and does not pass by itself.
             return isinstance(error, CloudError) and error.failure.cause in REFUSALS
-        except NbprovError as error:  # its adapter is not installed here, say: nothing to wait for
+        except NbprovError as error:  # such as a missing adapter: there is nothing to wait for
             log.info("%s: silent, and its cloud cannot be asked: %s", row.name, error)
         return True
 
@@ -194,13 +270,14 @@ class Takings:
                         return live
                     except (CloudError, NbprovError, TimeoutError, OSError) as error:
                         last = error
-                        if now.state not in _UP:
+                        if now.state not in UP:
                             break  # somebody else stopped or ended it
                     await asyncio.sleep(REACH_PAUSE)
         except TimeoutError as error:
             last = last or error
-        why = getattr(readable(last), "message", "") if last is not None else ""
-        told = f"{row.name} cannot be reached for its outputs: {why or f'no answer within {REACH_SECONDS:g} s'}"
+        why = getattr(readable_error(last), "message", "") if last is not None else ""
+        why = why or f"no answer within {REACH_SECONDS:g} s"
+        told = f"{row.name} cannot be reached for its outputs: {why}"
         hint = (
             f"start it: %nbprov start {row.name}"
             if row.state is ClusterState.STOPPED
@@ -211,32 +288,41 @@ class Takings:
     def _spec(self, row: ClusterRow) -> Spec:
         from nbprov.spec import fill_paths
 
-        spec = self._session.spec_of(row.run_id)
-        run = self._session.runs.get(row.name)
-        given = run.plain_values() if run is not None and run.run_id == row.run_id else {}
+        spec = self._context.spec_of(row.run_id)
+        inputs = self._context.inputs.get(row.run_id)
+        given = inputs.plain() if inputs is not None else {}
         values = {
             **{name: value for name, value in spec.envs.items() if value is not None},
             **given,
         }
         return fill_paths(replace(spec, file_mounts=()), values)
 
-    def _note(self, row: ClusterRow, text: str) -> None:
+    def note(self, row: ClusterRow, text: str) -> None:
+        """Write into the ledger what became of a pull. Never raises."""
         try:
             self._engine.ledger.events.add(
                 row.run_id, EventKind.OUTPUTS_PULL_ENDED, text, row.token
             )
-        except Exception:  # the files are here, or are not: that is what counts
+        except Exception:  # what matters are the files
             log.exception("%s: %s", row.name, text)
         self._engine.changed()
 
+    def was_dropped(self, cluster_id: str) -> bool:
+        """Whether the last pull of a cluster was cancelled. On the engine thread."""
+        task = self._tasks.get(cluster_id)
+        return task is not None and task.cancelled()
+
     def drop(self, cluster_id: str) -> None:
-        """Break a pull off. On the engine's thread."""
+        """Cancel a pull. On the engine thread."""
         task = self._tasks.get(cluster_id)
         if task is not None:
             task.cancel()
 
     async def for_guard(self, row: ClusterRow, seconds: Seconds) -> bool:
-        """Take the outputs of a cluster whose guard is due; whether all came in time. One that a person asked for goes on."""
+        """Pull the outputs of a cluster whose guard is due; whether all came in time.
+
+        A pull that a person asked for goes on after that.
+        """
         if not self.wanted(row.run_id):
             return True
         joined = self._tasks.get(row.cluster_id)
@@ -250,76 +336,8 @@ class Takings:
             if is_ours:
                 self.drop(row.cluster_id)
 
-    # ------------------------------------------------------------ before an end
-
-    async def then_down(
-        self, row: ClusterRow, end: Coroutine[Any, Any, None], *, outputs: bool, asked: bool = False
-    ) -> None:
-        """End a cluster after its outputs were taken; with `outputs` false at once.
-
-        Parameters
-        ----------
-        asked
-            That it is to be ended stands in the ledger: whoever takes that back meanwhile keeps it.
-
-        Raises
-        ------
-        OutputsNotPulled
-            If some could not be brought though the machine answers: it is kept, under its guards.
-        UsedAgain
-            If somebody uses it again meanwhile.
-        """
-        from nbprov.machines.files.outputs import OutputsNotPulled
-
-        try:
-            if not outputs:
-                self.drop(row.cluster_id)
-            else:
-                await self.before_down(row)
-            self._still_wanted(row, asked, DesiredState.ENDED, DesiredState.ENDED_WITHOUT_OUTPUTS)
-            await end
-        except OutputsNotPulled:
-            self._engine.lifecycle.take_back(row)
-            raise
-        finally:
-            end.close()
-
-    def _still_wanted(self, row: ClusterRow, asked: bool, *desired: DesiredState) -> None:
-        from nbprov.provisioning.supervision.desired_state import reason_words
-
-        now = self._engine.ledger.clusters.by_id(row.cluster_id)
-        if (
-            not asked
-            or now is None
-            or now.state not in _UP
-            or self._engine.lifecycle.is_asked(row, *desired)
-        ):
-            return
-        if now.pending is not None:
-            raise UsedAgain(
-                f"{row.name} is {reason_words(now)}", hint="%clusters shows what becomes of it"
-            )
-        raise UsedAgain(
-            f"{row.name} is used again meanwhile, and goes on",
-            hint=f"%nbprov down {row.name} ends it",
-        )
-
-    async def before_down(self, row: ClusterRow) -> None:
-        """Take the outputs of a cluster that is about to be ended, if it runs and has any. Raises as `then_down`."""
-        from nbprov.machines.files.outputs import OutputsNotPulled
-
-        if not self.wanted(row.run_id):
-            return
-        if row.state in _UP:
-            await self._before_down(row)
-        elif self.are_left(row):
-            raise OutputsNotPulled(
-                f"{row.name} is kept, stopped: its outputs are on its disk alone ({row.reason})",
-                hint=f"%nbprov start {row.name}, and down again; or end it without them: %nbprov down {row.name} --no-outputs",
-            )
-
     def are_left(self, row: ClusterRow) -> bool:
-        """Whether a stopped cluster has outputs that nobody tried to bring since it ran. Any thread."""
+        """Whether a stopped cluster has outputs that nobody tried to pull since. Any thread."""
         return (
             row.state is ClusterState.STOPPED
             and self.wanted(row.run_id)
@@ -327,7 +345,10 @@ class Takings:
         )
 
     def _was_tried(self, row: ClusterRow) -> bool:
-        """Whether outputs were pulled, as far as they came, when nothing more came to them: at its stop, or after what it did last."""
+        """Whether outputs were pulled, as far as they came, after the last change to them.
+
+        That is at its stop, or after its last work.
+        """
         ledger, stopped = self._engine.ledger, None
         for event in reversed(ledger.events.of_run(row.run_id)):
             if event.kind is EventKind.OUTPUTS_PULL_ENDED:
@@ -337,111 +358,15 @@ class Takings:
             if event.kind is EventKind.CLUSTER_STARTED:
                 return False
             if event.kind is EventKind.CLUSTER_START_FAILED:
-                stopped = None  # the stop behind it was that of a start that failed: nothing was at work between the two
+                # The stop before it ended a start that failed: nothing was at work in between.
+                stopped = None
             elif event.kind is EventKind.CLUSTER_STOPPED and stopped is None:
                 stopped = event.at
         return False
 
-    async def _before_down(self, row: ClusterRow) -> None:
-        from nbprov.machines.files.outputs import OutputsNotPulled
-
-        task_words = "its end goes on without them"
-        try:
-            taking = await self.take(row)
-        except NotReached as error:
-            log.warning("%s; %s", error.message, task_words)
-            self._note(row, f"{error.message}; {task_words}"[:400])
-            return
-        except asyncio.CancelledError:
-            task = self._tasks.get(row.cluster_id)
-            if task is not None and task.cancelled() and not _is_cancelled():
-                return  # another word came, that it be ended at once
-            raise
-        except Exception as error:
-            if self._is_left(row):
-                return
-            raise _kept(
-                row,
-                f"{type(error).__name__}: {error}"
-                if not isinstance(error, NbprovError)
-                else error.message,
-            ) from error
-        if not taking.is_whole and not self._is_left(row):
-            raise OutputsNotPulled(
-                f"{row.name} is kept, under its guards: not all of its outputs could be pulled: {taking.left_words()}",
-                hint=_ways(row.name),
-            )
-
-    def _is_left(self, row: ClusterRow) -> bool:
-        """Whether it is being ended anyway, by its guards or another kernel: nothing is kept then, and its end is what is waited for."""
-        now = self._engine.ledger.clusters.by_id(row.cluster_id)
-        return now is None or now.state in (ClusterState.ENDING, ClusterState.ENDED)
-
-    async def before_stop(self, row: ClusterRow) -> None:
-        """Take the outputs of a cluster that is about to be stopped, as far as that goes in `STOP_SECONDS`: its disk is kept."""
-        if row.state in _UP and self.wanted(row.run_id):
-            try:
-                await self.for_guard(row, STOP_SECONDS)
-            except Exception:
-                log.exception("%s: its outputs; it is stopped, and its disk kept", row.name)
-
-    async def then_stop(
-        self, row: ClusterRow, end: Coroutine[Any, Any, None], *, asked: bool = False
-    ) -> None:
-        """Stop a cluster after its outputs were taken as far as that goes. Raises `UsedAgain` as `then_down`."""
-        try:
-            self._engine.lifecycle.check_stop(row)
-            await self.before_stop(row)
-            self._still_wanted(row, asked, DesiredState.STOPPED)
-            await end
-        finally:
-            end.close()
-
-    # ------------------------------------------------------------ a cell that is run again
-
-    async def change(self, row: ClusterRow, stored: Spec, spec: Spec, folder: str) -> str:
-        """Take over the outputs that a cell asks for of a cluster that runs; what changed in a line, or nothing."""
-        from nbprov.provisioning.live_cluster import agent_of
-        from nbprov.provisioning.supervision.guard_config import hold_known, hold_of, of_node
-        from nbprov.remote.agent.config import GuardConfig
-        from nbprov.spec import to_yaml
-
-        def pairs(of: Spec) -> list[tuple[str, str]]:
-            return [(mount.source, mount.target) for mount in of.outputs]
-
-        if not spec.outputs or pairs(spec) == pairs(stored):
-            return ""
-        ledger = self._engine.ledger
-        known = ledger.guards.get(row.run_id)
-        if (
-            known is not None
-            and "poweroff" in known[0]
-            and hold_known(ledger, row.run_id) != hold_of(spec)
-        ):
-            config = {**known[0], "outputs": {"hold_seconds": hold_of(spec)}}
-            live = await self._engine.attach(row.name)
-            told = GuardConfig.from_json(config)
-            await asyncio.gather(
-                *(
-                    agent_of(node).set_guards(
-                        of_node(told, ledger, row.run_id, row.token, node.instance.node)
-                    )
-                    for node in live.present
-                )
-            )
-            for node in live.nodes:
-                ledger.guards.set(row.run_id, node.instance.node, config, {})
-        ledger.runs.rewrite_spec(row.run_id, to_yaml(replace(stored, outputs=spec.outputs)), folder)
-        return f"outputs of {row.name} are now {', '.join(source for source, _ in pairs(spec))}"
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
 
 def _idle_before(ledger: Ledger, row: ClusterRow) -> Seconds:
-    """For how long a cluster did nothing before its guards stopped it; none where it may have been at work to the end."""
+    """How long a cluster was idle before its guards stopped it; 0 where that is not known."""
     from nbprov.provisioning.supervision.guard_config import STOP, guards_known
 
     guards = guards_known(ledger, row.run_id)
@@ -452,19 +377,3 @@ def _idle_before(ledger: Ledger, row: ClusterRow) -> Seconds:
     ):
         return 0.0
     return guards.autostop.idle
-
-
-def _ways(name: str) -> str:
-    return f"mend it and say %nbprov down {name} again, which goes on from here; or end it now without them: %nbprov down {name} --no-outputs"
-
-
-def _kept(row: ClusterRow, why: str) -> NbprovError:
-    from nbprov.machines.files.outputs import OutputsNotPulled
-
-    return OutputsNotPulled(
-        f"{row.name} is kept, under its guards: its outputs could not be pulled: {why}",
-        hint=_ways(row.name),
-    )
-
-
-__all__ = ["NotReached", "Takings", "UsedAgain"]

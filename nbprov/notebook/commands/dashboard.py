@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from nbprov.api import session
-from nbprov.api.dashboard_data import Overview, Spent, overview
+from nbprov.api.dashboard_data import Overview, Spending, overview
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import RunState
 from nbprov.model.failures import RULES
@@ -32,7 +32,10 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Show the dashboard; it stays up to date until another one is shown."""
     buttons, here = PanelActions(), session()
     panel = Dashboard(
-        view_of(overview(here)), on_stop=buttons.stop, on_start=buttons.start, on_down=buttons.down
+        view_of(overview(here.context, here.services)),
+        on_stop=buttons.stop,
+        on_start=buttons.start,
+        on_down=buttons.down,
     )
     buttons.panel = panel
     display = show(panel)
@@ -41,7 +44,11 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     while _followers:
         _followers.pop().stop()  # only the latest dashboard is kept up to date
     follower = DisplayFollower(
-        display, lambda: view_of(overview(here)), _stage, lambda view: False, engine
+        display,
+        lambda: view_of(overview(here.context, here.services)),
+        _stage,
+        lambda view: False,
+        engine,
     )
     _followers.append(follower)
     engine.thread.soon(_refresh, engine, follower)
@@ -83,7 +90,7 @@ def view_of(seen: Overview) -> DashboardView:
 
 
 def _figures(seen: Overview) -> list[Figure]:
-    def both(label: str, spent: Spent) -> list[Figure]:
+    def both(label: str, spent: Spending) -> list[Figure]:
         figures = [Figure(label, spent.paid, spent.paid_hourly)]
         if spent.simulated:
             figures.append(

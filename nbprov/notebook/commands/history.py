@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from nbprov.api import session
-from nbprov.api.history import History, Past
+from nbprov.api.history import History, LaunchRecord
 from nbprov.model.clock import Instant, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.money import format_usd
@@ -96,7 +96,7 @@ def history_table(found: History) -> ResultTable:
     return HistoryTable(heading, _COLUMNS, [_row(row, found.now) for row in found], lines, found)
 
 
-def _row(row: Past, now: Instant) -> list[str]:
+def _row(row: LaunchRecord, now: Instant) -> list[str]:
     offer = row.candidate.offer if row.candidate is not None else None
     look = (
         CLUSTER_LOOKS[row.cluster]

@@ -282,9 +282,9 @@ def _listed(name: str) -> JobTable | None:
     here = session()
     lines: list[str] = []
     if name:
-        row = here.row_of(name)
+        row = here.services.jobs.row_of(name)
         found = [(row.name, job) for job in here.jobs_of(row)]
-        if found and not here.is_up(row):
+        if found and not here.services.jobs.is_up(row):
             lines = [
                 ARCHIVED.format("has ended" if row.ended is not None else f"is {row.state.value}")
             ]

@@ -56,13 +56,11 @@ def start_arguments(parser: MagicParser) -> None:
 
 def start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Start clusters, and print what was restored and what was not."""
-    from nbprov.api.launching.cluster_start import runs_now
-
     names = named(arguments)
     here, seconds = session(), seconds_of(arguments.wait, "--wait")
     # All handles are made before the first start, so that a wrong name costs nothing.
     clusters = [here.cluster(name) for name in names]
-    running = [cluster for cluster in clusters if runs_now(cluster)]
+    running = [cluster for cluster in clusters if cluster.runs_now()]
     begun = [(cluster, cluster.start(wait=seconds)) for cluster in clusters]
     for _, done in begun:
         done.on_say = lambda text: print(text, flush=True)

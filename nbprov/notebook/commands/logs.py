@@ -84,7 +84,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     from nbprov.machines.jobs.logs import SHOWN_BYTES, SHOWN_LINES
 
     here = session()
-    row = here.row_of(arguments.name)
+    row = here.services.jobs.row_of(arguments.name)
     arguments.job = arguments.job or _usual_job(here, row)
     if arguments.save:
         if arguments.follow:
@@ -98,7 +98,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         )
         return
     lines = arguments.last or SHOWN_LINES
-    if arguments.follow and here.is_up(row):
+    if arguments.follow and here.services.jobs.is_up(row):
         _follow(arguments, lines)
         return
     tail = here.log_of(row, arguments.job, lines=lines, node=arguments.node, size=SHOWN_BYTES)
@@ -109,7 +109,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
             f" %nbprov logs {arguments.name} {arguments.job} --save FILE saves all of it"
         )
     print(tail.text, end="" if tail.text.endswith("\n") or not tail.text else "\n")
-    if not here.is_up(row):
+    if not here.services.jobs.is_up(row):
         state = "has ended" if row.ended is not None else f"is {row.state.value}"
         print(f"(from the local archive; {row.name} {state})")
 
@@ -135,7 +135,9 @@ def _follow(arguments: argparse.Namespace, lines: int) -> None:
         from nbprov.machines.jobs.format import end_words
         from nbprov.machines.jobs.jobs import find_job
 
-        async for text in here.followed(live, arguments.job, node=arguments.node, lines=lines):
+        async for text in here.services.jobs.followed(
+            live, arguments.job, node=arguments.node, lines=lines
+        ):
             pieces.put(text)
             await asyncio.sleep(0)
         job = await find_job(live, arguments.job)
@@ -143,7 +145,7 @@ def _follow(arguments: argparse.Namespace, lines: int) -> None:
             f"({end_words(job)})" if job.is_over else f"({job.id} is still running on other nodes)"
         )
 
-    future = here.start_attached(arguments.name, pump)
+    future = here.services.remote.begin_attached(arguments.name, pump)
     try:
         while not future.done():
             printer.show(PAUSE)

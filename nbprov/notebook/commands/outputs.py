@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nbprov.api import Done, session
+from nbprov.api import Operation, session
 from nbprov.model.errors import Interrupted, NbprovError
 from nbprov.notebook.arguments import MagicParser
 from nbprov.notebook.panels.output_line import OutputLine, print_now
@@ -37,13 +37,11 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     Interrupted
         On Ctrl-C; the outputs are still fetched in the background.
     """
-    from nbprov.api.giving import begin_pull
-
     here, name = session(), arguments.name
     row = here.engine.cluster(name)
-    before = here.takings.view(row.cluster_id)
-    future = begin_pull(here, row)
-    showing = OutputsProgress(name, lambda: here.takings.view(row.cluster_id), before)
+    before = here.services.outputs.view(row.cluster_id)
+    future = here.services.outputs.begin_pull(row)
+    showing = OutputsProgress(name, lambda: here.services.outputs.view(row.cluster_id), before)
     try:
         while not future.done():
             showing.show()
@@ -101,14 +99,14 @@ class OutputsProgress:
 
 
 def begin_with_outputs(
-    names: list[str], begin: Callable[[str], Done]
-) -> list[tuple[str, Done, OutputsProgress]]:
+    names: list[str], begin: Callable[[str], Operation]
+) -> list[tuple[str, Operation, OutputsProgress]]:
     """Begin an operation on each cluster, paired with the progress of its outputs."""
     here, begun = session(), []
     for name in names:
         row = here.engine.ledger.clusters.named(name)
         key = row.cluster_id if row is not None else ""
-        before = here.takings.view(key)
+        before = here.services.outputs.view(key)
         try:
             done = begin(name)
         except NbprovError as error:
@@ -117,13 +115,13 @@ def begin_with_outputs(
             # The other clusters are billed meanwhile, so one wrong name does not stop them.
             failed: Future[None] = Future()
             failed.set_exception(error)
-            done = Done(failed, name)
-        progress = OutputsProgress(name, partial(here.takings.view, key), before)
+            done = Operation(failed, name)
+        progress = OutputsProgress(name, partial(here.services.outputs.view, key), before)
         begun.append((name, done, progress))
     return begun
 
 
-def wait_showing(done: Done, displays: list[OutputsProgress]) -> None:
+def wait_showing(done: Operation, displays: list[OutputsProgress]) -> None:
     """Wait for an operation, and show how the outputs are fetched meanwhile.
 
     Raises what the operation raises.

@@ -162,13 +162,13 @@ def run_ssh(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None
     here = session()
     if arguments.config:
         path = here.write_ssh_config()
-        names = here.ssh_file.names()
+        names = here.services.ssh.file.names()
         print(
             f"{path}: {', '.join(names) if names else 'no cluster is running'};"
             " it is kept up to date while a kernel with nbprov runs"
         )
         print("put this line at the top of ~/.ssh/config, which nbprov does not change:")
-        print(f"  {here.ssh_file.include}")
+        print(f"  {here.services.ssh.file.include}")
         return
     if not arguments.name:
         raise UsageError(

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from nbprov.api import session
-from nbprov.api.services.stock_watch import WATCH_SECONDS, InStock, StockWatch
+from nbprov.api.services.stock_watch import WATCH_SECONDS, StockedOffer, StockWatch
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
 from nbprov.model.money import format_usd, usd
 from nbprov.model.places import Market
@@ -100,12 +100,11 @@ def _begin(arguments: argparse.Namespace) -> None:
     }
     if arguments.max_price is not None:
         conditions["max_hourly"] = usd(arguments.max_price)
-    prices = here.prices(name, fuzzy=True, **conditions)
-    watch = StockWatch(
-        here,
-        prices,
+    watch = here.watch_stock(
+        name,
         nodes=arguments.nodes,
         seconds=seconds_of(arguments.seconds, "--for") or WATCH_SECONDS,
+        **conditions,
     )
     _watches[name] = watch
     cap = (
@@ -160,7 +159,7 @@ def _words(title: str, watch: StockWatch) -> str:
     )
 
 
-def _end_words(title: str, told: tuple[InStock, ...] | BaseException | None) -> str:
+def _end_words(title: str, told: tuple[StockedOffer, ...] | BaseException | None) -> str:
     if told is None:
         return f"{title}: no longer watched"
     if isinstance(told, BaseException):

@@ -35,7 +35,7 @@ def show_plan(
     terms = here.terms(here.plan(spec, assume=assume), race=race, agreed=agreed)
     is_live = frontend.current() is frontend.Frontend.WIDGETS
     display = show(_table(terms, title)) if is_live else None
-    if not assume and here.stock.ask(terms.plan).stock:
+    if not assume and here.ask_stock(terms.plan).stock:
         terms = here.terms(here.planned(spec), race=race, agreed=agreed)
         if display is not None:
             display.update(_table_data(terms))

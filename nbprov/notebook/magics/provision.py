@@ -59,7 +59,7 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
     if isinstance(result, Cluster):
         _show_existing(result, wait=arguments.wait)
         return
-    here.stock.order_behind(result)
+    here.stock_order.order_behind(result)
     try:
         _launch(shell, result, arguments)
     except Interrupted:
@@ -89,7 +89,7 @@ def _launch_with_buttons(run: Run, arguments: argparse.Namespace) -> None:
     # The panel is shown at once. Stock reports fill in later, and then reorder the places.
     display = show_run(run)
     if arguments.yes:
-        session().stock.order(run, LAUNCH_GRACE)
+        session().stock_order.order(run, LAUNCH_GRACE)
         launch_with_consent(run)
     if arguments.wait:
         if not run.launched:
@@ -100,7 +100,7 @@ def _launch_with_buttons(run: Run, arguments: argparse.Namespace) -> None:
 def _launch_and_wait(shell: Any, run: Run, arguments: argparse.Namespace) -> None:
     """Launch without buttons, and wait, because the kernel may end with this cell."""
     is_asked = can_ask(shell) and not arguments.yes
-    session().stock.order(run, STOCK_SECONDS if is_asked else LAUNCH_GRACE)
+    session().stock_order.order(run, STOCK_SECONDS if is_asked else LAUNCH_GRACE)
     if can_ask(shell):
         display = show_run(run)
         if arguments.yes:

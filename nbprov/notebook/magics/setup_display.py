@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from nbprov.api import SettingUp, session
+from nbprov.api import ClusterSetup, session
 from nbprov.model.errors import NbprovError
 from nbprov.notebook.panels import frontend
 from nbprov.notebook.panels.output_line import OutputLine
@@ -14,7 +14,7 @@ LINES = 10
 """Lines of the log below the line that says what is being done."""
 
 
-def follow_setup(name: str, setting_up: SettingUp, *, wait: bool) -> None:
+def follow_setup(name: str, setting_up: ClusterSetup, *, wait: bool) -> None:
     """Show the setup's progress.
 
     Where outputs can be renewed this is one line with the latest lines of the log below it;
@@ -48,7 +48,7 @@ def follow_setup(name: str, setting_up: SettingUp, *, wait: bool) -> None:
         setting_up.wait()
 
 
-def _print_setup(name: str, setting_up: SettingUp, head: str) -> None:
+def _print_setup(name: str, setting_up: ClusterSetup, head: str) -> None:
     print(head, flush=True)
     setting_up.listen(lambda text, line: print(safe_text(line or f"{name}: {text}"), flush=True))
     setting_up.wait()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nbprov.api import Session
-from nbprov.api.spec_inputs import names_given, nobody
+from nbprov.api.spec_inputs import ask_nobody, names_given
 from nbprov.model.spec import Level, Spec
 from nbprov.notebook.panels import frontend
 
@@ -58,7 +58,7 @@ def can_ask(shell: Any) -> bool:
 
 def value_prompt(shell: Any) -> Callable[[str, bool], str | None]:
     """Return the function that asks the person for a value, given its name and if it is hidden."""
-    return _prompt if can_ask(shell) else nobody
+    return _prompt if can_ask(shell) else ask_nobody
 
 
 def _prompt(name: str, hidden: bool) -> str | None:

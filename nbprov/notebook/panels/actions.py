@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbprov.api import Cluster, Done, session
+from nbprov.api import Cluster, Operation, session
 from nbprov.model.clusters import ClusterState, RunView
 from nbprov.model.errors import NbprovError
 
@@ -39,7 +39,7 @@ class PanelActions:
         self._report_failure_of(session().down(name, cluster_id=self._id_of(name)))
 
     def _shown_cluster(self, name: str) -> Cluster:
-        return Cluster(session(), name, cluster_id=self._id_of(name))
+        return session().cluster(name, cluster_id=self._id_of(name))
 
     def _id_of(self, name: str) -> str:
         """Return the id of the cluster that the panel shows under this name.
@@ -55,7 +55,7 @@ class PanelActions:
         rows.sort(key=lambda row: row.state is ClusterState.ENDED)
         return rows[0].cluster_id if rows else ""
 
-    def _report_failure_of(self, begun: Done) -> None:
+    def _report_failure_of(self, begun: Operation) -> None:
         begun.when_failed(self._report)
 
     def _report(self, error: BaseException) -> None:

@@ -1,5 +1,6 @@
-"""A small cloud in this process, called by the names of real ones: its shelves are what the test
-says, and it counts what it is asked.
+"""A small cloud in this process, under the names of real ones.
+
+A test says what is on its shelves, and it counts what it is asked.
 
 It is an adapter like any other: the session, the engine and the ledger above it are the real ones.
 """
@@ -126,10 +127,10 @@ class Point:
     module: str = __name__
 
     def load(self) -> Callable[[], Cloud]:
-        """The factory."""
+        """Load the factory."""
         return lambda: self.cloud
 
 
 def only(*clouds: Cloud) -> dict[str, Point]:
-    """What the registry finds where these are all there are."""
+    """The entry points of a registry that has only these clouds."""
     return {cloud.name: Point(cloud) for cloud in clouds}

@@ -1,4 +1,4 @@
-"""The verbs that look after prices."""
+"""The verbs for price files: refresh, status, diff and restore."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Which clouds can be used: asked in parallel, remembered, and never waited for longer than a
-person would.
-"""
+"""Checks of clouds: asked in parallel, remembered, and never waited for long."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from shelf_world import LONG, Shelf, only
 
 import nbprov
 from nbprov import api
-from nbprov.api.cloud_checks import ASKED_AGAIN, CHEAP, PATIENCE, USABLE_FOR, Checks
+from nbprov.api.cloud_checks import ASKED_AGAIN, CHEAP, PATIENCE, USABLE_FOR, CloudChecks
 from nbprov.clouds import registry
 from nbprov.clouds.base import CHECK_SECONDS
 from nbprov.model.failures import Cause, Failure
@@ -26,7 +24,7 @@ A100S = "resources: {accelerators: A100:8}"
 
 
 class World:
-    """Clouds that answer when and what the test says, by a clock whose hands it moves."""
+    """Clouds that answer when and what the test says, by a clock that the test moves."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -34,7 +32,7 @@ class World:
         self.usable: dict[str, bool] = {}
         self.takes: dict[str, float] = {}
         self.gates: dict[str, asyncio.Event] = {}
-        self.checks = Checks(self.ask, self)
+        self.checks = CloudChecks(self.ask, self)
 
     def now(self) -> float:
         return self.time
@@ -72,7 +70,7 @@ def test_an_adapter_that_breaks_its_word_is_one_cloud_that_cannot_be_used() -> N
                 raise ImportError("no module called odd_sdk")
             return await world.ask(name)
 
-        checks = Checks(ask, world)
+        checks = CloudChecks(ask, world)
         odd, aws = await checks.anew(["odd", "aws"])
         assert (odd.enabled, aws.enabled) == (False, True)
         assert odd.problem is not None
@@ -284,8 +282,8 @@ def test_a_cloud_without_credentials_costs_a_plan_next_to_nothing(
         session.check(["aws", "gcp"], fresh=False)
     each = (time.monotonic() - begun) / rounds
     assert shelves["aws"].checks > rounds, "looked at every time"
-    # A wait in another thread is in it: far below what a person or a plan's own milliseconds would
-    # show, also on a busy machine.
+    # It includes a wait for another thread. No person would notice this time, also on a busy
+    # machine.
     assert each < 0.05
 
 

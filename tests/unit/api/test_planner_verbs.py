@@ -131,10 +131,10 @@ def test_conditions_that_there_are_not(session: api.Session) -> None:
 
 @given(st.text(max_size=20))
 def test_any_text_is_a_question_or_an_error_of_ours(catalog_of_all: Catalog, text: str) -> None:
-    from nbprov.api.price_query import asked
+    from nbprov.api.price_query import with_accelerator
 
     try:
-        query = asked(catalog_of_all, text, Query(), fuzzy=True)
+        query = with_accelerator(catalog_of_all, text, Query(), fuzzy=True)
     except NbprovError:
         return
     assert query == Query() or query.accelerator or query.device_gib
@@ -149,7 +149,7 @@ def test_prices_of_now_where_no_cloud_can_tell(session: api.Session) -> None:
     prices = session.prices("A100", live=True)
     assert len(prices)
     assert prices.remarks == (
-        "no cloud that is set up tells its prices of now: these are of the catalogue",
+        "no cloud that is set up tells current prices: these are of the catalogue",
     )
 
 

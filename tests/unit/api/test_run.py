@@ -12,6 +12,7 @@ import pytest
 import nbprov
 from nbprov import api
 from nbprov.api.errors import CloudTrouble
+from nbprov.api.steps import Steps
 from nbprov.clouds import registry
 from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.rpc import Unreachable
@@ -29,7 +30,7 @@ def session(nbprov_home: Path) -> Iterator[api.Session]:
         yield nbprov.session()
     finally:
         api.close()
-        with contextlib.suppress(Unreachable):  # most of these tests begin no cloud
+        with contextlib.suppress(Unreachable):  # most of these tests start no cloud
             Client(nbprov_home / "local").call(
                 "shutdown", {"end_machines": True}, timeout=60.0, start=False
             )
@@ -57,7 +58,7 @@ def test_nothing_in_an_interrupt_keeps_the_cancel_from_being_posted(
     assert run.interrupt().message.startswith("dev: cancelled")
 
     async def later() -> None:
-        """Ends once the engine's thread has done what it was told before."""
+        """Ends once the engine thread has done all work that it got before."""
 
     session.engine.thread.call(later()).result(60)
     assert cancelled == ["dev"]
@@ -102,13 +103,16 @@ def test_a_sweep_goes_on_over_clouds_that_fail_and_reports_them(
     monkeypatch.setattr("nbprov.provisioning.reconcile.end_orphans", end_orphans)
     session.sweep()
     assert asked == [], (
-        "a simulated cloud is not begun for a look, and the others have no credentials here and"
+        "a simulated cloud is not started for a look; the others have no credentials here and"
         " were never launched on"
     )
     (session.engine.home / "local").mkdir()
-    monkeypatch.setattr(
-        session, "check", lambda names, fresh: [CheckResult(name, enabled=True) for name in names]
-    )
+
+    def check(names: list[str], fresh: bool) -> Steps[list[CheckResult]]:
+        return [CheckResult(name, enabled=True) for name in names]
+        yield
+
+    monkeypatch.setattr(session.services.clouds, "check", check)
     lines = session.sweep()
     assert sorted(asked) == list(registry.names())
     assert [line.partition(":")[0] for line in lines] == asked

@@ -1,7 +1,4 @@
-"""The pieces of the API that need no cloud.
-
-Given values, names, prices by name, readable errors, waiting.
-"""
+"""Parts of the API that need no cloud: values of a spec, names, readable errors, waiting."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ import pytest
 
 import nbprov
 from nbprov import api
-from nbprov.api.cluster import Done
-from nbprov.api.errors import CloudTrouble, readable, readably
+from nbprov.api.errors import CloudTrouble, readable_error, with_readable_errors
+from nbprov.api.operation import Operation
 from nbprov.api.spec_inputs import collect
 from nbprov.model.errors import Interrupted, NotFound, UsageError
 from nbprov.model.failures import Cause, CloudError, Failure
@@ -96,7 +93,7 @@ def test_the_specs_own_name_comes_second() -> None:
 @pytest.mark.parametrize("cause", list(Cause))
 def test_a_clouds_failure_becomes_an_error_that_is_short_and_says_what_to_do(cause: Cause) -> None:
     error = CloudError(Failure(cause, "the cloud's words"))
-    told = readable(error)
+    told = readable_error(error)
     assert isinstance(told, CloudTrouble)
     assert told.code == f"cloud.{cause.value}"
     assert "the cloud's words" in told.message
@@ -107,18 +104,18 @@ def test_a_clouds_failure_becomes_an_error_that_is_short_and_says_what_to_do(cau
 
 def test_other_errors_stay_themselves() -> None:
     for error in (ValueError("x"), NotFound("y")):
-        assert readable(error) is error
+        assert readable_error(error) is error
 
     async def raises() -> None:
         raise CloudError(Failure(Cause.CAPACITY, "none left"))
 
     with pytest.raises(CloudTrouble, match="none left"):
-        asyncio.run(readably(raises()))
+        asyncio.run(with_readable_errors(raises()))
 
 
 def test_done_tells_of_its_end_and_of_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     future: concurrent.futures.Future[None] = concurrent.futures.Future()
-    done = Done(future, "ending dev")
+    done = Operation(future, "ending dev")
     failed: list[BaseException] = []
     done.when_failed(failed.append)
     assert repr(done) == "<ending dev: under way>"
@@ -138,7 +135,7 @@ def test_done_tells_of_its_end_and_of_an_interrupt(monkeypatch: pytest.MonkeyPat
         asyncio.run(_await(done))
 
 
-async def _await(done: Done) -> None:
+async def _await(done: Operation) -> None:
     await done
 
 

@@ -28,8 +28,8 @@ def test_a_cluster_is_replaced_only_when_the_new_one_is_set_up(world: TunnelWorl
         LATER + "\nsetup: while [ ! -e go ]; do sleep 0.05; done", "dev", replace=True
     )
     assert isinstance(run, api.Run)
-    (note,) = [n for n in run.view().notes if "takes the place of" in n]
-    assert "takes the place of dev (small, $0.10/h, running)" in note
+    (note,) = [n for n in run.view().notes if "replaces" in n]
+    assert "replaces dev (small, $0.10/h, running)" in note
     assert "both are billed until then" in note
     run.launch()
     homes = world.home / "local" / "i"

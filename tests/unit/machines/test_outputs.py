@@ -218,7 +218,7 @@ def test_what_its_guards_stopped_is_not_ended_with_its_outputs_on_it(
         WAIT_SECONDS
     )
     with pytest.raises(
-        OutputsNotPulled, match="dev is kept, stopped: its outputs are on its disk alone"
+        OutputsNotPulled, match="dev is kept, stopped: its outputs are only on its disk"
     ):
         cluster.down().wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.STOPPED

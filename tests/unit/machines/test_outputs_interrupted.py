@@ -68,7 +68,7 @@ def test_a_name_that_is_given_meanwhile_is_followed(
     row = engine.ledger.clusters.named("dev")
     assert row is not None
     cluster.rename("train")
-    engine.thread.call(world.session.takings.take(row)).result(WAIT_SECONDS)
+    engine.thread.call(world.session.services.outputs.take(row)).result(WAIT_SECONDS)
     assert listed(notebook) == ["results/a"]
 
 

@@ -94,7 +94,7 @@ def test_the_file_works_with_ssh_and_as_an_include(shared: Served, tmp_path: Pat
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
     mine = tmp_path / "config"
     mine.write_text(
-        f"{shared.world.session.ssh_file.include}\n\n"
+        f"{shared.world.session.services.ssh.file.include}\n\n"
         "Host *\n    ForwardAgent yes\n    User somebody\n    StrictHostKeyChecking no\n"
     )
     mine.chmod(0o600)
@@ -136,7 +136,7 @@ def test_a_node_that_is_not_there_and_a_cluster_that_is_not(shared: Served) -> N
 @machine
 def test_the_file_follows_what_becomes_of_the_clusters(world: TunnelWorld) -> None:
     dev = world.up()
-    file = world.session.ssh_file
+    file = world.session.services.ssh.file
     assert not file.path.exists(), "nobody asked for it"
     world.session.write_ssh_config()
     before = file.path.read_text()

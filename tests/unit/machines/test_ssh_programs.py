@@ -32,7 +32,7 @@ def config(shared: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shared.world.session.write_ssh_config()
     mine = tmp_path_factory.mktemp("ssh") / "config"
     mine.write_text(
-        f"{shared.world.session.ssh_file.include}\n\n"
+        f"{shared.world.session.services.ssh.file.include}\n\n"
         "Host *\n    User somebody\n    Port 9\n    ForwardAgent yes\n"
         "    StrictHostKeyChecking no\n    UserKnownHostsFile /dev/null\n"
     )
@@ -85,7 +85,7 @@ def test_a_machine_is_a_jump_host(shared: Served, config: Path) -> None:
     address = shared.cluster.view().instances[0]
     behind = config.with_name("behind")
     behind.write_text(
-        f"{shared.world.session.ssh_file.include}\n\n"
+        f"{shared.world.session.services.ssh.file.include}\n\n"
         f"Host behind\n    HostName {address.host}\n    Port {address.port}\n"
         f"    ProxyJump nbprov-dev\n{_of_the_host(shared, 'dev')}"
     )
@@ -107,7 +107,7 @@ def test_a_machine_is_a_jump_host(shared: Served, config: Path) -> None:
 def _of_the_host(shared: Served, name: str) -> str:
     """Return the options of a host in our file that decide who logs in and which key is trusted."""
     text = (
-        shared.world.session.ssh_file.path.read_text()
+        shared.world.session.services.ssh.file.path.read_text()
         .partition(f"Host nbprov-{name}\n")[2]
         .partition("\nHost ")[0]
     )
@@ -200,7 +200,7 @@ def test_after_a_stop_and_start_the_name_leads_to_the_same_machine(
 ) -> None:
     _ok("ssh", "-F", config, "nbprov-dev", "echo mine >kept")
     before = _settings(config)
-    file = shared.world.session.ssh_file.path
+    file = shared.world.session.services.ssh.file.path
     shared.cluster.stop().wait(SECONDS)
     shared.cluster.start().wait(SECONDS)
     until(lambda: "\nHost nbprov-dev\n" in file.read_text(), "the name in the file")

@@ -64,7 +64,7 @@ def changes(world: TunnelWorld, cluster: api.Cluster) -> list[EventKind]:
 
 def are_left(world: TunnelWorld, cluster: api.Cluster) -> bool:
     """Whether a stopped cluster has outputs that nobody brought."""
-    return world.session.takings.are_left(row_of(world, cluster))
+    return world.session.services.outputs.are_left(row_of(world, cluster))
 
 
 def pulled_long_ago(world: TunnelWorld) -> None:

@@ -1,6 +1,6 @@
-"""Stock before the launch, through session, engine and ledger.
+"""Stock before a launch, through session, engine and ledger.
 
-Who is asked, how long anybody waits, and what comes of the answer.
+Which clouds are asked, how long a plan waits, and what an answer changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shelf_world import LONG, Shelf, only
 
 import nbprov
 from nbprov import api
-from nbprov.api.services.stock import _reorder
+from nbprov.api.launching.stock_order import reorder
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.clusters import RunState
@@ -91,7 +91,7 @@ def until(session: api.Session, run: api.Run, holds: Callable[[], bool]) -> None
         stop()
 
 
-# ---------------------------------------------------------------- the hole that the reference names
+# ---------------------------------------------------------------- stock that is sold out
 
 
 def test_without_a_word_on_stock_the_written_order_takes_many_creates(
@@ -109,7 +109,7 @@ def test_the_place_that_has_stock_is_asked_first_and_once(
     session: api.Session, shelf: Shelf
 ) -> None:
     run = made_run(session)
-    session.stock.order(run)
+    session.stock_order.order(run)
     assert run.plan.chosen is not None
     assert run.plan.chosen.offer.zone == LAST
     assert run.plan.chosen.stock is not None
@@ -123,8 +123,9 @@ def test_the_place_that_has_stock_is_asked_first_and_once(
 
 
 def warm_up(session: api.Session, shelf: Shelf) -> None:
-    """Make a first plan, of other machines: what its imports and its look at prices take is not
-    what is measured. Then nobody tells of stock.
+    """Make a first plan, of other machines, and let no cloud answer after that.
+
+    The time of its imports and of reading the prices is not what the tests measure.
     """
     session.plan("resources: {cloud: runpod, accelerators: H100:1}", wait=LONG)
     shelf.was_asked.clear()
@@ -139,7 +140,7 @@ def test_a_plan_is_there_at_once_and_the_next_one_knows(session: api.Session, sh
     assert not any(c.stock for c in first.candidates)
     assert shelf.was_asked.wait(LONG)
     shelf.telling.set()
-    made = session.plan(L40S, wait=LONG)  # joins the question that is under way
+    made = session.plan(L40S, wait=LONG)  # it joins the question that is under way
     assert made.chosen is not None
     assert made.chosen.offer.zone == LAST
     assert sorted(c.offer.key for c in made.candidates) == sorted(
@@ -156,7 +157,7 @@ def test_what_a_person_waits_for_is_there_after_the_deadline_all_the_same(
     made = session.plan(L40S, wait=0.3)
     assert 0.3 <= time.monotonic() - begun < STOCK_SECONDS
     assert made.candidates
-    answers = session.stock.ask(made, 0.1)
+    answers = session.ask_stock(made, 0.1)
     assert answers.late == ("runpod",)
 
 
@@ -191,7 +192,7 @@ def test_a_place_that_comes_first_brings_what_should_be_known_of_it(
     shelf.capabilities = replace(shelf.capabilities, poweroff_ends_bill=False)
     for _ in range(2):
         wait_for(
-            session.engine.thread.call(_reorder(run.driver, session.planned(run.driver.spec))), LONG
+            session.engine.thread.call(reorder(run.driver, session.planned(run.driver.spec))), LONG
         )
     assert run.driver.notes.count(said) == 1
 
@@ -204,11 +205,11 @@ def test_an_answer_between_the_plan_and_its_run_is_not_lost(
     before = run.plan
     del session.runs["dev"]  # as if it were not there yet
     shelf.telling.set()
-    session.stock.ask(before, LONG)
-    session.stock._workers.submit(lambda: None).result(LONG)
+    session.ask_stock(before, LONG)
+    session.services.stock._workers.submit(lambda: None).result(LONG)
     assert run.plan is before
     session.runs["dev"] = run
-    session.stock.order_behind(run)
+    session.stock_order.order_behind(run)
     until(session, run, lambda: run.plan is not before)
     assert run.plan.chosen is not None
     assert run.plan.chosen.offer.zone == LAST
@@ -255,9 +256,9 @@ def test_stock_that_cannot_be_told_changes_nothing(session: api.Session, shelf: 
     shelf.level = broken
     run = made_run(session)
     before = run.plan
-    session.stock.order(run)
+    session.stock_order.order(run)
     assert run.plan is before
-    assert session.stock.ask(before).failed == {"runpod": "passing fault at the cloud: HTTP 502"}
+    assert session.ask_stock(before).failed == {"runpod": "passing fault at the cloud: HTTP 502"}
     assert run.state is RunState.PLANNED
     run.cancel()
 
@@ -267,7 +268,7 @@ def test_with_none_anywhere_it_is_tried_all_the_same_and_ends_with_a_clear_word(
 ) -> None:
     shelf.there, shelf.level = (lambda pool: False), (lambda pool: Level.NONE)
     run = made_run(session)
-    session.stock.order(run)
+    session.stock_order.order(run)
     assert run.plan.candidates, "stock never empties a plan"
     assert any("out of stock by their cloud's own word" in note for note in run.plan.notes)
     run.launch()
@@ -279,7 +280,7 @@ def test_with_none_anywhere_it_is_tried_all_the_same_and_ends_with_a_clear_word(
 def test_a_run_that_waits_is_woken_by_stock_that_came(
     session: api.Session, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # instead of once a minute, and instead of the half minute that a refusal holds at least
+    # Instead of once a minute, and of the half minute for which a refusal holds at least.
     often = 0.1
     for place in (
         "nbprov.api.services.stock.ASKED_AGAIN",
@@ -314,14 +315,14 @@ def test_a_wait_goes_on_being_asked_for_after_a_fault(
 ) -> None:
     monkeypatch.setattr("nbprov.api.services.stock.ASKED_AGAIN", 0.1)
     session.plan(L40S, wait=LONG)
-    desk, asked = session.stock, threading.Event()
+    desk, asked = session.services.stock, threading.Event()
 
     def broken(plan: object) -> list[Offer]:
         asked.set()
         raise KeyError("a slip")
 
     waits: Any = SimpleNamespace(state=RunState.WAITING, plan=None, spec=None, name="dev")
-    monkeypatch.setattr(desk, "_offers_of", broken)
+    monkeypatch.setattr(desk, "offers_of", broken)
     with monkeypatch.context() as patch:
         patch.setitem(session.engine.drivers, "r", waits)
         for _ in range(2):
@@ -334,9 +335,9 @@ def test_each_answer_is_an_observation_in_the_ledger(session: api.Session, shelf
     made = session.plan(L40S, wait=LONG)
 
     async def later() -> None:
-        """Ends once the desk's worker was told."""
+        """Ends once the worker thread of the stock service was told."""
 
-    session.stock._workers.submit(lambda: None).result(LONG)
+    session.services.stock._workers.submit(lambda: None).result(LONG)
     wait_for(session.engine.thread.call(later()))
     kept = {stock.pool: stock.level for stock in session.engine.ledger.observations.probes(0.0)}
     assert kept == {
@@ -384,7 +385,7 @@ def test_a_cloud_that_tells_no_stock_is_named(session: api.Session, shelf: Shelf
 
     shelf.level = broken
     prices = session.prices("L40S:1", live=True, cloud="runpod")
-    assert "runpod: no word of its stock: asked too often: slow down" in prices.remarks
+    assert "runpod: no answer about its stock: asked too often: slow down" in prices.remarks
     frame = prices.to_frame()
     assert frame.stock.isna().all()
     assert all(math.isnan(age) for age in frame.stock_age_s)

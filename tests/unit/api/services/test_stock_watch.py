@@ -1,6 +1,4 @@
-"""Watching the stock: asked again and again until a cloud has it, told in a line, given up when
-asked.
-"""
+"""Watches of stock: asked again and again until a cloud has it, and cancelled on request."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_the_same_client_is_given_until_it_is_closed(
 def test_its_tunnels_are_listed_and_the_dashboard_answers(
     gang: tuple[TunnelWorld, api.Cluster], client: Any
 ) -> None:
-    words = gang[0].session.tunnel_words(gang[1].cluster_id)
+    words = gang[0].session.services.tunnels.words(gang[1].cluster_id)
     assert any("is the Dask dashboard of gang" in line for line in words)
     assert any(line.startswith("tls://127.0.0.1:") for line in words)
     assert any(client.dashboard_link.startswith(line.partition(" ")[0]) for line in words)

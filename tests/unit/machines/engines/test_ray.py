@@ -148,7 +148,7 @@ def test_its_tunnel_is_listed_and_waiting_is_no_activity(
 ) -> None:
     assert any(
         line.startswith("ray://127.0.0.1:")
-        for line in gang[0].session.tunnel_words(gang[1].cluster_id)
+        for line in gang[0].session.services.tunnels.words(gang[1].cluster_id)
     )
     assert not any("ray" in words for words in gang[1].guards().active)
 
@@ -181,7 +181,7 @@ def test_nobody_without_the_clusters_token_is_heard(
     token = (gang[0].home / "keys" / gang[1].cluster_id / "engine.token").read_text()
     port = next(
         line.split()[0]
-        for line in gang[0].session.tunnel_words(gang[1].cluster_id)
+        for line in gang[0].session.services.tunnels.words(gang[1].cluster_id)
         if line.startswith("ray://")
     )
     address = port.removeprefix("ray://")

@@ -13,6 +13,7 @@ from tunnel_world import MARKET, TunnelWorld, until
 
 from nbprov import api
 from nbprov.api.services.job_handle import JobHandle
+from nbprov.api.steps import run_sync
 from nbprov.machines.jobs import monitor
 from nbprov.machines.jobs.jobs import Job, JobError
 from nbprov.model.errors import NotFound, UsageError
@@ -63,7 +64,7 @@ def tasks_of(cluster: api.Cluster) -> list[Any]:
     async def ask(live: Any) -> list[Any]:
         return [await agent_of(node).jobs() for node in live.nodes]
 
-    return cluster._session.attached(cluster.name, ask)
+    return run_sync(cluster._services.remote.call_attached(cluster.name, ask))
 
 
 def test_jobs_take_the_gpus_they_ask_for_and_tell_how_they_ended(
@@ -240,7 +241,7 @@ def test_logs_are_kept_when_the_guards_end_the_machine(
     row = dev._row()
     handle = dev.submit(f"echo so far; {UNTIL_GO}")
     until(lambda: dev.logs("job"), "it runs")
-    assert world.session.keeper.store.log(row.run_id, "job-1") is None
+    assert world.session.services.archive.store.log(row.run_id, "job-1") is None
 
     async def end_soon(live: Any) -> None:
         agent = agent_of(live.head)
@@ -251,9 +252,10 @@ def test_logs_are_kept_when_the_guards_end_the_machine(
         )
         await agent.set_guards(config)
 
-    world.session.attached("dev", end_soon)
+    run_sync(world.session.services.remote.call_attached("dev", end_soon))
     until(
-        lambda: world.session.keeper.store.log(row.run_id, "job-1") == "so far\n", "its log is kept"
+        lambda: world.session.services.archive.store.log(row.run_id, "job-1") == "so far\n",
+        "its log is kept",
     )
     dev.down().wait(120)
     assert handle.wait(120).state == "lost"

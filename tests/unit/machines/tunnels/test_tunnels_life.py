@@ -157,5 +157,5 @@ def test_each_node_has_ports_of_its_own(world: TunnelWorld) -> None:
     assert get(tunnel.local) == "page of pair", "both nodes are this computer"
     assert (tunnel.node, tunnel.view().cluster) == (1, "pair")
     assert pair.tunnel(port).local != tunnel.local
-    assert "nbprov-pair" in " ".join(world.session.ssh_file.names())
-    assert len(world.session.ssh_file.names()) == 2
+    assert "nbprov-pair" in " ".join(world.session.services.ssh.file.names())
+    assert len(world.session.services.ssh.file.names()) == 2

@@ -145,13 +145,13 @@ def test_yes_waits_a_moment_and_launches_where_there_is_stock(
 ) -> None:
     shelf.there = lambda pool: pool.region == "NO"
     waited: list[float] = []
-    order = type(api.session().stock).order
+    order = type(api.session().stock_order).order
 
     def ordering(desk: Any, run: Any, seconds: float = STOCK_SECONDS) -> None:
         waited.append(seconds)
         order(desk, run, seconds)
 
-    monkeypatch.setattr(type(api.session().stock), "order", ordering)
+    monkeypatch.setattr(type(api.session().stock_order), "order", ordering)
     monkeypatch.setattr(provision, "wait_for_run", lambda run, display: shelf.accepted.wait(LONG))
     shell.run_cell(
         "%%provision dev --yes\n"

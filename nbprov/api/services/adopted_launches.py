@@ -1,4 +1,4 @@
-"""Launches that this session did not begin: taken up here after their kernel died, or in the hands of another kernel."""
+"""Launches that this session did not begin: adopted from a dead kernel, or another kernel's."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from nbprov.api.errors import LaunchUnderWay, NotSettled, readably
+from nbprov.api.errors import LaunchUnderWay, NotSettled, with_readable_errors
+from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import Interrupted, NbprovError
-from nbprov.runtime.waiting import wait_for
 
 if TYPE_CHECKING:
     from nbprov.model.spec import Spec
@@ -22,18 +22,23 @@ if TYPE_CHECKING:
 log = logging.getLogger("nbprov.api")
 
 Say = Callable[[str], None]
-"""Tells the person in a line why something waits."""
+"""Called with a line that says what a verb waits for."""
 
 
-def quietly(text: str) -> None:
-    """Nobody is told."""
+def say_nothing(text: str) -> None:
+    """Say nothing."""
 
 
 OPEN = (RunState.LAUNCHING, RunState.WAITING, RunState.CANCELLING)
 
+"""States of a launch that is under way."""
+
 LOOK_EVERY: Seconds = 0.1
+"""How often the ledger is read while a launch is adopted."""
+
 GRACE: Seconds = 3.0
-"""A kernel that waits for a lapsed lease takes it within a second; who has not after this long is not there."""
+"""How long this kernel waits for another one to take a lapsed lease. A kernel that waits for it
+takes it within a second, so after this time there is none."""
 
 
 def driver_of(engine: Engine, name: str) -> RunDriver | None:
@@ -48,8 +53,8 @@ def driver_of(engine: Engine, name: str) -> RunDriver | None:
     )
 
 
-def foreign(engine: Engine, name: str) -> RunRow | None:
-    """The launch of this name that is under way by the ledger and that this kernel does not drive."""
+def foreign_launch(engine: Engine, name: str) -> RunRow | None:
+    """The launch of this name that is under way and that another kernel drives."""
     ours = {d.run_id for d in list(engine.drivers.values()) if not d.failover.finished}
     rows = engine.ledger.runs.unfinished()
     return next(
@@ -59,23 +64,29 @@ def foreign(engine: Engine, name: str) -> RunRow | None:
 
 
 def cancel(engine: Engine, driver: RunDriver) -> None:
-    """Give a launch up. From any thread."""
+    """Cancel a launch. Any thread."""
     engine.thread.soon(driver.cancel)
 
 
-async def gone(engine: Engine, driver: RunDriver) -> None:
-    """Wait until a cancelled launch is confirmed gone; a cluster that was quicker than the cancellation is ended too.
+async def until_gone(engine: Engine, driver: RunDriver) -> None:
+    """Wait until a cancelled launch is confirmed gone.
+
+    A cluster that was ready before the cancellation is ended, too.
 
     Raises
     ------
     NotSettled
-        If another kernel has taken it over meanwhile.
+        If another kernel has adopted it meanwhile.
     """
-    await _see_out(engine, driver.name, await asyncio.wrap_future(driver.finished), driver.message)
+    await _end_settled(
+        engine, driver.name, await asyncio.wrap_future(driver.finished), driver.message
+    )
 
 
-async def gone_elsewhere(engine: Engine, row: RunRow) -> None:
-    """Wait until the launch of another kernel is confirmed gone, and end what it became; if that kernel is dead, end it from here.
+async def until_foreign_gone(engine: Engine, row: RunRow) -> None:
+    """Wait until the launch of another kernel is confirmed gone, and end what it became.
+
+    If that kernel is dead, it is ended from here.
 
     Raises
     ------
@@ -83,39 +94,39 @@ async def gone_elsewhere(engine: Engine, row: RunRow) -> None:
         If nobody can be made to end it.
     """
     try:
-        driver = await taken_up(engine, row, patient=True)
+        driver = await until_adopted(engine, row, patient=True)
     except LaunchUnderWay as error:
         raise NotSettled(error.message, hint=error.hint) from None
     if driver is not None:
         cancel(engine, driver)
-        await gone(engine, driver)
+        await until_gone(engine, driver)
         return
     current = engine.ledger.runs.get(row.run_id)
     if current is not None:
-        await _see_out(engine, row.name, current.state, current.message)
+        await _end_settled(engine, row.name, current.state, current.message)
 
 
-async def _see_out(engine: Engine, name: str, state: RunState, message: str) -> None:
+async def _end_settled(engine: Engine, name: str, state: RunState, message: str) -> None:
     if state is RunState.READY:
-        await readably(engine.lifecycle.down(engine.cluster(name)))
+        await with_readable_errors(engine.lifecycle.down(engine.cluster(name)))
     elif state not in (RunState.CANCELLED, RunState.FAILED):
         raise NotSettled(
             f"{name}: {message or state.value}", hint="%clusters shows what became of it"
         )
 
 
-async def taken_up(engine: Engine, row: RunRow, *, patient: bool = False) -> RunDriver | None:
-    """Wait until a launch that another kernel held is in this one's hands; None once it is over.
+async def until_adopted(engine: Engine, row: RunRow, *, patient: bool = False) -> RunDriver | None:
+    """Wait until this kernel has adopted another one's launch; None once the launch is over.
 
     Parameters
     ----------
     patient
-        Wait for a living kernel's launch to end, too.
+        Wait also for the launch of a kernel that lives, until it ends.
 
     Raises
     ------
     LaunchUnderWay
-        If another kernel is at work on it, or nobody can take it up.
+        If another kernel drives it, or it cannot be adopted.
     """
     begun = engine.clock.now()
     task: asyncio.Task[None] | None = None
@@ -129,14 +140,14 @@ async def taken_up(engine: Engine, row: RunRow, *, patient: bool = False) -> Run
             and current.lease_holder != engine.ledger.holder
         ):
             if not patient:
-                raise elsewhere(row.name)
+                raise launched_elsewhere(row.name)
             row, task = current, None
         silent = engine.clock.now() - max(current.lease_expires, begun)
         if silent > GRACE and task is None:
             task = asyncio.create_task(_reconcile(engine))
         if silent > GRACE + engine.ledger.lease_seconds:
             raise LaunchUnderWay(
-                f"the kernel that launched {row.name} is gone, and its launch could not be taken up",
+                f"the kernel that launched {row.name} is gone, and its launch could not be adopted",
                 hint="%load_ext nbprov tries it again",
             )
         await asyncio.sleep(LOOK_EVERY)
@@ -148,27 +159,27 @@ async def _reconcile(engine: Engine) -> None:
     try:
         await reconcile(engine, Report())
     except Exception:
-        log.exception("what an earlier kernel left could not be taken up")
+        log.exception("what an earlier kernel left could not be adopted")
 
 
-def elsewhere(name: str) -> LaunchUnderWay:
-    """The error that says who launches it."""
+def launched_elsewhere(name: str) -> LaunchUnderWay:
+    """The error for a launch that another notebook drives."""
     return LaunchUnderWay(
         f"{name} is being launched by another notebook",
         hint=f"wait until it is ready (%clusters shows it), or end it: %nbprov down {name}",
     )
 
 
-def other_spec(name: str) -> LaunchUnderWay:
-    """The error where a launch of a name goes on, and another is asked for."""
+def other_spec_error(name: str) -> LaunchUnderWay:
+    """The error for a name whose launch goes on from another spec."""
     return LaunchUnderWay(
         f"{name} is being launched from another spec",
         hint=f"use another name, or end it first: %nbprov down {name}",
     )
 
 
-def same_wish(stored: Spec, spec: Spec) -> bool:
-    """Whether a cell says what a launch was begun from, as far as the ledger keeps it."""
+def is_same_spec(stored: Spec, spec: Spec) -> bool:
+    """Whether a launch was begun from this spec, as far as the ledger keeps specs."""
     from nbprov.provisioning.spec_storage import readable_text
     from nbprov.spec import parse, to_yaml
 
@@ -178,22 +189,22 @@ def same_wish(stored: Spec, spec: Spec) -> bool:
         return False
 
 
-def waiting_driver(engine: Engine, name: str, say: Say) -> RunDriver | None:
-    """The launch of this name that waits for stock, or tries again after such a wait, and that no handle of this session follows yet.
+def waiting_driver(engine: Engine, name: str, say: Say) -> Steps[RunDriver | None]:
+    """The launch of this name that waits for stock and that no handle of this session follows yet.
 
-    One whose kernel is gone is taken up first.
+    A launch whose kernel is gone is adopted first. One that tries again after its wait counts too.
 
     Raises
     ------
     LaunchUnderWay
-        If it is in another notebook's hands.
+        If another notebook drives it.
     """
     driver = driver_of(engine, name)
-    row = foreign(engine, name) if driver is None else None
+    row = foreign_launch(engine, name) if driver is None else None
     if row is not None and row.wait_deadline > engine.clock.now() and not row.cancelled:
-        say(f"{name}: another kernel waited for stock for it; looking whether it still does …")
+        say(f"{name}: another kernel waited for its stock; checking whether that kernel is alive …")
         try:
-            driver = wait_for(engine.thread.call(taken_up(engine, row)))
+            driver = yield from result(engine.thread.call(until_adopted(engine, row)))
         except KeyboardInterrupt:
             raise Interrupted(
                 f"{name}: its wait goes on; %nbprov down {name} ends it, %clusters shows it"
@@ -207,38 +218,41 @@ def waiting_driver(engine: Engine, name: str, say: Say) -> RunDriver | None:
     return driver
 
 
-def see_adopted(engine: Engine, name: str, say: Say) -> NbprovError | None:
-    """Block until no launch of this name that the session did not begin is under way; how it ended where not in a cluster.
+def until_settled(engine: Engine, name: str, say: Say) -> Steps[NbprovError | None]:
+    """Wait until no launch of this name that another session began is under way.
 
     An interrupt leaves the launch alone.
+
+    Returns
+    -------
+    NbprovError or None
+        How the launch ended, where it did not end in a cluster.
 
     Raises
     ------
     LaunchUnderWay
-        If it is in another notebook's hands.
+        If another notebook drives it.
     """
     driver = driver_of(engine, name)
-    row = foreign(engine, name) if driver is None else None
+    row = foreign_launch(engine, name) if driver is None else None
     if driver is None and row is None:
         return None
     try:
         if row is not None:
-            say(
-                f"{name}: a launch of another kernel is under way; looking whether it is still there …"
-            )
-            driver = wait_for(engine.thread.call(taken_up(engine, row)))
+            say(f"{name}: another kernel launches it; checking whether that kernel is alive …")
+            driver = yield from result(engine.thread.call(until_adopted(engine, row)))
         if driver is None:
             return None
         is_cancelled = driver.state is RunState.CANCELLING
         say(
             f"{name} is being cancelled; waiting until that is confirmed …"
             if is_cancelled
-            else f"{name} is being taken up; waiting for it …"
+            else f"{name} is being adopted; waiting for it …"
         )
         try:
-            wait_for(driver.ready)
+            yield from result(driver.ready)
         except NbprovError as error:
-            wait_for(driver.finished)
+            yield from result(driver.finished)
             return error
     except KeyboardInterrupt:
         raise Interrupted(

@@ -1,0 +1,61 @@
+"""The sweep for machines of ours that no row of the ledger knows."""
+
+from __future__ import annotations
+
+import asyncio
+
+from nbprov.api.context import Context
+from nbprov.api.errors import readable_error
+from nbprov.api.services.clouds import CloudService
+from nbprov.api.steps import Steps, result
+from nbprov.clouds import registry
+from nbprov.model.errors import NbprovError
+
+
+def sweep(context: Context, clouds: CloudService, *, end: bool) -> Steps[list[str]]:
+    """End machines that the ledger does not know; see `Session.sweep`."""
+    from nbprov.provisioning.reconcile import ORPHAN_SECONDS, Report, end_orphans, tidy
+
+    engine, report = context.engine, Report()
+
+    async def look(name: str) -> None:
+        try:
+            await end_orphans(engine, name, report, least_age=0.0 if end else ORPHAN_SECONDS)
+            await tidy(engine, name, report)
+        except Exception as error:
+            told = readable_error(error)
+            words = (
+                told.message if isinstance(told, NbprovError) else f"{type(told).__name__}: {told}"
+            )
+            report.say(f"cloud {name}", f"{name}: could not be swept: {words}")
+
+    async def look_everywhere(names: list[str]) -> None:
+        await asyncio.gather(*(look(name) for name in names))
+
+    names = yield from _where_machines_may_be(context, clouds)
+    yield from result(engine.thread.call(look_everywhere(names)))
+    return list(report.lines.values())
+
+
+def _where_machines_may_be(context: Context, clouds: CloudService) -> Steps[list[str]]:
+    """The clouds that were launched on, and those that can be used.
+
+    A simulated cloud is not started for a look: it must be there already.
+    """
+    engine = context.engine
+    ledger = engine.ledger
+    used = {
+        launch.cloud
+        for run in ledger.runs.latest()
+        for launch in ledger.launches.of_run(run.run_id)
+    }
+    can = {name: clouds.capabilities_at_hand(name) for name in registry.names()}
+    simulated = {
+        name
+        for name, capabilities in can.items()
+        if capabilities is not None and capabilities.named_only
+    }
+    used |= {name for name in simulated if (engine.home / name).is_dir()}
+    others = [name for name in can if name not in used | simulated]
+    asked = yield from clouds.check(others, fresh=False)
+    return sorted(used & set(can)) + [told.cloud for told in asked if told.enabled]

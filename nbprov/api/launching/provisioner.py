@@ -1,0 +1,195 @@
+"""The way from a spec to a run that waits for Launch, or to a cluster that is there already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from nbprov.api.cluster import Cluster
+from nbprov.api.context import Context
+from nbprov.api.errors import DoesNotFit
+from nbprov.api.planner import Planner
+from nbprov.api.run import Run
+from nbprov.api.services import Services
+from nbprov.api.services.adopted_launches import Say, say_nothing
+from nbprov.api.services.cluster_names import check_name
+from nbprov.api.spec_inputs import Ask, SpecInputs, ask_nobody, collect, names_given
+from nbprov.api.steps import Steps
+from nbprov.model.clock import Seconds
+from nbprov.model.clusters import ClusterState
+from nbprov.model.errors import UsageError
+from nbprov.model.offers import Plan, RuleKind
+from nbprov.model.spec import Expose, Spec
+
+from .cluster_replacement import next_name, note_of, take_place
+from .existing_cluster import ProvisionRequest, existing
+from .stock_order import StockOrder
+
+DEFAULT_NAME = "cluster"
+
+
+def name_of(spec: Spec, name: str = "") -> str:
+    """The name of a spec's cluster: the given one, the spec's own, or a default.
+
+    Raises
+    ------
+    UsageError
+        If a cluster cannot have the given name.
+    """
+    check_name(name)
+    return name or spec.name or DEFAULT_NAME
+
+
+class Provisioner:
+    """Makes runs, and finds clusters that fit.
+
+    Parameters
+    ----------
+    runs
+        The runs of the session by name; new ones are added.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        services: Services,
+        planner: Planner,
+        order: StockOrder,
+        runs: dict[str, Run],
+    ) -> None:
+        self._context, self._services, self._planner = context, services, planner
+        self._order, self._runs = order, runs
+
+    def provision(
+        self,
+        spec: Spec | str,
+        name: str = "",
+        *,
+        race: int | None = None,
+        hedge: Seconds = 20.0,
+        agreed: bool = False,
+        env: Mapping[str, str] | None = None,
+        ignore: Sequence[str] = (),
+        variables: Mapping[str, object] | None = None,
+        folder: str = "",
+        ask: Ask = ask_nobody,
+        say: Say = say_nothing,
+        replace: bool = False,
+    ) -> Steps[Run | Cluster]:
+        """Plan a spec and return a run that waits for `launch()`; nothing is created yet.
+
+        A cluster of that name that fits the spec is returned instead, with the spec's guards, and
+        started where it was stopped. A launch that is adopted and an end are waited for.
+
+        Parameters
+        ----------
+        race, hedge
+            How many attempts may be under way at once, the next begun `hedge` seconds after the
+            one before; the first that is ready is kept. By default the spec's own `race` decides.
+        agreed
+            Launch agrees to all that the spec's caps allow, also beyond `confirm_above`.
+        env
+            Values for envs and secrets that the spec leaves open.
+        ignore
+            Fields whose errors are turned into warnings.
+        variables
+            Values of `$name` where the spec is text: `globals()`, or any map of names to values.
+        folder
+            What relative paths are relative to; the current folder by default.
+        ask, say
+            Asks for a value that is found nowhere; called with a line that says what is awaited.
+        replace
+            Replace a cluster of that name that does not fit: the new one, `NAME-next`, gets the
+            name once it is set up, and the old one is ended. Nothing on the old disk comes along.
+
+        Raises
+        ------
+        SpecError, PlanError, UsageError
+            If the spec cannot be used as it stands.
+        LaunchUnderWay
+            If a launch of that name is under way from another spec, or in another notebook.
+        DoesNotFit
+            If a cluster of that name runs and differs; the message names the difference.
+        """
+        if isinstance(spec, str):
+            known = names_given(env or {})
+            spec = self._planner.parse(spec, ignore=ignore, variables=variables, given=known)
+        folder = folder or os.getcwd()
+        inputs = partial(collect, spec, env or {}, ask, folder)
+        request = ProvisionRequest(
+            spec, name_of(spec, name), inputs, folder, say, agreed, race, hedge
+        )
+        return (yield from self._provision(request, may_replace=replace))
+
+    def _provision(self, request: ProvisionRequest, *, may_replace: bool) -> Steps[Run | Cluster]:
+        if request.race is not None and request.race < 1:
+            raise UsageError(
+                f"a race needs at least 1 attempt at a time, not {request.race}",
+                hint="--race 1 tries one place after the other",
+            )
+        try:
+            return (yield from self._existing_or_new(request))
+        except DoesNotFit:
+            if not may_replace:
+                raise
+        old = self._context.engine.cluster(request.name)
+        made = yield from self._existing_or_new(replace(request, name=next_name(request.name)))
+        if isinstance(made, Cluster):
+            yield from take_place(self._context, self._services, made, old)
+        elif not made.replaces:
+            made.replaces = old.cluster_id
+            made.driver.context.progress.notes = (*made.driver.notes, note_of(old))
+        return made
+
+    def _existing_or_new(self, request: ProvisionRequest) -> Steps[Run | Cluster]:
+        found = yield from existing(self._context, self._services, self._runs, request)
+        if found is None:
+            return (yield from self._new_run(request))
+        if isinstance(found, Cluster):
+            yield from self._open_ports(found, request.spec.expose)
+        return found
+
+    def _new_run(self, request: ProvisionRequest) -> Steps[Run]:
+        given: SpecInputs = request.inputs()
+        plan = yield from self._plan_to_launch(request.spec)
+        driver = self._context.engine.prepare_run(
+            request.name,
+            request.spec,
+            plan,
+            race=request.race,
+            hedge=request.hedge,
+            agreed=request.agreed,
+        )
+        run = Run(self._context, self._services, driver, given, request.folder)
+        earlier = self._runs.get(request.name)
+        if earlier is not None:
+            earlier.supersede()
+        self._runs[request.name] = run
+        self._order.order_behind(run)
+        return run
+
+    def _plan_to_launch(self, spec: Spec) -> Steps[Plan]:
+        """The plan of a spec; one that waits for stock may begin where all stock is blocked."""
+        from nbprov.provisioning.run.waiting.stock_wait import STOCK
+
+        plan = yield from self._planner.plan(spec)
+        if (
+            plan.chosen is not None
+            or not spec.wait.seconds
+            or not any(dropped.rule.kind is RuleKind.BLOCKED for dropped in plan.dropped)
+        ):
+            return plan
+        blocks = [b for b in self._context.engine.ledger.blocks.standing() if b.cause not in STOCK]
+        return (yield from self._planner.plan(spec, blocks=blocks))
+
+    def _open_ports(self, cluster: Cluster, expose: Expose) -> Steps[None]:
+        """Open the tunnels of the ports of a cluster that was found running."""
+        view = cluster.view()
+        if view.state is not ClusterState.RUNNING or not view.candidate.request.ports:
+            return
+        row = self._context.engine.cluster(cluster.name)
+        opened = yield from self._services.tunnels.ports_opened(row, expose)
+        public = self._services.tunnels.public_words(view, expose)
+        cluster.remarks = (*cluster.remarks, *public, *opened)
