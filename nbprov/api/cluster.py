@@ -112,7 +112,7 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
 
     def _row(self) -> ClusterRow:
         # By its id: somebody, perhaps in another kernel, may have given it another name.
-        row = self._session.engine.ledger.cluster_by_id(self.cluster_id)
+        row = self._session.engine.ledger.clusters.by_id(self.cluster_id)
         if row is None or row.state is ClusterState.ENDED:
             self._session.engine.cluster(self.name)
             raise OtherCluster(

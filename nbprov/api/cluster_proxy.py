@@ -60,7 +60,7 @@ class ClusterVerbs:
         """
         if not self.done:
             self.wait_detached()
-        row = self._session.engine.ledger.cluster_of_run(self.run_id)
+        row = self._session.engine.ledger.clusters.of_run(self.run_id)
         if self.error is not None and row is not None and row.ended is None:
             return Cluster(self._session, row.name, cluster_id=row.cluster_id)
         return self.wait()

@@ -73,9 +73,9 @@ def overview(session: Session) -> Overview:
         clusters,
         _spent(ledger, clusters, midnight(now)),
         _spent(ledger, clusters, 0.0),
-        tuple(run for run in ledger.unfinished_runs() if run.state in UNDER_WAY),
+        tuple(run for run in ledger.runs.unfinished() if run.state in UNDER_WAY),
         tuple(session.blocks()),
-        tuple(reversed(ledger.probes(now - STOCK_AGE))),
+        tuple(reversed(ledger.observations.probes(now - STOCK_AGE))),
         tuple(in_words(session.tunnelling.views())),
     )
 
@@ -92,8 +92,8 @@ def midnight(now: Instant) -> Instant:
 
 def _spent(ledger: Ledger, clusters: tuple[ClusterView, ...], since: Instant) -> Spent:
     paid = simulated = 0
-    for run_id, cost in ledger.costs_since(since).items():
-        launches = ledger.launches(run_id)
+    for run_id, cost in ledger.prices.costs_since(since).items():
+        launches = ledger.launches.of_run(run_id)
         if launches and all(is_simulated(launch.candidate.offer) for launch in launches):
             simulated += cost
         else:

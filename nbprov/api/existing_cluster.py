@@ -104,18 +104,18 @@ def _joined(
 def _observed(session: Session, name: str, say: Say) -> ClusterRow | None:
     """The live cluster of this name, compared with its cloud's list just now. One that is ending is seen out."""
     engine = session.engine
-    row = engine.ledger.cluster(name)
+    row = engine.ledger.clusters.named(name)
     if row is not None and row.state not in _OVER:
         wait_for(
             engine.thread.call(
                 readably(engine.lifecycle.observe(engine.cloud(row.candidate.offer.cloud)))
             )
         )
-        row = engine.ledger.cluster(name)
+        row = engine.ledger.clusters.named(name)
     if row is not None and row.state is ClusterState.ENDING:
         say(f"{name} is being ended; waiting until that is confirmed …")
         Done(
             engine.thread.call(readably(engine.lifecycle.down(row, row.reason))), f"ending {name}"
         ).wait()
-        row = engine.ledger.cluster(name)
+        row = engine.ledger.clusters.named(name)
     return None if row is None or row.state in _OVER else row

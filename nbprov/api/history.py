@@ -149,12 +149,12 @@ def _plain(row: Past, now: Instant) -> dict[str, Any]:
 
 def history(ledger: Ledger, now: Instant, name: str = "", limit: int | None = None) -> History:
     """The launches of a ledger, newest first: of a name, or all; at most `limit`."""
-    runs = [run for run in ledger.runs(limit=-1) if not name or run.name == name]
+    runs = [run for run in ledger.runs.latest(limit=-1) if not name or run.name == name]
     return History([_past(ledger, run) for run in runs[:limit]], len(runs), now)
 
 
 def _past(ledger: Ledger, run: RunRow) -> Past:
-    launches, cluster = ledger.launches(run.run_id), ledger.cluster_of_run(run.run_id)
+    launches, cluster = ledger.launches.of_run(run.run_id), ledger.clusters.of_run(run.run_id)
     return Past(
         name=run.name,
         run_id=run.run_id,
@@ -163,7 +163,7 @@ def _past(ledger: Ledger, run: RunRow) -> Past:
         started=run.created,
         ready=cluster.started if cluster is not None else None,
         ended=_ended(run, cluster),
-        cost=ledger.cost(run.run_id),
+        cost=ledger.prices.cost(run.run_id),
         attempts=len(launches),
         refused=sum(launch.failure is not None for launch in launches),
         candidate=cluster.candidate

@@ -335,7 +335,7 @@ class Planner(Standing):
             self._priced(usable, assume),
             usable,
             disabled=unusable,
-            blocks=self.engine.ledger.blocks() if blocks is None else blocks,
+            blocks=self.engine.ledger.blocks.standing() if blocks is None else blocks,
             now=self.engine.clock.now(),
             demo=self.demo,
             chances=self._chances(spec, [*self.stock.known(spec.num_nodes), *stock]),
@@ -357,7 +357,7 @@ class Planner(Standing):
 
         now = self.engine.clock.now()
         return Chances(
-            self.engine.ledger.observations(now - FORGOTTEN),
+            self.engine.ledger.observations.attempts(now - FORGOTTEN),
             stock=stock,
             now=now,
             count=spec.num_nodes,
@@ -417,7 +417,7 @@ class Planner(Standing):
                 for name in unusable
                 if (own := self.capabilities_of(name)) is not None
             },
-            blocks=self.engine.ledger.blocks(),
+            blocks=self.engine.ledger.blocks.standing(),
             now=self.engine.clock.now(),
             demo=self.demo,
         )

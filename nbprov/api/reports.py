@@ -53,8 +53,8 @@ class Tried:
 def costs(ledger: Ledger) -> list[Cost]:
     """What each run has cost, newest first."""
     found = []
-    for run in ledger.runs():
-        launches = ledger.launches(run.run_id)
+    for run in ledger.runs.latest():
+        launches = ledger.launches.of_run(run.run_id)
         simulated = bool(launches) and all(is_simulated(x.candidate.offer) for x in launches)
         found.append(
             Cost(
@@ -62,7 +62,7 @@ def costs(ledger: Ledger) -> list[Cost]:
                 run.run_id,
                 run.created,
                 run.state,
-                ledger.cost(run.run_id),
+                ledger.prices.cost(run.run_id),
                 len(launches),
                 simulated,
             )
@@ -72,12 +72,12 @@ def costs(ledger: Ledger) -> list[Cost]:
 
 def attempts(ledger: Ledger, name: str = "") -> list[Tried]:
     """The attempts of the latest run (of this name), in the order in which they were begun."""
-    run = next((r for r in ledger.runs() if not name or r.name == name), None)
+    run = next((r for r in ledger.runs.latest() if not name or r.name == name), None)
     if run is None:
         return []
     return [
         Tried(x.number, x.state, x.candidate, x.failure.sentence() if x.failure else "", x.token)
-        for x in ledger.launches(run.run_id)
+        for x in ledger.launches.of_run(run.run_id)
     ]
 
 

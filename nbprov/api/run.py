@@ -420,7 +420,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
     def view(self) -> RunView:
         """A snapshot for display. Any thread may call it."""
         view = self._driver.view()
-        row = self._session.engine.ledger.cluster_of_run(self.run_id)
+        row = self._session.engine.ledger.clusters.of_run(self.run_id)
         error = (
             "\n".join(self._error.render())
             if isinstance(self._error, NbprovError)

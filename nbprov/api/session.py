@@ -210,7 +210,7 @@ class Session(JobDesk, Keeping, Engined):
         ):
             return plan
         return self.plan(
-            spec, blocks=[b for b in self.engine.ledger.blocks() if b.cause not in STOCK]
+            spec, blocks=[b for b in self.engine.ledger.blocks.standing() if b.cause not in STOCK]
         )
 
     @staticmethod
@@ -264,7 +264,7 @@ class Session(JobDesk, Keeping, Engined):
             return Done(engine.thread.call(gone(engine, driver)), f"ending {name}")
         row = foreign(engine, name)
         if row is not None and cluster_id in ("", row.run_id):
-            engine.ledger.request_cancel(row.run_id)
+            engine.ledger.runs.request_cancel(row.run_id)
             note = f"{name} is being launched by another kernel, which is asked to end it; if that one is gone, it is taken over and ended here"
             return Done(engine.thread.call(gone_elsewhere(engine, row)), f"ending {name}", note)
         return Cluster(self, name, cluster_id=cluster_id).down(outputs=outputs)
@@ -275,7 +275,10 @@ class Session(JobDesk, Keeping, Engined):
 
     def clusters(self, *, ended: bool = False) -> list[ClusterView]:
         """Clusters from the ledger, live ones first."""
-        return [self.cluster_view(row) for row in self.engine.ledger.clusters(live_only=not ended)]
+        return [
+            self.cluster_view(row)
+            for row in self.engine.ledger.clusters.latest(live_only=not ended)
+        ]
 
     def cluster_view(self, row: ClusterRow) -> ClusterView:
         """A ledger row with its machines, guards and cost."""
@@ -289,13 +292,13 @@ class Session(JobDesk, Keeping, Engined):
             run_id=row.run_id,
             state=row.state,
             candidate=row.candidate,
-            instances=tuple(ledger.members(row.token)),
+            instances=tuple(ledger.instances.members(row.token)),
             guards=guards,
             notes=(*cluster_notes(ledger, row, guards), *self.takings.words(row)),
             started=row.started,
             ended=row.ended,
-            cost=ledger.cost(row.run_id),
-            hourly_now=ledger.hourly_now(row.token),
+            cost=ledger.prices.cost(row.run_id),
+            hourly_now=ledger.prices.hourly_now(row.token),
             confirmed=row.confirmed,
             reason=row.reason,
             simulated=reports.is_simulated(row.candidate.offer),
@@ -303,12 +306,12 @@ class Session(JobDesk, Keeping, Engined):
 
     def spec_of(self, run_id: str) -> Spec:
         """The spec that a run was launched from, as the ledger has it; an empty one where it cannot be read."""
-        run = self.engine.ledger.run(run_id)
+        run = self.engine.ledger.runs.get(run_id)
         return (_spec_of(run.spec) or Spec()) if run is not None else Spec()
 
     def can_read_spec(self, run_id: str) -> bool:
         """Whether the ledger's spec of a run is one of this release."""
-        run = self.engine.ledger.run(run_id)
+        run = self.engine.ledger.runs.get(run_id)
         return run is not None and _spec_of(run.spec) is not None
 
     def hidden(self) -> tuple[str, ...]:
@@ -351,7 +354,7 @@ class Session(JobDesk, Keeping, Engined):
         if (
             run is not None
             and not run.done
-            and (run.launched or self.engine.ledger.cluster(name) is None)
+            and (run.launched or self.engine.ledger.clusters.named(name) is None)
         ):
             run.wait_detached()
         came_to_nothing = see_adopted(self.engine, name, say)
@@ -404,7 +407,7 @@ class Session(JobDesk, Keeping, Engined):
 
     def blocks(self) -> list[Block]:
         """What is blocked now, why, and until when."""
-        return self.engine.ledger.blocks()
+        return self.engine.ledger.blocks.standing()
 
     def clear_blocks(self) -> int:
         """Forget all blocks; launches that wait for stock try again at once. Returns how many there were."""
@@ -455,7 +458,11 @@ class Session(JobDesk, Keeping, Engined):
     def _where_machines_may_be(self) -> list[str]:
         """The clouds that were launched on, and those that can be used. A simulated cloud is not begun for a look: it must be there already."""
         ledger = self.engine.ledger
-        used = {launch.cloud for run in ledger.runs() for launch in ledger.launches(run.run_id)}
+        used = {
+            launch.cloud
+            for run in ledger.runs.latest()
+            for launch in ledger.launches.of_run(run.run_id)
+        }
         can = {name: self.capabilities_at_hand(name) for name in registry.names()}
         simulated = {
             name

@@ -13,13 +13,13 @@ from .agents import agent_of
 async def guard_status(live: LiveCluster, ledger: Ledger) -> AgentStatus:
     """Ask the head's agent, and keep what it says in the ledger for when it cannot be asked."""
     status = await agent_of(live.head).status()
-    known = ledger.guard(live.run_id)
+    known = ledger.guards.get(live.run_id)
     report = {
         "idle": status.idle,
         "active": list(status.active),
         "guards": [g.reason for g in status.guards],
     }
-    ledger.set_guard(live.run_id, 0, known[0] if known is not None else {}, report)
+    ledger.guards.set(live.run_id, 0, known[0] if known is not None else {}, report)
     return status
 
 

@@ -192,7 +192,7 @@ def command_line(words: list[str]) -> str:
 def _reachable(engine: Engine, row: ClusterRow) -> list[Instance]:
     if row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN):
         return []
-    return [i for i in engine.ledger.members(row.token) if i.host and i.port]
+    return [i for i in engine.ledger.instances.members(row.token) if i.host and i.port]
 
 
 class SshConfig:
@@ -226,7 +226,7 @@ class SshConfig:
         """The hosts that the file has now. Any thread."""
         return [
             alias(row.name, i.node)
-            for row in self._engine.ledger.clusters(live_only=True)
+            for row in self._engine.ledger.clusters.latest(live_only=True)
             for i in _reachable(self._engine, row)
         ]
 
@@ -244,7 +244,7 @@ class SshConfig:
 
     def _blocks(self) -> Iterator[str]:
         for row in sorted(
-            self._engine.ledger.clusters(live_only=True), key=lambda r: (r.name, r.run_id)
+            self._engine.ledger.clusters.latest(live_only=True), key=lambda r: (r.name, r.run_id)
         ):
             instances = _reachable(self._engine, row)
             if not instances:
@@ -285,7 +285,7 @@ class SshConfig:
     def _renew(self) -> None:
         self._timer = None
         try:
-            rows = self._engine.ledger.clusters(live_only=True)
+            rows = self._engine.ledger.clusters.latest(live_only=True)
             seen: list[object] = [
                 (row.name, row.run_id, row.state, _reachable(self._engine, row)) for row in rows
             ]

@@ -45,12 +45,15 @@ async def open_cluster(engine: Engine, row: ClusterRow) -> LiveCluster:
             code="cluster.not-running",
         )
     keys = ClusterKeys.load(engine.home / "keys" / row.run_id)
-    machines, seconds = engine.ledger.members(row.token), cloud.capabilities.ssh_deadline
+    machines, seconds = engine.ledger.instances.members(row.token), cloud.capabilities.ssh_deadline
     door = Door(
-        cloud, [i.id for i in machines], engine.clock, partial(engine.ledger.instances, row.token)
+        cloud,
+        [i.id for i in machines],
+        engine.clock,
+        partial(engine.ledger.instances.of_launch, row.token),
     )
     live = LiveCluster(row.run_id, row.name, row.candidate, keys, nodes_of(engine, row), door)
-    known = engine.ledger.guard(row.run_id)
+    known = engine.ledger.guards.get(row.run_id)
     # A start may have lost what the agent was told; the same values again do not begin a count anew.
     guards = (
         GuardConfig.from_json(known[0]) if known is not None and "poweroff" in known[0] else None
@@ -83,10 +86,10 @@ async def open_cluster(engine: Engine, row: ClusterRow) -> LiveCluster:
 
 def nodes_of(engine: Engine, row: ClusterRow) -> list[Node]:
     """The nodes of a cluster in the order of their numbers; those that were lost in their places."""
-    members = {i.node: i for i in engine.ledger.members(row.token)}
+    members = {i.node: i for i in engine.ledger.instances.members(row.token)}
     if len(members) >= row.candidate.count or 0 not in members:
-        return [Node(i) for i in engine.ledger.members(row.token)]
-    lost = {i.node: i for i in engine.ledger.instances(row.token)}
+        return [Node(i) for i in engine.ledger.instances.members(row.token)]
+    lost = {i.node: i for i in engine.ledger.instances.of_launch(row.token)}
     found = []
     for number in range(row.candidate.count):
         instance = (

@@ -238,7 +238,7 @@ class Engine:
             If a live cluster or launch has its name.
         """
         driver.keys = ClusterKeys.create(driver.keys_folder)
-        self.ledger.open_run(
+        self.ledger.runs.open(
             driver.run_id,
             driver.name,
             readable_text(driver.spec),
@@ -317,13 +317,13 @@ class Engine:
                 )
             )
             return None
-        row = self.ledger.run(run_id)
-        if row is None or driver.finished.done() or not self.ledger.take(run_id):
+        row = self.ledger.runs.get(run_id)
+        if row is None or driver.finished.done() or not self.ledger.leases.take(run_id):
             driver.lose()
             return None
         driver.is_cancelled = driver.is_cancelled or row.cancelled
         machine = resumed_failover(self, row, driver.spec)
-        launches, cluster = self.ledger.launches(run_id), self.ledger.cluster_of_run(run_id)
+        launches, cluster = self.ledger.launches.of_run(run_id), self.ledger.clusters.of_run(run_id)
         first = await driver.start_over(machine, launches, has_cluster=cluster is not None)
         self.drivers[run_id] = driver
         driver.runlog.line("taken up again")
@@ -349,9 +349,9 @@ class Engine:
         NotFound
             If there is none, naming those there are.
         """
-        row = self.ledger.cluster(name)
+        row = self.ledger.clusters.named(name)
         if row is None or row.state is ClusterState.ENDED:
-            names = ", ".join(c.name for c in self.ledger.clusters(live_only=True))
+            names = ", ".join(c.name for c in self.ledger.clusters.latest(live_only=True))
             hint = (
                 f"live clusters: {names}"
                 if names
@@ -361,7 +361,7 @@ class Engine:
             under_way = next(
                 (
                     r
-                    for r in self.ledger.unfinished_runs()
+                    for r in self.ledger.runs.unfinished()
                     if r.name == name and r.state in UNDER_WAY
                 ),
                 None,
@@ -377,7 +377,7 @@ class Engine:
                     hint=f"%nbprov down {name} ends it",
                     code="cluster.not-found",
                 )
-            if called := self.ledger.now_called(name):
+            if called := self.ledger.clusters.now_called(name):
                 raise NotFound(
                     f"{name} was renamed: it is called {called} now",
                     hint=f"%%on {called}",
@@ -433,11 +433,11 @@ class Engine:
 
     def blocks(self) -> list[Block]:
         """Blocks that hold now."""
-        return self.ledger.blocks()
+        return self.ledger.blocks.standing()
 
     def clear_blocks(self) -> int:
         """Forget all blocks; what waits for stock tries again at once. Returns how many there were."""
-        count = self.ledger.clear_blocks()
+        count = self.ledger.blocks.clear()
         for driver in list(self.drivers.values()):
             self.thread.soon(driver.look)
         return count
@@ -470,7 +470,7 @@ class Engine:
 
     def _beat(self) -> None:
         active = [d for d in self._followed if not d.finished.done()]
-        lost = self.ledger.renew(d.run_id for d in active) if active else set()
+        lost = self.ledger.leases.renew(d.run_id for d in active) if active else set()
         for driver in active:
             if driver.run_id in lost:
                 driver.lose()
@@ -482,7 +482,7 @@ class Engine:
             and not d.is_cancelled
             and d.state in (RunState.LAUNCHING, RunState.WAITING)
         ]
-        asked = self.ledger.cancelled(d.run_id for d in going)
+        asked = self.ledger.runs.cancelled(d.run_id for d in going)
         for driver in going:
             if driver.run_id in asked:
                 driver.cancel()
@@ -507,7 +507,7 @@ class Engine:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self.ledger.release_all()
+        self.ledger.leases.release_all()
         live, self.live = list(self.live.values()), {}
         # After the leases, which others wait for. What is not closed by then ends with the process.
         with contextlib.suppress(TimeoutError):

@@ -67,12 +67,12 @@ async def end_orphans(
         If the cloud cannot be listed.
     """
     cloud, ledger = engine.cloud(cloud_name), engine.ledger
-    live = ledger.live_tokens()
+    live = ledger.launches.live_tokens()
     listed = await cloud.list(ledger.owner)
     live |= (
-        ledger.live_tokens()
+        ledger.launches.live_tokens()
     )  # neither what was concluded nor what was intended while the list was made is an orphan
-    known = ledger.tokens()
+    known = ledger.launches.tokens()
     orphans = [
         i
         for i in listed

@@ -41,11 +41,11 @@ async def reconcile(engine: Engine, report: Report) -> None:
     the next load, and what cannot be settled is reported without keeping the rest from it.
     """
     engine.lifecycle.watch()
-    before = engine.ledger.clusters(live_only=True)
+    before = engine.ledger.clusters.latest(live_only=True)
     names = sorted(
         {c.candidate.offer.cloud for c in before}
-        | engine.ledger.live_clouds()
-        | engine.ledger.side_clouds()
+        | engine.ledger.launches.live_clouds()
+        | engine.ledger.side_objects.clouds()
     )
     answers = await asyncio.gather(*(_list(engine, name, report) for name in names))
     listed = {name for name, answered in zip(names, answers, strict=True) if answered}
@@ -54,7 +54,7 @@ async def reconcile(engine: Engine, report: Report) -> None:
         _report_cluster(engine, cluster.run_id, report)
         if cluster.candidate.offer.cloud in listed:
             work[f"cluster {cluster.name}"] = _again(engine, cluster.run_id, report)
-    for row in engine.ledger.unfinished_runs():
+    for row in engine.ledger.runs.unfinished():
         work[f"run {row.name} {row.run_id}"] = _take_up(engine, row, report, listed)
     for name in sorted(listed):
         work[f"machines at {name}"] = end_orphans(engine, name, report)
@@ -97,7 +97,7 @@ async def _list(engine: Engine, name: str, report: Report) -> bool:
 
 
 def _report_cluster(engine: Engine, run_id: str, report: Report) -> None:
-    row = engine.ledger.cluster_of_run(run_id)
+    row = engine.ledger.clusters.of_run(run_id)
     if row is None or row.state is ClusterState.ENDING:
         return
     where = f"{row.candidate.offer.instance_type} in {row.candidate.offer.place}"
@@ -131,8 +131,8 @@ def _wanted_words(row: ClusterRow) -> str:
 
 def _left_undone(engine: Engine, run_id: str) -> str:
     """What the spec of a run asks for on its machines and nobody has begun, to be put behind a sentence."""
-    row = engine.ledger.run(run_id)
-    if row is None or engine.ledger.jobs(run_id):
+    row = engine.ledger.runs.get(run_id)
+    if row is None or engine.ledger.jobs.of_run(run_id):
         return ""
     spec = _spec_of(row)
     scripts = [name for name in ("setup", "run") if getattr(spec, name)]
@@ -148,7 +148,7 @@ def _left_undone(engine: Engine, run_id: str) -> str:
 async def _again(engine: Engine, run_id: str, report: Report) -> None:
     """Go through a start or a stop again that a kernel left half-way."""
     row = _half_way(engine, run_id)
-    run = engine.ledger.run(run_id)
+    run = engine.ledger.runs.get(run_id)
     if row is None or run is None or not await _take_lease(engine, run, report, key=row.cluster_id):
         return
     row = _half_way(engine, run_id)
@@ -162,7 +162,7 @@ async def _again(engine: Engine, run_id: str, report: Report) -> None:
 
 
 def _half_way(engine: Engine, run_id: str) -> ClusterRow | None:
-    row = engine.ledger.cluster_of_run(run_id)
+    row = engine.ledger.clusters.of_run(run_id)
     return (
         row
         if row is not None and row.state in (ClusterState.STARTING, ClusterState.STOPPING)
@@ -214,15 +214,15 @@ async def _take_up(engine: Engine, row: RunRow, report: Report, listed: set[str]
     if not await _take_lease(engine, row, report):
         return
     try:
-        cluster = engine.ledger.cluster_of_run(row.run_id)
+        cluster = engine.ledger.clusters.of_run(row.run_id)
         if cluster is not None and cluster.state is ClusterState.ENDING:
             report.say(row.run_id, f"{row.name}: going on to end it")
             await engine.lifecycle.down(cluster, cluster.reason)
             report.say(row.run_id, f"{row.name}: ended, confirmed by the cloud's list")
-            if not engine.ledger.take(row.run_id):
+            if not engine.ledger.leases.take(row.run_id):
                 return
         # Whoever held the lease until now may have moved it on, or its person may have cancelled it.
-        current = engine.ledger.run(row.run_id)
+        current = engine.ledger.runs.get(row.run_id)
         if current is not None:
             await _wind_up(engine, current, report, has_cluster=cluster is not None)
     finally:
@@ -232,9 +232,11 @@ async def _take_up(engine: Engine, row: RunRow, report: Report, listed: set[str]
 def _clouds_of(engine: Engine, run_id: str) -> set[str]:
     """The clouds that must answer before a run can be taken up."""
     clouds = {
-        launch.cloud for launch in engine.ledger.launches(run_id) if not launch.state.is_final
+        launch.cloud
+        for launch in engine.ledger.launches.of_run(run_id)
+        if not launch.state.is_final
     }
-    cluster = engine.ledger.cluster_of_run(run_id)
+    cluster = engine.ledger.clusters.of_run(run_id)
     if cluster is not None and cluster.state is ClusterState.ENDING:
         clouds.add(cluster.candidate.offer.cloud)
     return clouds
@@ -246,13 +248,13 @@ def _is_driven(engine: Engine, run_id: str) -> bool:
 
 def _give_back(engine: Engine, run_id: str) -> None:
     if not _is_driven(engine, run_id):
-        engine.ledger.release(run_id)
+        engine.ledger.leases.release(run_id)
 
 
 async def _take_lease(engine: Engine, row: RunRow, report: Report, key: str = "") -> bool:
     ledger, key = engine.ledger, key or row.run_id
-    while not ledger.take(row.run_id):
-        current = ledger.run(row.run_id)
+    while not ledger.leases.take(row.run_id):
+        current = ledger.runs.get(row.run_id)
         if current is None:
             return False
         left = current.lease_expires - engine.clock.now()
@@ -269,7 +271,7 @@ async def _take_lease(engine: Engine, row: RunRow, report: Report, key: str = ""
 
 
 async def _wind_up(engine: Engine, row: RunRow, report: Report, *, has_cluster: bool) -> None:
-    launches = engine.ledger.launches(row.run_id)
+    launches = engine.ledger.launches.of_run(row.run_id)
     # A run with a cluster keeps exactly that one; whatever else it made is ended.
     cancelled = row.cancelled or row.state is RunState.CANCELLING or has_cluster
     pending = [
@@ -296,7 +298,7 @@ async def _wind_up(engine: Engine, row: RunRow, report: Report, *, has_cluster: 
                 if row.cancelled or row.state is RunState.CANCELLING
                 else RunState.FAILED
             )
-            engine.ledger.set_run(row.run_id, state, words)
+            engine.ledger.runs.move(row.run_id, state, words)
             report.say(row.run_id, f"{row.name}: {words}; nothing is left on the bill")
         return
     driver = engine.restored_driver(row, _spec_of(row))

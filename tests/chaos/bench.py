@@ -225,18 +225,18 @@ class Bench:
             ledger = engine.ledger
             if outcome.story.kind in REPLACING:
                 self._until(lambda: self._is_mended(ledger, outcome.story.count))
-            clusters = ledger.clusters(live_only=True)
+            clusters = ledger.clusters.latest(live_only=True)
             nodes = (
                 outcome.story.count
                 if not any(c.state is ClusterState.STOPPED for c in clusters)
                 else len(self.machines())
             )
             outcome.orphans, outcome.doubles = judge(self.machines(), clusters, nodes)
-            run = next(iter(ledger.runs()), None)
+            run = next(iter(ledger.runs.latest()), None)
             if run is not None and run.cancelled and clusters and run.state.value != "ready":
                 outcome.problems.append("a cancelled launch was kept")
             outcome.problems += [
-                f"run {row.run_id} is still {row.state.value}" for row in ledger.unfinished_runs()
+                f"run {row.run_id} is still {row.state.value}" for row in ledger.runs.unfinished()
             ]
             kept = {m.id for m in self.machines()}
             outcome.adopted, outcome.ended = len(at_kill & kept), len(at_kill - kept)
@@ -245,7 +245,7 @@ class Bench:
                     STEP_SECONDS
                 )
             self._until(lambda: not self.machines())
-            if ledger.cluster(NAME) is not None and ledger.clusters(live_only=True):
+            if ledger.clusters.named(NAME) is not None and ledger.clusters.latest(live_only=True):
                 outcome.problems.append("a cluster is live in the ledger after it was ended")
         finally:
             engine.shut_down()
@@ -256,13 +256,13 @@ class Bench:
 
     def _is_mended(self, ledger: Ledger, count: int) -> bool:
         """Whether nothing is being replaced, and every cluster that runs has its machines."""
-        rows, there = ledger.clusters(live_only=True), {m.id for m in self.machines()}
+        rows, there = ledger.clusters.latest(live_only=True), {m.id for m in self.machines()}
         ready = all(
             row.state is not ClusterState.RUNNING
-            or len(there & set(ledger.ids_of(row.token))) == count
+            or len(there & set(ledger.launches.ids_of(row.token))) == count
             for row in rows
         )
-        return ready and all(ledger.open_replacement(row.token) is None for row in rows)
+        return ready and all(ledger.replacements.open_one(row.token) is None for row in rows)
 
     @staticmethod
     def _until(condition: Any) -> None:

@@ -163,8 +163,10 @@ def settle(
 ) -> None:
     """Let a fresh engine take up what a killed one left, compare the double's books with its ledger, and end the clusters."""
     engine.thread.call(reconcile(engine, Report())).result(STEP_SECONDS)
-    clusters = engine.ledger.clusters(live_only=True)
-    owned = {instance.id for row in clusters for instance in engine.ledger.instances(row.token)}
+    clusters = engine.ledger.clusters.latest(live_only=True)
+    owned = {
+        instance.id for row in clusters for instance in engine.ledger.instances.of_launch(row.token)
+    }
     after = cloud.alive()
     if after - owned:
         tally.orphans.append(f"{what}: {sorted(after - owned)} beside {sorted(owned)}")
@@ -174,7 +176,7 @@ def settle(
         )
     tally.problems += [
         f"{what}: run {row.run_id} is still {row.state.value}"
-        for row in engine.ledger.unfinished_runs()
+        for row in engine.ledger.runs.unfinished()
     ]
     tally.adopted += len(before & after & owned)
     tally.ended += len(before - after)

@@ -188,13 +188,13 @@ def _afterwards(kind: str, engine: Engine, cloud: Path) -> None:
 def _take_back(kind: str, engine: Engine, cloud: Path) -> None:
     """Let the cloud take a machine back; returns when another one is in its place, or for `replace-stop` asked for."""
     ledger, token = engine.ledger, engine.cluster(NAME).token
-    lost = ledger.members(token)[1].id
+    lost = ledger.instances.members(token)[1].id
     Client(cloud).call("terminate", {"ids": [lost]}, timeout=15)
 
     def is_over() -> bool:
         if kind == "replace-stop":
-            return bool(ledger.replacements(token))
-        return any(r.state is AttemptState.READY for r in ledger.replacements(token))
+            return bool(ledger.replacements.of_launch(token))
+        return any(r.state is AttemptState.READY for r in ledger.replacements.of_launch(token))
 
     end = time.monotonic() + STEP_SECONDS
     while not is_over() and time.monotonic() < end:

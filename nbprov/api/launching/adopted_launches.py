@@ -51,7 +51,7 @@ def driver_of(engine: Engine, name: str) -> RunDriver | None:
 def foreign(engine: Engine, name: str) -> RunRow | None:
     """The launch of this name that is under way by the ledger and that this kernel does not drive."""
     ours = {d.run_id for d in list(engine.drivers.values()) if not d.machine.finished}
-    rows = engine.ledger.unfinished_runs()
+    rows = engine.ledger.runs.unfinished()
     return next(
         (row for row in rows if row.name == name and row.state in OPEN and row.run_id not in ours),
         None,
@@ -90,7 +90,7 @@ async def gone_elsewhere(engine: Engine, row: RunRow) -> None:
         cancel(engine, driver)
         await gone(engine, driver)
         return
-    current = engine.ledger.run(row.run_id)
+    current = engine.ledger.runs.get(row.run_id)
     if current is not None:
         await _see_out(engine, row.name, current.state, current.message)
 
@@ -121,7 +121,7 @@ async def taken_up(engine: Engine, row: RunRow, *, patient: bool = False) -> Run
     task: asyncio.Task[None] | None = None
     while True:
         driver = driver_of(engine, row.name)
-        current = engine.ledger.run(row.run_id)
+        current = engine.ledger.runs.get(row.run_id)
         if driver is not None or current is None or current.state not in OPEN:
             return driver
         if (

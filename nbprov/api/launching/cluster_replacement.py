@@ -80,13 +80,13 @@ async def put_in_place(session: Session, new_id: str, old_id: str) -> None:
         If that cannot be; both go on.
     """
     engine = session.engine
-    new, old = engine.ledger.cluster_by_id(new_id), engine.ledger.cluster_by_id(old_id)
+    new, old = engine.ledger.clusters.by_id(new_id), engine.ledger.clusters.by_id(old_id)
     if new is None or old is None:
         return
     try:
         # While both have their names: what keeps the old one's outputs from coming keeps its machine too.
         await session.before_the_end(old)
-        old = engine.ledger.cluster_by_id(old_id) or old
+        old = engine.ledger.clusters.by_id(old_id) or old
         if old.state in _OVER:
             await _settled(session, old)
             await engine.lifecycle.rename(new, old.name)

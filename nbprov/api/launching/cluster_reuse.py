@@ -36,7 +36,7 @@ TOLD = 500
 
 def note_set_up(ledger: Ledger, run_id: str) -> None:
     """Write down that a cluster is set up."""
-    ledger.note(run_id, SET_UP, "files are copied, setup is done, run is started")
+    ledger.events.add(run_id, SET_UP, "files are copied, setup is done, run is started")
 
 
 def is_set_up(ledger: Ledger, run_id: str, spec: Spec) -> bool:
@@ -44,12 +44,16 @@ def is_set_up(ledger: Ledger, run_id: str, spec: Spec) -> bool:
     if not _wants(spec):
         return True
     last = max(
-        (n for n, (_, kind, _) in enumerate(ledger.events(run_id)) if kind in (SET_UP, EVENT)),
+        (
+            n
+            for n, (_, kind, _) in enumerate(ledger.events.of_run(run_id))
+            if kind in (SET_UP, EVENT)
+        ),
         default=-1,
     )
     if last >= 0:
-        return ledger.events(run_id)[last][1] == SET_UP
-    jobs = {job["kind"]: job["exit_code"] for job in ledger.jobs(run_id)}
+        return ledger.events.of_run(run_id)[last][1] == SET_UP
+    jobs = {job["kind"]: job["exit_code"] for job in ledger.jobs.of_run(run_id)}
     if jobs.get("setup"):
         return False
     if spec.run:
@@ -65,7 +69,7 @@ def _wants(spec: Spec) -> bool:
 
 def python_differs(ledger: Ledger, run_id: str, source: PythonSource | None) -> bool:
     """Whether another Python environment is asked for than the cluster has."""
-    made = [job for job in ledger.jobs(run_id) if job["kind"] == "python"]
+    made = [job for job in ledger.jobs.of_run(run_id) if job["kind"] == "python"]
     return source is not None and (
         not made or not source.is_wish_of(str(made[-1]["command"])) or made[-1]["exit_code"] != 0
     )
@@ -188,7 +192,7 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
     ledger, capabilities = engine.ledger, engine.cloud(row.candidate.offer.cloud).capabilities
     hold = hold_known(ledger, row.run_id)
     config = guard_config(
-        asked, capabilities, row.candidate, spent=ledger.cost(row.run_id), hold=hold
+        asked, capabilities, row.candidate, spent=ledger.prices.cost(row.run_id), hold=hold
     )
     # A machine that replaced a lost one may have another price.
     config = replace(config, hourly=price_whole(ledger, row))
@@ -206,7 +210,7 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
         )
     )
     for node in live.nodes:
-        ledger.set_guard(row.run_id, node.instance.node, stored, {})
+        ledger.guards.set(row.run_id, node.instance.node, stored, {})
     engine.changed()
     said = f"guards of {row.name} changed: {after.words()}; before: {before.words()}"
     if (
@@ -285,7 +289,7 @@ def _left_to_do(
     """What a cell wants done on a running cluster that is not; None for nothing."""
     ledger = session.engine.ledger
     if _wants(spec) and not is_set_up(ledger, row.run_id, stored if _wants(stored) else spec):
-        failed = any(kind == EVENT for _, kind, _ in ledger.events(row.run_id))
+        failed = any(kind == EVENT for _, kind, _ in ledger.events.of_run(row.run_id))
         return SettingUp(
             session, row, spec, given(), folder, "setting it up failed before" if failed else ""
         )
@@ -300,7 +304,7 @@ def _left_to_do(
 
 def _was_done(ledger: Ledger, run_id: str, spec: Spec, stored: Spec) -> bool:
     """Whether the setup and run of a cell are those that were done last: a corrected setup is not the one that was launched."""
-    done = {job["kind"]: job["command"] for job in ledger.jobs(run_id)}
+    done = {job["kind"]: job["command"] for job in ledger.jobs.of_run(run_id)}
     return (spec.setup, spec.run) == (done.get("setup", stored.setup), done.get("run", stored.run))
 
 
@@ -328,7 +332,7 @@ def set_up_again(session: Session, row: ClusterRow, ask: Ask) -> SettingUp:
             hint="its panel shows how far it is",
             code="setup.under-way",
         )
-    launched = session.engine.ledger.run(row.run_id)
+    launched = session.engine.ledger.runs.get(row.run_id)
     stored = session.spec_of(row.run_id), launched.folder if launched is not None else ""
     spec, folder = session.asked.get(row.run_id, stored)
     if not _wants(spec):

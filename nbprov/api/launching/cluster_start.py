@@ -81,7 +81,7 @@ async def start_cluster(
             if left <= 0 or given_up.is_set():
                 raise NoRoom(row, error.failure) from error
         pause = min(LAST_PAUSE, pause * 2)
-        row = engine.ledger.cluster_by_id(row.cluster_id) or row
+        row = engine.ledger.clusters.by_id(row.cluster_id) or row
 
 
 class Starting(Done):

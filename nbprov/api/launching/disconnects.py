@@ -32,7 +32,7 @@ def cut_off(engine: Engine, run_id: str, error: BaseException) -> BaseException:
 
     if not isinstance(error, SshError) and getattr(error, "code", "") not in _LINES:
         return error
-    row = engine.ledger.cluster_of_run(run_id)
+    row = engine.ledger.clusters.of_run(run_id)
     if row is None:
         return error
     words = _WORDS.get(row.state)

@@ -60,7 +60,7 @@ class Bringer:
         )
 
     def _spec(self, run_id: str) -> tuple[Spec, str]:
-        run = self._session.engine.ledger.run(run_id)
+        run = self._session.engine.ledger.runs.get(run_id)
         return self._session.asked.get(run_id) or (
             self._session.spec_of(run_id),
             run.folder if run is not None else "",

@@ -43,10 +43,10 @@ async def after_failure(
     somebody's work may be on it, and a slip in a later cell must not end that.
     """
     engine, told = session.engine, readable(error)
-    row = engine.ledger.cluster_of_run(run_id)
+    row = engine.ledger.clusters.of_run(run_id)
     said = told.message if isinstance(told, NbprovError) else f"{type(told).__name__}: {told}"
-    engine.ledger.note(run_id, EVENT, said.partition("\n")[0])
-    was_set_up = any(kind == SET_UP for _, kind, _ in engine.ledger.events(run_id))
+    engine.ledger.events.add(run_id, EVENT, said.partition("\n")[0])
+    was_set_up = any(kind == SET_UP for _, kind, _ in engine.ledger.events.of_run(run_id))
     if spec.on_setup_failure != DOWN or row is None or was_set_up:
         return told
     report("setting up failed: ending the machines, as on_setup_failure: down asks")
@@ -60,11 +60,13 @@ async def after_failure(
         hint = f"its guards are on, and %clusters shows it; %nbprov down {row.name} tries again"
         fate = f"it could not be ended yet: {trouble}"
     else:
-        cost = format_usd(engine.ledger.cost(run_id)) + (
+        cost = format_usd(engine.ledger.prices.cost(run_id)) + (
             " (simulated: you pay $0)" if is_simulated(row.candidate.offer) else ""
         )
         log_kept = (
-            f"all of its log: %nbprov logs {row.name}; " if engine.ledger.jobs(run_id) else ""
+            f"all of its log: %nbprov logs {row.name}; "
+            if engine.ledger.jobs.of_run(run_id)
+            else ""
         )
         hint = f"{log_kept}correct the cell and run it again; without on_setup_failure: down the machines are kept"
         fate = f"it was ended, as on_setup_failure: down asks, confirmed by the cloud's list; it cost {cost}"

@@ -138,11 +138,11 @@ class Working:
         wanted = JobRequest(script, name, gpus, None if nodes == "all" else nodes, env, cwd, names)
         wanted.check()
         session.add_job_secrets(env)
-        known = [job["job_id"] for job in session.engine.ledger.jobs(row.run_id)]
+        known = [job["job_id"] for job in session.engine.ledger.jobs.of_run(row.run_id)]
 
         async def queued(live: LiveCluster) -> Job:
             job = await submit_job(live, wanted, known)
-            session.engine.ledger.set_job(live.run_id, job.id, job.name, "", job.state)
+            session.engine.ledger.jobs.set(live.run_id, job.id, job.name, "", job.state)
             session.keeper.soon()
             return job
 
@@ -214,7 +214,7 @@ class Working:
 
     def _job_row(self: Cluster) -> ClusterRow:  # type: ignore[misc]
         """The ledger's row of this very cluster, ended or not."""
-        row = self._session.engine.ledger.cluster(self.name)
+        row = self._session.engine.ledger.clusters.named(self.name)
         return (
             row
             if row is not None and row.cluster_id == self.cluster_id

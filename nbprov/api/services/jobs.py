@@ -96,9 +96,9 @@ class JobDesk(Reaching):
         """
         ledger = self.engine.ledger
         row = (
-            ledger.cluster(name)
-            or ledger.cluster_of_run(name)
-            or next((r for r in ledger.clusters(limit=10_000) if r.cluster_id == name), None)
+            ledger.clusters.named(name)
+            or ledger.clusters.of_run(name)
+            or next((r for r in ledger.clusters.latest(limit=10_000) if r.cluster_id == name), None)
         )
         if row is None:
             self.engine.cluster(name)  # says what there is, and what is under way
@@ -143,7 +143,7 @@ class JobDesk(Reaching):
         """Of each live cluster its name, its jobs, and why they are those kept here where its machine did not answer."""
         from nbprov.machines.jobs.jobs import list_jobs
 
-        rows = self.engine.ledger.clusters(live_only=True)
+        rows = self.engine.ledger.clusters.latest(live_only=True)
 
         async def one(row: ClusterRow) -> tuple[str, list[Job], str]:
             kept = self.keeper.store.jobs(row.run_id, is_over=row.state not in _UP)
@@ -263,7 +263,7 @@ class JobDesk(Reaching):
         try:
             ended = await job_end(await self.engine.attach(row.name), job)
         except (NbprovError, CloudError):
-            current = self.engine.ledger.cluster_of_run(row.run_id)
+            current = self.engine.ledger.clusters.of_run(row.run_id)
             if current is None or current.state in _UP:
                 raise
             # Its machine was stopped or ended; what became of it is kept.

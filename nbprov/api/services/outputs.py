@@ -90,7 +90,7 @@ class Takings:
             return [f"outputs: {left_note(self._engine.ledger, row)}"]
         told = [
             (at, text)
-            for at, kind, text in self._engine.ledger.events(row.run_id)
+            for at, kind, text in self._engine.ledger.events.of_run(row.run_id)
             if kind == OUTPUTS
         ]
         when = iso(told[-1][0]).replace("T", " ").replace("Z", " UTC") if told else ""
@@ -119,7 +119,7 @@ class Takings:
 
         engine = self._engine
         taking = self._views[row.cluster_id] = Taking(row.name)
-        run = engine.ledger.run(row.run_id)
+        run = engine.ledger.runs.get(row.run_id)
         spec, folder = self._spec(row), Path(run.folder if run is not None and run.folder else ".")
         try:
             if not self._session.can_read_spec(row.run_id):
@@ -160,7 +160,7 @@ class Takings:
             try:
                 return await self._reached_once(row)
             except NotReached:
-                now = self._engine.ledger.cluster_by_id(row.cluster_id)
+                now = self._engine.ledger.clusters.by_id(row.cluster_id)
                 if now is None or now.state not in _UP or await self._can_be_asked(row):
                     raise
 
@@ -189,7 +189,7 @@ class Takings:
             async with asyncio.timeout(REACH_SECONDS):
                 while True:
                     # Somebody may have given it another name meanwhile.
-                    now = engine.ledger.cluster_by_id(row.cluster_id) or row
+                    now = engine.ledger.clusters.by_id(row.cluster_id) or row
                     try:
                         live = await engine.attach(now.name)
                         await agent_of(live.head).status()
@@ -224,7 +224,7 @@ class Takings:
 
     def _note(self, row: ClusterRow, text: str) -> None:
         try:
-            self._engine.ledger.note(row.run_id, OUTPUTS, text, row.token)
+            self._engine.ledger.events.add(row.run_id, OUTPUTS, text, row.token)
         except Exception:  # the files are here, or are not: that is what counts
             log.exception("%s: %s", row.name, text)
         self._engine.changed()
@@ -285,7 +285,7 @@ class Takings:
             end.close()
 
     def _still_wanted(self, row: ClusterRow, asked: bool, *intents: str) -> None:
-        now = self._engine.ledger.cluster_by_id(row.cluster_id)
+        now = self._engine.ledger.clusters.by_id(row.cluster_id)
         if (
             not asked
             or now is None
@@ -329,7 +329,7 @@ class Takings:
         from nbprov.provisioning.supervision.stopped_expiry import is_start
 
         ledger, stopped = self._engine.ledger, None
-        for at, kind, text in reversed(ledger.events(row.run_id)):
+        for at, kind, text in reversed(ledger.events.of_run(row.run_id)):
             if kind == OUTPUTS:
                 return stopped is None or stopped - at <= FRESH_SECONDS + _idle_before(ledger, row)
             if is_start(kind, text):
@@ -375,7 +375,7 @@ class Takings:
 
     def _is_left(self, row: ClusterRow) -> bool:
         """Whether it is being ended anyway, by its guards or another kernel: nothing is kept then, and its end is what is waited for."""
-        now = self._engine.ledger.cluster_by_id(row.cluster_id)
+        now = self._engine.ledger.clusters.by_id(row.cluster_id)
         return now is None or now.state in (ClusterState.ENDING, ClusterState.ENDED)
 
     async def before_stop(self, row: ClusterRow) -> None:
@@ -413,7 +413,7 @@ class Takings:
         if not spec.outputs or pairs(spec) == pairs(stored):
             return ""
         ledger = self._engine.ledger
-        known = ledger.guard(row.run_id)
+        known = ledger.guards.get(row.run_id)
         if (
             known is not None
             and "poweroff" in known[0]
@@ -431,8 +431,8 @@ class Takings:
                 )
             )
             for node in live.nodes:
-                ledger.set_guard(row.run_id, node.instance.node, config, {})
-        ledger.rewrite_spec(row.run_id, to_yaml(replace(stored, outputs=spec.outputs)), folder)
+                ledger.guards.set(row.run_id, node.instance.node, config, {})
+        ledger.runs.rewrite_spec(row.run_id, to_yaml(replace(stored, outputs=spec.outputs)), folder)
         return f"outputs of {row.name} are now {', '.join(source for source, _ in pairs(spec))}"
 
 

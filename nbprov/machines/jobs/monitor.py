@@ -159,7 +159,7 @@ class JobKeeper:
         if any((run_id, job.id) not in self._told for job in jobs):
             self._told |= {
                 (run_id, row["job_id"]): (row["state"], row["exit_code"])
-                for row in self.engine.ledger.jobs(run_id)
+                for row in self.engine.ledger.jobs.of_run(run_id)
             }
         told = {id: how for (known, id), how in self._told.items() if known == run_id}
         changed = [
@@ -168,7 +168,7 @@ class JobKeeper:
         # A machine that invents jobs does not fill the ledger.
         new = [job for job in jobs if job.id not in told][: max(0, MOST_JOBS - len(told))]
         for job in [*changed, *new][:TOLD_AT_ONCE]:
-            self.engine.ledger.set_job(run_id, job.id, job.name, "", job.state, job.exit_code)
+            self.engine.ledger.jobs.set(run_id, job.id, job.name, "", job.state, job.exit_code)
             self._told[run_id, job.id] = job.state, job.exit_code
 
     async def _keep(self, live: LiveCluster, job: Job) -> None:
@@ -235,4 +235,4 @@ class JobKeeper:
     def _is_all_kept(self, run_id: str) -> bool:
         """Whether no job is known whose end is not kept: then there is nothing to wait for."""
         kept = {job.id for job in self.store.jobs(run_id) if job.is_over}
-        return all(job["job_id"] in kept for job in self.engine.ledger.jobs(run_id))
+        return all(job["job_id"] in kept for job in self.engine.ledger.jobs.of_run(run_id))

@@ -178,7 +178,7 @@ async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
         If the nodes differ after all; the message names how.
     """
     live, ledger = steps.live, steps.ledger
-    ledger.set_job(live.run_id, id, PYTHON, source.noted, "running")
+    ledger.jobs.set(live.run_id, id, PYTHON, source.noted, "running")
     try:
         await see_made(steps, live.head, id)
         first = await read_made(live.head)
@@ -197,9 +197,9 @@ async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
         made = [first, *await asyncio.gather(*(read_made(node) for node in others))]
         check_same(made)
     except NbprovError:
-        ledger.set_job(live.run_id, id, PYTHON, source.noted, "ended", 1)
+        ledger.jobs.set(live.run_id, id, PYTHON, source.noted, "ended", 1)
         raise
-    ledger.set_job(live.run_id, id, PYTHON, source.noted, "ended", 0)
+    ledger.jobs.set(live.run_id, id, PYTHON, source.noted, "ended", 0)
     steps.report(same_words(made))
 
 

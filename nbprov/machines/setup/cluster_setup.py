@@ -104,7 +104,7 @@ async def bring_up(
     if spec.run:
         report("starting run")
         await _start_run(steps, spec, setup.ids)
-        ledger.set_job(live.run_id, RUN, RUN, spec.run, "running")
+        ledger.jobs.set(live.run_id, RUN, RUN, spec.run, "running")
 
 
 class _Setup:
@@ -157,7 +157,7 @@ class _Setup:
         self._tell("ended", 0)
 
     def _tell(self, state: str, exit_code: int | None = None) -> None:
-        self._steps.ledger.set_job(
+        self._steps.ledger.jobs.set(
             self._steps.live.run_id, self.ids[0], SETUP, self._script, state, exit_code
         )
 

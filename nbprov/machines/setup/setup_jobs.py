@@ -72,7 +72,7 @@ class Steps:
 
     def known(self, kind: str) -> dict[str, object] | None:
         """The latest step of this kind that the ledger has."""
-        rows = [row for row in self.ledger.jobs(self.live.run_id) if row["kind"] == kind]
+        rows = [row for row in self.ledger.jobs.of_run(self.live.run_id) if row["kind"] == kind]
         return rows[-1] if rows else None
 
     async def start(

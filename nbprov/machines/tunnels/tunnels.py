@@ -188,7 +188,7 @@ class Tunnels:
             If `local` is in use.
         """
         _check(live, port, local, node)
-        row = self._engine.ledger.cluster_of_run(live.run_id) or self._engine.cluster(live.name)
+        row = self._engine.ledger.clusters.of_run(live.run_id) or self._engine.cluster(live.name)
         wanted = (row.cluster_id, node, port, service)
         async with self._opening:
             for kept in self._kept:
@@ -298,7 +298,7 @@ class Tunnels:
             raise
 
     async def _line_anew(self, kept: Kept) -> Connection:
-        row = self._engine.ledger.cluster_by_id(kept.row.cluster_id)
+        row = self._engine.ledger.clusters.by_id(kept.row.cluster_id)
         if row is None or row.state not in _UP:
             raise TunnelClosed(f"{kept.row.name} is {'gone' if row is None else row.state.value}")
         agent = agent_of((await self._engine.attach(row.name)).nodes[kept.node])
@@ -354,7 +354,7 @@ class Tunnels:
 
     def _look(self) -> None:
         rows = {
-            run_id: self._engine.ledger.cluster_of_run(run_id)
+            run_id: self._engine.ledger.clusters.of_run(run_id)
             for run_id in {k.row.run_id for k in self._kept}
         }
         for kept in list(self._kept):

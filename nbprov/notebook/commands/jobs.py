@@ -153,8 +153,10 @@ def completions(previous: Sequence[str], option: str, clusters: list[str]) -> li
 def _known_jobs(cluster: str) -> list[str]:
     api = sys.modules.get("nbprov.api")
     here = api.current() if api is not None else None
-    row = here.engine.ledger.cluster(cluster) if here is not None else None
-    jobs = here.engine.ledger.jobs(row.run_id) if here is not None and row is not None else []
+    row = here.engine.ledger.clusters.named(cluster) if here is not None else None
+    jobs = (
+        here.engine.ledger.jobs.of_run(row.run_id) if here is not None and row is not None else []
+    )
     return list(dict.fromkeys([job["kind"] for job in jobs] + [job["job_id"] for job in jobs]))
 
 

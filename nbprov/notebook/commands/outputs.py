@@ -99,7 +99,7 @@ def followed(names: list[str], begin: Callable[[str], Done]) -> list[tuple[str, 
     """Begin something with each cluster, and what shows the pulls that come before it."""
     here, begun = session(), []
     for name in names:
-        row = here.engine.ledger.cluster(name)
+        row = here.engine.ledger.clusters.named(name)
         key = row.cluster_id if row is not None else ""
         before = here.takings.view(key)
         try:

@@ -103,7 +103,11 @@ def log(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Print the provision log of the latest launch."""
     here = session()
     run = next(
-        (r for r in here.engine.ledger.runs() if not arguments.name or r.name == arguments.name),
+        (
+            r
+            for r in here.engine.ledger.runs.latest()
+            if not arguments.name or r.name == arguments.name
+        ),
         None,
     )
     if run is None:

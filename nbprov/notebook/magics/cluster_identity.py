@@ -23,7 +23,7 @@ def same_cluster(name: str) -> None:
         Once; the next cell means the new one.
     """
     here = session()
-    row = here.engine.ledger.cluster(name)
+    row = here.engine.ledger.clusters.named(name)
     if row is None:
         return  # whoever runs the cell says so
     used = _used.setdefault(here, {})

@@ -452,7 +452,7 @@ def _interrupted(run: Run) -> Interrupted:
             _how_it_settled(
                 run,
                 future,
-                lambda: cost_words(ledger.cost(run.run_id), simulated=_is_simulated(run)),
+                lambda: cost_words(ledger.prices.cost(run.run_id), simulated=_is_simulated(run)),
             )
         )
 

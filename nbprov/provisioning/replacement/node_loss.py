@@ -83,7 +83,7 @@ class Replacing(Enforcing):
             # Reading specs takes as long to load as all the rest of a price table, and nothing was lost yet.
             from nbprov.spec import parse
 
-            run = self._engine.ledger.run(run_id)
+            run = self._engine.ledger.runs.get(run_id)
             try:
                 self._specs[run_id] = parse(run.spec) if run is not None else Spec()
             except NbprovError:
@@ -100,7 +100,7 @@ class Replacing(Enforcing):
 
     def _of_cluster(self, row: ClusterRow, machines: list[Instance]) -> list[Instance]:
         """Of the machines listed under a cluster's token those that it counts. Read after the listing: what joined since is one."""
-        ids = self._engine.ledger.ids_of(row.token) if self._is_mended(row) else ()
+        ids = self._engine.ledger.launches.ids_of(row.token) if self._is_mended(row) else ()
         return [i for i in machines if i.id in ids] if ids else machines
 
     def _may_lose(self, row: ClusterRow, machines: list[Instance], gone: set[str]) -> bool:
@@ -113,7 +113,7 @@ class Replacing(Enforcing):
         """
         if row.state not in BILLED or not self._is_mended(row):
             return False
-        known = self._engine.ledger.members(row.token)
+        known = self._engine.ledger.instances.members(row.token)
         lost = {i.id for i in machines if i.state in GOING} | gone
         if not known or known[0].node != 0 or known[0].id in lost:
             return False
@@ -131,21 +131,23 @@ class Replacing(Enforcing):
             self._begin(self._ask_to_end(cloud, late))
         listed = {i.id: i for i in machines if i.state is InstanceState.GONE}
         lost = [
-            listed.get(i.id, i) for i in ledger.members(row.token) if i.id in listed or i.id in gone
+            listed.get(i.id, i)
+            for i in ledger.instances.members(row.token)
+            if i.id in listed or i.id in gone
         ]
         if not lost:
             return False
         with ledger.together():
-            if not ledger.lose_machines(row.token, lost):
+            if not ledger.replacements.lose_machines(row.token, lost):
                 return False
-            ledger.free_quota(row.candidate)
-            there = len(ledger.ids_of(row.token))
+            ledger.blocks.free_quota(row.candidate)
+            there = len(ledger.launches.ids_of(row.token))
             names = ", ".join(str(i.node) for i in lost)
             why = (
                 next((i.reason for i in lost if i.reason), "")
                 or "it is not in its cloud's list any more"
             )
-            ledger.note(
+            ledger.events.add(
                 *(row.run_id, NODE),
                 f"node{'s' if len(lost) > 1 else ''} {names} {'were' if len(lost) > 1 else 'was'} lost ({why}):"
                 f" {there} of {row.candidate.count} machines work, and another is asked for",
@@ -175,8 +177,8 @@ class Replacing(Enforcing):
         ):
             return
         is_open, lacks = (
-            ledger.open_replacement(row.token) is not None,
-            len(ledger.ids_of(row.token)) < row.candidate.count,
+            ledger.replacements.open_one(row.token) is not None,
+            len(ledger.launches.ids_of(row.token)) < row.candidate.count,
         )
         # What is to be ended or stopped, once its outputs are here, needs no more machines.
         if not is_open and not (
@@ -192,7 +194,7 @@ class Replacing(Enforcing):
             self._replacing[key] = self._begin(self._replace(row))
 
     def _is_due(self, row: ClusterRow) -> bool:
-        rows = self._engine.ledger.replacements(row.token)
+        rows = self._engine.ledger.replacements.of_launch(row.token)
         due = due_at(rows)
         if due is None:
             why = (
@@ -245,7 +247,10 @@ class Replacing(Enforcing):
         ):
             return
         # In this order: what is being replaced now may have become the cluster's since it was listed.
-        is_open, ids = ledger.open_replacement(row.token) is not None, ledger.ids_of(row.token)
+        is_open, ids = (
+            ledger.replacements.open_one(row.token) is not None,
+            ledger.launches.ids_of(row.token),
+        )
         surplus = [i.id for i in machines if i.id not in ids and i.state not in GOING]
         if is_open or not ids or not surplus or not self._try_lease(row.run_id):
             return
@@ -274,7 +279,7 @@ class Replacing(Enforcing):
 
     async def _may_come(self, cloud: AsyncCloud, row: ClusterRow) -> bool:
         """Whether a create that was to replace a machine of a cluster that ends may make one yet. Ask before the listing that is to be believed."""
-        found = self._engine.ledger.open_replacement(row.token)
+        found = self._engine.ledger.replacements.open_one(row.token)
         if found is None or found.instance_id:
             return False
         now = self._engine.clock.now()
@@ -291,7 +296,7 @@ class Replacing(Enforcing):
 
     def _half_made(self, row: ClusterRow) -> set[str]:
         """The machine that is to replace one and is not the cluster's yet: a listing without it does not mean that it is gone."""
-        found = self._engine.ledger.open_replacement(row.token)
+        found = self._engine.ledger.replacements.open_one(row.token)
         if found is None:
             return set()
         return {found.instance_id} - {""} or self._came.get(row.cluster_id, set())
@@ -303,7 +308,7 @@ class Replacing(Enforcing):
         live = self._engine.live.get(row.run_id)
         if live is None or row.state not in BILLED or row.cluster_id in self._renewing:
             return
-        members, fresh = {i.node: i for i in self._engine.ledger.members(row.token)}, []
+        members, fresh = {i.node: i for i in self._engine.ledger.instances.members(row.token)}, []
         for rank, node in enumerate(live.nodes):
             now = members.get(rank)
             if now is None and not node.missing and members:

@@ -55,8 +55,11 @@ class Asking:
         head = await self._look()
         await self._agents_stay()
         candidate = await self._candidate(head)
-        stored = next(r for r in ledger.launches(cluster.run_id) if r.token == token)
-        known, there = ledger.replacements(token), {i.node for i in ledger.members(token)}
+        stored = next(r for r in ledger.launches.of_run(cluster.run_id) if r.token == token)
+        known, there = (
+            ledger.replacements.of_launch(token),
+            {i.node for i in ledger.instances.members(token)},
+        )
         number = max((r.number for r in known), default=0) + 1
         node = min(n for n in range(stored.launch.count) if n not in there)
         now, after = self._clock.now(), stored.launch.terminate_after
@@ -71,9 +74,9 @@ class Asking:
         )
         row = ReplacementRow(
             *(token, number, cluster.run_id, node, AttemptState.INTENT, launch, None, "", None),
-            *(ledger.cost(cluster.run_id), launch.answer_by, now, None),
+            *(ledger.prices.cost(cluster.run_id), launch.answer_by, now, None),
         )
-        if not ledger.intend_replacement(row):
+        if not ledger.replacements.intend(row):
             raise NotNow("the cluster does not run, or another kernel sees to it")
         if self._cloud.leaves_side_objects:
             self._engine.tidying.told(self._cloud.name, False)
@@ -81,7 +84,7 @@ class Asking:
 
     async def _look(self) -> Instance:
         """The head, once a listing shows it running, and no more machines than the cluster counts."""
-        ours, ids = await self._listed(), set(self._ledger.ids_of(self._cluster.token))
+        ours, ids = await self._listed(), set(self._ledger.launches.ids_of(self._cluster.token))
         left = [i for i in ours if i.id not in ids and i.state is not InstanceState.GONE]
         if left:
             raise NotNow(f"{', '.join(i.id for i in left)} is not gone yet")
@@ -114,7 +117,11 @@ class Asking:
         ledger, token = self._ledger, self._cluster.token
         guards = guards_known(ledger, self._cluster.run_id)
         joined = max(
-            (r.ended or 0.0 for r in ledger.replacements(token) if r.state is AttemptState.READY),
+            (
+                r.ended or 0.0
+                for r in ledger.replacements.of_launch(token)
+                if r.state is AttemptState.READY
+            ),
             default=None,
         )
         if (
@@ -125,7 +132,7 @@ class Asking:
         ):
             return
         worked = self._clock.now() - min((status.idle for status in told), default=0.0)
-        if worked <= joined + JOIN_GRACE and ledger.last_loss(token) > joined:
+        if worked <= joined + JOIN_GRACE and ledger.replacements.last_loss(token) > joined:
             raise NotNow(
                 "nothing was at work since the last one was replaced; it is asked for once something is"
             )
@@ -137,18 +144,18 @@ class Asking:
         # In the zone of the others: the first create may have left the choice to the cloud.
         zone = mine.offer.zone or head.place.zone
         candidate = quoted(mine, await self._cloud.quote(mine))
-        run, guards = ledger.run(cluster.run_id), guards_known(ledger, cluster.run_id)
+        run, guards = ledger.runs.get(cluster.run_id), guards_known(ledger, cluster.run_id)
         if beyond := beyond_agreed(
             candidate, max(run.consent if run is not None else 0, mine.hourly)
         ):
             raise NotNow(beyond)
         if guards is not None:
             try:
-                check_budget(guards, candidate, spent=ledger.cost(cluster.run_id))
+                check_budget(guards, candidate, spent=ledger.prices.cost(cluster.run_id))
             except UsageError as error:
                 raise NotNow(error.message) from error
             began = next(
-                r for r in ledger.launches(cluster.run_id) if r.token == cluster.token
+                r for r in ledger.launches.of_run(cluster.run_id) if r.token == cluster.token
             ).created
             left = (
                 None

@@ -97,7 +97,7 @@ class Replacement(Asking):
         LeaseLost
             If another kernel has taken the run over.
         """
-        row, is_mine = self._ledger.open_replacement(self._cluster.token), False
+        row, is_mine = self._ledger.replacements.open_one(self._cluster.token), False
         if row is None:
             row, is_mine = await self._intend(), True
         try:
@@ -107,7 +107,7 @@ class Replacement(Asking):
 
     async def undo(self) -> None:
         """End what is under way, and confirm it: nothing of it is there or will be afterwards."""
-        row = self._ledger.open_replacement(self._cluster.token)
+        row = self._ledger.replacements.open_one(self._cluster.token)
         if row is not None:
             with contextlib.suppress(Unwanted):
                 await self._end(
@@ -116,7 +116,7 @@ class Replacement(Asking):
 
     async def _see_others(self, error: Exception) -> None:
         """Raise `NotNow` where another machine is on its way out: what failed since may have failed for want of that one."""
-        ids = self._ledger.ids_of(self._cluster.token)
+        ids = self._ledger.launches.ids_of(self._cluster.token)
         there = {i.id for i in await self._listed() if i.state is InstanceState.RUNNING}
         if not set(ids) <= there:
             raise NotNow("another of its machines is lost as well") from error
@@ -131,7 +131,7 @@ class Replacement(Asking):
                     row, AttemptState.ABSENT if found is None else AttemptState.REFUSED, found
                 )
                 return
-            if not self._ledger.replacement_made(row, found):
+            if not self._ledger.replacements.made(row, found):
                 raise Unwanted
             count_price(self._ledger, self._cluster)
             row = replace(row, state=AttemptState.ACCEPTED, instance_id=found)
@@ -170,7 +170,7 @@ class Replacement(Asking):
             result = await self._polled(operation) if operation is not None and is_told else None
             if isinstance(result, Refused):
                 return result.failure
-            ids = self._ledger.ids_of(row.token)
+            ids = self._ledger.launches.ids_of(row.token)
             if isinstance(result, Accepted):
                 if len(result.ids) != 1 or result.ids[0] in ids:
                     return Failure(
@@ -202,7 +202,7 @@ class Replacement(Asking):
         except CloudError as error:
             # A repeat that is refused says nothing of the first.
             return error.failure if is_mine and error.failure.cause in SURE else None
-        self._ledger.replacement_sent(row, operation)
+        self._ledger.replacements.sent(row, operation)
         return operation
 
     async def _polled(self, operation: Operation) -> PollResult:
@@ -230,9 +230,9 @@ class Replacement(Asking):
                     await engine.bringing.bring(draft, node)
             self._check_wanted()
             with self._ledger.together():
-                if not self._ledger.replacement_ready(row):
+                if not self._ledger.replacements.ready(row):
                     raise Unwanted
-                self._ledger.note(
+                self._ledger.events.add(
                     row.run_id,
                     NODE,
                     f"node {row.node} is there again, as {instance.id}: {self._words()}",
@@ -251,7 +251,9 @@ class Replacement(Asking):
     async def _open(self, row: ReplacementRow, live: LiveCluster, node: Node) -> LiveCluster:
         """Connection, agent with its guards, and health of the new machine; then all know each other anew. The cluster as it will be."""
         cloud, instance = self._cloud, node.instance
-        door = Door(cloud, (instance.id,), self._clock, lambda: self._ledger.instances(row.token))
+        door = Door(
+            cloud, (instance.id,), self._clock, lambda: self._ledger.instances.of_launch(row.token)
+        )
         alone = LiveCluster(live.run_id, live.name, live.candidate, live.keys, [node], door)
         seconds = cloud.capabilities.ssh_deadline
         try:
@@ -277,10 +279,12 @@ class Replacement(Asking):
         return draft
 
     def _guards(self, row: ReplacementRow) -> GuardConfig | None:
-        known = self._ledger.guard(row.run_id)
+        known = self._ledger.guards.get(row.run_id)
         if known is None or "poweroff" not in known[0]:
             return None
-        began = next(r for r in self._ledger.launches(row.run_id) if r.token == row.token).created
+        began = next(
+            r for r in self._ledger.launches.of_run(row.run_id) if r.token == row.token
+        ).created
         return GuardConfig.from_json(known[0]).later(max(0.0, row.created - began), row.spent)
 
     async def _boot(self, row: ReplacementRow) -> Instance:
@@ -321,9 +325,9 @@ class Replacement(Asking):
 
     async def _end_others(self, row: ReplacementRow, ours: list[Instance]) -> None:
         """End what bears the token beside the cluster's machines and this one: a create of an earlier replacement that came late."""
-        known = {*self._ledger.ids_of(row.token), row.instance_id}
+        known = {*self._ledger.launches.ids_of(row.token), row.instance_id}
         if surplus := [i.id for i in ours if i.id not in known and i.state not in GOING]:
-            self._ledger.note(
+            self._ledger.events.add(
                 row.run_id, NODE, f"{', '.join(surplus)} came too late and is ended", row.token
             )
             await self._cloud.terminate(surplus)
@@ -334,13 +338,13 @@ class Replacement(Asking):
         """Terminate what it made, or may make yet, and confirm. Never gives up but where another kernel takes over or the cluster ends."""
         cloud, ledger = self._cloud, self._ledger
         if row.state is not AttemptState.ENDING:
-            ledger.end_replacement(row, AttemptState.ENDING, failure)
+            ledger.replacements.end(row, AttemptState.ENDING, failure)
         absences, pause, known = Absences(), cloud.capabilities.poll_every, {row.instance_id} - {""}
         while True:
             self._check_not_ended()
             asked, now = self._clock.elapsed(), self._clock.now()
             decided = bool(known) or await self._is_decided(row, known)
-            ids = ledger.ids_of(row.token)
+            ids = ledger.launches.ids_of(row.token)
             ours = [i for i in await self._listed(self._check_not_ended) if i.id not in ids]
             rest = [i for i in ours if i.state is not InstanceState.GONE]
             _, unsure = absences.look(
@@ -372,7 +376,7 @@ class Replacement(Asking):
             return True
         result = await self._polled(row.operation)
         if isinstance(result, Accepted):
-            known |= set(result.ids) - set(self._ledger.ids_of(row.token))
+            known |= set(result.ids) - set(self._ledger.launches.ids_of(row.token))
         return not isinstance(result, Pending)
 
     def _close(self, row: ReplacementRow, state: AttemptState, failure: Failure | None) -> None:
@@ -382,18 +386,18 @@ class Replacement(Asking):
             if state is AttemptState.REFUSED and failure is not None:
                 block = block_for(replace(candidate, count=1), failure, now)
                 if block is not None:
-                    self._ledger.remember(
+                    self._ledger.blocks.remember(
                         block_for(
                             replace(candidate, count=1),
                             failure,
                             now,
-                            repeats=self._ledger.repeats(block),
+                            repeats=self._ledger.blocks.repeats(block),
                         )
                         or block
                     )
-            self._ledger.end_replacement(row, state, failure)
+            self._ledger.replacements.end(row, state, failure)
             if state is AttemptState.GONE:
-                self._ledger.free_quota(candidate)
+                self._ledger.blocks.free_quota(candidate)
             if failure is None or failure.cause is not Cause.CANCELLED:
                 say(
                     self._ledger,
@@ -407,11 +411,11 @@ class Replacement(Asking):
 
     def _words(self) -> str:
         token = self._cluster.token
-        return f"{len(self._ledger.ids_of(token))} of {self._cluster.candidate.count} machines"
+        return f"{len(self._ledger.launches.ids_of(token))} of {self._cluster.candidate.count} machines"
 
     def _check_wanted(self) -> None:
         """Raise `Unwanted` where the cluster does not run any more, or is to be ended or stopped."""
-        row = self._ledger.cluster_by_id(self._cluster.cluster_id)
+        row = self._ledger.clusters.by_id(self._cluster.cluster_id)
         if (
             row is None
             or row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN)
@@ -421,7 +425,7 @@ class Replacement(Asking):
 
     def _check_not_ended(self) -> None:
         """Raise `Unwanted` where the cluster is being ended, which takes along what is under way."""
-        row = self._ledger.cluster_by_id(self._cluster.cluster_id)
+        row = self._ledger.clusters.by_id(self._cluster.cluster_id)
         if row is None or row.state in (ClusterState.ENDING, ClusterState.ENDED):
             raise Unwanted
 
@@ -442,7 +446,7 @@ class Replacement(Asking):
                 await asyncio.sleep(pause)
                 pause = min(MOST_PAUSE, pause * 2)
             else:
-                self._ledger.seen(ours)
+                self._ledger.instances.seen(ours)
                 return ours
 
 
@@ -450,11 +454,16 @@ def say(ledger: Ledger, row: ClusterRow, text: str) -> bool:
     """Note what is to be known of a missing machine, unless it was the last that was said of it."""
     with ledger.together():
         told = next(
-            (words for _, kind, words in reversed(ledger.events(row.run_id)) if kind == NODE), ""
+            (
+                words
+                for _, kind, words in reversed(ledger.events.of_run(row.run_id))
+                if kind == NODE
+            ),
+            "",
         )
         if told == text:
             return False
-        ledger.note(row.run_id, NODE, text, row.token)
+        ledger.events.add(row.run_id, NODE, text, row.token)
     log.warning("%s: %s", row.name, text)
     return True
 

@@ -133,7 +133,7 @@ class Errands:
         if action.again:
             row = run.rows[action.token]
             launch = replace(row.launch, candidate=action.candidate, answer_by=answer_by)
-            run.ledger.intend_again(action.token, launch)
+            run.ledger.launches.intend_again(action.token, launch)
             run.rows[action.token] = replace(
                 row, candidate=action.candidate, launch=launch, deadline=answer_by, operation=None
             )
@@ -177,7 +177,7 @@ class Errands:
         return replace(self._run.rows[token].launch, fills=fills(self._run.keys))
 
     async def _note_operation(self, token: str, operation: Operation) -> None:
-        await self._run.books.persist(lambda: self._run.ledger.sent(token, operation))
+        await self._run.books.persist(lambda: self._run.ledger.launches.sent(token, operation))
         self._run.rows[token] = replace(self._run.rows[token], operation=operation)
 
     async def follow(self, token: str) -> None:
@@ -296,7 +296,9 @@ class Errands:
             run.tell(text)
 
     def _write_guards(self, nodes: int, guards: GuardConfig) -> None:
-        self._run.ledger.set_guards(self._run.run_id, nodes, kept(guards, self._run.spec.guards))
+        self._run.ledger.guards.set_all(
+            self._run.run_id, nodes, kept(guards, self._run.spec.guards)
+        )
 
     async def _boot(self, token: str, cloud: AsyncCloud) -> None:
         run, absences = self._run, Absences()
@@ -343,7 +345,9 @@ class Errands:
                 i.state is InstanceState.RUNNING and i.host for i in found
             ):
                 nodes = [Node(instance) for instance in sorted(found, key=lambda i: (i.node, i.id))]
-                door = Door(cloud, attempt.ids, run.clock, partial(run.ledger.instances, token))
+                door = Door(
+                    cloud, attempt.ids, run.clock, partial(run.ledger.instances.of_launch, token)
+                )
                 run.clusters[token] = LiveCluster(
                     run.run_id, run.name, attempt.candidate, run.keys, nodes, door
                 )
@@ -373,7 +377,7 @@ class Errands:
                     pause = min(MOST_PAUSE, pause * 2)
                     continue
                 self._run.trouble(token, LIST, None)
-                await self._run.books.persist(partial(self._run.ledger.seen, ours))
+                await self._run.books.persist(partial(self._run.ledger.instances.seen, ours))
                 return ours
 
     # ------------------------------------------------------------ lost answers

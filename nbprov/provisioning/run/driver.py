@@ -152,7 +152,7 @@ class RunDriver:
         """Give the run up: what is under way is ended and confirmed. On the engine thread."""
         self.is_cancelled = True
         try:
-            self.ledger.request_cancel(self.run_id)
+            self.ledger.runs.request_cancel(self.run_id)
         except NbprovError as error:
             log.warning(
                 "run %s: the cancel is carried out and could not be written yet: %s",
@@ -308,7 +308,9 @@ class RunDriver:
     def _write_hand_over(self, token: str) -> None:
         attempt = self.machine.attempts[token]
         with self.ledger.together():
-            self.ledger.hand_over(self.run_id, self.name, self.run_id, token, attempt.candidate)
+            self.ledger.clusters.hand_over(
+                self.run_id, self.name, self.run_id, token, attempt.candidate
+            )
             shown = self.books.say(attempt, "ready")
         shown()
 
@@ -345,9 +347,9 @@ class RunDriver:
             if (
                 state is not RunState.READY
             ):  # the hand-over wrote that already, and the cluster may have ended since
-                self.ledger.set_run(self.run_id, state, self.message, self.error)
-            self.ledger.note(self.run_id, "run", f"{state.value}: {self.message}")
-            self.ledger.release(self.run_id)
+                self.ledger.runs.move(self.run_id, state, self.message, self.error)
+            self.ledger.events.add(self.run_id, "run", f"{state.value}: {self.message}")
+            self.ledger.leases.release(self.run_id)
 
     def _settle_ready(self, ended: NbprovError | None) -> None:
         live = self.clusters.get(self.machine.winner or "")
@@ -434,7 +436,7 @@ class RunDriver:
     def costs(self) -> dict[str, Micros]:
         """What each launch cost so far. Any thread may call it; a ledger that cannot be read leaves what was last known."""
         try:
-            self._costs = self.ledger.costs(self.run_id)
+            self._costs = self.ledger.prices.by_launch(self.run_id)
         except LedgerError as error:
             log.info("run %s: %s", self.run_id, error.message)
         return self._costs

@@ -63,7 +63,7 @@ async def _ask_again(errands: Errands, token: str, cloud: AsyncCloud) -> None:
     run = errands._run
     row = run.rows[token]
     launch = replace(row.launch, answer_by=run.clock.now() + cloud.capabilities.submit_seconds)
-    await run.books.persist(lambda: run.ledger.prolong(token, launch))
+    await run.books.persist(lambda: run.ledger.launches.prolong(token, launch))
     run.rows[token] = replace(row, launch=launch, deadline=launch.answer_by)
     if run.machine.is_unwanted(token):
         return

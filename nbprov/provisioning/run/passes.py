@@ -29,7 +29,7 @@ def begin_wait(run: RunDriver) -> Instant | None:
 def looked(run: RunDriver) -> events.Event:
     """The blocks that hold now, as the failover is told of them."""
     try:
-        return events.Looked(tuple(run.ledger.blocks()))
+        return events.Looked(tuple(run.ledger.blocks.standing()))
     except LedgerError as error:
         log.warning("run %s: %s", run.run_id, error.message)
         return events.Tick()

@@ -46,7 +46,7 @@ class RaceRule:
 
 def usual_accept(ledger: Ledger, cloud: str) -> Seconds:
     """The time in which three of four accepted creates of a cloud were accepted."""
-    seen = sorted(ledger.accept_seconds(cloud, SAMPLES))
+    seen = sorted(ledger.observations.accept_seconds(cloud, SAMPLES))
     if len(seen) < LEAST_SAMPLES:
         return USUAL_ACCEPT
     return max(LEAST_ACCEPT, seen[min(len(seen) - 1, int(len(seen) * QUARTILE))])

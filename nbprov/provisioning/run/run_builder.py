@@ -49,14 +49,14 @@ def new_failover(
     return Failover(
         places=Itinerary(
             plan.candidates,
-            ledger.blocks(),
+            ledger.blocks.standing(),
             ceiling=consent or None,
             can_replan=engine.replan is not None,
         ),
         deadlines_of=partial(engine.deadlines_of, health=spec.health),
         new_token=new_id,
         patience=patience,
-        repeats_of=ledger.repeats,
+        repeats_of=ledger.blocks.repeats,
     )
 
 
@@ -65,16 +65,16 @@ def resumed_failover(engine: Engine, row: RunRow, spec: Spec) -> Failover:
     ledger, patience = engine.ledger, Patience(row.wait_deadline, engine.least_pause)
     machine = new_failover(engine, spec, Plan(spec, ()), row.consent, patience)
     machine.may_start = False
-    patience.passes += sum(kind == PASS for _, kind, _ in ledger.events(row.run_id))
+    patience.passes += sum(kind == PASS for _, kind, _ in ledger.events.of_run(row.run_id))
     patience.causes |= {
         Cause.CAPACITY,
-        *(x.failure.cause for x in ledger.launches(row.run_id) if x.failure is not None),
+        *(x.failure.cause for x in ledger.launches.of_run(row.run_id) if x.failure is not None),
     }
     for block in machine.places.blocks:
         if block.cause in STOCK:
             patience.meet(block)
     rule = RaceRule(max(1, row.race), spec.race.hedge)
-    machine.hedging = hedging_of(rule, spec, ledger, lambda: ledger.cost(row.run_id))
+    machine.hedging = hedging_of(rule, spec, ledger, lambda: ledger.prices.cost(row.run_id))
     return machine
 
 

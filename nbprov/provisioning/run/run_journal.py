@@ -65,7 +65,7 @@ class Books:
         ]
         with run.ledger.together():
             if run.cancel_unwritten:
-                run.ledger.request_cancel(run.run_id)
+                run.ledger.runs.request_cancel(run.run_id)
             for attempt in changed:
                 self._write_attempt(attempt, after)
             for action in actions:
@@ -78,21 +78,21 @@ class Books:
         ledger, run_id = self._run.ledger, self._run.run_id
         match action:
             case events.Remember(block):
-                ledger.remember(block)
+                ledger.blocks.remember(block)
             case events.Rest(next_pass):
-                ledger.set_run(
+                ledger.runs.move(
                     run_id, RunState.WAITING, f"waits for stock; next pass at {iso(next_pass)}"
                 )
             case events.BeginPass(number):
-                ledger.set_run(run_id, RunState.LAUNCHING, f"pass {number}")
-                ledger.note(run_id, PASS, f"pass {number}: trying the places again")
+                ledger.runs.move(run_id, RunState.LAUNCHING, f"pass {number}")
+                ledger.events.add(run_id, PASS, f"pass {number}: trying the places again")
 
     def _write_attempt(self, attempt: Attempt, after: list[Callable[[], None]]) -> None:
         run, token, state = self._run, attempt.token, attempt.state
         if attempt.ids and not run.rows[token].ids:
             row = replace(run.rows[token], ids=attempt.ids)
-            run.ledger.accepted(token, attempt.ids)
-            run.ledger.clear_blocks(attempt.candidate)
+            run.ledger.launches.accepted(token, attempt.ids)
+            run.ledger.blocks.clear(attempt.candidate)
             after.append(lambda: run.rows.__setitem__(token, row))
             after.append(self.say(attempt, "accepted"))
         if state in (
@@ -108,12 +108,12 @@ class Books:
             AttemptState.ENDING,
             AttemptState.ABSENT,
         ):
-            run.ledger.failed(token, attempt.failure, state)
+            run.ledger.launches.failed(token, attempt.failure, state)
         else:
-            run.ledger.set_launch(token, state)
+            run.ledger.launches.move(token, state)
         if state.is_final:
             after.append(lambda: run.end_time(token))
-            run.ledger.free_quota(attempt.candidate) if state is AttemptState.GONE else None
+            run.ledger.blocks.free_quota(attempt.candidate) if state is AttemptState.GONE else None
         words = {
             AttemptState.GONE: "ended, confirmed by the cloud's list",
             AttemptState.ABSENT: "nothing was made",
@@ -129,9 +129,9 @@ class Books:
         """Commit an intent; only then may its create be sent. `leaves` says whether its machines leave anything beside them."""
         run = self._run
         with run.ledger.together():
-            run.ledger.intend(row)
+            run.ledger.launches.intend(row)
             if leaves:
-                run.ledger.side_expected(row.cloud, row.token)
+                run.ledger.side_objects.expect(row.cloud, row.token)
             shown = self.say(attempt, f"asked at {format_usd(row.candidate.hourly)}/h")
         run.began(row)
         shown()
@@ -140,7 +140,7 @@ class Books:
         """Add a line to the run's history. What is returned shows it, once it is committed."""
         run = self._run
         text = f"attempt {attempt.number}  {attempt.candidate.offer.place}  {attempt.candidate.offer.instance_type}  {words}"
-        run.ledger.note(run.run_id, "attempt", text, attempt.token)
+        run.ledger.events.add(run.run_id, "attempt", text, attempt.token)
 
         def show() -> None:
             run.runlog.line(text)

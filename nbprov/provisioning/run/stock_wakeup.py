@@ -39,8 +39,8 @@ class Restocks:
         engine = self._engine
         try:
             with engine.ledger.together():
-                engine.ledger.record_probes(stocks, account, count)
-                ended = engine.ledger.restocked(stocks, count)
+                engine.ledger.observations.record_probes(stocks, account, count)
+                ended = engine.ledger.blocks.end_restocked(stocks, count)
         except LedgerError as error:
             log.warning("what clouds said of their stock was not kept: %s", error.message)
             ended = 0

@@ -58,7 +58,7 @@ class Watching(SecondClock, TellingGuards, Replacing):
         while True:
             pause = LEAST_WATCH
             try:
-                rows = self._engine.ledger.clusters(live_only=True)
+                rows = self._engine.ledger.clusters.latest(live_only=True)
                 if not rows:
                     return
                 pause = await self._round({row.candidate.offer.cloud for row in rows})
@@ -84,7 +84,7 @@ class Watching(SecondClock, TellingGuards, Replacing):
                 self._not_asked(name, error)
             else:
                 self._asked(name)
-        rows = self._engine.ledger.clusters(live_only=True)
+        rows = self._engine.ledger.clusters.latest(live_only=True)
         self._keep_silences({row.cluster_id for row in rows}, clouds)
         self._take_care(rows)
         for row in rows:
@@ -116,7 +116,7 @@ class Watching(SecondClock, TellingGuards, Replacing):
     def _live_on(self, name: str) -> list[ClusterRow]:
         return [
             row
-            for row in self._engine.ledger.clusters(live_only=True)
+            for row in self._engine.ledger.clusters.latest(live_only=True)
             if row.candidate.offer.cloud == name
         ]
 
@@ -135,13 +135,13 @@ class Watching(SecondClock, TellingGuards, Replacing):
         if guards is None:
             return
         told = (
-            {text for _, kind, text in ledger.events(row.run_id) if kind == BUDGET}
+            {text for _, kind, text in ledger.events.of_run(row.run_id) if kind == BUDGET}
             if guards.warn
             else set()
         )
-        for text in budget_words(guards, ledger.cost(row.run_id)):
+        for text in budget_words(guards, ledger.prices.cost(row.run_id)):
             if text.partition(" (")[0] not in {t.partition(" (")[0] for t in told}:
-                ledger.note(row.run_id, BUDGET, text, row.token)
+                ledger.events.add(row.run_id, BUDGET, text, row.token)
                 self._engine.changed()
         self._keep_stopped(row, guards)
 
@@ -175,7 +175,7 @@ class Watching(SecondClock, TellingGuards, Replacing):
             log.warning("%s runs without its guards: %s; tried again", row.name, error)
         else:
             self._unguarded.discard(row.cluster_id)
-            self._engine.ledger.note(
+            self._engine.ledger.events.add(
                 row.run_id, "cluster", "it runs again, and so do its guards", row.token
             )
         finally:
@@ -194,7 +194,7 @@ class Watching(SecondClock, TellingGuards, Replacing):
             If the cloud cannot be listed; then nothing is concluded.
         """
         engine = self._engine
-        before = {row.cluster_id: row for row in engine.ledger.clusters(live_only=True)}
+        before = {row.cluster_id: row for row in engine.ledger.clusters.latest(live_only=True)}
         asked = engine.clock.elapsed()
         try:
             listed = await cloud.list(engine.ledger.owner)
@@ -202,11 +202,11 @@ class Watching(SecondClock, TellingGuards, Replacing):
             self._dark.add(cloud.name)
             raise
         self._dark.discard(cloud.name)
-        known_tokens = engine.ledger.tokens()
-        changed = engine.ledger.seen(
+        known_tokens = engine.ledger.launches.tokens()
+        changed = engine.ledger.instances.seen(
             i for i in listed if i.token in known_tokens
         )  # an address that moved is told too
-        for row in engine.ledger.clusters(live_only=True):
+        for row in engine.ledger.clusters.latest(live_only=True):
             known = before.get(row.cluster_id)
             if (
                 row.candidate.offer.cloud == cloud.name
@@ -273,13 +273,13 @@ class Watching(SecondClock, TellingGuards, Replacing):
     async def _set(self, row: ClusterRow, state: ClusterState, reason: str) -> bool:
         engine = self._engine
         with engine.ledger.together():
-            if not engine.ledger.set_cluster(row.cluster_id, state, reason, was=row.state):
+            if not engine.ledger.clusters.move(row.cluster_id, state, reason, was=row.state):
                 return False
             if state is ClusterState.ENDED:
-                engine.ledger.free_quota(row.candidate)
+                engine.ledger.blocks.free_quota(row.candidate)
             if state is ClusterState.RUNNING:
-                engine.ledger.resume_prices(row.cluster_id)
-            engine.ledger.note(row.run_id, "cluster", f"{state.value}: {reason}", row.token)
+                engine.ledger.clusters.resume_prices(row.cluster_id)
+            engine.ledger.events.add(row.run_id, "cluster", f"{state.value}: {reason}", row.token)
         # A state that nobody knows is no reason to drop what works, nor is the end of the doubt.
         if not {state, row.state} <= {ClusterState.UNKNOWN, ClusterState.RUNNING}:
             await engine.forget(row.run_id)

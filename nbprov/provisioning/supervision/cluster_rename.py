@@ -32,7 +32,7 @@ class Naming(Watching):
                 hint="%clusters shows what becomes of it; then try again",
             )
         async with self._at_work(row, alone=True):
-            self._engine.ledger.rename(row.cluster_id, name)
+            self._engine.ledger.clusters.rename(row.cluster_id, name)
         self._told(row.run_id, name)
 
     async def take_place(self, new: ClusterRow, old: ClusterRow) -> ClusterRow:
@@ -53,7 +53,7 @@ class Naming(Watching):
                 (n for n in _asides(old.name) if not self._is_taken(n)),
                 f"{old.name}-{old.cluster_id[:8]}",
             )
-            ledger.take_place(
+            ledger.clusters.take_place(
                 new.cluster_id,
                 old.cluster_id,
                 aside,
@@ -61,12 +61,12 @@ class Naming(Watching):
             )
         self._told(old.run_id, aside)
         self._told(new.run_id, old.name)
-        return ledger.cluster_by_id(old.cluster_id) or old
+        return ledger.clusters.by_id(old.cluster_id) or old
 
     def _is_taken(self, name: str) -> bool:
-        row = self._engine.ledger.cluster(name)
+        row = self._engine.ledger.clusters.named(name)
         return (row is not None and row.ended is None) or any(
-            r.name == name for r in self._engine.ledger.unfinished_runs()
+            r.name == name for r in self._engine.ledger.runs.unfinished()
         )
 
     def _told(self, run_id: str, name: str) -> None:

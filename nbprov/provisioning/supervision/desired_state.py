@@ -114,7 +114,7 @@ class Intents(Enforcing):
             return False
         ledger = self._engine.ledger
         try:
-            now = ledger.cluster_by_id(row.cluster_id)
+            now = ledger.clusters.by_id(row.cluster_id)
             if now is None or now.state not in BILLED:
                 return False
             if intent == TO_STOP and (
@@ -123,24 +123,26 @@ class Intents(Enforcing):
                 return False
             self.asked.add(row.cluster_id)
             self._try_lease(row.run_id)  # or another kernel would take it up at once
-            return ledger.set_cluster(row.cluster_id, now.state, f"{intent}{reason}", was=now.state)
+            return ledger.clusters.move(
+                row.cluster_id, now.state, f"{intent}{reason}", was=now.state
+            )
         except Exception:  # a disk that is full here must not keep a machine from its end
             log.exception("%s: what was asked for could not be written down", row.name)
             return False
 
     def is_asked(self, row: ClusterRow, *intents: str) -> bool:
         """Whether one of these intents still stands in the ledger. Any thread."""
-        now = self._engine.ledger.cluster_by_id(row.cluster_id)
+        now = self._engine.ledger.clusters.by_id(row.cluster_id)
         return now is not None and intent_of(now.reason) in intents
 
     def take_back(self, row: ClusterRow) -> None:
         """A cluster that was to be ended or stopped is used again, or cannot be. Any thread."""
         ledger = self._engine.ledger
         self.wanted_again.add(row.cluster_id)
-        now = ledger.cluster_by_id(row.cluster_id)
+        now = ledger.clusters.by_id(row.cluster_id)
         if now is not None and (intent := intent_of(now.reason)):
             verb = "stopped" if intent == TO_STOP else "ended"
-            ledger.set_cluster(
+            ledger.clusters.move(
                 row.cluster_id, now.state, f"it was to be {verb}, and is kept", was=now.state
             )
 
@@ -185,14 +187,14 @@ class Intents(Enforcing):
             why = "its outputs did not all come in time"
         except (CloudError, NbprovError) as error:
             why = error.message if isinstance(error, NbprovError) else str(error)
-        now = ledger.cluster_by_id(row.cluster_id)
+        now = ledger.clusters.by_id(row.cluster_id)
         if now is None or intent_of(now.reason) not in _ENDS:
             return  # somebody uses it again, or ends it
         if not why:
             await self.down(now, without_intent(now.reason))
             return
-        ledger.note(row.run_id, "cluster", f"{KEPT}{why}", row.token)
-        ledger.set_cluster(row.cluster_id, now.state, f"{KEPT}{why}", was=now.state)
+        ledger.events.add(row.run_id, "cluster", f"{KEPT}{why}", row.token)
+        ledger.clusters.move(row.cluster_id, now.state, f"{KEPT}{why}", was=now.state)
         self._engine.changed()
 
     async def _go_on_stopping(self, row: ClusterRow) -> None:
@@ -201,7 +203,7 @@ class Intents(Enforcing):
         leaving = self._engine.leaving
         if leaving is not None:
             await leaving.before_a_stop(row)
-        now = self._engine.ledger.cluster_by_id(row.cluster_id)
+        now = self._engine.ledger.clusters.by_id(row.cluster_id)
         if now is None or intent_of(now.reason) != TO_STOP or now.state not in BILLED:
             return
         try:

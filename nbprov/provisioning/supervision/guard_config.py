@@ -111,14 +111,18 @@ def hold_of(spec: Spec) -> Seconds:
 
 def hold_known(ledger: Ledger, run_id: str) -> Seconds:
     """As `hold_of`, by what the cluster's agents were told last."""
-    known = ledger.guard(run_id)
+    known = ledger.guards.get(run_id)
     return float(known[0].get("outputs", {}).get("hold_seconds", 0.0)) if known is not None else 0.0
 
 
 def of_node(config: GuardConfig, ledger: Ledger, run_id: str, token: str, node: int) -> GuardConfig:
     """What one node is told: of a machine that replaced a lost one, the rest of lifetime and budget."""
-    launch = next((row for row in ledger.launches(run_id) if row.token == token), None)
-    late = ledger.late_nodes(token, launch.created).get(node) if launch is not None else None
+    launch = next((row for row in ledger.launches.of_run(run_id) if row.token == token), None)
+    late = (
+        ledger.replacements.late_nodes(token, launch.created).get(node)
+        if launch is not None
+        else None
+    )
     return config if late is None else config.later(*late)
 
 
@@ -170,7 +174,7 @@ def guards_from(config: Mapping[str, Any]) -> Guards:
 
 def guards_known(ledger: Ledger, run_id: str) -> Guards | None:
     """The guards that a cluster has by the ledger; None where nothing was told to its agents yet."""
-    known = ledger.guard(run_id)
+    known = ledger.guards.get(run_id)
     return guards_from(known[0]) if known is not None and "poweroff" in known[0] else None
 
 
@@ -202,7 +206,7 @@ def stopped_until(guards: Guards, row: ClusterRow) -> Instant | None:
 def cluster_notes(ledger: Ledger, row: ClusterRow, guards: Guards) -> tuple[str, ...]:
     """What is to be said of a cluster now: shares of the budget that are spent, when a stopped one is ended, and who does not answer."""
     said = (
-        [text for _, kind, text in ledger.events(row.run_id) if kind == BUDGET]
+        [text for _, kind, text in ledger.events.of_run(row.run_id) if kind == BUDGET]
         if guards.warn
         else []
     )
@@ -216,11 +220,11 @@ def cluster_notes(ledger: Ledger, row: ClusterRow, guards: Guards) -> tuple[str,
 
 def missing_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
     """What is to be said of a cluster that lacks a machine: how many work, and what is done about it."""
-    count, there = row.candidate.count, len(ledger.ids_of(row.token))
+    count, there = row.candidate.count, len(ledger.launches.ids_of(row.token))
     if not 0 < there < count or row.state is ClusterState.ENDED:
         return ()
     latest = next(
-        (text for _, kind, text in reversed(ledger.events(row.run_id)) if kind == NODE), ""
+        (text for _, kind, text in reversed(ledger.events.of_run(row.run_id)) if kind == NODE), ""
     )
     return (f"{there} of {count} machines" + (f": {latest}" if latest else ""),)
 

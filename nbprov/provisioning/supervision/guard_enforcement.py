@@ -121,7 +121,8 @@ class Enforcing(Holding, ABC):
             return None
         has_hook = guards.autostop is not None and bool(guards.autostop.hook)
         began = min(
-            [i.launched_at for i in ledger.instances(row.token) if i.launched_at] + [row.started]
+            [i.launched_at for i in ledger.instances.of_launch(row.token) if i.launched_at]
+            + [row.started]
         )
         more = LIFETIME_HOOK_SECONDS + HOOK_GRACE if has_hook else 0.0
         if (
@@ -130,11 +131,13 @@ class Enforcing(Holding, ABC):
         ):
             return "terminate", f"lifetime: {short_duration(guards.max_lifetime)} are over"
         if guards.budget is not None:
-            spent = ledger.cost(row.run_id)
+            spent = ledger.prices.cost(row.run_id)
             # The agent begins its hook while the budget still pays for the reserve: that is the hook's.
             reserve = HOOK_GRACE if has_hook else BUDGET_RESERVE_SECONDS
             kept_back = (
-                max(row.candidate.hourly, ledger.hourly_now(row.token)) * reserve / SECONDS_PER_HOUR
+                max(row.candidate.hourly, ledger.prices.hourly_now(row.token))
+                * reserve
+                / SECONDS_PER_HOUR
             )
             if spent + kept_back >= guards.budget:
                 mode = STOP if guards.at_limit == STOP else "terminate"
@@ -204,7 +207,7 @@ class Enforcing(Holding, ABC):
         if not isinstance(error, CloudError | NbprovError | TimeoutError | OSError):
             log.error("%s: its guards could not be asked", row.name, exc_info=error)
         log.info("%s: its guards cannot be asked now: %s; tried again", row.name, error)
-        current = ledger.cluster_of_run(row.run_id)
+        current = ledger.clusters.of_run(row.run_id)
         if current is None or current.state not in BILLED or not self._is_seen(row):
             return
         silence, now = self._unreached.setdefault(row.cluster_id, Unreached()), clock.elapsed()
@@ -212,7 +215,7 @@ class Enforcing(Holding, ABC):
         # What began between the last answer and the silence is not idle, though that answer was.
         if silence.answer is not None and any(
             clock.now() - job["started"] < now - silence.answer.at
-            for job in ledger.jobs(row.run_id)
+            for job in ledger.jobs.of_run(row.run_id)
             if job["started"]
         ):
             silence.at_work()
@@ -260,10 +263,10 @@ class Enforcing(Holding, ABC):
         if self._busy[row.cluster_id] or not self._try_lease(row.run_id):
             return  # somebody is at work on it: looked at again in the next round
         if mode == STOP:
-            ledger.note(row.run_id, GUARD, f"stopped by this kernel: {reason}", row.token)
+            ledger.events.add(row.run_id, GUARD, f"stopped by this kernel: {reason}", row.token)
             self._begin(self.stop(row, reason))
-        elif ledger.set_cluster(row.cluster_id, ClusterState.ENDING, reason, was=row.state):
-            ledger.note(row.run_id, GUARD, f"ended by this kernel: {reason}", row.token)
+        elif ledger.clusters.move(row.cluster_id, ClusterState.ENDING, reason, was=row.state):
+            ledger.events.add(row.run_id, GUARD, f"ended by this kernel: {reason}", row.token)
             self._begin(self.down(row, reason))
         else:
             self._release(row.run_id)

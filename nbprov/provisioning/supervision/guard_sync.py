@@ -33,9 +33,9 @@ def price_whole(ledger: Ledger, row: ClusterRow) -> Micros:
 
     A machine that is on its way in the place of a lost one is paid for already.
     """
-    prices, coming = ledger.last_prices(row.token), ledger.open_replacement(row.token)
+    prices, coming = ledger.prices.last(row.token), ledger.replacements.open_one(row.token)
     ids = [
-        *ledger.ids_of(row.token),
+        *ledger.launches.ids_of(row.token),
         *([coming.instance_id] if coming is not None and coming.instance_id else []),
     ]
     each = row.candidate.offer.hourly
@@ -44,7 +44,7 @@ def price_whole(ledger: Ledger, row: ClusterRow) -> Micros:
 
 def count_price(ledger: Ledger, row: ClusterRow) -> bool:
     """Write down that the budget of a cluster counts the prices of its machines as they are now. Whether they had changed."""
-    known = ledger.guard(row.run_id)
+    known = ledger.guards.get(row.run_id)
     if known is None or not (budget := known[0].get("budget")):
         return False
     hourly, before = price_whole(ledger, row), budget["hourly_micros"]
@@ -53,12 +53,16 @@ def count_price(ledger: Ledger, row: ClusterRow) -> bool:
     # What was spent until now was spent at the old price.
     config = {
         **known[0],
-        "budget": {**budget, "hourly_micros": hourly, "spent_micros": ledger.cost(row.run_id)},
+        "budget": {
+            **budget,
+            "hourly_micros": hourly,
+            "spent_micros": ledger.prices.cost(row.run_id),
+        },
     }
     with ledger.together():
-        ledger.set_guards(row.run_id, row.candidate.count, config)
+        ledger.guards.set_all(row.run_id, row.candidate.count, config)
         words = f"budget: its machines cost {format_usd(hourly)}/h together from now on, {format_usd(before)}/h before"
-        ledger.note(row.run_id, BUDGET, words, row.token)
+        ledger.events.add(row.run_id, BUDGET, words, row.token)
     return True
 
 
@@ -76,7 +80,7 @@ class TellingGuards(Enforcing):
             return
         if count_price(ledger, row):
             self._engine.changed()
-        known = ledger.guard(row.run_id)
+        known = ledger.guards.get(row.run_id)
         if live is None or known is None or "poweroff" not in known[0]:
             return
         config = GuardConfig.from_json(known[0])
@@ -91,7 +95,7 @@ class TellingGuards(Enforcing):
     async def _tell(self, row: ClusterRow, node: Node, wanted: GuardConfig) -> None:
         # The agent takes the higher of this and its own count: who is told late has counted the old price for too long.
         spent = (
-            max(wanted.spent, self._engine.ledger.cost(row.run_id))
+            max(wanted.spent, self._engine.ledger.prices.cost(row.run_id))
             if wanted.limit is not None
             else wanted.spent
         )

@@ -88,8 +88,8 @@ class AtWork:
     async def _take_lease(self, row: ClusterRow) -> None:
         ledger = self._engine.ledger
         first: float | None = None
-        while not ledger.take(row.run_id):
-            run = ledger.run(row.run_id)
+        while not ledger.leases.take(row.run_id):
+            run = ledger.runs.get(row.run_id)
             if run is None:
                 return
             first = run.lease_expires if first is None else first
@@ -102,7 +102,7 @@ class AtWork:
 
     def _try_lease(self, run_id: str) -> bool:
         try:
-            return self._engine.ledger.take(run_id)
+            return self._engine.ledger.leases.take(run_id)
         except Exception as error:
             log.warning("the lease of run %s could not be taken: %s", run_id, error)
             return False
@@ -121,7 +121,7 @@ class AtWork:
         if self._leased[run_id]:
             return  # what goes on around it needs the lease to its own end
         try:
-            self._engine.ledger.release(run_id)
+            self._engine.ledger.leases.release(run_id)
         except Exception as error:
             log.warning("the lease of run %s was not given up and will lapse: %s", run_id, error)
 
@@ -135,7 +135,10 @@ class AtWork:
     ) -> tuple[set[str], set[str]]:
         # A cluster whose ids are not known is missing as a whole or not at all.
         expected = (
-            *(self._engine.ledger.ids_of(row.token) or ((row.token,) if not machines else ())),
+            *(
+                self._engine.ledger.launches.ids_of(row.token)
+                or ((row.token,) if not machines else ())
+            ),
             *also,
         )
         absent = set(expected) - {i.id for i in machines}

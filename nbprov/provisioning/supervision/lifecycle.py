@@ -92,7 +92,7 @@ class Lifecycle(Naming):
             If it is not being ended, or its cloud lists machines of it.
         """
         engine, cloud = self._engine, self._engine.cloud(row.candidate.offer.cloud)
-        current = engine.ledger.cluster_of_run(row.run_id)
+        current = engine.ledger.clusters.of_run(row.run_id)
         if current is None or current.state is not ClusterState.ENDING:
             raise CannotForget(
                 f"only a cluster that is being ended can be forgotten, and {row.name} is not",
@@ -108,13 +108,13 @@ class Lifecycle(Naming):
                     f"{cloud.name} lists {row.name} still",
                     hint="its end goes on, and needs no forgetting: %clusters shows it",
                 )
-        ids = ", ".join(engine.ledger.ids_of(row.token)) or f"made with token {row.token}"
+        ids = ", ".join(engine.ledger.launches.ids_of(row.token)) or f"made with token {row.token}"
         of_account = f" of account {row.candidate.account}" if row.candidate.account else ""
         words = f"{ids} on {cloud.name}{of_account}: if it is there, it costs {format_usd(row.candidate.hourly)} an hour until you end it"
         with engine.ledger.together():
-            engine.ledger.set_cluster(row.cluster_id, ClusterState.ENDED, FORGOTTEN)
-            engine.ledger.note(row.run_id, "cluster", f"{FORGOTTEN}; {words}", row.token)
-            engine.ledger.free_quota(row.candidate)
+            engine.ledger.clusters.move(row.cluster_id, ClusterState.ENDED, FORGOTTEN)
+            engine.ledger.events.add(row.run_id, "cluster", f"{FORGOTTEN}; {words}", row.token)
+            engine.ledger.blocks.free_quota(row.candidate)
         if (task := self._downs.get(row.cluster_id)) is not None:
             task.cancel()
         self._absences.forget(row.cluster_id)
@@ -122,7 +122,7 @@ class Lifecycle(Naming):
         return words
 
     def _has_ended(self, row: ClusterRow) -> bool:
-        current = self._engine.ledger.cluster_of_run(row.run_id)
+        current = self._engine.ledger.clusters.of_run(row.run_id)
         return current is None or current.state is ClusterState.ENDED
 
     async def _down(self, cloud: AsyncCloud, row: ClusterRow, reason: str) -> None:
@@ -141,7 +141,7 @@ class Lifecycle(Naming):
 
     async def _end(self, cloud: AsyncCloud, row: ClusterRow, reason: str) -> None:
         engine = self._engine
-        if not engine.ledger.set_cluster(row.cluster_id, ClusterState.ENDING, reason):
+        if not engine.ledger.clusters.move(row.cluster_id, ClusterState.ENDING, reason):
             return  # it has ended
         engine.changed()
         await engine.forget(row.run_id)
@@ -168,9 +168,9 @@ class Lifecycle(Naming):
                     pause = min(MOST_WATCH, pause * 2)
             await asyncio.sleep(pause)
         with engine.ledger.together():
-            if engine.ledger.set_cluster(row.cluster_id, ClusterState.ENDED, reason):
-                engine.ledger.note(row.run_id, "cluster", f"ended: {reason}", row.token)
-                engine.ledger.free_quota(row.candidate)
+            if engine.ledger.clusters.move(row.cluster_id, ClusterState.ENDED, reason):
+                engine.ledger.events.add(row.run_id, "cluster", f"ended: {reason}", row.token)
+                engine.ledger.blocks.free_quota(row.candidate)
         engine.tidying.soon(cloud.name)
         engine.changed()
 
@@ -222,16 +222,16 @@ class Lifecycle(Naming):
     async def _halt(self, cloud: AsyncCloud, row: ClusterRow, reason: str) -> None:
         engine = self._engine
         self._check_place(row, InstanceState.STOPPED)
-        if not engine.ledger.set_cluster(row.cluster_id, ClusterState.STOPPING, reason):
+        if not engine.ledger.clusters.move(row.cluster_id, ClusterState.STOPPING, reason):
             raise self._overtaken(row, InstanceState.STOPPED)
         engine.changed()
         await engine.forget(row.run_id)
         await self._reach(cloud, row, InstanceState.STOPPED)
         with engine.ledger.together():
-            if engine.ledger.set_cluster(
+            if engine.ledger.clusters.move(
                 row.cluster_id, ClusterState.STOPPED, reason, was=ClusterState.STOPPING
             ):
-                engine.ledger.note(row.run_id, "cluster", f"stopped: {reason}", row.token)
+                engine.ledger.events.add(row.run_id, "cluster", f"stopped: {reason}", row.token)
         engine.changed()
 
     async def start(
@@ -272,20 +272,20 @@ class Lifecycle(Naming):
                 row.state is not ClusterState.STARTING
             ):  # one that a kernel left half-way was agreed to, and may run
                 candidate = await start_terms(engine.ledger, cloud, row, spec=spec, agreed=agreed)
-            if not engine.ledger.set_cluster(
+            if not engine.ledger.clusters.move(
                 row.cluster_id, ClusterState.STARTING, "you started it"
             ):
                 raise self._overtaken(row, InstanceState.RUNNING)
             try:
                 with engine.ledger.together():
-                    engine.ledger.reprice(row.cluster_id, candidate)
-                    engine.ledger.resume_prices(row.cluster_id)
+                    engine.ledger.clusters.reprice(row.cluster_id, candidate)
+                    engine.ledger.clusters.resume_prices(row.cluster_id)
                 engine.changed()
                 await self._reach(cloud, row, InstanceState.RUNNING)
                 # The agent does not survive a stop, and a machine without one has no guards: no started cluster may stay so.
                 await engine.forget(row.run_id)
                 await engine.attach(row.name)
-                if not engine.ledger.set_cluster(
+                if not engine.ledger.clusters.move(
                     row.cluster_id, ClusterState.RUNNING, "started", was=ClusterState.STARTING
                 ):
                     self._still(row, InstanceState.RUNNING)
@@ -294,17 +294,17 @@ class Lifecycle(Naming):
                     cloud, row, f"its start failed, and it was stopped again: {error}"
                 )
                 raise
-            engine.ledger.note(row.run_id, "cluster", "started", row.token)
+            engine.ledger.events.add(row.run_id, "cluster", "started", row.token)
         self._unguarded.discard(row.cluster_id)
         self.watch()
         engine.changed()
 
     async def _runs(self, cloud: AsyncCloud, row: ClusterRow) -> bool:
-        current = self._engine.ledger.cluster_of_run(row.run_id)
+        current = self._engine.ledger.clusters.of_run(row.run_id)
         if current is None or current.state is not ClusterState.RUNNING:
             return False
         await self.observe(cloud)
-        current = self._engine.ledger.cluster_of_run(row.run_id)
+        current = self._engine.ledger.clusters.of_run(row.run_id)
         return current is not None and current.state is ClusterState.RUNNING
 
     async def _undo_start(self, cloud: AsyncCloud, row: ClusterRow, reason: str) -> None:
@@ -313,7 +313,7 @@ class Lifecycle(Naming):
         pause = cloud.capabilities.poll_every
         while True:
             try:
-                current = self._engine.ledger.cluster_of_run(row.run_id)
+                current = self._engine.ledger.clusters.of_run(row.run_id)
                 if current is not None and current.state not in (*_OVER, ClusterState.STOPPED):
                     await self._halt(cloud, row, reason)
             except CannotStop as error:
@@ -391,7 +391,7 @@ class Lifecycle(Naming):
                 pause = min(MOST_WATCH, pause * 2)
             else:
                 ours = [i for i in listed if i.token == row.token]
-                self._engine.ledger.seen(ours)
+                self._engine.ledger.instances.seen(ours)
                 current = {
                     i.id for i in self._of_cluster(row, ours)
                 }  # what was lost and is gone may be listed for an hour
@@ -403,19 +403,19 @@ class Lifecycle(Naming):
             InstanceState.STOPPED: (ClusterState.STOPPING, ClusterState.STOPPED),
             InstanceState.RUNNING: (ClusterState.STARTING, ClusterState.RUNNING),
         }[goal]
-        current = self._engine.ledger.cluster_of_run(row.run_id)
+        current = self._engine.ledger.clusters.of_run(row.run_id)
         if current is None or current.state not in allowed:
             raise self._overtaken(row, goal)
 
     def _check_place(self, row: ClusterRow, goal: InstanceState) -> None:
         """Raise where another cluster was put in the place of this one: its end is due, and another reason would hide that."""
-        current = self._engine.ledger.cluster_by_id(row.cluster_id)
+        current = self._engine.ledger.clusters.by_id(row.cluster_id)
         if current is not None and current.reason.startswith(REPLACED):
             self.watch()
             raise self._overtaken(current, goal)
 
     def _overtaken(self, row: ClusterRow, goal: InstanceState) -> NbprovError:
-        current = self._engine.ledger.cluster_of_run(row.run_id)
+        current = self._engine.ledger.clusters.of_run(row.run_id)
         words = {ClusterState.ENDING: "being ended", ClusterState.ENDED: "ended"}
         became = "gone" if current is None else words.get(current.state, current.state.value)
         if current is not None and current.reason.startswith(REPLACED):

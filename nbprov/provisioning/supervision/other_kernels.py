@@ -36,7 +36,7 @@ class Elsewhere:
             return
         self._version = version
         for run_id in list(engine.live):
-            row = engine.ledger.cluster_of_run(run_id)
+            row = engine.ledger.clusters.of_run(run_id)
             # What this kernel itself does to a cluster sees to its connections.
             if (
                 row is not None
@@ -46,7 +46,7 @@ class Elsewhere:
                 self._forget(run_id)
         seen = [
             (row.cluster_id, row.name, row.state, row.reason)
-            for row in engine.ledger.clusters(live_only=True)
+            for row in engine.ledger.clusters.latest(live_only=True)
         ]
         if seen != self._known:
             self._known = seen

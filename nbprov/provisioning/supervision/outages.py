@@ -115,7 +115,7 @@ def silence_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
     """The silences of a live cluster that last still, for the panels."""
     if row.state is ClusterState.ENDED:
         return ()
-    events = ledger.events(row.run_id)
+    events = ledger.events.of_run(row.run_id)
     topics = (
         (UNASKED, FOREIGN) if row.state is ClusterState.STOPPED else (UNREACHED, UNASKED, FOREIGN)
     )
@@ -305,12 +305,12 @@ class Notes:
             return
         try:
             with self._ledger.together():
-                found = standing(self._ledger.events(row.run_id), topic)
+                found = standing(self._ledger.events.of_run(row.run_id), topic)
                 age = self._clock.now() - found[0] if found is not None else again
                 if 0 <= age < again:
                     self._said[key] = now - age
                     return
-                self._ledger.note(row.run_id, topic.kind, f"{topic.begins}{text}", row.token)
+                self._ledger.events.add(row.run_id, topic.kind, f"{topic.begins}{text}", row.token)
         except Exception as error:
             log.warning("%s: %s%s (%s)", row.name, topic.begins, text, error)
             return
@@ -322,14 +322,14 @@ class Notes:
         """Note the end of a silence that stands in the ledger, whichever kernel told of it."""
         self._said.pop((row.cluster_id, topic), None)
         try:
-            if standing(self._ledger.events(row.run_id), topic) is None:
+            if standing(self._ledger.events.of_run(row.run_id), topic) is None:
                 return
             with (
                 self._ledger.together()
             ):  # looked at again inside the change: each kernel that sees the end would note it
-                if standing(self._ledger.events(row.run_id), topic) is None:
+                if standing(self._ledger.events.of_run(row.run_id), topic) is None:
                     return
-                self._ledger.note(row.run_id, topic.kind, topic.over, row.token)
+                self._ledger.events.add(row.run_id, topic.kind, topic.over, row.token)
         except Exception as error:
             log.warning("%s: %s (%s)", row.name, topic.over, error)
             return
@@ -337,7 +337,7 @@ class Notes:
 
     def is_over_since(self, row: ClusterRow, topic: Topic, seconds: Seconds) -> bool:
         """Whether any kernel noted the end of such a silence in the last `seconds`."""
-        events = self._ledger.events(row.run_id)
+        events = self._ledger.events.of_run(row.run_id)
         return any(
             k == topic.kind and t.startswith(topic.over) and self._clock.now() - at <= seconds
             for at, k, t in events

@@ -101,7 +101,9 @@ class Tidying:
 
     def left(self, cloud: str = "") -> list[SideRow]:
         """What serves one launch alone and is not removed yet (of one cloud), with why. Any thread may call it."""
-        return [row for row in self._engine.ledger.side_objects(cloud) if not row.object.shared]
+        return [
+            row for row in self._engine.ledger.side_objects.listed(cloud) if not row.object.shared
+        ]
 
     async def look(self, name: str) -> Tidied:
         """List a cloud's side objects once, write them down, and ask for the removal of those that are nobody's.
@@ -115,11 +117,13 @@ class Tidying:
         if cloud is None:
             return Tidied()
         self._looked[name] = self._engine.clock.elapsed()
-        over = ledger.side_over(
+        over = ledger.side_objects.over(
             name
         )  # read before: what the list lacks of these launches was not left, or is gone
         listed = await self._listed(cloud)
-        ledger.side_seen(name, listed, over, unseen=await self._of_other_accounts(cloud, listed))
+        ledger.side_objects.seen(
+            name, listed, over, unseen=await self._of_other_accounts(cloud, listed)
+        )
         self._watch_late(name)
         found = self._nobodys(name)
         if found.asked:
@@ -135,8 +139,9 @@ class Tidying:
             ]
         except CloudError as error:
             # Who may not list them may not have made any: a key with fewer rights, which is asked at every look.
-            if error.failure.cause is Cause.PERMISSION and not self._engine.ledger.side_objects(
-                cloud.name
+            if (
+                error.failure.cause is Cause.PERMISSION
+                and not self._engine.ledger.side_objects.listed(cloud.name)
             ):
                 return []
             raise
@@ -148,7 +153,7 @@ class Tidying:
         shown = {thing.token for thing in listed}
         accounts = {
             token: account
-            for token, account in self._engine.ledger.side_accounts(cloud.name).items()
+            for token, account in self._engine.ledger.side_objects.accounts(cloud.name).items()
             if token not in shown
         }
         foreign = {account for account in {*accounts.values()} if not await cloud.is_of(account)}
@@ -172,7 +177,10 @@ class Tidying:
         # Read after the listing: a launch that was intended while it was made is alive.
         ledger, now = self._engine.ledger, self._engine.clock.now()
         # A machine that comes late ends itself by its start script, which may be one of these.
-        live, known = ledger.live_tokens() | ledger.side_doubted(name), ledger.tokens()
+        live, known = (
+            ledger.launches.live_tokens() | ledger.side_objects.doubted(name),
+            ledger.launches.tokens(),
+        )
         asked: list[SideObject] = []
         later: list[SideObject] = []
         for row in self.left(name):
@@ -180,7 +188,7 @@ class Tidying:
             if token in live:
                 continue
             # What names no launch may serve any that lives there.
-            may_serve = not token and name in ledger.live_clouds()
+            may_serve = not token and name in ledger.launches.live_clouds()
             is_old = now - row.since >= UNKNOWN_SECONDS
             (asked if token in known or (is_old and not may_serve) else later).append(row.object)
         return Tidied(tuple(asked), tuple(later))
@@ -190,10 +198,14 @@ class Tidying:
         try:
             in_use = set(await cloud.remove(things))
         except CloudError as error:
-            ledger.side_tried(dict.fromkeys(things, (SideState.THERE, error.failure.sentence())))
+            ledger.side_objects.tried(
+                dict.fromkeys(things, (SideState.THERE, error.failure.sentence()))
+            )
             raise
         removing, kept = (SideState.REMOVING, ""), (SideState.IN_USE, "still in use")
-        ledger.side_tried({thing: kept if thing in in_use else removing for thing in things})
+        ledger.side_objects.tried(
+            {thing: kept if thing in in_use else removing for thing in things}
+        )
 
     async def _until_tidy(self, cloud: AsyncCloud) -> None:
         clock, name = self._engine.clock, cloud.name
@@ -224,7 +236,7 @@ class Tidying:
 
     def _is_doubted(self, name: str) -> bool:
         try:
-            return bool(self._engine.ledger.side_doubted(name))
+            return bool(self._engine.ledger.side_objects.doubted(name))
         except NbprovError as error:
             log.info("%s: whether a lost create may yet make anything: %s", name, error)
             return True

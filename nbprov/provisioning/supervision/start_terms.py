@@ -40,7 +40,7 @@ async def start_terms(
     candidate = quoted(row.candidate, await cloud.quote(row.candidate))
     if spec is not None:
         candidate = replace(candidate, request=replace(candidate.request, max_hourly=cap_of(spec)))
-    run = ledger.run(row.run_id)
+    run = ledger.runs.get(row.run_id)
     limit = candidate.hourly if agreed or run is None else max(run.consent, row.candidate.hourly)
     beyond = beyond_agreed(candidate, limit)
     if beyond:
@@ -52,7 +52,7 @@ async def start_terms(
     asked = spec.guards if spec is not None and spec.guards != Guards() else None
     guards = asked or guards_known(ledger, row.run_id)
     if guards is not None:
-        check_budget(guards, candidate, spent=ledger.cost(row.run_id))
+        check_budget(guards, candidate, spent=ledger.prices.cost(row.run_id))
         _write_guards(ledger, cloud, row, candidate, guards)
     return candidate
 
@@ -64,11 +64,11 @@ def _write_guards(
     hold = hold_known(ledger, row.run_id)
     stored = kept(
         guard_config(
-            guards, cloud.capabilities, candidate, spent=ledger.cost(row.run_id), hold=hold
+            guards, cloud.capabilities, candidate, spent=ledger.prices.cost(row.run_id), hold=hold
         ),
         guards,
     )
-    known = ledger.guard(row.run_id)
+    known = ledger.guards.get(row.run_id)
     counted = (
         known[0].get("budget", {}).get("hourly_micros", row.candidate.hourly)
         if known is not None
@@ -78,4 +78,4 @@ def _write_guards(
         ledger, row.run_id
     ):
         return
-    ledger.set_guards(row.run_id, candidate.count, stored)
+    ledger.guards.set_all(row.run_id, candidate.count, stored)

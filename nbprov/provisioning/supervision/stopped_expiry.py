@@ -61,7 +61,7 @@ class SecondClock(Intents):
             self.asked.add(row.cluster_id)
             self._begin(self._bring_and_end(row, reason))
         # Only what is stopped still: whoever started it a moment ago wants it.
-        elif engine.ledger.set_cluster(
+        elif engine.ledger.clusters.move(
             row.cluster_id, ClusterState.ENDING, reason + lost, was=ClusterState.STOPPED
         ):
             self._begin(self.down(row, reason + lost))
@@ -73,7 +73,7 @@ class SecondClock(Intents):
         try:
             async with self.leased(row):
                 await self.start(row)
-                now = ledger.cluster_by_id(row.cluster_id)
+                now = ledger.clusters.by_id(row.cluster_id)
                 # Whoever started it meanwhile joined this start; other kernels were told that it is in use.
                 if (
                     now is not None
@@ -83,14 +83,14 @@ class SecondClock(Intents):
                     await self._go_on_ending(now, outputs=True)
         except (CloudError, NbprovError) as error:
             told = error.message if isinstance(error, NbprovError) else error.failure.sentence()
-            ledger.note(
+            ledger.events.add(
                 row.run_id,
                 LEFT.kind,
                 f"{NOT_BROUGHT}: it could not be started for its outputs: {short(told)}",
                 row.token,
             )
             # Written anew, its while begins anew.
-            ledger.set_cluster(
+            ledger.clusters.move(
                 row.cluster_id,
                 ClusterState.STOPPED,
                 f"{NOT_BROUGHT}: its outputs; {short(told)}",
@@ -108,7 +108,7 @@ def is_start(kind: str, text: str) -> bool:
 
 def was_tried(ledger: Ledger, row: ClusterRow) -> bool:
     """Whether a cluster could not be started for its outputs, and did not run since."""
-    for _, kind, text in reversed(ledger.events(row.run_id)):
+    for _, kind, text in reversed(ledger.events.of_run(row.run_id)):
         if kind == LEFT.kind and text.startswith(NOT_BROUGHT):
             return True
         if is_start(kind, text):

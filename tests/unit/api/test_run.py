@@ -53,7 +53,7 @@ def test_nothing_in_an_interrupt_keeps_the_cancel_from_being_posted(
     def locked(*_: Any) -> Any:
         raise LedgerError("the ledger is locked")
 
-    monkeypatch.setattr(session.engine.ledger, "cost", locked)
+    monkeypatch.setattr(session.engine.ledger.prices, "cost", locked)
     assert run.interrupt().message.startswith("dev: cancelled")
 
     async def later() -> None:

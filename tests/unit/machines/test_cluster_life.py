@@ -282,7 +282,7 @@ def test_a_cluster_is_replaced_only_when_the_new_one_is_set_up(world: TunnelWorl
     assert "both are billed until then" in note
     run.launch()
     homes = world.home / "local" / "i"
-    until(lambda: world.session.engine.ledger.cluster("dev-next"), "the new one")
+    until(lambda: world.session.engine.ledger.clusters.named("dev-next"), "the new one")
     assert (dev.state, dev.name, alive(world)) == (
         ClusterState.RUNNING,
         "dev",
@@ -294,7 +294,7 @@ def test_a_cluster_is_replaced_only_when_the_new_one_is_set_up(world: TunnelWorl
     assert (made.name, run.name) == ("dev", "dev")
     assert made.view().candidate.offer.instance_type == "big"
     until(lambda: alive(world) == ["running"], "the end of the old one")
-    old = world.session.engine.ledger.cluster("dev-old")
+    old = world.session.engine.ledger.clusters.named("dev-old")
     assert old is not None
     assert old.cluster_id == dev.cluster_id
     assert world.session.cluster("dev").cell("1 + 1", timeout=WAIT_SECONDS).value == "2"
@@ -372,7 +372,7 @@ def test_that_it_was_replaced_outlives_a_doubt(
 ) -> None:
     dev = world.up()
     engine = world.session.engine
-    assert engine.ledger.set_cluster(
+    assert engine.ledger.clusters.move(
         dev.cluster_id, ClusterState.RUNNING, "replaced: another cluster is called dev now"
     )
     cloud = engine.cloud("local")
@@ -384,7 +384,7 @@ def test_that_it_was_replaced_outlives_a_doubt(
             lambda owner: [replace(i, state=InstanceState.UNKNOWN) for i in listed],
         )
         engine.thread.call(engine.lifecycle.observe(cloud)).result(WAIT_SECONDS)
-        row = engine.ledger.cluster_by_id(dev.cluster_id)
+        row = engine.ledger.clusters.by_id(dev.cluster_id)
         assert row is not None
         assert row.reason.startswith("replaced: ")
     until(lambda: alive(world) == [], "the end by the watcher")
@@ -397,7 +397,7 @@ def test_one_that_was_replaced_is_ended_by_whoever_sees_it(world: TunnelWorld) -
     assert isinstance(made, api.Run)
     new = made.launch().wait(WAIT_SECONDS)
     # The one change of the ledger, and then the kernel is gone.
-    world.session.engine.ledger.take_place(
+    world.session.engine.ledger.clusters.take_place(
         new.cluster_id, dev.cluster_id, "dev-old", "replaced: by a kernel that died"
     )
     until(lambda: alive(world) == ["running"], "the end by the watcher")

@@ -41,9 +41,9 @@ def old_ledger(home: Path) -> Path:
 
 def as_it_was_sent(ledger: Ledger, name: str, home: Path) -> Launch:
     """The create of the first release, with keys of now."""
-    row = ledger.cluster(name)
+    row = ledger.clusters.named(name)
     assert row is not None
-    (launch,) = ledger.launches(row.run_id)
+    (launch,) = ledger.launches.of_run(row.run_id)
     return replace(
         launch.launch,
         fills=fills(ClusterKeys.create(home / "keys" / row.run_id)),
@@ -68,7 +68,7 @@ def test_clusters_of_the_first_release_are_listed_used_started_and_ended(nbprov_
                 "the machine is made",
             )
             with ledger.together() as db:
-                (old,) = ledger.ids_of(launch.token)
+                (old,) = ledger.launches.ids_of(launch.token)
                 db.execute(
                     "UPDATE launches SET ids = ? WHERE token = ?", (f'["{new}"]', launch.token)
                 )

@@ -54,7 +54,7 @@ def listed(folder: Path) -> list[str]:
 
 def state(world: TunnelWorld, cluster: api.Cluster) -> ClusterState:
     """What the ledger says."""
-    row = world.session.engine.ledger.cluster_of_run(cluster.cluster_id)
+    row = world.session.engine.ledger.clusters.of_run(cluster.cluster_id)
     assert row is not None
     return row.state
 
@@ -63,7 +63,7 @@ def said(cluster: api.Cluster, world: TunnelWorld) -> list[str]:
     """What the history says of its outputs."""
     return [
         text
-        for _, kind, text in world.session.engine.ledger.events(cluster.cluster_id)
+        for _, kind, text in world.session.engine.ledger.events.of_run(cluster.cluster_id)
         if kind == taking.OUTPUTS
     ]
 
@@ -221,7 +221,7 @@ def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(
     )
     assert cluster.view().reason == "it was to be ended, and is kept"
     # A spec of another release may name outputs, and its machines wait for them: they are not ended unasked.
-    row = world.session.engine.ledger.cluster("dev")
+    row = world.session.engine.ledger.clusters.named("dev")
     assert row is not None
     world.session.engine.ledger.store._connection.execute(
         "UPDATE runs SET spec = 'of: later' WHERE run_id = ?", (row.run_id,)
@@ -297,7 +297,7 @@ def test_a_name_that_is_given_meanwhile_is_followed(
     cluster = up("[results]")
     make(cluster, "mkdir results; touch results/a")
     engine = world.session.engine
-    row = engine.ledger.cluster("dev")
+    row = engine.ledger.clusters.named("dev")
     assert row is not None
     cluster.rename("train")
     engine.thread.call(world.session.takings.take(row)).result(WAIT_SECONDS)
@@ -311,7 +311,7 @@ def test_what_somebody_else_ends_meanwhile_is_not_called_kept(
 
     cluster = up("[results]")
     engine = world.session.engine
-    row = engine.ledger.cluster("dev")
+    row = engine.ledger.clusters.named("dev")
     assert row is not None
 
     async def ended(*given: Any, **more: Any) -> Any:
@@ -346,14 +346,14 @@ def test_a_kernel_that_ends_in_the_middle_leaves_the_end_to_the_next(
         assert listed(notebook) == []
     with other_kernel(world) as other:
         ledger = other.engine.ledger
-        row = ledger.cluster("dev")
+        row = ledger.clusters.named("dev")
         assert row is not None
         assert (row.state, row.reason) == (ClusterState.RUNNING, "to be ended: you ended it")
         other.engine.thread.soon(other.engine.lifecycle.watch)
         ended = until(
             lambda: (
                 row
-                if (row := ledger.cluster_by_id(cluster.cluster_id))
+                if (row := ledger.clusters.by_id(cluster.cluster_id))
                 and row.state is ClusterState.ENDED
                 else None
             ),
@@ -368,10 +368,12 @@ def test_what_is_used_again_is_not_ended(world: TunnelWorld, notebook: Path, up:
     ledger = world.session.engine.ledger
     # As a kernel leaves it that dies while it pulls; here nobody goes on with it yet.
     world.session.engine.lifecycle.asked.add(cluster.cluster_id)
-    assert ledger.set_cluster(cluster.cluster_id, ClusterState.RUNNING, "to be ended: you ended it")
+    assert ledger.clusters.move(
+        cluster.cluster_id, ClusterState.RUNNING, "to be ended: you ended it"
+    )
     again = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(notebook))
     assert isinstance(again, api.Cluster)
-    row = ledger.cluster("dev")
+    row = ledger.clusters.named("dev")
     assert row is not None
     assert not row.reason.startswith("to be ended")
 
@@ -435,7 +437,7 @@ def test_what_its_guards_stopped_is_not_ended_with_its_outputs_on_it(
     cluster = up("[results]")
     make(cluster, "mkdir results; touch results/a")
     engine = world.session.engine
-    row = engine.ledger.cluster("dev")
+    row = engine.ledger.clusters.named("dev")
     assert row is not None
     engine.thread.call(engine.lifecycle.stop(row, "idle: nothing was done for 60 s")).result(
         WAIT_SECONDS
@@ -473,11 +475,11 @@ def test_a_cell_that_is_run_again_with_other_outputs(
 ) -> None:
     cluster = world.up()
     ledger = world.session.engine.ledger
-    assert "outputs" not in (ledger.guard(cluster.cluster_id) or ({},))[0]
+    assert "outputs" not in (ledger.guards.get(cluster.cluster_id) or ({},))[0]
     again = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(notebook))
     assert isinstance(again, api.Cluster)
     assert again.remarks == ("outputs of dev are now results",)
-    known = ledger.guard(cluster.cluster_id)
+    known = ledger.guards.get(cluster.cluster_id)
     assert known is not None
     assert known[0]["outputs"] == {"hold_seconds": 600.0}
     make(cluster, "mkdir results; touch results/a")

@@ -51,10 +51,10 @@ def trip(world: TunnelWorld, **changes: Any) -> None:
     """Give the agent and the ledger guards that come due at once."""
     engine = world.session.engine
     row = engine.cluster("dev")
-    known = engine.ledger.guard(row.run_id)
+    known = engine.ledger.guards.get(row.run_id)
     assert known is not None
     config = replace(GuardConfig.from_json(known[0]), **changes)
-    engine.ledger.set_guard(row.run_id, 0, config.to_json(), {})
+    engine.ledger.guards.set(row.run_id, 0, config.to_json(), {})
     live = engine.live[row.run_id]
     engine.thread.call(agent_of(live.head).set_guards(config)).result(WAIT_SECONDS)
 

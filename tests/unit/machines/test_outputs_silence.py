@@ -102,9 +102,9 @@ def test_a_machine_that_falls_silent_under_the_pull_is_ended_and_so_is_one_whose
         assert "fell silent under the pull of its outputs" in said(dev, world)[-1]
         assert said(dev, world)[-1].endswith("its end goes on without them")
         # As a kernel leaves it that dies while it pulls.
-        row = engine.ledger.cluster("other")
+        row = engine.ledger.clusters.named("other")
         assert row is not None
-        assert engine.ledger.set_cluster(
+        assert engine.ledger.clusters.move(
             row.cluster_id, ClusterState.RUNNING, "to be ended: you ended it"
         )
         engine.thread.soon(engine.lifecycle.watch)
@@ -154,7 +154,7 @@ def test_a_line_that_breaks_under_the_pull_loses_nothing_and_a_silence_while_thi
 def events(world: TunnelWorld, cluster: api.Cluster) -> list[str]:
     return [
         text
-        for _, kind, text in world.session.engine.ledger.events(cluster.cluster_id)
+        for _, kind, text in world.session.engine.ledger.events.of_run(cluster.cluster_id)
         if kind == "outputs-left"
     ]
 
@@ -162,15 +162,15 @@ def events(world: TunnelWorld, cluster: api.Cluster) -> list[str]:
 def due_now(world: TunnelWorld, cluster: api.Cluster, seconds: float = 0.1) -> None:
     """The second clock of a stopped cluster comes due."""
     ledger = world.session.engine.ledger
-    known = ledger.guard(cluster.cluster_id)
+    known = ledger.guards.get(cluster.cluster_id)
     assert known is not None
-    ledger.set_guard(cluster.cluster_id, 0, known[0] | {"down_after": seconds}, {})
+    ledger.guards.set(cluster.cluster_id, 0, known[0] | {"down_after": seconds}, {})
     world.session.engine.thread.soon(world.session.engine.lifecycle.watch)
 
 
 def stopped_by_its_guard(world: TunnelWorld, cluster: api.Cluster) -> None:
     engine = world.session.engine
-    row = engine.ledger.cluster_by_id(cluster.cluster_id)
+    row = engine.ledger.clusters.by_id(cluster.cluster_id)
     assert row is not None
     engine.thread.call(engine.lifecycle.stop(row, "idle: nothing was done for 60 min")).result(
         WAIT_SECONDS
@@ -195,7 +195,7 @@ def test_down_after_says_that_outputs_go_brings_them_and_ends(
     due_now(world, dev)
     until(lambda: state(world, dev) is ClusterState.ENDED, "it ended")
     assert listed(tmp_path / "nb") == ["results/dev", "results/later"]
-    row = world.session.engine.ledger.cluster_by_id(dev.cluster_id)
+    row = world.session.engine.ledger.clusters.by_id(dev.cluster_id)
     assert row is not None
     assert row.reason.endswith("(down_after)")
 
@@ -219,6 +219,6 @@ def test_down_after_without_room_to_start_gives_one_more_while_and_then_ends(
     assert state(world, dev) is ClusterState.STOPPED
     until(lambda: state(world, dev) is ClusterState.ENDED, "it ended")
     assert listed(tmp_path / "nb") == []
-    row = world.session.engine.ledger.cluster_by_id(dev.cluster_id)
+    row = world.session.engine.ledger.clusters.by_id(dev.cluster_id)
     assert row is not None
     assert row.reason.endswith("its outputs, which were on its disk alone, went with it")

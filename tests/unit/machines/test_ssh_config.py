@@ -248,9 +248,11 @@ def test_a_name_in_the_ledger_that_is_none_gets_no_line_of_its_own(
             (),
             {"name": hostile, "run_id": "r2", "token": "u", "state": ClusterState.STOPPED},
         )()
-        monkeypatch.setattr(engine.ledger, "clusters", lambda **_: [row, stopped])
+        monkeypatch.setattr(engine.ledger.clusters, "latest", lambda **_: [row, stopped])
         monkeypatch.setattr(
-            engine.ledger, "instances", lambda token: [_instance()] if token == "t" else []
+            engine.ledger.instances,
+            "of_launch",
+            lambda token: [_instance()] if token == "t" else [],
         )
         file = SshConfig(engine)
         file.write()

@@ -118,14 +118,14 @@ class World:
 
     async def _attach(self, name: str) -> LiveCluster:
         row = self.row()
-        nodes = [Node(i) for i in self.ledger.members(TOKEN)]
+        nodes = [Node(i) for i in self.ledger.instances.members(TOKEN)]
         return LiveCluster(RUN, name, row.candidate, cast("Any", None), nodes)
 
     async def _forget(self, run_id: str) -> None:
         pass
 
     def row(self) -> ClusterRow:
-        found = self.ledger.cluster_of_run(RUN)
+        found = self.ledger.clusters.of_run(RUN)
         assert found is not None
         return found
 
@@ -239,7 +239,7 @@ class World:
 def launched(world: World) -> None:
     """A cluster as a hand-over leaves it."""
     ledger, wanted = world.ledger, samples.candidate(count=NODES)
-    ledger.open_run(
+    ledger.runs.open(
         RUN,
         "dev",
         "resources: {cloud: aws}\nnum_nodes: 3\nengine: dask",
@@ -248,8 +248,8 @@ def launched(world: World) -> None:
         consent=wanted.hourly,
         state=RunState.LAUNCHING,
     )
-    ledger.intend(samples.launch_row(TOKEN, wanted))
-    ledger.accepted(TOKEN, list(world.machines))
-    ledger.hand_over(RUN, "dev", RUN, TOKEN, wanted)
-    ledger.seen(replace(i, owner=world.owner) for i in world.machines.values())
-    ledger.release(RUN)
+    ledger.launches.intend(samples.launch_row(TOKEN, wanted))
+    ledger.launches.accepted(TOKEN, list(world.machines))
+    ledger.clusters.hand_over(RUN, "dev", RUN, TOKEN, wanted)
+    ledger.instances.seen(replace(i, owner=world.owner) for i in world.machines.values())
+    ledger.leases.release(RUN)

@@ -45,7 +45,7 @@ def test_a_launch_that_was_accepted_is_adopted_and_usable(world: EngineWorld) ->
     assert [m["token"] for m in world.alive()] == [row.token] == list(driver.machine.attempts)
     live = world.do(engine, engine.attach("dev"))
     assert world.do(engine, live.head.connection.run("echo here")).stdout.strip() == "here"
-    assert engine.ledger.unfinished_runs() == []
+    assert engine.ledger.runs.unfinished() == []
 
 
 def test_a_launch_that_was_cancelled_is_ended(world: EngineWorld) -> None:
@@ -53,10 +53,10 @@ def test_a_launch_that_was_cancelled_is_ended(world: EngineWorld) -> None:
     first, driver = _abandoned(world, "booting")
     del first
     engine = world.engine()
-    engine.ledger.request_cancel(driver.run_id)
+    engine.ledger.runs.request_cancel(driver.run_id)
     assert "nothing is left on the bill" in world.take_up(engine)
     assert world.alive() == []
-    run = engine.ledger.run(driver.run_id)
+    run = engine.ledger.runs.get(driver.run_id)
     assert run is not None
     assert run.state is RunState.CANCELLED
 
@@ -77,7 +77,7 @@ def test_a_race_that_was_cut_keeps_one(world: EngineWorld) -> None:
     world.take_up(engine)
     world.until(lambda: len(world.alive()) == 1, "one machine")
     assert [m["token"] for m in world.alive()] == [engine.cluster("dev").token]
-    assert engine.ledger.unfinished_runs() == []
+    assert engine.ledger.runs.unfinished() == []
 
 
 def test_a_running_cluster_is_found_again_and_an_end_that_was_cut_goes_on(
@@ -86,13 +86,13 @@ def test_a_running_cluster_is_found_again_and_an_end_that_was_cut_goes_on(
     first = world.engine()
     driver = world.launch(first, world.prepare(first))
     world.finish(driver)
-    first.ledger.set_cluster(driver.run_id, ClusterState.ENDING, "you ended it")
+    first.ledger.clusters.move(driver.run_id, ClusterState.ENDING, "you ended it")
     world.abandon(first)
     world.engines.remove(first)
     engine = world.engine()
     assert "ended, confirmed by the cloud's list" in world.take_up(engine)
     assert world.alive() == []
-    assert engine.ledger.clusters(live_only=True) == []
+    assert engine.ledger.clusters.latest(live_only=True) == []
 
 
 def test_a_cluster_that_ended_while_no_kernel_was_there_is_told_with_its_reason(
@@ -112,17 +112,17 @@ def test_a_cluster_that_ended_while_no_kernel_was_there_is_told_with_its_reason(
         "the machine is gone",
     )
     assert "ended while no kernel was there" in world.take_up(engine)
-    assert engine.ledger.clusters(live_only=True) == []
+    assert engine.ledger.clusters.latest(live_only=True) == []
 
 
 def test_a_stop_that_was_cut_is_told_by_the_list(world: EngineWorld) -> None:
     engine = world.engine()
     driver = world.launch(engine, world.prepare(engine))
     world.finish(driver)
-    engine.ledger.set_cluster(driver.run_id, ClusterState.STOPPING, "cut here")
+    engine.ledger.clusters.move(driver.run_id, ClusterState.STOPPING, "cut here")
     engine.cloud("local").adapter.stop([m["id"] for m in world.alive()])
     world.until(lambda: engine.cluster("dev").state is ClusterState.STOPPED, "stopped")
-    assert engine.ledger.hourly_now(engine.cluster("dev").token) == 0
+    assert engine.ledger.prices.hourly_now(engine.cluster("dev").token) == 0
 
 
 @pytest.mark.parametrize("came_up", [True, False])
@@ -133,7 +133,7 @@ def test_a_start_that_was_cut_is_gone_through_again_so_that_no_machine_is_unguar
     driver = world.launch(first, world.prepare(first))
     world.finish(driver)
     world.do(first, first.lifecycle.stop(first.cluster("dev")))
-    first.ledger.set_cluster(driver.run_id, ClusterState.STARTING, "cut here")
+    first.ledger.clusters.move(driver.run_id, ClusterState.STARTING, "cut here")
     if came_up:
         first.cloud("local").adapter.start([m["id"] for m in world.alive()])
     world.abandon(first)
@@ -164,7 +164,7 @@ def test_a_kernel_that_slept_through_its_lease_touches_nothing_any_more(world: E
     second = world.engine()
     first._heart.cancel()
     second.clock = second.ledger.clock = _Ahead(2 * LEASE_SECONDS)
-    assert second.ledger.take(driver.run_id)
+    assert second.ledger.leases.take(driver.run_id)
     with pytest.raises(LeaseLost):
         wait_for(driver.ready, 120)
     assert len(world.alive()) == 1, "it did not end what is another's now"

@@ -94,7 +94,8 @@ def test_a_locked_ledger_is_waited_for_and_nothing_is_said_that_is_not_written(
         world.until(lambda: "tried again" in driver.message, "the wait is shown")
         shown.append(driver.state)
         written = {
-            row.token: (row.ids, row.operation) for row in engine.ledger.launches(driver.run_id)
+            row.token: (row.ids, row.operation)
+            for row in engine.ledger.launches.of_run(driver.run_id)
         }
         assert {token: (row.ids, row.operation) for token, row in driver.rows.items()} == written, (
             "memory is not ahead of the ledger"
@@ -147,7 +148,7 @@ def test_a_bug_in_the_driver_leaves_no_run_stuck(
     assert "a bug" in driver.runlog.path.read_text(encoding="utf-8")
     assert "taken up again" in driver.runlog.path.read_text(encoding="utf-8")
     assert len(world.alive()) == 1
-    assert engine.ledger.unfinished_runs() == []
+    assert engine.ledger.runs.unfinished() == []
 
 
 def test_a_bug_that_stays_ends_what_was_made_and_says_so(
@@ -166,7 +167,7 @@ def test_a_bug_that_stays_ends_what_was_made_and_says_so(
         wait_for(driver.ready, 60)
     assert "no hand-over today" in driver.error
     assert world.alive() == []
-    assert engine.ledger.unfinished_runs() == []
+    assert engine.ledger.runs.unfinished() == []
 
 
 def test_a_cancel_is_carried_out_though_it_cannot_be_written(world: EngineWorld) -> None:
@@ -183,7 +184,7 @@ def test_a_cancel_is_carried_out_though_it_cannot_be_written(world: EngineWorld)
     world.launch(engine, driver)
     assert world.finish(driver) is RunState.CANCELLED
     assert done == [True]
-    row = engine.ledger.run(driver.run_id)
+    row = engine.ledger.runs.get(driver.run_id)
     assert row is not None
     assert row.cancelled, "written once the ledger could be"
     assert world.alive() == []
@@ -215,7 +216,7 @@ def test_the_heart_goes_on_after_any_error(
 ) -> None:
     world.market(base=_slow_boot())
     engine = world.engine()
-    renew, beats = engine.ledger.renew, list[str]()
+    renew, beats = engine.ledger.leases.renew, list[str]()
 
     def stumbling(run_ids: Any) -> set[str]:
         beats.append("beat")
@@ -223,7 +224,7 @@ def test_the_heart_goes_on_after_any_error(
             raise RuntimeError("a stumble")
         return renew(run_ids)
 
-    monkeypatch.setattr(engine.ledger, "renew", stumbling)
+    monkeypatch.setattr(engine.ledger.leases, "renew", stumbling)
     driver = world.launch(engine, world.prepare(engine))
     world.until(lambda: len(beats) > 2 or driver.finished.done(), "it beats on")
     assert len(beats) > 2
@@ -288,10 +289,10 @@ def test_a_dearer_price_within_what_was_agreed_is_the_one_that_is_counted(
     row = engine.cluster("dev")
     assert row.candidate.offer.zone == "here-a"
     assert row.candidate.offer.hourly == usd("4.5")
-    assert engine.ledger.hourly_now(row.token) == usd("4.5")
+    assert engine.ledger.prices.hourly_now(row.token) == usd("4.5")
     assert driver.attempts()[0].candidate.hourly == usd("4.5")
-    assert engine.ledger.launches(driver.run_id)[0].launch.candidate.hourly == usd("4.5")
-    guard = engine.ledger.guard(driver.run_id)
+    assert engine.ledger.launches.of_run(driver.run_id)[0].launch.candidate.hourly == usd("4.5")
+    guard = engine.ledger.guards.get(driver.run_id)
     assert guard is not None
     assert guard[0]["budget"]["hourly_micros"] == usd("4.5")
     assert "asked at $4.50/h" in driver.runlog.path.read_text(encoding="utf-8")
@@ -361,7 +362,7 @@ def test_an_agent_that_is_started_again_is_told_its_guards_again(
     monkeypatch.setattr(LiveCluster, "start_agents", listening)
     world.do(engine, engine.lifecycle.stop(engine.cluster("dev")))
     world.do(engine, engine.lifecycle.start(engine.cluster("dev")))
-    kept = engine.ledger.guard(engine.cluster("dev").run_id)
+    kept = engine.ledger.guards.get(engine.cluster("dev").run_id)
     assert kept is not None
     assert [guards.to_json() if guards else None for guards in told] == [kept[0]]
     live = world.do(engine, engine.attach("dev"))

@@ -48,15 +48,15 @@ def test_from_launch_to_a_machine_that_runs_code_and_back_to_nothing(world: Engi
     row = engine.cluster("dev")
     assert row.state is ClusterState.RUNNING
     assert [m["token"] for m in world.alive()] == [row.token]
-    assert engine.ledger.hourly_now(row.token) == usd("3.6")
-    guard = engine.ledger.guard(driver.run_id)
+    assert engine.ledger.prices.hourly_now(row.token) == usd("3.6")
+    guard = engine.ledger.guards.get(driver.run_id)
     assert guard is not None
     assert guard[0]["idle_seconds"] == 3600
     world.do(engine, engine.lifecycle.down(row))
     assert world.alive() == []
-    assert engine.ledger.clusters(live_only=True) == []
-    assert engine.ledger.unfinished_runs() == []
-    assert engine.ledger.hourly_now(row.token) == 0
+    assert engine.ledger.clusters.latest(live_only=True) == []
+    assert engine.ledger.runs.unfinished() == []
+    assert engine.ledger.prices.hourly_now(row.token) == 0
     log = driver.runlog.path.read_text(encoding="utf-8")
     assert "asked at $3.60/h" in log
     assert "run ready" in log
@@ -91,7 +91,7 @@ def test_a_run_without_stock_says_what_was_tried_and_why(world: EngineWorld) -> 
         wait_for(driver.ready, 60)
     assert len(caught.value.attempts) == 3
     assert "no machine in 3 attempts: out of stock (3)" in str(caught.value)
-    row = engine.ledger.run(driver.run_id)
+    row = engine.ledger.runs.get(driver.run_id)
     assert row is not None
     assert row.state is RunState.FAILED
     assert "here-a" in row.error
@@ -187,7 +187,7 @@ def test_a_half_made_machine_is_ended_and_confirmed_and_the_next_place_tried(
         ("here-b", AttemptState.READY, None),
     ]
     assert len(world.alive()) == 1
-    events = [text for _, _, text in engine.ledger.events(driver.run_id)]
+    events = [text for _, _, text in engine.ledger.events.of_run(driver.run_id)]
     gone = next(i for i, text in enumerate(events) if "ended, confirmed" in text)
     asked = next(
         i for i, text in enumerate(events) if text.startswith("attempt 2") and "asked" in text
@@ -216,7 +216,7 @@ def test_a_cancel_at_any_time_leaves_nothing(world: EngineWorld, state: str) -> 
     assert len(driver.attempts()) == 1
     with pytest.raises(Unavailable, match="cancelled; nothing is left on the bill"):
         wait_for(driver.ready, 60)
-    assert engine.ledger.unfinished_runs() == []
+    assert engine.ledger.runs.unfinished() == []
 
 
 def test_nothing_is_created_any_more_once_it_was_cancelled(world: EngineWorld) -> None:
@@ -225,7 +225,7 @@ def test_nothing_is_created_any_more_once_it_was_cancelled(world: EngineWorld) -
     driver = world.launch(engine, world.prepare(engine))
     engine.thread.soon(driver.cancel)
     assert world.finish(driver) is RunState.CANCELLED
-    assert engine.ledger.tokens() == set()
+    assert engine.ledger.launches.tokens() == set()
 
 
 def test_a_race_keeps_one_and_ends_the_other(world: EngineWorld) -> None:
@@ -234,7 +234,7 @@ def test_a_race_keeps_one_and_ends_the_other(world: EngineWorld) -> None:
     assert states[-1] is AttemptState.READY
     assert len(states) == 2
     assert [m["token"] for m in world.alive()] == [driver.machine.winner]
-    assert len(engine.ledger.clusters(live_only=True)) == 1
+    assert len(engine.ledger.clusters.latest(live_only=True)) == 1
 
 
 def test_a_gang_comes_whole_or_not_at_all(world: EngineWorld) -> None:
@@ -247,7 +247,7 @@ def test_a_gang_comes_whole_or_not_at_all(world: EngineWorld) -> None:
     live = wait_for(driver.ready, 60)
     assert [node.instance.node for node in live.nodes] == [0, 1, 2]
     assert len(world.alive()) == 3
-    assert engine.ledger.hourly_now(driver.attempts()[1].token) == 3 * usd("3.6")
+    assert engine.ledger.prices.hourly_now(driver.attempts()[1].token) == 3 * usd("3.6")
 
 
 def test_a_gang_with_one_broken_machine_is_ended_whole(world: EngineWorld) -> None:
@@ -258,7 +258,7 @@ def test_a_gang_with_one_broken_machine_is_ended_whole(world: EngineWorld) -> No
         ("here-b", AttemptState.READY, None),
     ]
     assert len(world.alive()) == 2
-    assert engine.ledger.unfinished_runs() == []
+    assert engine.ledger.runs.unfinished() == []
 
 
 def test_a_budget_that_buys_next_to_nothing_is_refused(world: EngineWorld) -> None:
@@ -277,7 +277,9 @@ def test_a_price_that_rose_beyond_what_was_agreed_is_not_paid(world: EngineWorld
         ("here-a", AttemptState.REFUSED, Cause.CANCELLED),
         ("here-b", AttemptState.READY, None),
     ]
-    assert len(engine.ledger.tokens()) == 1, "no intent was written for what was never sent"
+    assert len(engine.ledger.launches.tokens()) == 1, (
+        "no intent was written for what was never sent"
+    )
 
 
 def test_a_cap_holds_for_every_attempt(world: EngineWorld) -> None:
@@ -295,12 +297,12 @@ def test_stop_start_and_down(world: EngineWorld) -> None:
     world.do(engine, engine.lifecycle.stop(engine.cluster("dev")))
     assert engine.cluster("dev").state is ClusterState.STOPPED
     assert [m["state"] for m in world.alive()] == ["stopped"]
-    paused = engine.ledger.cost(driver.run_id)
-    assert engine.ledger.hourly_now(engine.cluster("dev").token) == 0
-    assert engine.ledger.cost(driver.run_id) == paused
+    paused = engine.ledger.prices.cost(driver.run_id)
+    assert engine.ledger.prices.hourly_now(engine.cluster("dev").token) == 0
+    assert engine.ledger.prices.cost(driver.run_id) == paused
     world.do(engine, engine.lifecycle.start(engine.cluster("dev")))
     assert engine.cluster("dev").state is ClusterState.RUNNING
-    assert engine.ledger.hourly_now(engine.cluster("dev").token) == usd("3.6")
+    assert engine.ledger.prices.hourly_now(engine.cluster("dev").token) == usd("3.6")
     live = world.do(engine, engine.attach("dev"))
     assert world.do(engine, live.head.connection.run("echo back")).stdout.strip() == "back"
     world.do(engine, engine.lifecycle.down(engine.cluster("dev")))
@@ -312,11 +314,11 @@ def test_a_cluster_that_powered_itself_off_has_ended_with_its_reason(world: Engi
     live = wait_for(driver.ready, 60)
     world.do(engine, live.head.connection.run("nbprov-poweroff terminate idle for 60 minutes"))
     row = world.until(
-        lambda: (r := engine.ledger.cluster("dev")) and r.state is ClusterState.ENDED and r,
+        lambda: (r := engine.ledger.clusters.named("dev")) and r.state is ClusterState.ENDED and r,
         "the watcher sees it",
     )
     assert "idle for 60 minutes" in row.reason
-    assert engine.ledger.hourly_now(row.token) == 0
+    assert engine.ledger.prices.hourly_now(row.token) == 0
     assert world.alive() == []
 
 

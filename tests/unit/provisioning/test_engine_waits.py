@@ -54,7 +54,7 @@ def wait_in_vain(world: EngineWorld, engine: Engine, text: str = WAIT) -> RunDri
 def test_a_wait_stands_in_the_ledger_with_its_deadline(world: EngineWorld) -> None:
     engine = engine_that_plans(world)
     driver = wait_in_vain(world, engine)
-    row = engine.ledger.run(driver.run_id)
+    row = engine.ledger.runs.get(driver.run_id)
     assert row is not None
     assert row.state is RunState.WAITING
     assert row.wait_deadline == pytest.approx(row.created + 3600.0, abs=5.0)
@@ -114,11 +114,11 @@ def test_a_wait_whose_kernel_was_killed_goes_on_in_the_next_at_the_price_agreed_
 def test_a_wait_that_was_cancelled_by_another_kernel_is_not_taken_up(world: EngineWorld) -> None:
     engine = engine_that_plans(world)
     driver = wait_in_vain(world, engine)
-    engine.ledger.request_cancel(driver.run_id)
+    engine.ledger.runs.request_cancel(driver.run_id)
     world.abandon(engine)
     second = engine_that_plans(world)
     world.take_up(second)
-    row = second.ledger.run(driver.run_id)
+    row = second.ledger.runs.get(driver.run_id)
     assert row is not None
     assert row.state is RunState.CANCELLED
 
@@ -131,7 +131,7 @@ def test_a_deadline_that_passed_while_no_kernel_was_there_ends_the_run(world: En
     world.abandon(engine)
     second = engine_that_plans(world)
     assert "nothing is left on the bill" in world.take_up(second)
-    row = second.ledger.run(driver.run_id)
+    row = second.ledger.runs.get(driver.run_id)
     assert row is not None
     assert row.state is RunState.FAILED
 
@@ -230,7 +230,7 @@ def test_a_share_of_the_budget_that_is_spent_is_told_once(world: EngineWorld) ->
         )
 
     def told() -> list[str]:
-        return [text for _, kind, text in engine.ledger.events(row.run_id) if kind == BUDGET]
+        return [text for _, kind, text in engine.ledger.events.of_run(row.run_id) if kind == BUDGET]
 
     world.until(told, "the warning")
     assert [text.partition(" (")[0] for text in told()] == ["budget: 50% of $5.00 spent"]
@@ -269,9 +269,9 @@ def test_a_stopped_cluster_is_ended_after_its_second_clock(world: EngineWorld) -
             "UPDATE clusters SET confirmed = confirmed - 7300 WHERE run_id = ?", (row.run_id,)
         )
     world.until(
-        lambda: engine.ledger.cluster_of_run(row.run_id).state is ClusterState.ENDED, "its end"
+        lambda: engine.ledger.clusters.of_run(row.run_id).state is ClusterState.ENDED, "its end"
     )  # type: ignore[union-attr]
-    ended = engine.ledger.cluster_of_run(row.run_id)
+    ended = engine.ledger.clusters.of_run(row.run_id)
     assert ended is not None
     assert "(down_after)" in ended.reason
     assert world.alive() == []
@@ -285,7 +285,7 @@ def test_what_the_losers_cost_is_of_the_winners_budget(world: EngineWorld) -> No
     assert world.finish(driver) is RunState.READY
     loser = next(a for a in driver.attempts() if a.state is AttemptState.GONE)
     assert loser.cost > 0
-    told = engine.ledger.guard(driver.run_id)
+    told = engine.ledger.guards.get(driver.run_id)
     assert told is not None
     assert told[0]["budget"]["spent_micros"] >= loser.cost
 

@@ -70,11 +70,11 @@ class World:
         return engine.cluster("dev")
 
     def machine(self, engine: Engine) -> str:
-        (found,) = {i.id for i in engine.ledger.instances(engine.cluster("dev").token)}
+        (found,) = {i.id for i in engine.ledger.instances.of_launch(engine.cluster("dev").token)}
         return found
 
     def state(self, engine: Engine, row: ClusterRow) -> ClusterState:
-        found = engine.ledger.cluster_of_run(row.run_id)
+        found = engine.ledger.clusters.of_run(row.run_id)
         assert found is not None
         return found.state
 

@@ -55,7 +55,7 @@ def test_a_stopped_cluster_that_became_too_dear_stays_stopped(
     assert words in caught.value.message
     assert engine.cluster("dev").state is ClusterState.STOPPED
     assert [m["state"] for m in world.alive()] == ["stopped"]
-    assert engine.ledger.hourly_now(row.token) == 0
+    assert engine.ledger.prices.hourly_now(row.token) == 0
 
 
 def test_a_start_within_what_was_agreed_to_runs_at_the_price_of_now(world: EngineWorld) -> None:
@@ -63,9 +63,9 @@ def test_a_start_within_what_was_agreed_to_runs_at_the_price_of_now(world: Engin
     row = stopped(world, engine, text="budget: 50")
     world.market(dearer(5.0))
     world.do(engine, engine.lifecycle.start(row))
-    assert engine.ledger.hourly_now(row.token) == usd("5")
+    assert engine.ledger.prices.hourly_now(row.token) == usd("5")
     assert engine.cluster("dev").candidate.hourly == usd("5")
-    told = engine.ledger.guard(row.run_id)
+    told = engine.ledger.guards.get(row.run_id)
     assert told is not None
     assert told[0]["budget"]["hourly_micros"] == usd("5")
 
@@ -80,7 +80,7 @@ def test_who_agrees_to_the_price_of_now_pays_it_up_to_the_cap_of_the_spec_that_i
     with pytest.raises(UsageError, match=r"above the cap of \$5\.90"):
         world.do(engine, engine.lifecycle.start(row, spec=capped, agreed=True))
     world.do(engine, engine.lifecycle.start(row, spec=parse(SMALL), agreed=True))
-    assert engine.ledger.hourly_now(row.token) == usd("6")
+    assert engine.ledger.prices.hourly_now(row.token) == usd("6")
 
 
 def test_a_cluster_whose_budget_is_spent_is_not_started_until_it_is_raised(
@@ -115,9 +115,9 @@ def wait_in_vain(world: EngineWorld, engine: Engine) -> RunDriver:
 def test_a_wait_ends_at_once_where_another_kernel_asks_for_it(world: EngineWorld) -> None:
     engine, other = world.engine(), world.engine()
     driver = wait_in_vain(world, engine)
-    other.ledger.request_cancel(driver.run_id)
+    other.ledger.runs.request_cancel(driver.run_id)
     assert world.finish(driver) is RunState.CANCELLED
-    row = other.ledger.run(driver.run_id)
+    row = other.ledger.runs.get(driver.run_id)
     assert row is not None
     assert row.state is RunState.CANCELLED
 
@@ -135,7 +135,7 @@ def test_a_wait_whose_spec_cannot_be_read_buys_nothing(world: EngineWorld) -> No
     second = world.engine()
     said = world.take_up(second)
     assert "its spec cannot be read by this release of nbprov, so its wait ends here" in said
-    row = second.ledger.run(driver.run_id)
+    row = second.ledger.runs.get(driver.run_id)
     assert row is not None
     assert row.state is RunState.FAILED
     assert world.alive() == []

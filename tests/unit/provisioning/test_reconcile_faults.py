@@ -50,7 +50,7 @@ def _cluster_left(
     driver = world.launch(engine, world.prepare(engine, text=text))
     world.finish(driver)
     if state is not None:
-        engine.ledger.set_cluster(driver.run_id, state, "cut here")
+        engine.ledger.clusters.move(driver.run_id, state, "cut here")
     _gone(world, engine)
     return driver
 
@@ -59,7 +59,7 @@ def _after_reading(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, act: Callable[[RunRow], None]
 ) -> None:
     """Let something happen between a load's reading of the unfinished runs and its taking of their leases."""
-    real = engine.ledger.unfinished_runs
+    real = engine.ledger.runs.unfinished
 
     def reading() -> list[RunRow]:
         rows = real()
@@ -67,11 +67,11 @@ def _after_reading(
             act(row)
         return rows
 
-    monkeypatch.setattr(engine.ledger, "unfinished_runs", reading)
+    monkeypatch.setattr(engine.ledger.runs, "unfinished", reading)
 
 
 def _run(engine: Engine, run_id: str) -> RunRow:
-    row = engine.ledger.run(run_id)
+    row = engine.ledger.runs.get(run_id)
     assert row is not None
     return row
 
@@ -84,7 +84,7 @@ def test_a_cancel_that_comes_while_the_lease_is_waited_for_counts(
 ) -> None:
     driver = _left(world)
     engine = world.engine()
-    _after_reading(engine, monkeypatch, lambda row: engine.ledger.request_cancel(row.run_id))
+    _after_reading(engine, monkeypatch, lambda row: engine.ledger.runs.request_cancel(row.run_id))
     assert "nothing is left on the bill" in world.take_up(engine)
     assert world.alive() == []
     assert _run(engine, driver.run_id).state is RunState.CANCELLED
@@ -104,9 +104,9 @@ def test_a_run_that_another_kernel_settled_meanwhile_keeps_what_that_wrote(
     engine, other = world.engine(), world.engine()
 
     def settle(row: RunRow) -> None:
-        assert other.ledger.take(row.run_id)
-        other.ledger.set_run(row.run_id, RunState.CANCELLED, "settled by the other")
-        other.ledger.release(row.run_id)
+        assert other.ledger.leases.take(row.run_id)
+        other.ledger.runs.move(row.run_id, RunState.CANCELLED, "settled by the other")
+        other.ledger.leases.release(row.run_id)
 
     _after_reading(engine, monkeypatch, settle)
     world.take_up(engine)
@@ -136,12 +136,12 @@ def test_what_a_living_kernel_is_at_is_not_repeated(
 ) -> None:
     driver = _cluster_left(world, state)
     other, engine = world.engine(), world.engine()
-    assert other.ledger.take(driver.run_id)
+    assert other.ledger.leases.take(driver.run_id)
     over = threading.Event()
 
     def hold() -> None:
         while not over.wait(LEASE_SECONDS / 8):
-            other.ledger.take(driver.run_id)
+            other.ledger.leases.take(driver.run_id)
 
     holder = threading.Thread(target=hold)
     holder.start()
@@ -167,7 +167,7 @@ def test_a_machine_whose_launch_was_concluded_is_ended_whatever_its_age(
 ) -> None:
     _cluster_left(world)
     engine = world.engine()
-    engine.ledger.set_cluster(
+    engine.ledger.clusters.move(
         engine.cluster("dev").cluster_id, ClusterState.ENDED, "it was missing from the list"
     )
     said: list[str] = []
@@ -189,7 +189,7 @@ def test_an_orphan_that_cannot_be_ended_is_said_and_tried_again(
     monkeypatch.setattr("nbprov.provisioning.supervision.side_objects.YOUNG_GRACE", 0.3)
     _cluster_left(world)
     engine = world.engine()
-    engine.ledger.set_cluster(engine.cluster("dev").cluster_id, ClusterState.ENDED)
+    engine.ledger.clusters.move(engine.cluster("dev").cluster_id, ClusterState.ENDED)
 
     def refuse(ids: object) -> None:
         raise CloudError(Failure(Cause.PERMISSION, "you may not"))
@@ -214,7 +214,7 @@ def test_a_launch_that_is_concluded_while_the_list_is_made_is_no_orphan(
 
     def listing(owner: str) -> Any:
         found = real(owner)
-        engine.ledger.set_cluster(row.cluster_id, ClusterState.ENDED, "just now")
+        engine.ledger.clusters.move(row.cluster_id, ClusterState.ENDED, "just now")
         return found
 
     monkeypatch.setattr(adapter, "list", listing)
@@ -282,7 +282,7 @@ def test_an_adapter_that_is_not_installed_is_named(world: EngineWorld) -> None:
     world.engines.remove(engine)
     engine.shut_down()
     world.take_up(world.engine())
-    for row in world.engines[0].ledger.clusters(live_only=True):
+    for row in world.engines[0].ledger.clusters.latest(live_only=True):
         world.do(world.engines[0], world.engines[0].lifecycle.down(row))
 
 
@@ -301,7 +301,7 @@ def test_a_fault_while_orphans_are_ended_is_reported(
     def broken() -> set[str]:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr(engine.ledger, "live_tokens", broken)
+    monkeypatch.setattr(engine.ledger.launches, "live_tokens", broken)
     said = world.take_up(engine)
     assert "machines at local: not settled, left for the next load: disk I/O error" in said
     assert "dev: adopted" in said
@@ -314,7 +314,7 @@ def test_what_was_not_settled_is_not_called_settled(world: EngineWorld) -> None:
     driver = _left(world)
     world.market(base=MARKET.replace("end = 0.02", "end = 5.0"))
     engine = world.engine()
-    engine.ledger.request_cancel(driver.run_id)
+    engine.ledger.runs.request_cancel(driver.run_id)
 
     def look() -> None:
         # Another kernel takes it over while its machine is still being ended.
@@ -347,5 +347,5 @@ def test_a_cluster_that_nobody_set_up_is_found_with_what_it_lacks(
     driver = _cluster_left(world, text=text)
     engine = world.engine()
     assert words in world.take_up(engine)
-    engine.ledger.set_job(driver.run_id, "run", "run", "echo b", "running")
+    engine.ledger.jobs.set(driver.run_id, "run", "run", "echo b", "running")
     assert "not run" not in world.take_up(engine)

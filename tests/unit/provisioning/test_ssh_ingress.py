@@ -47,7 +47,7 @@ def test_this_computer_is_let_in_while_a_new_machine_is_silent(
     engine, cloud = gated
     driver = world.launch(engine, world.prepare(engine))
     assert world.finish(driver) is RunState.READY
-    assert cloud.admitted == [tuple(engine.ledger.ids_of(driver.attempts()[0].token))], (
+    assert cloud.admitted == [tuple(engine.ledger.launches.ids_of(driver.attempts()[0].token))], (
         "once, though several tries were in vain"
     )
 
@@ -99,7 +99,9 @@ def test_a_machine_that_moved_is_found_where_the_list_shows_it(
     cloud.gate.shut()
     cloud.gate.open()
     world.until(
-        lambda: engine.ledger.instances(driver.attempts()[0].token)[0].port == cloud.gate.port,
+        lambda: (
+            engine.ledger.instances.of_launch(driver.attempts()[0].token)[0].port == cloud.gate.port
+        ),
         "the watcher sees the new port",
     )
 

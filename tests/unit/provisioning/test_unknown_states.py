@@ -43,7 +43,7 @@ def _first(driver: RunDriver) -> AttemptState | None:
 
 
 def _state(engine: Engine) -> ClusterState:
-    row = engine.ledger.cluster("dev")
+    row = engine.ledger.clusters.named("dev")
     assert row is not None
     return row.state
 
@@ -53,9 +53,10 @@ def test_a_new_machine_in_an_unknown_state_is_waited_for(world: EngineWorld) -> 
     cloud.is_misty = True
     driver = world.launch(engine, world.prepare(engine))
     world.until(
-        lambda: driver.rows and engine.ledger.instances(driver.attempts()[0].token), "it is listed"
+        lambda: driver.rows and engine.ledger.instances.of_launch(driver.attempts()[0].token),
+        "it is listed",
     )
-    assert engine.ledger.hourly_now(driver.attempts()[0].token) > 0, "it is billed"
+    assert engine.ledger.prices.hourly_now(driver.attempts()[0].token) > 0, "it is billed"
     assert _first(driver) is AttemptState.BOOTING
     assert not driver.ready.done()
     cloud.is_misty = False
@@ -86,7 +87,7 @@ def test_a_cluster_in_an_unknown_state_lives_on_with_its_connections_and_its_pri
     live, token = wait_for(driver.ready, 60), driver.attempts()[0].token
     cloud.is_misty = True
     world.until(lambda: _state(engine) is ClusterState.UNKNOWN, "it is shown as what it is")
-    assert engine.ledger.hourly_now(token) > 0
+    assert engine.ledger.prices.hourly_now(token) > 0
     assert engine.live[driver.run_id] is live
     assert live.head.connection is not None
     assert live.head.connection.is_open
@@ -109,7 +110,7 @@ def test_what_was_unknown_and_is_stopped_has_no_connections(world: EngineWorld) 
     world.finish(driver)
     cloud.is_misty = True
     world.until(lambda: _state(engine) is ClusterState.UNKNOWN, "nobody knows")
-    cloud.stop(engine.ledger.ids_of(driver.attempts()[0].token))
+    cloud.stop(engine.ledger.launches.ids_of(driver.attempts()[0].token))
     world.until(lambda: [m["state"] for m in world.alive()] == ["stopped"], "somebody stopped it")
     cloud.is_misty = False
     world.until(lambda: _state(engine) is ClusterState.STOPPED, "it is seen")
@@ -135,7 +136,8 @@ def test_a_launch_that_is_taken_up_in_an_unknown_state_is_waited_for(world: Engi
     cloud.is_misty = True
     driver = world.launch(engine, world.prepare(engine))
     world.until(
-        lambda: driver.rows and engine.ledger.instances(driver.attempts()[0].token), "it is listed"
+        lambda: driver.rows and engine.ledger.instances.of_launch(driver.attempts()[0].token),
+        "it is listed",
     )
     world.abandon(engine)
     second = world.engine(lambda _: cloud)
@@ -160,11 +162,11 @@ def test_an_accepted_machine_that_no_list_shows_is_given_up_before_its_time_to_b
     world.market("\n", base=_slow_boot())
     driver = world.launch(engine, world.prepare(engine))
     world.until(
-        lambda: driver.attempts() and engine.ledger.instances(driver.attempts()[0].token),
+        lambda: driver.attempts() and engine.ledger.instances.of_launch(driver.attempts()[0].token),
         "it is listed",
     )
     token = driver.attempts()[0].token
-    cloud.hidden = engine.ledger.ids_of(token)
+    cloud.hidden = engine.ledger.launches.ids_of(token)
     world.until(lambda: driver.attempts()[0].failure, "it is missed")
     failure = driver.attempts()[0].failure
     assert failure is not None
@@ -307,12 +309,12 @@ def test_what_is_being_ended_out_of_reach_can_be_forgotten(
     world.until(lambda: _state(engine) is ClusterState.ENDING, "its end was asked for")
     said = world.do(engine, engine.lifecycle.forget(row))
     wait_for(down, 120)
-    (machine,) = engine.ledger.ids_of(row.token)
+    (machine,) = engine.ledger.launches.ids_of(row.token)
     assert machine in said
     assert _state(engine) is ClusterState.ENDED
     assert any(
         "not seen to end" in text and machine in text
-        for _, _, text in engine.ledger.events(row.run_id)
+        for _, _, text in engine.ledger.events.of_run(row.run_id)
     )
 
 

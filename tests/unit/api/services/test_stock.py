@@ -332,12 +332,12 @@ def test_each_answer_is_an_observation_in_the_ledger(session: api.Session, shelf
 
     session.stock._workers.submit(lambda: None).result(LONG)
     wait_for(session.engine.thread.call(later()))
-    kept = {stock.pool: stock.level for stock in session.engine.ledger.probes(0.0)}
+    kept = {stock.pool: stock.level for stock in session.engine.ledger.observations.probes(0.0)}
     assert kept == {
         Pool.of(c.offer): Level.HIGH if c.offer.zone == LAST else Level.NONE
         for c in made.candidates
     }
-    assert session.engine.ledger.observations(0.0) == [], "a probe is no attempt"
+    assert session.engine.ledger.observations.attempts(0.0) == [], "a probe is no attempt"
 
 
 def test_a_pool_is_asked_about_once_a_minute(session: api.Session, shelf: Shelf) -> None:

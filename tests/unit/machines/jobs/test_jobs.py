@@ -203,7 +203,7 @@ def test_logs_and_states_outlive_the_machine(
         assert sys.platform == "win32" or stat.S_IMODE(path.stat().st_mode) == 0o600
     told = {
         row["job_id"]: (row["state"], row["exit_code"])
-        for row in session.engine.ledger.jobs(run_id)
+        for row in session.engine.ledger.jobs.of_run(run_id)
     }
     assert told["train-1"] == ("failed", 4)
     # A later cluster of that name has jobs of its own; the old ones are found by the id of their run.
@@ -244,7 +244,7 @@ def test_logs_are_kept_when_the_guards_end_the_machine(
 
     async def end_soon(live: Any) -> None:
         agent = agent_of(live.head)
-        known = world.session.engine.ledger.guard(row.run_id)
+        known = world.session.engine.ledger.guards.get(row.run_id)
         assert known is not None
         config = GuardConfig.from_json(
             {**known[0], "max_lifetime_seconds": (await agent.status()).age + 0.2}

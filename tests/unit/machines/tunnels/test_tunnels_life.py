@@ -69,12 +69,12 @@ def test_what_another_kernel_ends_ends_here(
     dev = world.up()
     tunnel = dev.tunnel(quiet_port())
     # The row alone: nothing tells this kernel.
-    world.session.engine.ledger.set_cluster(
+    world.session.engine.ledger.clusters.move(
         dev.cluster_id, ClusterState.STOPPING, "by another kernel"
     )
     until(lambda: tunnel.view().paused == "dev is stopping", "the pause")
     assert not listens(tunnel.local)
-    world.session.engine.ledger.set_cluster(
+    world.session.engine.ledger.clusters.move(
         dev.cluster_id, ClusterState.ENDING, "by another kernel"
     )
     until(lambda: tunnel.closed, "the end")

@@ -18,16 +18,16 @@ from nbprov.runtime.clocks import ManualClock
 
 
 def _opened(ledger: Ledger) -> None:
-    ledger.open_run(
+    ledger.runs.open(
         "run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING
     )
-    ledger.intend(launch_row("t1", candidate(), now=ledger.clock.now()))
+    ledger.launches.intend(launch_row("t1", candidate(), now=ledger.clock.now()))
 
 
 def _note_and_fail(ledger: Ledger) -> None:
     with ledger.together():
-        ledger.note("run-1", "test", "taken back")
-        ledger.intend(launch_row("t1", candidate()))
+        ledger.events.add("run-1", "test", "taken back")
+        ledger.launches.intend(launch_row("t1", candidate()))
 
 
 def test_whatever_sqlite_says_comes_out_as_a_ledger_error(ledger: Ledger) -> None:
@@ -40,12 +40,12 @@ def test_whatever_sqlite_says_comes_out_as_a_ledger_error(ledger: Ledger) -> Non
     _opened(ledger)
     with pytest.raises(LedgerError, match="cannot be written"):
         _note_and_fail(ledger)
-    assert ledger.events("run-1") == []
+    assert ledger.events.of_run("run-1") == []
     ledger.store.close()
     with pytest.raises(LedgerError):
-        ledger.runs()
+        ledger.runs.latest()
     with pytest.raises(LedgerError):
-        ledger.request_cancel("run-1")
+        ledger.runs.request_cancel("run-1")
 
 
 def test_a_price_runs_from_when_the_cloud_says_the_machine_began(
@@ -54,49 +54,55 @@ def test_a_price_runs_from_when_the_cloud_says_the_machine_began(
     _opened(ledger)
     created = clock.now()
     clock.advance(3600)
-    ledger.accepted("t1", ("i-1",))
-    assert ledger.cost("run-1") == 0
-    ledger.seen([replace(instance("t1"), launched_at=created + 1800)])
-    assert ledger.cost("run-1") == TWO_DOLLARS / 2
-    ledger.seen([replace(instance("t1"), launched_at=created - 7200)])
-    assert ledger.cost("run-1") == TWO_DOLLARS, "never from before it was asked for"
-    assert ledger.costs("run-1") == {"t1": TWO_DOLLARS}
+    ledger.launches.accepted("t1", ("i-1",))
+    assert ledger.prices.cost("run-1") == 0
+    ledger.instances.seen([replace(instance("t1"), launched_at=created + 1800)])
+    assert ledger.prices.cost("run-1") == TWO_DOLLARS / 2
+    ledger.instances.seen([replace(instance("t1"), launched_at=created - 7200)])
+    assert ledger.prices.cost("run-1") == TWO_DOLLARS, "never from before it was asked for"
+    assert ledger.prices.by_launch("run-1") == {"t1": TWO_DOLLARS}
 
 
 def test_a_later_start_moves_no_price(ledger: Ledger, clock: ManualClock) -> None:
     _opened(ledger)
     created = clock.now()
-    ledger.accepted("t1", ("i-1",))
-    ledger.hand_over("run-1", "dev", "run-1", "t1", candidate())
+    ledger.launches.accepted("t1", ("i-1",))
+    ledger.clusters.hand_over("run-1", "dev", "run-1", "t1", candidate())
     clock.advance(1800)
-    ledger.seen([instance("t1", state=InstanceState.STOPPED)])
+    ledger.instances.seen([instance("t1", state=InstanceState.STOPPED)])
     clock.advance(36000)
-    ledger.resume_prices("run-1")
-    ledger.seen([replace(instance("t1"), launched_at=created)])
+    ledger.clusters.resume_prices("run-1")
+    ledger.instances.seen([replace(instance("t1"), launched_at=created)])
     clock.advance(1800)
-    assert ledger.cost("run-1") == TWO_DOLLARS
+    assert ledger.prices.cost("run-1") == TWO_DOLLARS
 
 
 def test_a_machine_found_only_while_ending_costs_too(ledger: Ledger, clock: ManualClock) -> None:
     _opened(ledger)
-    ledger.failed("t1", Failure(Cause.TIMEOUT, "not accepted in time"), AttemptState.ENDING)
+    ledger.launches.failed(
+        "t1", Failure(Cause.TIMEOUT, "not accepted in time"), AttemptState.ENDING
+    )
     began = clock.now() + 60
     clock.advance(3660)
-    ledger.seen([replace(instance("t1"), launched_at=began)])
-    assert ledger.cost("run-1") == TWO_DOLLARS
-    ledger.set_launch("t1", AttemptState.GONE)
+    ledger.instances.seen([replace(instance("t1"), launched_at=began)])
+    assert ledger.prices.cost("run-1") == TWO_DOLLARS
+    ledger.launches.move("t1", AttemptState.GONE)
     clock.advance(3600)
-    assert ledger.cost("run-1") == TWO_DOLLARS
-    ledger.seen([replace(instance("t1", "i-2"), launched_at=began)])
-    assert ledger.cost("run-1") == TWO_DOLLARS, "a stale listing of an ended launch opens nothing"
+    assert ledger.prices.cost("run-1") == TWO_DOLLARS
+    ledger.instances.seen([replace(instance("t1", "i-2"), launched_at=began)])
+    assert ledger.prices.cost("run-1") == TWO_DOLLARS, (
+        "a stale listing of an ended launch opens nothing"
+    )
 
 
 def test_a_create_sent_again_is_counted_at_its_new_price(ledger: Ledger) -> None:
     _opened(ledger)
     dearer = candidate(hourly=usd(3))
-    row = ledger.launches("run-1")[0]
-    ledger.intend_again("t1", replace(row.launch, candidate=dearer, answer_by=row.deadline + 30))
-    again = ledger.launches("run-1")[0]
+    row = ledger.launches.of_run("run-1")[0]
+    ledger.launches.intend_again(
+        "t1", replace(row.launch, candidate=dearer, answer_by=row.deadline + 30)
+    )
+    again = ledger.launches.of_run("run-1")[0]
     assert again.candidate == again.launch.candidate == dearer
     assert again.deadline == row.deadline + 30
 

@@ -16,21 +16,21 @@ from nbprov.runtime.clocks import ManualClock
 
 def _attempt(ledger: Ledger, wanted: Candidate, number: int, cause: Cause | None) -> None:
     token = f"t{number}"
-    ledger.intend(launch_row(token, wanted, number=number, now=ledger.clock.now()))
+    ledger.launches.intend(launch_row(token, wanted, number=number, now=ledger.clock.now()))
     if cause is None:
-        ledger.accepted(token, ["i-1"])
+        ledger.launches.accepted(token, ["i-1"])
     else:
-        ledger.failed(token, Failure(cause, "no"), AttemptState.REFUSED)
+        ledger.launches.failed(token, Failure(cause, "no"), AttemptState.REFUSED)
 
 
 def _run(ledger: Ledger) -> None:
-    ledger.open_run(
+    ledger.runs.open(
         "run-1", "dev", "name: dev", folder="/home/me", race=1, consent=5, state=RunState.LAUNCHING
     )
 
 
 def test_a_new_ledger_has_seen_nothing(ledger: Ledger) -> None:
-    assert ledger.observations(0.0) == []
+    assert ledger.observations.attempts(0.0) == []
 
 
 def test_answers_come_back_as_they_were_given(ledger: Ledger, clock: ManualClock) -> None:
@@ -39,7 +39,7 @@ def test_answers_come_back_as_they_were_given(ledger: Ledger, clock: ManualClock
     _attempt(ledger, wanted, 1, Cause.CAPACITY)
     clock.advance(60.0)
     _attempt(ledger, wanted, 2, None)
-    refused, accepted = ledger.observations(0.0)
+    refused, accepted = ledger.observations.attempts(0.0)
     assert (refused.pool, refused.outcome, refused.count) == (Pool.of(wanted.offer), "capacity", 2)
     assert (accepted.outcome, accepted.at - refused.at, accepted.seconds) == ("accepted", 60.0, 0.0)
 
@@ -49,7 +49,9 @@ def test_only_those_since_an_instant_count(ledger: Ledger, clock: ManualClock) -
     _attempt(ledger, candidate(), 1, Cause.CAPACITY)
     clock.advance(FORGOTTEN + 1)
     _attempt(ledger, candidate(), 2, Cause.QUOTA)
-    assert [seen.outcome for seen in ledger.observations(clock.now() - FORGOTTEN)] == ["quota"]
+    assert [seen.outcome for seen in ledger.observations.attempts(clock.now() - FORGOTTEN)] == [
+        "quota"
+    ]
 
 
 def test_of_very_many_the_latest_are_read(ledger: Ledger) -> None:
@@ -65,7 +67,7 @@ def test_of_very_many_the_latest_are_read(ledger: Ledger) -> None:
                 for n in range(OBSERVATIONS_READ + 10)
             ],
         )
-    seen = ledger.observations(0.0)
+    seen = ledger.observations.attempts(0.0)
     assert len(seen) == OBSERVATIONS_READ
     assert (seen[0].at, seen[-1].at) == (10.0, OBSERVATIONS_READ + 9.0)
 
@@ -75,6 +77,6 @@ def test_what_was_met_makes_a_chance(ledger: Ledger, clock: ManualClock) -> None
     wanted = candidate()
     _attempt(ledger, wanted, 1, Cause.CAPACITY)
     pool = Pool.of(wanted.offer)
-    known = Chances(ledger.observations(0.0), now=clock.now())
+    known = Chances(ledger.observations.attempts(0.0), now=clock.now())
     assert known.knows(pool)
     assert known.success(pool) < Chances(now=clock.now()).success(pool)

@@ -25,7 +25,7 @@ HOUR = 3600.0
 
 
 def _run(ledger: Ledger, run_id: str = "run-1", name: str = "dev") -> None:
-    ledger.open_run(
+    ledger.runs.open(
         run_id, name, "name: dev", folder="/home/me", race=2, consent=5, state=RunState.LAUNCHING
     )
 
@@ -41,10 +41,10 @@ def _cluster(
 ) -> None:
     wanted = candidate(count=count, hourly=hourly)
     _run(ledger, run_id, name)
-    ledger.intend(launch_row(token, wanted, run_id=run_id))
-    ledger.accepted(token, tuple(f"{token}-{i}" for i in range(count)))
-    ledger.seen([instance(token, f"{token}-{i}", node=i) for i in range(count)])
-    ledger.hand_over(run_id, name, run_id, token, wanted)
+    ledger.launches.intend(launch_row(token, wanted, run_id=run_id))
+    ledger.launches.accepted(token, tuple(f"{token}-{i}" for i in range(count)))
+    ledger.instances.seen([instance(token, f"{token}-{i}", node=i) for i in range(count)])
+    ledger.clusters.hand_over(run_id, name, run_id, token, wanted)
 
 
 # ---------------------------------------------------------------- leases
@@ -60,12 +60,12 @@ def test_a_lease_is_taken_once_it_has_lapsed(
     ledger: Ledger, other: Ledger, clock: ManualClock
 ) -> None:
     _run(ledger)
-    assert not other.take("run-1")
+    assert not other.leases.take("run-1")
     clock.advance(LEASE_SECONDS - 0.1)
-    assert not other.take("run-1")
+    assert not other.leases.take("run-1")
     clock.advance(0.1)
-    assert other.take("run-1")
-    assert not ledger.take("run-1")
+    assert other.leases.take("run-1")
+    assert not ledger.leases.take("run-1")
 
 
 def test_every_change_and_every_heartbeat_renews_a_lease(
@@ -73,30 +73,30 @@ def test_every_change_and_every_heartbeat_renews_a_lease(
 ) -> None:
     _run(ledger)
     clock.advance(LEASE_SECONDS - 1)
-    ledger.intend(launch_row("t1", candidate()))
+    ledger.launches.intend(launch_row("t1", candidate()))
     clock.advance(LEASE_SECONDS - 1)
-    assert ledger.renew(["run-1"]) == set()
+    assert ledger.leases.renew(["run-1"]) == set()
     clock.advance(LEASE_SECONDS - 1)
-    assert not other.take("run-1")
+    assert not other.leases.take("run-1")
 
 
 def test_a_kernel_that_lost_its_lease_can_write_nothing(
     ledger: Ledger, other: Ledger, clock: ManualClock
 ) -> None:
     _run(ledger)
-    ledger.intend(launch_row("t1", candidate()))
+    ledger.launches.intend(launch_row("t1", candidate()))
     clock.advance(LEASE_SECONDS)
-    assert other.take("run-1")
+    assert other.leases.take("run-1")
     row = launch_row("t2", candidate())
     writes = [
-        lambda: ledger.intend(row),
-        lambda: ledger.intend_again("t1", row.launch),
-        lambda: ledger.sent("t1", Operation("aws", "t1", "op")),
-        lambda: ledger.accepted("t1", ("i-1",)),
-        lambda: ledger.failed("t1", Failure(Cause.CAPACITY), AttemptState.REFUSED),
-        lambda: ledger.set_launch("t1", AttemptState.GONE),
-        lambda: ledger.hand_over("run-1", "dev", "run-1", "t1", candidate()),
-        lambda: ledger.set_run("run-1", RunState.FAILED),
+        lambda: ledger.launches.intend(row),
+        lambda: ledger.launches.intend_again("t1", row.launch),
+        lambda: ledger.launches.sent("t1", Operation("aws", "t1", "op")),
+        lambda: ledger.launches.accepted("t1", ("i-1",)),
+        lambda: ledger.launches.failed("t1", Failure(Cause.CAPACITY), AttemptState.REFUSED),
+        lambda: ledger.launches.move("t1", AttemptState.GONE),
+        lambda: ledger.clusters.hand_over("run-1", "dev", "run-1", "t1", candidate()),
+        lambda: ledger.runs.move("run-1", RunState.FAILED),
     ]
     before = [
         list(map(tuple, other.store.rows(f"SELECT * FROM {t}")))
@@ -110,7 +110,7 @@ def test_a_kernel_that_lost_its_lease_can_write_nothing(
         for t in ("runs", "launches", "attempts", "clusters", "price_segments")
     ]
     assert after == before
-    assert ledger.renew(["run-1"]) == {"run-1"}
+    assert ledger.leases.renew(["run-1"]) == {"run-1"}
 
 
 def test_a_lapsed_lease_that_nobody_took_is_still_ones_own(
@@ -118,20 +118,20 @@ def test_a_lapsed_lease_that_nobody_took_is_still_ones_own(
 ) -> None:
     _run(ledger)
     clock.advance(10 * LEASE_SECONDS)
-    ledger.intend(launch_row("t1", candidate()))
-    assert ledger.renew(["run-1"]) == set()
+    ledger.launches.intend(launch_row("t1", candidate()))
+    assert ledger.leases.renew(["run-1"]) == set()
 
 
 def test_a_lease_that_was_given_up_is_free_at_once(ledger: Ledger, other: Ledger) -> None:
     _run(ledger)
     _run(ledger, "run-2", "other")
-    ledger.release("run-1")
-    assert other.take("run-1")
-    ledger.release("run-1")
-    assert not ledger.take("run-1"), "what is another's cannot be given up"
-    ledger.release_all()
-    assert other.take("run-2")
-    assert not ledger.take("run-1")
+    ledger.leases.release("run-1")
+    assert other.leases.take("run-1")
+    ledger.leases.release("run-1")
+    assert not ledger.leases.take("run-1"), "what is another's cannot be given up"
+    ledger.leases.release_all()
+    assert other.leases.take("run-2")
+    assert not ledger.leases.take("run-1")
 
 
 # ---------------------------------------------------------------- names and runs
@@ -141,12 +141,12 @@ def test_what_a_cluster_is_is_read_out_once_and_a_new_price_is_seen(
     ledger: Ledger, other: Ledger
 ) -> None:
     _cluster(ledger)
-    first, again = ledger.cluster("dev"), other.cluster("dev")
+    first, again = ledger.clusters.named("dev"), other.clusters.named("dev")
     assert first is not None
     assert again is not None
     assert first.candidate is again.candidate
-    ledger.reprice(first.cluster_id, candidate(hourly=usd(9)))
-    dearer = other.cluster("dev")
+    ledger.clusters.reprice(first.cluster_id, candidate(hourly=usd(9)))
+    dearer = other.clusters.named("dev")
     assert dearer is not None
     assert (first.candidate.offer.hourly, dearer.candidate.offer.hourly) == (usd(2), usd(9))
 
@@ -155,49 +155,49 @@ def test_a_name_is_free_again_once_its_cluster_has_ended(ledger: Ledger) -> None
     _cluster(ledger)
     with pytest.raises(NameTaken, match="running"):
         _run(ledger, "run-2")
-    ledger.set_cluster("run-1", ClusterState.STOPPED)
+    ledger.clusters.move("run-1", ClusterState.STOPPED)
     with pytest.raises(NameTaken, match="stopped"):
         _run(ledger, "run-2")
-    ledger.set_cluster("run-1", ClusterState.ENDED, "you ended it")
+    ledger.clusters.move("run-1", ClusterState.ENDED, "you ended it")
     _run(ledger, "run-2")
     with pytest.raises(NameTaken, match="launching"):
         _run(ledger, "run-3")
-    ledger.set_run("run-2", RunState.FAILED)
+    ledger.runs.move("run-2", RunState.FAILED)
     _run(ledger, "run-3")
 
 
 def test_a_run_has_one_cluster(ledger: Ledger) -> None:
     _cluster(ledger)
-    ledger.intend(launch_row("t2", candidate(), number=2))
+    ledger.launches.intend(launch_row("t2", candidate(), number=2))
     with pytest.raises(NameTaken):
-        ledger.hand_over("run-1", "dev", "run-1", "t2", candidate())
+        ledger.clusters.hand_over("run-1", "dev", "run-1", "t2", candidate())
     with pytest.raises(NameTaken):
-        ledger.hand_over("another-id", "dev", "run-1", "t2", candidate())
-    assert [c.token for c in ledger.clusters()] == ["t1"]
+        ledger.clusters.hand_over("another-id", "dev", "run-1", "t2", candidate())
+    assert [c.token for c in ledger.clusters.latest()] == ["t1"]
 
 
 def test_runs_that_somebody_must_look_after(ledger: Ledger) -> None:
     def unfinished() -> list[str]:
-        return [row.run_id for row in ledger.unfinished_runs()]
+        return [row.run_id for row in ledger.runs.unfinished()]
 
     _cluster(ledger)
     assert unfinished() == []
-    ledger.intend(launch_row("t2", candidate(), number=2))
+    ledger.launches.intend(launch_row("t2", candidate(), number=2))
     assert unfinished() == ["run-1"], "a loser beside the cluster"
-    ledger.set_launch("t2", AttemptState.GONE)
+    ledger.launches.move("t2", AttemptState.GONE)
     assert unfinished() == []
-    ledger.set_cluster("run-1", ClusterState.ENDING, "you ended it")
+    ledger.clusters.move("run-1", ClusterState.ENDING, "you ended it")
     assert unfinished() == ["run-1"]
-    ledger.set_cluster("run-1", ClusterState.ENDED)
+    ledger.clusters.move("run-1", ClusterState.ENDED)
     assert unfinished() == []
-    assert ledger.live_clouds() == set()
-    assert ledger.tokens() == {"t1", "t2"}
+    assert ledger.launches.live_clouds() == set()
+    assert ledger.launches.tokens() == {"t1", "t2"}
 
 
 def test_a_cancel_stays_written(ledger: Ledger) -> None:
     _run(ledger)
-    ledger.request_cancel("run-1")
-    row = ledger.run("run-1")
+    ledger.runs.request_cancel("run-1")
+    row = ledger.runs.get("run-1")
     assert row is not None
     assert row.cancelled
 
@@ -205,13 +205,13 @@ def test_a_cancel_stays_written(ledger: Ledger) -> None:
 def test_a_create_that_is_sent_again_has_a_new_instant_to_answer_by(ledger: Ledger) -> None:
     _run(ledger)
     row = launch_row("t1", candidate())
-    ledger.intend(row)
-    ledger.sent("t1", Operation("aws", "t1", "op-1"))
-    ledger.failed("t1", Failure(Cause.RATE_LIMIT), AttemptState.UNKNOWN)
+    ledger.launches.intend(row)
+    ledger.launches.sent("t1", Operation("aws", "t1", "op-1"))
+    ledger.launches.failed("t1", Failure(Cause.RATE_LIMIT), AttemptState.UNKNOWN)
     from dataclasses import replace
 
-    ledger.intend_again("t1", replace(row.launch, answer_by=row.launch.answer_by + 60))
-    stored = ledger.launches("run-1")[0]
+    ledger.launches.intend_again("t1", replace(row.launch, answer_by=row.launch.answer_by + 60))
+    stored = ledger.launches.of_run("run-1")[0]
     assert stored.state is AttemptState.INTENT
     assert stored.deadline == stored.launch.answer_by == row.launch.answer_by + 60
     assert stored.operation is None
@@ -225,18 +225,18 @@ def test_costs_are_whole_micros_from_acceptance_to_the_confirmed_end(
     ledger: Ledger, clock: ManualClock
 ) -> None:
     _cluster(ledger, count=2, hourly=usd("3.67"))
-    assert ledger.cost("run-1") == 0
-    assert ledger.hourly_now("t1") == 2 * usd("3.67")
+    assert ledger.prices.cost("run-1") == 0
+    assert ledger.prices.hourly_now("t1") == 2 * usd("3.67")
     clock.advance(HOUR)
-    assert ledger.cost("run-1") == 2 * usd("3.67")
+    assert ledger.prices.cost("run-1") == 2 * usd("3.67")
     clock.advance(1)
-    assert ledger.cost("run-1") == 2 * (usd("3.67") + 1020), (
+    assert ledger.prices.cost("run-1") == 2 * (usd("3.67") + 1020), (
         "3.67 / 3600 is 1019.44 micros, and a cap is never passed by rounding"
     )
-    ledger.set_cluster("run-1", ClusterState.ENDED)
+    ledger.clusters.move("run-1", ClusterState.ENDED)
     clock.advance(5 * HOUR)
-    assert ledger.cost("run-1") == 2 * (usd("3.67") + 1020)
-    assert ledger.hourly_now("t1") == 0
+    assert ledger.prices.cost("run-1") == 2 * (usd("3.67") + 1020)
+    assert ledger.prices.hourly_now("t1") == 0
 
 
 def test_a_stopped_cluster_costs_nothing_and_a_started_one_again(
@@ -244,16 +244,16 @@ def test_a_stopped_cluster_costs_nothing_and_a_started_one_again(
 ) -> None:
     _cluster(ledger, hourly=usd(1))
     clock.advance(HOUR)
-    ledger.set_cluster("run-1", ClusterState.STOPPED, "you stopped it")
+    ledger.clusters.move("run-1", ClusterState.STOPPED, "you stopped it")
     clock.advance(10 * HOUR)
-    assert ledger.cost("run-1") == usd(1)
-    ledger.resume_prices("run-1")
-    ledger.resume_prices("run-1")
-    ledger.set_cluster("run-1", ClusterState.RUNNING)
+    assert ledger.prices.cost("run-1") == usd(1)
+    ledger.clusters.resume_prices("run-1")
+    ledger.clusters.resume_prices("run-1")
+    ledger.clusters.move("run-1", ClusterState.RUNNING)
     clock.advance(2 * HOUR)
-    assert ledger.cost("run-1") == usd(3)
-    assert ledger.cost("run-1", "t1") == usd(3)
-    assert ledger.cost("run-1", "t2") == 0
+    assert ledger.prices.cost("run-1") == usd(3)
+    assert ledger.prices.cost("run-1", "t1") == usd(3)
+    assert ledger.prices.cost("run-1", "t2") == 0
 
 
 def test_a_listing_that_shows_a_machine_gone_ends_its_price_alone(
@@ -261,29 +261,34 @@ def test_a_listing_that_shows_a_machine_gone_ends_its_price_alone(
 ) -> None:
     _cluster(ledger, count=2, hourly=usd(1))
     clock.advance(HOUR)
-    ledger.seen([instance("t1", "t1-0", InstanceState.GONE), instance("t1", "t1-1", node=1)])
+    ledger.instances.seen(
+        [instance("t1", "t1-0", InstanceState.GONE), instance("t1", "t1-1", node=1)]
+    )
     clock.advance(HOUR)
-    assert ledger.cost("run-1") == usd(3)
-    assert [i.state for i in ledger.instances("t1")] == [InstanceState.GONE, InstanceState.RUNNING]
+    assert ledger.prices.cost("run-1") == usd(3)
+    assert [i.state for i in ledger.instances.of_launch("t1")] == [
+        InstanceState.GONE,
+        InstanceState.RUNNING,
+    ]
 
 
 def test_an_unchanged_listing_is_not_written(ledger: Ledger) -> None:
     _cluster(ledger)
     before = ledger.store._connection.total_changes
-    ledger.seen([instance("t1", "t1-0")])
+    ledger.instances.seen([instance("t1", "t1-0")])
     assert ledger.store._connection.total_changes == before
 
 
 def test_failed_attempts_cost_too(ledger: Ledger, clock: ManualClock) -> None:
     _run(ledger)
-    ledger.intend(launch_row("t1", candidate(hourly=usd(4))))
-    ledger.accepted("t1", ("i-1",))
+    ledger.launches.intend(launch_row("t1", candidate(hourly=usd(4))))
+    ledger.launches.accepted("t1", ("i-1",))
     clock.advance(HOUR / 4)
-    ledger.failed("t1", Failure(Cause.UNHEALTHY, "no ssh"), AttemptState.ENDING)
+    ledger.launches.failed("t1", Failure(Cause.UNHEALTHY, "no ssh"), AttemptState.ENDING)
     clock.advance(HOUR / 4)
-    ledger.set_launch("t1", AttemptState.GONE)
+    ledger.launches.move("t1", AttemptState.GONE)
     clock.advance(HOUR)
-    assert ledger.cost("run-1", "t1") == usd(2)
+    assert ledger.prices.cost("run-1", "t1") == usd(2)
 
 
 # ---------------------------------------------------------------- blocks
@@ -299,33 +304,33 @@ def test_a_block_ends_by_itself_and_its_repeats_are_counted(
     ledger: Ledger, clock: ManualClock
 ) -> None:
     block = _block(ledger)
-    assert ledger.repeats(block) == 0
-    ledger.remember(block)
-    assert ledger.blocks() == [block]
-    assert ledger.repeats(block) == 1
+    assert ledger.blocks.repeats(block) == 0
+    ledger.blocks.remember(block)
+    assert ledger.blocks.standing() == [block]
+    assert ledger.blocks.repeats(block) == 1
     clock.advance(3 * MINUTE)
-    assert ledger.blocks() == []
-    assert ledger.repeats(block) == 1
-    ledger.remember(_block(ledger))
-    assert ledger.repeats(block) == 2
-    assert len(ledger.blocks()) == 1
+    assert ledger.blocks.standing() == []
+    assert ledger.blocks.repeats(block) == 1
+    ledger.blocks.remember(_block(ledger))
+    assert ledger.blocks.repeats(block) == 2
+    assert len(ledger.blocks.standing()) == 1
 
 
 def test_an_acceptance_clears_what_it_contradicts(ledger: Ledger) -> None:
-    ledger.remember(_block(ledger))
-    ledger.remember(_block(ledger, wanted=candidate(zone="east-b")))
-    assert ledger.clear_blocks(candidate()) == 1
-    assert [b.zone for b in ledger.blocks()] == ["east-b"]
-    assert ledger.clear_blocks() == 1
-    assert ledger.blocks() == []
+    ledger.blocks.remember(_block(ledger))
+    ledger.blocks.remember(_block(ledger, wanted=candidate(zone="east-b")))
+    assert ledger.blocks.clear(candidate()) == 1
+    assert [b.zone for b in ledger.blocks.standing()] == ["east-b"]
+    assert ledger.blocks.clear() == 1
+    assert ledger.blocks.standing() == []
 
 
 def test_quota_is_free_again_when_a_machine_of_the_family_ends(ledger: Ledger) -> None:
     for wanted in (candidate(), candidate(family="cpu"), candidate(region="west")):
-        ledger.remember(_block(ledger, Cause.QUOTA, wanted))
-    ledger.remember(_block(ledger))
-    ledger.free_quota(candidate(zone="east-c"))
-    left = {(b.cause, b.region, b.quota_family) for b in ledger.blocks()}
+        ledger.blocks.remember(_block(ledger, Cause.QUOTA, wanted))
+    ledger.blocks.remember(_block(ledger))
+    ledger.blocks.free_quota(candidate(zone="east-c"))
+    left = {(b.cause, b.region, b.quota_family) for b in ledger.blocks.standing()}
     assert left == {
         (Cause.QUOTA, "east", "cpu"),
         (Cause.QUOTA, "west", "gpu"),
@@ -338,22 +343,24 @@ def test_quota_is_free_again_when_a_machine_of_the_family_ends(ledger: Ledger) -
 
 def test_guards_jobs_and_events_come_back_as_they_were_given(ledger: Ledger) -> None:
     _run(ledger)
-    ledger.set_guard("run-1", 0, {"idle_seconds": 60}, {"idle": 3})
-    assert ledger.guard("run-1") == ({"idle_seconds": 60}, {"idle": 3}, ledger.clock.now())
-    assert ledger.guard("run-1", 1) is None
-    ledger.set_job("run-1", "j1", "setup", "pip install x", "running")
-    ledger.set_job("run-1", "j1", "setup", "pip install x", "done", 0)
-    assert [(j["state"], j["exit_code"]) for j in ledger.jobs("run-1")] == [("done", 0)]
-    ledger.note("run-1", "run", "x" * 9999)
-    assert len(ledger.events("run-1")[0][2]) == 500
+    ledger.guards.set("run-1", 0, {"idle_seconds": 60}, {"idle": 3})
+    assert ledger.guards.get("run-1") == ({"idle_seconds": 60}, {"idle": 3}, ledger.clock.now())
+    assert ledger.guards.get("run-1", 1) is None
+    ledger.jobs.set("run-1", "j1", "setup", "pip install x", "running")
+    ledger.jobs.set("run-1", "j1", "setup", "pip install x", "done", 0)
+    assert [(j["state"], j["exit_code"]) for j in ledger.jobs.of_run("run-1")] == [("done", 0)]
+    ledger.events.add("run-1", "run", "x" * 9999)
+    assert len(ledger.events.of_run("run-1")[0][2]) == 500
 
 
 def test_a_job_that_was_seen_before_its_command_was_told_has_both(ledger: Ledger) -> None:
     _run(ledger)
-    ledger.set_job("run-1", "setup-2", "setup", "", "running")
-    ledger.set_job("run-1", "setup-2", "setup", "pip install x", "running")
-    ledger.set_job("run-1", "setup-2", "setup", "", "ok", 0)
-    assert [(j["command"], j["state"]) for j in ledger.jobs("run-1")] == [("pip install x", "ok")]
+    ledger.jobs.set("run-1", "setup-2", "setup", "", "running")
+    ledger.jobs.set("run-1", "setup-2", "setup", "pip install x", "running")
+    ledger.jobs.set("run-1", "setup-2", "setup", "", "ok", 0)
+    assert [(j["command"], j["state"]) for j in ledger.jobs.of_run("run-1")] == [
+        ("pip install x", "ok")
+    ]
 
 
 MODEL_VALUES = st.one_of(
@@ -388,11 +395,11 @@ def test_the_rows_of_a_dead_kernel_read_as_they_were_written(
 ) -> None:
     _run(ledger)
     row = launch_row("t1", candidate(count=3))
-    ledger.intend(row)
-    ledger.failed(
+    ledger.launches.intend(row)
+    ledger.launches.failed(
         "t1", Failure(Cause.UNKNOWN_OUTCOME, "no answer", retry_after=2.5), AttemptState.UNKNOWN
     )
-    stored = ledger.launches("run-1")[0]
+    stored = ledger.launches.of_run("run-1")[0]
     assert stored.launch == row.launch
     assert stored.launch.fills == {}
     assert stored.candidate == row.candidate
@@ -401,10 +408,10 @@ def test_the_rows_of_a_dead_kernel_read_as_they_were_written(
 
 def test_a_job_keeps_its_command_when_it_is_told_again_without_one(ledger: Ledger) -> None:
     _run(ledger)
-    ledger.set_job("run-1", "train-1", "train", "", "queued")
-    ledger.set_job("run-1", "train-1", "train", "python train.py", "running")
-    ledger.set_job("run-1", "train-1", "train", "", "done", 0)
-    (job,) = ledger.jobs("run-1")
+    ledger.jobs.set("run-1", "train-1", "train", "", "queued")
+    ledger.jobs.set("run-1", "train-1", "train", "python train.py", "running")
+    ledger.jobs.set("run-1", "train-1", "train", "", "done", 0)
+    (job,) = ledger.jobs.of_run("run-1")
     assert (job["command"], job["state"], job["exit_code"]) == ("python train.py", "done", 0)
 
 

@@ -30,7 +30,7 @@ def _open(path: Path, holder: str = "kernel-1") -> Ledger:
 
 
 def _run(ledger: Ledger, run_id: str = "run-1", name: str = "dev") -> None:
-    ledger.open_run(
+    ledger.runs.open(
         run_id, name, "name: dev", folder="/home/me", race=1, consent=5, state=RunState.LAUNCHING
     )
 
@@ -63,7 +63,7 @@ def test_an_older_file_is_brought_up_to_date_and_keeps_its_rows(
     new = _open(path)
     assert new.store.rows("SELECT colour FROM runs")[0][0] == "blue; green"
     assert new.store.rows("SELECT * FROM extra") == []
-    assert new.run("run-1") is not None
+    assert new.runs.get("run-1") is not None
     assert new.owner == old.owner
     new.close()
 
@@ -113,7 +113,7 @@ def test_live_rows_are_told_without_opening_the_ledger(tmp_path: Path) -> None:
     assert not has_live_rows(path)
     _run(ledger)
     assert has_live_rows(path)
-    ledger.set_run("run-1", RunState.FAILED)
+    ledger.runs.move("run-1", RunState.FAILED)
     assert not has_live_rows(path)
     ledger.close()
 
@@ -180,10 +180,10 @@ def test_what_was_written_before_a_kill_is_there_afterwards_and_nothing_else(
     )
     assert child.returncode == -signal.SIGKILL, child.stderr
     ledger = Ledger(path, SystemClock(), "next")
-    run = ledger.run("run-1")
+    run = ledger.runs.get("run-1")
     assert run is not None
     assert run.state is (RunState.READY if steps == 5 else RunState.LAUNCHING)
-    launches = ledger.launches("run-1")
+    launches = ledger.launches.of_run("run-1")
     assert [row.state for row in launches] == [
         *{
             2: [AttemptState.INTENT],
@@ -192,11 +192,11 @@ def test_what_was_written_before_a_kill_is_there_afterwards_and_nothing_else(
             5: [AttemptState.READY],
         }.get(steps, [])
     ]
-    assert ledger.events("run-1") == []
+    assert ledger.events.of_run("run-1") == []
     if steps >= 4:
         assert launches[0].ids == ("i-1",)
         assert launches[0].operation == Operation("aws", "t1", "op-1")
-    assert (ledger.cluster("dev") is not None) == (steps == 5)
+    assert (ledger.clusters.named("dev") is not None) == (steps == 5)
     assert has_live_rows(path)
     ledger.close()
 
@@ -235,9 +235,9 @@ def test_two_processes_write_at_once_and_each_name_is_given_once(tmp_path: Path)
     taken = [int(child.communicate()[0]) for child in children]
     assert [child.returncode for child in children] == [0, 0]
     ledger = _open(path)
-    assert len(ledger.runs(limit=1000)) == 40
+    assert len(ledger.runs.latest(limit=1000)) == 40
     assert sum(taken) == 40
-    assert len({row.name for row in ledger.runs(limit=1000)}) == 40
+    assert len({row.name for row in ledger.runs.latest(limit=1000)}) == 40
     ledger.close()
 
 
@@ -252,7 +252,7 @@ def test_another_kernel_that_holds_the_file_too_long_is_named(
     other.execute("ROLLBACK")
     other.close()
     _run(ledger)
-    assert ledger.run("run-1") is not None
+    assert ledger.runs.get("run-1") is not None
 
 
 def test_a_change_that_fails_half_way_leaves_no_trace(ledger: Ledger) -> None:
@@ -260,27 +260,27 @@ def test_a_change_that_fails_half_way_leaves_no_trace(ledger: Ledger) -> None:
 
     def half() -> None:
         with ledger.together():
-            ledger.note("run-1", "test", "outer")
+            ledger.events.add("run-1", "test", "outer")
             with ledger.together():
-                ledger.note("run-1", "test", "inner")
+                ledger.events.add("run-1", "test", "inner")
                 raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         half()
-    assert ledger.events("run-1") == []
-    ledger.note("run-1", "test", "after")
-    assert [text for _, _, text in ledger.events("run-1")] == ["after"]
+    assert ledger.events.of_run("run-1") == []
+    ledger.events.add("run-1", "test", "after")
+    assert [text for _, _, text in ledger.events.of_run("run-1")] == ["after"]
 
 
 def test_no_key_material_reaches_the_file(ledger: Ledger) -> None:
     _run(ledger)
     row = launch_row("t1", candidate())
     assert "CANARY-4711" in row.launch.user_data()
-    ledger.intend(row)
-    ledger.intend_again("t1", row.launch)
-    ledger.sent("t1", Operation("aws", "t1", "op-1"))
-    ledger.accepted("t1", ("i-1",))
-    ledger.seen([instance("t1")])
+    ledger.launches.intend(row)
+    ledger.launches.intend_again("t1", row.launch)
+    ledger.launches.sent("t1", Operation("aws", "t1", "op-1"))
+    ledger.launches.accepted("t1", ("i-1",))
+    ledger.instances.seen([instance("t1")])
     ledger.close()
     for file in ledger.store.path.parent.iterdir():
         assert b"CANARY-4711" not in file.read_bytes(), file
@@ -288,15 +288,15 @@ def test_no_key_material_reaches_the_file(ledger: Ledger) -> None:
 
 def test_half_a_surrogate_pair_in_a_message_is_no_reason_to_stop(ledger: Ledger) -> None:
     _run(ledger)
-    ledger.intend(launch_row("t1", candidate()))
+    ledger.launches.intend(launch_row("t1", candidate()))
     broken = b"no \xff stock".decode("utf-8", "surrogateescape")
-    ledger.failed("t1", Failure(Cause.CAPACITY, broken), AttemptState.REFUSED)
-    ledger.note("run-1", "test", broken)
-    ledger.set_run("run-1", RunState.FAILED, broken, broken)
-    failure = ledger.launches("run-1")[0].failure
+    ledger.launches.failed("t1", Failure(Cause.CAPACITY, broken), AttemptState.REFUSED)
+    ledger.events.add("run-1", "test", broken)
+    ledger.runs.move("run-1", RunState.FAILED, broken, broken)
+    failure = ledger.launches.of_run("run-1")[0].failure
     assert failure is not None
     assert failure.message == broken
-    assert ledger.events("run-1")[0][2] == "no ? stock"
+    assert ledger.events.of_run("run-1")[0][2] == "no ? stock"
 
 
 def test_an_attempt_costs_three_fsyncs_at_most(ledger: Ledger) -> None:
@@ -312,12 +312,12 @@ def test_an_attempt_costs_three_fsyncs_at_most(ledger: Ledger) -> None:
     connection.set_trace_callback(trace)
     before = connection.total_changes
     with ledger.together():
-        ledger.intend(launch_row("t1", candidate()))
-        ledger.note("run-1", "attempt", "asked", "t1")
-    ledger.sent("t1", Operation("aws", "t1", "op-1"))
+        ledger.launches.intend(launch_row("t1", candidate()))
+        ledger.events.add("run-1", "attempt", "asked", "t1")
+    ledger.launches.sent("t1", Operation("aws", "t1", "op-1"))
     with ledger.together():
-        ledger.failed("t1", Failure(Cause.CAPACITY, "none"), AttemptState.REFUSED)
-        ledger.note("run-1", "attempt", "refused", "t1")
+        ledger.launches.failed("t1", Failure(Cause.CAPACITY, "none"), AttemptState.REFUSED)
+        ledger.events.add("run-1", "attempt", "refused", "t1")
     with ledger.together():
         pass
     connection.set_trace_callback(None)

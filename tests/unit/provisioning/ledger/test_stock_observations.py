@@ -46,27 +46,29 @@ def _kept(ledger: Ledger) -> int:
 
 def test_the_last_word_of_each_pool_is_read_back(ledger: Ledger, clock: ManualClock) -> None:
     west = EAST._replace(region="west")
-    ledger.record_probes([_stock(ledger, Level.NONE), _stock(ledger, Level.HIGH, west)], "me")
+    ledger.observations.record_probes(
+        [_stock(ledger, Level.NONE), _stock(ledger, Level.HIGH, west)], "me"
+    )
     clock.advance(60)
-    ledger.record_probes([_stock(ledger, Level.LOW)], "me")
-    assert ledger.probes(0.0) == [
+    ledger.observations.record_probes([_stock(ledger, Level.LOW)], "me")
+    assert ledger.observations.probes(0.0) == [
         Stock(clock.now() - 60, west, Level.HIGH),
         Stock(clock.now(), EAST, Level.LOW),
     ]
-    assert ledger.probes(clock.now()) == [Stock(clock.now(), EAST, Level.LOW)]
+    assert ledger.observations.probes(clock.now()) == [Stock(clock.now(), EAST, Level.LOW)]
     assert _kept(ledger) == 3, "every probe is an observation"
 
 
 def test_a_wide_pool_stays_wide(ledger: Ledger) -> None:
     wide = Pool("runpod", "EU-RO-1", "", "L40S", "")
-    ledger.record_probes([_stock(ledger, Level.MEDIUM, wide)])
-    assert [s.pool for s in ledger.probes(0.0)] == [wide]
+    ledger.observations.record_probes([_stock(ledger, Level.MEDIUM, wide)])
+    assert [s.pool for s in ledger.observations.probes(0.0)] == [wide]
 
 
 def test_probes_older_than_a_week_are_forgotten(ledger: Ledger, clock: ManualClock) -> None:
-    ledger.record_probes([_stock(ledger, Level.NONE)])
+    ledger.observations.record_probes([_stock(ledger, Level.NONE)])
     clock.advance(PROBES_KEPT_SECONDS + 1)
-    ledger.record_probes([_stock(ledger, Level.HIGH, EAST._replace(zone="b"))])
+    ledger.observations.record_probes([_stock(ledger, Level.HIGH, EAST._replace(zone="b"))])
     assert _kept(ledger) == 1
 
 
@@ -75,27 +77,29 @@ def test_of_very_many_the_latest_are_kept(
 ) -> None:
     monkeypatch.setattr(module, "PROBES_KEPT", 10)
     for n in range(30):
-        ledger.record_probes([_stock(ledger, Level.LOW, EAST._replace(zone=f"z{n}"))])
+        ledger.observations.record_probes([_stock(ledger, Level.LOW, EAST._replace(zone=f"z{n}"))])
         clock.advance(1)
         assert _kept(ledger) <= 10
-    assert {s.pool.zone for s in ledger.probes(0.0)} == {f"z{n}" for n in range(20, 30)}
+    assert {s.pool.zone for s in ledger.observations.probes(0.0)} == {
+        f"z{n}" for n in range(20, 30)
+    }
 
 
 def test_probes_push_no_attempt_out_of_what_a_plan_reads(ledger: Ledger) -> None:
-    ledger.open_run(
+    ledger.runs.open(
         "run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING
     )
-    ledger.intend(launch_row("t1", candidate()))
-    ledger.failed("t1", Failure(Cause.CAPACITY, "none left"), AttemptState.REFUSED)
+    ledger.launches.intend(launch_row("t1", candidate()))
+    ledger.launches.failed("t1", Failure(Cause.CAPACITY, "none left"), AttemptState.REFUSED)
     pools = [EAST._replace(zone=f"z{n}") for n in range(OBSERVATIONS_READ + 1)]
-    ledger.record_probes([_stock(ledger, Level.LOW, pool) for pool in pools])
-    assert [seen.outcome for seen in ledger.observations(0.0)] == ["capacity"]
+    ledger.observations.record_probes([_stock(ledger, Level.LOW, pool) for pool in pools])
+    assert [seen.outcome for seen in ledger.observations.attempts(0.0)] == ["capacity"]
 
 
 def test_a_probe_makes_a_chance(ledger: Ledger, clock: ManualClock) -> None:
-    ledger.record_probes([_stock(ledger, Level.NONE)])
+    ledger.observations.record_probes([_stock(ledger, Level.NONE)])
     now = clock.now()
-    assert Chances(stock=ledger.probes(now - 300), now=now).success(EAST) < Chances(
+    assert Chances(stock=ledger.observations.probes(now - 300), now=now).success(EAST) < Chances(
         now=now
     ).success(EAST)
 
@@ -108,7 +112,7 @@ def _blocked(
 ) -> Block:
     block = block_for(candidate(count=count), Failure(cause, "no", scope=scope), ledger.clock.now())
     assert block is not None
-    ledger.remember(block)
+    ledger.blocks.remember(block)
     return block
 
 
@@ -118,9 +122,9 @@ def test_a_later_word_of_stock_ends_a_block_and_its_repeats_stay_known(
 ) -> None:
     block = _blocked(ledger, cause)
     clock.advance(120)
-    assert ledger.restocked([_stock(ledger, Level.LOW)]) == 1
-    assert ledger.blocks() == []
-    assert ledger.repeats(block) == 1, "so the next one holds for longer"
+    assert ledger.blocks.end_restocked([_stock(ledger, Level.LOW)]) == 1
+    assert ledger.blocks.standing() == []
+    assert ledger.blocks.repeats(block) == 1, "so the next one holds for longer"
 
 
 @pytest.mark.parametrize(
@@ -139,8 +143,8 @@ def test_what_does_not_contradict_a_block_leaves_it(
 ) -> None:
     _blocked(ledger)
     clock.advance(120)
-    assert ledger.restocked([said(ledger)]) == 0
-    assert len(ledger.blocks()) == 1
+    assert ledger.blocks.end_restocked([said(ledger)]) == 0
+    assert len(ledger.blocks.standing()) == 1
 
 
 @pytest.mark.parametrize(
@@ -151,20 +155,20 @@ def test_stock_says_nothing_of_other_causes(
 ) -> None:
     _blocked(ledger, cause)
     clock.advance(120)
-    assert ledger.restocked([_stock(ledger, Level.HIGH)]) == 0
+    assert ledger.blocks.end_restocked([_stock(ledger, Level.HIGH)]) == 0
 
 
 def test_a_word_for_one_machine_says_nothing_of_four(ledger: Ledger, clock: ManualClock) -> None:
     _blocked(ledger, count=4)
     clock.advance(120)
-    assert ledger.restocked([_stock(ledger, Level.HIGH)], 1) == 0
-    assert ledger.restocked([_stock(ledger, Level.HIGH)], 4) == 1
+    assert ledger.blocks.end_restocked([_stock(ledger, Level.HIGH)], 1) == 0
+    assert ledger.blocks.end_restocked([_stock(ledger, Level.HIGH)], 4) == 1
 
 
 def test_a_word_of_a_whole_region_is_one_of_its_zones(ledger: Ledger, clock: ManualClock) -> None:
     _blocked(ledger)
     clock.advance(120)
-    assert ledger.restocked([_stock(ledger, Level.HIGH, EAST._replace(zone=""))]) == 1
+    assert ledger.blocks.end_restocked([_stock(ledger, Level.HIGH, EAST._replace(zone=""))]) == 1
 
 
 def test_a_cloud_that_says_so_and_refuses_is_asked_less_and_less_often(
@@ -174,9 +178,9 @@ def test_a_cloud_that_says_so_and_refuses_is_asked_less_and_less_often(
     for repeats in range(5):
         block = block_for(candidate(), Failure(Cause.CAPACITY, "no"), clock.now(), repeats=repeats)
         assert block is not None
-        ledger.remember(block)
+        ledger.blocks.remember(block)
         waited = 0
-        while not ledger.restocked([_stock(ledger, Level.HIGH)]):
+        while not ledger.blocks.end_restocked([_stock(ledger, Level.HIGH)]):
             clock.advance(10)
             waited += 10
         pauses.append(waited)
@@ -224,7 +228,7 @@ def test_a_word_of_stock_wakes_a_run_that_waits_for_it(
     engine.stock_seen([Stock(engine.clock.now(), there, Level.LOW)], "test")
     assert world.finish(driver) is RunState.READY
     assert Pool.of(driver.attempts()[-1].candidate.offer) == there, "the others are blocked still"
-    assert [s.pool for s in engine.ledger.probes(0.0)] == [there]
+    assert [s.pool for s in engine.ledger.observations.probes(0.0)] == [there]
 
 
 @pytest.mark.machine
@@ -286,7 +290,7 @@ def test_a_ledger_that_cannot_be_written_stops_no_probe(
     def full(*_: object) -> None:
         raise LedgerError("the disk is full")
 
-    monkeypatch.setattr(engine.ledger, "record_probes", full)
+    monkeypatch.setattr(engine.ledger.observations, "record_probes", full)
     pool = _pools(driver)[0]
     engine.stock_seen([Stock(engine.clock.now(), pool, Level.NONE)])
     engine.stock_seen([Stock(engine.clock.now(), pool, Level.HIGH)])
@@ -306,7 +310,7 @@ def test_a_ledger_of_the_last_release_is_brought_up_to_date(
             )
         made.close()
     ledger = Ledger(path, clock, "new")
-    (row,) = ledger.side_objects()
+    (row,) = ledger.side_objects.listed()
     assert (row.object.id, row.since, row.seen, row.reason) == ("vol-1", 0.0, 5.0, "")
     query = "EXPLAIN QUERY PLAN SELECT * FROM observations WHERE kind = 'attempt' AND at >= 0 ORDER BY at DESC, id DESC LIMIT 5"
     assert "observations_attempts" in str([tuple(row) for row in ledger.store.rows(query)])

@@ -76,13 +76,13 @@ def take(world: EngineWorld, node: int) -> str:
 
 def whole(world: EngineWorld, engine: Engine, row: ClusterRow, nodes: int = 3) -> bool:
     there = [m for m in world.alive() if m["state"] == "running"]
-    return len(engine.ledger.ids_of(row.token)) == nodes and sorted(
+    return len(engine.ledger.launches.ids_of(row.token)) == nodes and sorted(
         m["node"] for m in there
     ) == list(range(nodes))
 
 
 def said(engine: Engine, row: ClusterRow) -> list[str]:
-    return [text for _, kind, text in engine.ledger.events(row.run_id) if kind == "node"]
+    return [text for _, kind, text in engine.ledger.events.of_run(row.run_id) if kind == "node"]
 
 
 def live_of(engine: Engine, row: ClusterRow) -> LiveCluster:
@@ -91,10 +91,10 @@ def live_of(engine: Engine, row: ClusterRow) -> LiveCluster:
 
 def test_a_lost_worker_is_replaced_under_the_same_token_with_its_number(world: EngineWorld) -> None:
     engine, row, cloud = up(world)
-    before = engine.ledger.members(row.token)
+    before = engine.ledger.instances.members(row.token)
     lost = take(world, 1)
     world.until(lambda: whole(world, engine, row), "another machine")
-    after = engine.ledger.members(row.token)
+    after = engine.ledger.instances.members(row.token)
     assert [i.node for i in after] == [0, 1, 2]
     assert (after[0].id, after[2].id) == (before[0].id, before[2].id)
     assert after[1].id != lost
@@ -110,7 +110,7 @@ def test_a_lost_worker_is_replaced_under_the_same_token_with_its_number(world: E
     assert "2 of 3 machines work, and another is asked for" in words[0]
     assert words[-1].endswith("3 of 3 machines")
     # One price a machine, and none for the lost one.
-    assert engine.ledger.hourly_now(row.token) == 3 * row.candidate.offer.hourly
+    assert engine.ledger.prices.hourly_now(row.token) == 3 * row.candidate.offer.hourly
     live = live_of(engine, row)
     world.until(
         lambda: live.nodes[1].instance.id == after[1].id and not live.nodes[1].missing,
@@ -133,7 +133,7 @@ def test_a_lost_worker_is_replaced_under_the_same_token_with_its_number(world: E
     assert [n.instance.id for n in again.nodes] == [i.id for i in after]
     world.do(engine, engine.lifecycle.down(engine.cluster("dev")))
     assert world.alive() == []
-    assert engine.ledger.hourly_now(row.token) == 0
+    assert engine.ledger.prices.hourly_now(row.token) == 0
 
 
 def test_a_new_machine_is_told_the_rest_of_lifetime_and_budget(world: EngineWorld) -> None:
@@ -173,11 +173,11 @@ def test_what_cannot_go_on_without_it_ends_as_a_whole(world: EngineWorld, kind: 
     else:
         take(world, 0 if kind == "head" else 1)
     world.until(
-        lambda: engine.ledger.cluster_of_run(row.run_id).state is ClusterState.ENDED, "its end"
+        lambda: engine.ledger.clusters.of_run(row.run_id).state is ClusterState.ENDED, "its end"
     )  # type: ignore[union-attr]
     assert world.alive() == []
     assert len(cloud.launches) == 1
-    assert "one of its machines is gone" in engine.ledger.cluster_of_run(row.run_id).reason  # type: ignore[union-attr]
+    assert "one of its machines is gone" in engine.ledger.clusters.of_run(row.run_id).reason  # type: ignore[union-attr]
 
 
 def test_a_refusal_is_said_and_asked_again_and_the_cluster_goes_on(world: EngineWorld) -> None:
@@ -195,8 +195,8 @@ def test_a_refusal_is_said_and_asked_again_and_the_cluster_goes_on(world: Engine
     (note,) = cluster_notes(engine.ledger, row, guards_known(engine.ledger, row.run_id))  # type: ignore[arg-type]
     assert note.startswith("2 of 3 machines: node 2 is not replaced yet: out of stock")
     assert sum("not replaced yet" in text for text in said(engine, row)) == 1, "said once"
-    assert engine.ledger.blocks()
-    assert engine.ledger.replacements(row.token)[0].state is AttemptState.REFUSED
+    assert engine.ledger.blocks.standing()
+    assert engine.ledger.replacements.of_launch(row.token)[0].state is AttemptState.REFUSED
     # Attaching anew copes with the gap.
     other = world.engine(Watched)
     again = world.do(other, other.attach("dev"))
@@ -226,9 +226,11 @@ def test_machines_that_do_not_come_up_are_ended_and_after_three_no_more_are_aske
     world.until(
         lambda: any("no more are asked for" in text for text in said(engine, row)), "giving up"
     )
-    assert [r.state for r in engine.ledger.replacements(row.token)] == [AttemptState.GONE] * 3
+    assert [r.state for r in engine.ledger.replacements.of_launch(row.token)] == [
+        AttemptState.GONE
+    ] * 3
     assert [m["node"] for m in world.alive()] == [0]
-    assert engine.ledger.hourly_now(row.token) == row.candidate.offer.hourly
+    assert engine.ledger.prices.hourly_now(row.token) == row.candidate.offer.hourly
     assert engine.cluster("dev").state is ClusterState.RUNNING
     assert cloud.most == 2
 
@@ -250,8 +252,10 @@ def test_down_and_stop_take_what_is_under_way_along(world: EngineWorld, verb: st
             "the decision of its create",
         )
         assert world.alive() == [], "what the cloud decided on late is taken along"
-        assert {r.state for r in engine.ledger.replacements(row.token)} <= {AttemptState.GONE}
-        assert engine.ledger.hourly_now(row.token) == 0
+        assert {r.state for r in engine.ledger.replacements.of_launch(row.token)} <= {
+            AttemptState.GONE
+        }
+        assert engine.ledger.prices.hourly_now(row.token) == 0
         return
     world.do(engine, engine.lifecycle.stop(row))
     assert [(m["node"], m["state"]) for m in world.alive()] == [(0, "stopped")]
@@ -268,7 +272,7 @@ def world_market_with_accept(seconds: float) -> str:
 
 def test_what_comes_too_late_is_ended(world: EngineWorld) -> None:
     engine, row, cloud = up(world, nodes=2)
-    launch = engine.ledger.launches(row.run_id)[0].launch
+    launch = engine.ledger.launches.of_run(row.run_id)[0].launch
     from dataclasses import replace
 
     from nbprov.remote.boot.user_data import fills
@@ -277,7 +281,7 @@ def test_what_comes_too_late_is_ended(world: EngineWorld) -> None:
     cloud.submit(replace(launch, part=7, nodes=(1,), count=1, answer_by=0.0, fills=fills(keys)))
     world.until(lambda: len(world.alive()) == 3, "a machine too many")
     world.until(lambda: len(world.alive()) == 2, "its end")
-    assert {m["id"] for m in world.alive()} == set(engine.ledger.ids_of(row.token))
+    assert {m["id"] for m in world.alive()} == set(engine.ledger.launches.ids_of(row.token))
     assert any("made too late" in text for text in said(engine, row))
 
 
@@ -321,7 +325,7 @@ def test_a_kernel_that_dies_leaves_it_to_the_next(
     other = world.engine(Watched)
     world.take_up(other)
     world.until(lambda: whole(world, other, row, 2), "the machine of the next kernel")
-    assert len(other.ledger.replacements(row.token)) == 1
+    assert len(other.ledger.replacements.of_launch(row.token)) == 1
     assert other.cloud("local").adapter.most <= 2  # type: ignore[attr-defined]
 
 
@@ -336,7 +340,7 @@ def test_two_kernels_replace_it_once(world: EngineWorld) -> None:
     assert isinstance(second, Watched)
     assert len(cloud.launches) + len(second.launches) == 2
     assert max(cloud.most, second.most) == 2
-    new = engine.ledger.members(row.token)[1].id
+    new = engine.ledger.instances.members(row.token)[1].id
     world.until(
         lambda: there.nodes[1].instance.id == new and there.nodes[1].agent is not None,
         "the other kernel's connection",

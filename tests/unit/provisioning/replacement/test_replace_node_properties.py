@@ -73,7 +73,7 @@ async def tell(world: World, events: Sequence[str]) -> None:
         try:
             match event.split():
                 case ["ask"] if world.row().state is ClusterState.RUNNING:
-                    if world.ledger.set_cluster(
+                    if world.ledger.clusters.move(
                         RUN,
                         ClusterState.RUNNING,
                         "to be ended: you ended it",
@@ -106,9 +106,9 @@ async def tell(world: World, events: Sequence[str]) -> None:
             "nothing is asked for on account of a cluster that is to be ended"
         )
     if asked_at >= 0 and world.row().state is ClusterState.RUNNING:
-        assert sorted(world.billed()) == sorted(world.ledger.ids_of(TOKEN)) or world.kills, (
-            "what was on its way is ended meanwhile"
-        )
+        assert (
+            sorted(world.billed()) == sorted(world.ledger.launches.ids_of(TOKEN)) or world.kills
+        ), "what was on its way is ended meanwhile"
     world.kills.clear()
     world.lifecycle.take_back(world.row())
     for _ in range(12):
@@ -146,17 +146,21 @@ def test_never_more_are_billed_than_there_should_be_and_none_is_left(
         assert not world.late
         if row.state is ClusterState.ENDED:
             assert billed == []
-            assert world.ledger.hourly_now(TOKEN) == 0
+            assert world.ledger.prices.hourly_now(TOKEN) == 0
         else:
             assert row.state is ClusterState.RUNNING
-            assert billed == sorted(world.ledger.ids_of(TOKEN)), "what is billed is the cluster's"
-            assert broken or [world.machines[i].node for i in world.ledger.ids_of(TOKEN)] == [
+            assert billed == sorted(world.ledger.launches.ids_of(TOKEN)), (
+                "what is billed is the cluster's"
+            )
+            assert broken or [
+                world.machines[i].node for i in world.ledger.launches.ids_of(TOKEN)
+            ] == [
                 0,
                 1,
                 2,
             ], "and it is whole"
-            assert world.ledger.hourly_now(TOKEN) == len(billed) * row.candidate.offer.hourly
-        assert world.ledger.open_replacement(TOKEN) is None
+            assert world.ledger.prices.hourly_now(TOKEN) == len(billed) * row.candidate.offer.hourly
+        assert world.ledger.replacements.open_one(TOKEN) is None
         world.ledger.close()
 
 
@@ -165,11 +169,11 @@ def test_an_idle_cluster_is_not_kept_on_the_bill_by_machines_that_are_lost_again
 ) -> None:
     world = patched["world"] = World(tmp_path, [], [], 0, True)
     launched(world)
-    world.ledger.take(RUN)
-    world.ledger.set_guard(
+    world.ledger.leases.take(RUN)
+    world.ledger.guards.set(
         RUN, 0, {"poweroff": ":", "idle_seconds": 3600.0, "mode": "terminate"}, {}
     )
-    world.ledger.release(RUN)
+    world.ledger.leases.release(RUN)
 
     def check(*, idle: float, active: tuple[str, ...] = ()) -> None:
         status = cast("Any", SimpleNamespace(idle=idle, active=active))
@@ -185,7 +189,7 @@ def test_an_idle_cluster_is_not_kept_on_the_bill_by_machines_that_are_lost_again
     (machine,) = [i for i in world.machines.values() if i.state.is_billed and i.node == 1]
     world.machines[machine.id] = replace(machine, state=InstanceState.GONE)
     asyncio.run(world.lifecycle.observe(cast("Any", world)))
-    joined = max(r.ended or 0.0 for r in world.ledger.replacements(TOKEN))
+    joined = max(r.ended or 0.0 for r in world.ledger.replacements.of_launch(TOKEN))
     since = world.clock.now() - joined
     with pytest.raises(replace_node.NotNow, match="nothing was at work since"):
         check(idle=since)
@@ -201,7 +205,7 @@ def test_who_stops_or_starts_a_cluster_in_whose_place_another_was_put_does_not_k
     launched(world)
     world.capabilities = replace(world.capabilities, stop=True)
     before = world.row()
-    world.ledger.set_cluster(
+    world.ledger.clusters.move(
         RUN, ClusterState.RUNNING, f"{REPLACED}another cluster is called dev now"
     )
     monkeypatch.setattr(world.lifecycle, "watch", lambda: None)
@@ -220,7 +224,7 @@ def test_who_stops_or_starts_a_cluster_in_whose_place_another_was_put_does_not_k
         world.machines["i-2"] = replace(world.machines["i-2"], state=InstanceState.GONE)
         await lifecycle.observe(world)
         lifecycle._mend(world.row())
-        assert len(world.ledger.ids_of(TOKEN)) == NODES - 1, "one was lost"
+        assert len(world.ledger.launches.ids_of(TOKEN)) == NODES - 1, "one was lost"
         assert not lifecycle._replacing, "and it gets no other"
         # As where the kernel that replaced it is gone: whoever looks ends it.
         lifecycle._take_care([world.row()])
@@ -264,7 +268,7 @@ def test_a_down_that_comes_while_a_machine_is_being_asked_for_takes_it_along(
 
     asyncio.run(all_at_once())
     assert len(world.machines) == NODES + 1, "it was made"
-    assert (world.row().state, world.billed(), world.ledger.hourly_now(TOKEN)) == (
+    assert (world.row().state, world.billed(), world.ledger.prices.hourly_now(TOKEN)) == (
         ClusterState.ENDED,
         [],
         0,

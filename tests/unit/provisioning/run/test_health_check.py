@@ -93,7 +93,7 @@ def test_a_gpu_that_is_missing_is_ended_and_the_next_place_tried(world: EngineWo
     assert first.failure.message == "1 of 2 A100 answer (2 checks)"
     assert first.cost > 0, "it was billed while it was checked"
     assert second.candidate.offer.zone == "here-b"
-    blocks = [b for b in driver.ledger.blocks() if b.cause is Cause.UNHEALTHY]
+    blocks = [b for b in driver.ledger.blocks.standing() if b.cause is Cause.UNHEALTHY]
     assert [(b.zone, b.instance_type, round(b.expires - b.since)) for b in blocks] == [
         ("here-a", "gpu", 600)
     ]

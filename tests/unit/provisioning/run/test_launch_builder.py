@@ -212,21 +212,21 @@ def test_a_launch_read_back_after_a_crash_makes_the_same_request_to_the_byte(
         if f.name != "fills" and getattr(made, f.name) == getattr(plain, f.name)
     ]
     assert unset == [], "every field has a value of its own"
-    ledger.open_run(
+    ledger.runs.open(
         "run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING
     )
-    ledger.intend(replace(launch_row(made.token, made.candidate), launch=made))
+    ledger.launches.intend(replace(launch_row(made.token, made.candidate), launch=made))
     copied = shutil.copytree(keys.client_private_file.parent, tmp_path / "k")
     cloud = _Wire()
     for launch, of in (
         (made, keys),
-        (ledger.launches("run-1")[0].launch, ClusterKeys.load(copied)),
+        (ledger.launches.of_run("run-1")[0].launch, ClusterKeys.load(copied)),
     ):
         with pytest.raises(CloudError):
             cloud.submit(replace(launch, fills=fills(of)))
     first, second = cloud.sent
     assert first == second
-    assert ledger.launches("run-1")[0].launch == made
+    assert ledger.launches.of_run("run-1")[0].launch == made
     assert keys.host_private.strip().splitlines()[1].encode() in first, (
         "the real script, keys and all"
     )

@@ -44,7 +44,9 @@ def test_part_of_a_gang_becomes_whole_when_the_rest_comes(
     engine = world.engine(submit_seconds=SENDING)
     driver = _held(world, engine)
     world.until(
-        lambda: any("they are held" in text for _, _, text in engine.ledger.events(driver.run_id)),
+        lambda: any(
+            "they are held" in text for _, _, text in engine.ledger.events.of_run(driver.run_id)
+        ),
         "the word of it",
     )
     assert {a.state for a in driver.attempts()} == {AttemptState.SENT}
@@ -67,7 +69,7 @@ def test_part_of_a_gang_is_let_go_after_a_while_and_its_cost_is_said(world: Engi
     assert first.failure.message.startswith("2 of 3 machines were made, and held for ")
     assert "($0.00" in first.failure.message
     assert first.cost > 0
-    events = [text for _, _, text in engine.ledger.events(driver.run_id)]
+    events = [text for _, _, text in engine.ledger.events.of_run(driver.run_id)]
     assert any("2 of 3 machines were made; they are held for" in text for text in events)
 
 
@@ -93,7 +95,7 @@ def test_a_kernel_that_dies_while_it_holds_part_of_a_gang_leaves_nothing(
 
     def taken() -> bool:
         world.take_up(second)
-        return not second.ledger.unfinished_runs()
+        return not second.ledger.runs.unfinished()
 
     world.until(taken, "the dead kernel's run to be over")
     assert world.alive() == []

@@ -38,19 +38,19 @@ def _up(world: EngineWorld, engine: Engine, **planned: Any) -> RunDriver:
 
 
 def _state(engine: Engine) -> tuple[ClusterState, str]:
-    row = engine.ledger.cluster("dev")
+    row = engine.ledger.clusters.named("dev")
     assert row is not None
     return row.state, row.reason
 
 
 def _told(engine: Engine, driver: RunDriver, **changes: Any) -> None:
     """Change what the ledger keeps of the guards, and leave the agent as it is."""
-    known = engine.ledger.guard(driver.run_id)
+    known = engine.ledger.guards.get(driver.run_id)
     assert known is not None
     live = engine.live.get(driver.run_id)
     for node in live.nodes if live is not None else ():
         node.told = GuardConfig.from_json({**known[0], **changes})
-    engine.ledger.set_guard(driver.run_id, 0, {**known[0], **changes}, {})
+    engine.ledger.guards.set(driver.run_id, 0, {**known[0], **changes}, {})
 
 
 async def _trip(driver: RunDriver, config: GuardConfig) -> None:
@@ -76,7 +76,7 @@ def test_what_the_agent_finds_due_is_carried_out_through_the_cloud(
         [] if state is ClusterState.ENDED else ["stopped"]
     )
     assert "by this kernel: idle" in " ".join(
-        text for _, kind, text in engine.ledger.events(driver.run_id) if kind == "guard"
+        text for _, kind, text in engine.ledger.events.of_run(driver.run_id) if kind == "guard"
     )
 
 

@@ -43,7 +43,7 @@ def test_every_agent_is_told_the_price_of_a_dearer_machine_until_it_knows(
     assert world.finish(driver) is RunState.READY
     row = engine.cluster("dev")
     live = world.do(engine, engine.attach("dev"))
-    config = GuardConfig.from_json(engine.ledger.guard(row.run_id)[0]).to_json()
+    config = GuardConfig.from_json(engine.ledger.guards.get(row.run_id)[0]).to_json()
     assert [node.told.to_json() for node in live.nodes] == [config] * 2, (
         "who was told when it started is not told again"
     )
@@ -88,21 +88,21 @@ def test_every_agent_is_told_the_price_of_a_dearer_machine_until_it_knows(
         assert one["carried"] >= usd("14.4")
     assert any(
         text.startswith("budget: its machines cost $8.10/h together from now on")
-        for _, _, text in engine.ledger.events(row.run_id)
+        for _, _, text in engine.ledger.events.of_run(row.run_id)
     )
-    assert engine.ledger.hourly_now(row.token) == usd("8.1")
+    assert engine.ledger.prices.hourly_now(row.token) == usd("8.1")
 
 
 def _cluster(ledger: Ledger) -> Any:
     wanted = candidate(count=2)
-    ledger.open_run(RUN, "dev", "", folder="", race=1, consent=0, state=RunState.LAUNCHING)
-    ledger.intend(launch_row(TOKEN, wanted))
-    ledger.accepted(TOKEN, ["i-0", "i-1"])
-    ledger.hand_over(RUN, "dev", RUN, TOKEN, wanted)
-    ledger.seen([_machine("i-0", 0, ledger.owner), _machine("i-1", 1, ledger.owner)])
+    ledger.runs.open(RUN, "dev", "", folder="", race=1, consent=0, state=RunState.LAUNCHING)
+    ledger.launches.intend(launch_row(TOKEN, wanted))
+    ledger.launches.accepted(TOKEN, ["i-0", "i-1"])
+    ledger.clusters.hand_over(RUN, "dev", RUN, TOKEN, wanted)
+    ledger.instances.seen([_machine("i-0", 0, ledger.owner), _machine("i-1", 1, ledger.owner)])
     config = GuardConfig(":", hourly=wanted.hourly, limit=usd(100))
-    ledger.set_guard(RUN, 0, config.to_json() | {"warn": [0.5]}, {})
-    return ledger.cluster_of_run(RUN)
+    ledger.guards.set(RUN, 0, config.to_json() | {"warn": [0.5]}, {})
+    return ledger.clusters.of_run(RUN)
 
 
 def _machine(id: str, node: int, owner: str) -> Instance:
@@ -146,49 +146,49 @@ def test_a_lost_machine_leaves_the_price_and_one_in_its_place_brings_its_own_fro
     assert price_whole(ledger, row) == 2 * each
     assert not count_price(ledger, row), "nothing changed"
     clock.advance(HOUR)
-    ledger.lose_machines(TOKEN, [_machine("i-1", 1, ledger.owner)])
+    ledger.replacements.lose_machines(TOKEN, [_machine("i-1", 1, ledger.owner)])
     assert not count_price(ledger, row), "it is to be whole again"
     offer = replace(row.candidate.offer, hourly=each + usd(1))
     launch = replace(
-        ledger.launches(RUN)[0].launch,
+        ledger.launches.of_run(RUN)[0].launch,
         candidate=replace(row.candidate, offer=offer),
         nodes=(1,),
         count=1,
         part=1,
     )
     asked = _replacement(ledger, launch)
-    assert ledger.intend_replacement(asked)
+    assert ledger.replacements.intend(asked)
     assert price_whole(ledger, row) == 2 * each, "nothing is made yet"
     clock.advance(HOUR)
-    ledger.replacement_made(asked, "i-2")
+    ledger.replacements.made(asked, "i-2")
     assert count_price(ledger, row)
     assert not count_price(ledger, row), "once"
-    told = GuardConfig.from_json(ledger.guard(RUN)[0])  # type: ignore[index]
+    told = GuardConfig.from_json(ledger.guards.get(RUN)[0])  # type: ignore[index]
     assert (told.hourly, told.limit, told.spent) == (2 * each + usd(1), usd(100), 3 * each)
-    assert ledger.guard(RUN)[0]["warn"] == [0.5], "what nbprov itself watches stays"  # type: ignore[index]
-    ledger.end_replacement(asked, AttemptState.GONE)
+    assert ledger.guards.get(RUN)[0]["warn"] == [0.5], "what nbprov itself watches stays"  # type: ignore[index]
+    ledger.replacements.end(asked, AttemptState.GONE)
     clock.advance(HOUR)
     assert count_price(ledger, row), "one that did not come up has no price any more"
-    assert GuardConfig.from_json(ledger.guard(RUN)[0]).hourly == 2 * each  # type: ignore[index]
+    assert GuardConfig.from_json(ledger.guards.get(RUN)[0]).hourly == 2 * each  # type: ignore[index]
 
 
 def test_a_machine_that_is_told_of_after_its_cluster_has_ended_begins_no_price(
     ledger: Ledger,
 ) -> None:
     row = _cluster(ledger)
-    ledger.lose_machines(TOKEN, [_machine("i-1", 1, ledger.owner)])
+    ledger.replacements.lose_machines(TOKEN, [_machine("i-1", 1, ledger.owner)])
     asked = _replacement(
-        ledger, replace(ledger.launches(RUN)[0].launch, nodes=(1,), count=1, part=1)
+        ledger, replace(ledger.launches.of_run(RUN)[0].launch, nodes=(1,), count=1, part=1)
     )
-    assert ledger.intend_replacement(asked)
-    ledger.set_cluster(row.cluster_id, ClusterState.ENDED, "you ended it")
-    assert not ledger.replacement_made(asked, "i-2")
-    assert ledger.hourly_now(TOKEN) == 0
+    assert ledger.replacements.intend(asked)
+    ledger.clusters.move(row.cluster_id, ClusterState.ENDED, "you ended it")
+    assert not ledger.replacements.made(asked, "i-2")
+    assert ledger.prices.hourly_now(TOKEN) == 0
 
 
 def test_a_cluster_without_a_budget_is_told_of_no_price(ledger: Ledger) -> None:
     row = _cluster(ledger)
-    ledger.set_guard(RUN, 0, GuardConfig(":", idle_seconds=60.0).to_json(), {})
+    ledger.guards.set(RUN, 0, GuardConfig(":", idle_seconds=60.0).to_json(), {})
     ledger.store._connection.execute("UPDATE price_segments SET hourly = 1")
     assert not count_price(ledger, row)
 
@@ -204,7 +204,7 @@ def test_a_start_at_the_price_of_the_launch_counts_it_again_where_a_dearer_machi
     assert count_price(ledger, row)
     cloud = cast("Any", SimpleNamespace(capabilities=Capabilities(stop=True), quote=_no_quote))
     asyncio.run(start_terms(ledger, cloud, row))
-    assert GuardConfig.from_json(ledger.guard(RUN)[0]).hourly == 2 * each  # type: ignore[index]
+    assert GuardConfig.from_json(ledger.guards.get(RUN)[0]).hourly == 2 * each  # type: ignore[index]
 
 
 async def _no_quote(wanted: object) -> None:

@@ -41,7 +41,7 @@ def _unwatched(world: EngineWorld, **changes: Any) -> Engine:
 
 
 def _state(engine: Engine, name: str = "dev") -> ClusterState:
-    row = engine.ledger.cluster(name)
+    row = engine.ledger.clusters.named(name)
     assert row is not None
     return row.state
 
@@ -78,7 +78,7 @@ def test_an_end_is_not_given_up_where_the_ledger_cannot_be_written(
     world.do(engine, engine.lifecycle.down(row))
     assert world.alive() == []
     assert _state(engine) is ClusterState.ENDED
-    run = engine.ledger.run(row.run_id)
+    run = engine.ledger.runs.get(row.run_id)
     assert run is not None
     assert not run.lease_holder, "the lease is given back"
 
@@ -98,7 +98,7 @@ def test_a_cancelled_wait_does_not_cut_an_end(world: EngineWorld) -> None:
 
 def test_an_end_that_nobody_works_on_is_gone_on_with_by_the_watcher(world: EngineWorld) -> None:
     engine, driver = _up(world)
-    engine.ledger.set_cluster(driver.run_id, ClusterState.ENDING, "cut here")
+    engine.ledger.clusters.move(driver.run_id, ClusterState.ENDING, "cut here")
     world.until(lambda: _state(engine) is ClusterState.ENDED, "the watcher ends it")
     assert world.alive() == []
 
@@ -106,14 +106,16 @@ def test_an_end_that_nobody_works_on_is_gone_on_with_by_the_watcher(world: Engin
 def test_an_end_that_is_another_kernels_is_left_to_it(world: EngineWorld) -> None:
     engine, driver = _up(world)
     other = world.engine()
-    assert other.ledger.take(driver.run_id)
+    assert other.ledger.leases.take(driver.run_id)
     stop = _keeps_taking(other, driver.run_id)
-    engine.ledger.set_cluster(driver.run_id, ClusterState.ENDING, "by the other")
+    engine.ledger.clusters.move(driver.run_id, ClusterState.ENDING, "by the other")
     world.do(engine, asyncio.sleep(0))
     for _ in range(2):
         world.do(
             engine,
-            _called(lambda: engine.lifecycle._take_care(engine.ledger.clusters(live_only=True))),
+            _called(
+                lambda: engine.lifecycle._take_care(engine.ledger.clusters.latest(live_only=True))
+            ),
         )
     assert len(world.alive()) == 1
     assert not engine.lifecycle._downs
@@ -123,11 +125,11 @@ def test_an_end_that_is_another_kernels_is_left_to_it(world: EngineWorld) -> Non
 def test_a_cluster_that_is_ending_has_ended_when_the_list_says_so(world: EngineWorld) -> None:
     engine = _unwatched(world)
     row = engine.cluster("dev")
-    engine.ledger.set_cluster(row.cluster_id, ClusterState.ENDING, "you ended it")
+    engine.ledger.clusters.move(row.cluster_id, ClusterState.ENDING, "you ended it")
     engine.cloud("local").adapter.terminate(_ids(world))
     world.until(lambda: not world.alive(), "the machine is gone")
     world.do(engine, engine.lifecycle.observe(engine.cloud("local")))
-    ended = engine.ledger.cluster("dev")
+    ended = engine.ledger.clusters.named("dev")
     assert ended is not None
     assert (ended.state, ended.reason) == (ClusterState.ENDED, "you ended it")
 
@@ -137,7 +139,7 @@ def test_a_gang_that_lost_a_machine_is_ended_as_a_whole(world: EngineWorld) -> N
     engine.cloud("local").adapter.terminate(_ids(world)[:1])
     world.until(lambda: _state(engine) is ClusterState.ENDED, "the whole gang ends")
     assert world.alive() == []
-    row = engine.ledger.cluster("dev")
+    row = engine.ledger.clusters.named("dev")
     assert row is not None
     assert "one of its machines is gone" in row.reason
 
@@ -211,7 +213,7 @@ def test_a_refused_start_that_went_through_all_the_same_is_stopped_again(
         world.do(engine, engine.lifecycle.start(engine.cluster("dev")))
     assert [m["state"] for m in world.alive()] == ["stopped"]
     assert _state(engine) is ClusterState.STOPPED
-    assert engine.ledger.hourly_now(engine.cluster("dev").token) == 0
+    assert engine.ledger.prices.hourly_now(engine.cluster("dev").token) == 0
 
 
 @pytest.mark.parametrize(
@@ -223,7 +225,7 @@ def test_a_start_without_an_agent_is_stopped_again_whatever_the_fault(
     engine, _ = _up(world)
     world.do(engine, engine.lifecycle.stop(engine.cluster("dev")))
     monkeypatch.setattr(engine, "_open", _fails(100, error, engine._open))
-    seen = engine.ledger.seen
+    seen = engine.ledger.instances.seen
     with pytest.raises(type(error)):
         world.do(engine, _with_a_fault_in_the_stop(engine, monkeypatch, seen))
     assert [m["state"] for m in world.alive()] == ["stopped"]
@@ -239,7 +241,9 @@ async def _with_a_fault_in_the_stop(
         # The ledger is locked just when the machine is to be stopped again.
         monkeypatch.setattr(engine.lifecycle, "_halt", halt)
         monkeypatch.setattr(
-            engine.ledger, "seen", _fails(1, sqlite3.OperationalError("database is locked"), seen)
+            engine.ledger.instances,
+            "seen",
+            _fails(1, sqlite3.OperationalError("database is locked"), seen),
         )
         await halt(*args)
 
@@ -262,7 +266,7 @@ def test_what_is_being_ended_is_neither_stopped_nor_started(
 ) -> None:
     engine = _unwatched(world)
     row = engine.cluster("dev")
-    engine.ledger.set_cluster(row.cluster_id, state, "you ended it")
+    engine.ledger.clusters.move(row.cluster_id, state, "you ended it")
     with pytest.raises(CannotStop, match="ended meanwhile: you ended it"):
         world.do(engine, engine.lifecycle.stop(row))
     with pytest.raises(NotFound, match="ended meanwhile: you ended it"):
@@ -302,7 +306,7 @@ def test_a_living_kernels_work_on_a_cluster_is_not_disturbed(world: EngineWorld)
 def test_a_dead_kernels_lease_is_waited_for(world: EngineWorld) -> None:
     engine, driver = _up(world)
     other = world.engine()
-    assert other.ledger.take(driver.run_id)
+    assert other.ledger.leases.take(driver.run_id)
     world.do(engine, engine.lifecycle.stop(engine.cluster("dev")))
     assert _state(engine) is ClusterState.STOPPED
 
@@ -312,11 +316,11 @@ def _keeps_taking(engine: Engine, run_id: str) -> Callable[[], Any]:
 
     async def hold() -> None:
         while True:
-            engine.ledger.take(run_id)
+            engine.ledger.leases.take(run_id)
             await asyncio.sleep(LEASE_SECONDS / 8)
 
     taken = engine.thread.call(hold())
-    while not engine.ledger.take(run_id):
+    while not engine.ledger.leases.take(run_id):
         pass
     return taken.cancel
 
@@ -333,12 +337,14 @@ def test_the_watcher_outlives_any_fault(
 ) -> None:
     engine, driver = _up(world)
     monkeypatch.setattr(
-        engine.ledger,
-        "clusters",
-        _fails(1, sqlite3.OperationalError("locked"), engine.ledger.clusters),
+        engine.ledger.clusters,
+        "latest",
+        _fails(1, sqlite3.OperationalError("locked"), engine.ledger.clusters.latest),
     )
     monkeypatch.setattr(
-        engine.ledger, "tokens", _fails(1, RuntimeError("a fault of ours"), engine.ledger.tokens)
+        engine.ledger.launches,
+        "tokens",
+        _fails(1, RuntimeError("a fault of ours"), engine.ledger.launches.tokens),
     )
     live = wait_for(driver.ready, 60)
     world.do(engine, live.head.connection.run("nbprov-poweroff terminate idle for 60 minutes"))  # type: ignore[union-attr]
@@ -362,10 +368,10 @@ def test_a_change_is_written_only_over_the_state_it_starts_from(world: EngineWor
     engine = _unwatched(world)
     row = engine.cluster("dev")
     ledger = engine.ledger
-    assert not ledger.set_cluster(row.cluster_id, ClusterState.STOPPED, was=ClusterState.STOPPING)
-    assert ledger.set_cluster(row.cluster_id, ClusterState.ENDED, "over")
-    assert not ledger.set_cluster(row.cluster_id, ClusterState.RUNNING)
-    ledger.resume_prices(row.cluster_id)
-    assert ledger.hourly_now(row.token) == 0
-    assert not ledger.set_cluster("nobody", ClusterState.RUNNING)
+    assert not ledger.clusters.move(row.cluster_id, ClusterState.STOPPED, was=ClusterState.STOPPING)
+    assert ledger.clusters.move(row.cluster_id, ClusterState.ENDED, "over")
+    assert not ledger.clusters.move(row.cluster_id, ClusterState.RUNNING)
+    ledger.clusters.resume_prices(row.cluster_id)
+    assert ledger.prices.hourly_now(row.token) == 0
+    assert not ledger.clusters.move("nobody", ClusterState.RUNNING)
     engine.cloud("local").adapter.terminate(_ids(world))

@@ -273,7 +273,7 @@ def notes(ledger: Ledger, clock: ManualClock) -> Notes:
 
 
 def _texts(ledger: Ledger) -> list[str]:
-    return [text for _, _, text in ledger.events("run-1")]
+    return [text for _, _, text in ledger.events.of_run("run-1")]
 
 
 def test_a_silence_is_noted_once_and_again_after_a_while(
@@ -327,7 +327,7 @@ def test_a_note_that_cannot_be_written_stops_nothing(
         raise OSError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger, "events", broken)
+        patch.setattr(ledger.events, "of_run", broken)
         notes.say(_row(), UNREACHED, " noon", again=1.0)
         notes.over(_row(), UNREACHED)
     notes.say(_row(), UNREACHED, " noon", again=1.0)
@@ -347,9 +347,9 @@ def test_panels_show_what_lasts(notes: Notes, ledger: Ledger) -> None:
         n.startswith(t.begins)
         for n, t in zip(silence_notes(ledger, row), (UNREACHED, FOREIGN), strict=True)
     ] == [True, True]
-    ledger.note("run-1", "cluster", "started")
-    assert standing(ledger.events("run-1"), UNREACHED) is None, "it began anew"
-    assert standing(ledger.events("run-1"), FOREIGN) is not None
+    ledger.events.add("run-1", "cluster", "started")
+    assert standing(ledger.events.of_run("run-1"), UNREACHED) is None, "it began anew"
+    assert standing(ledger.events.of_run("run-1"), FOREIGN) is not None
 
 
 # ---------------------------------------------------------------- words

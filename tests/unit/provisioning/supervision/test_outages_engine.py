@@ -87,10 +87,10 @@ class Silence:
 
     def told(self, **changes: Any) -> None:
         """Change what the ledger and the agent know of the guards."""
-        known = self.engine.ledger.guard(self.driver.run_id)
+        known = self.engine.ledger.guards.get(self.driver.run_id)
         assert known is not None
         config = GuardConfig(NOTHING, **changes)
-        self.engine.ledger.set_guard(self.driver.run_id, 0, config.to_json(), {})
+        self.engine.ledger.guards.set(self.driver.run_id, 0, config.to_json(), {})
 
         async def tell() -> None:
             for node in wait_for(self.driver.ready, 60).nodes:
@@ -145,7 +145,7 @@ class Silence:
 
     @property
     def row(self) -> Any:
-        row = self.engine.ledger.cluster("dev")
+        row = self.engine.ledger.clusters.named("dev")
         assert row is not None
         return row
 
@@ -155,7 +155,9 @@ class Silence:
         return state
 
     def said(self, kind: str) -> list[str]:
-        return [text for _, k, text in self.engine.ledger.events(self.driver.run_id) if k == kind]
+        return [
+            text for _, k, text in self.engine.ledger.events.of_run(self.driver.run_id) if k == kind
+        ]
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -239,7 +241,7 @@ def test_a_job_that_began_since_the_last_answer_is_no_idleness(silent: Silence) 
     silent.was_idle(600.0)
     silent.break_off()
     silent.ahead += 1.0
-    silent.engine.ledger.set_job(silent.driver.run_id, "run", "run", "train", "running")
+    silent.engine.ledger.jobs.set(silent.driver.run_id, "run", "run", "train", "running")
     silent.wait(outages.UNREACHED_GRACE + 1200.0)
     assert silent.state is ClusterState.RUNNING
 

@@ -40,7 +40,7 @@ def _up(world: EngineWorld, engine: Engine) -> RunDriver:
 
 
 def _states(engine: Engine) -> dict[str, SideState]:
-    return {row.object.id: row.state for row in engine.ledger.side_objects(all_of_them=True)}
+    return {row.object.id: row.state for row in engine.ledger.side_objects.listed(all_of_them=True)}
 
 
 # ---------------------------------------------------------------- on a cloud
@@ -59,7 +59,7 @@ def test_what_a_launch_leaves_is_written_down_and_goes_with_its_cluster(world: E
     assert _states(engine)["group"] is SideState.THERE, "it serves all launches"
     assert not has_live_rows(engine.ledger.store.path)
     assert ("side", f"disk {disk} is removed") in [
-        (kind, text) for _, kind, text in engine.ledger.events(driver.run_id)
+        (kind, text) for _, kind, text in engine.ledger.events.of_run(driver.run_id)
     ]
 
 
@@ -225,7 +225,7 @@ def test_a_cloud_that_leaves_nothing_is_never_listed_for_it(world: EngineWorld) 
     engine = world.engine()
     driver = _up(world, engine)
     assert not engine.cloud("local").leaves_side_objects
-    assert engine.ledger.side_objects() == []
+    assert engine.ledger.side_objects.listed() == []
     world.do(engine, engine.lifecycle.down(engine.cluster(driver.name)))
     assert not has_live_rows(engine.ledger.store.path)
 
@@ -240,55 +240,55 @@ def _thing(id: str = "vol-1", token: str = "t1", **more: Any) -> SideObject:
 def test_what_comes_back_after_it_was_removed_begins_anew(
     ledger: Ledger, clock: ManualClock
 ) -> None:
-    ledger.side_seen("aws", [_thing()])
+    ledger.side_objects.seen("aws", [_thing()])
     clock.advance(60)
-    ledger.side_seen("aws", [])
-    assert ledger.side_objects() == []
+    ledger.side_objects.seen("aws", [])
+    assert ledger.side_objects.listed() == []
     clock.advance(60)
-    ledger.side_seen("aws", [_thing()])
-    (row,) = ledger.side_objects()
+    ledger.side_objects.seen("aws", [_thing()])
+    (row,) = ledger.side_objects.listed()
     assert (row.state, row.since) == (SideState.THERE, clock.now())
 
 
 def test_a_listing_of_one_cloud_says_nothing_of_another(ledger: Ledger) -> None:
-    ledger.side_seen("aws", [_thing()])
-    ledger.side_seen("gcp", [])
-    assert [row.object for row in ledger.side_objects("aws")] == [_thing()]
-    assert ledger.side_clouds() == {"aws"}
+    ledger.side_objects.seen("aws", [_thing()])
+    ledger.side_objects.seen("gcp", [])
+    assert [row.object for row in ledger.side_objects.listed("aws")] == [_thing()]
+    assert ledger.side_objects.clouds() == {"aws"}
 
 
 def test_what_is_being_removed_stays_so_while_the_list_still_shows_it(ledger: Ledger) -> None:
-    ledger.side_seen("aws", [_thing(), _thing("vol-2")])
-    ledger.side_tried(
+    ledger.side_objects.seen("aws", [_thing(), _thing("vol-2")])
+    ledger.side_objects.tried(
         {_thing(): (SideState.REMOVING, ""), _thing("vol-2"): (SideState.IN_USE, "still in use")}
     )
-    ledger.side_seen("aws", [_thing(), _thing("vol-2")])
-    assert {r.object.id: (r.state, r.reason) for r in ledger.side_objects()} == {
+    ledger.side_objects.seen("aws", [_thing(), _thing("vol-2")])
+    assert {r.object.id: (r.state, r.reason) for r in ledger.side_objects.listed()} == {
         "vol-1": (SideState.REMOVING, ""),
         "vol-2": (SideState.IN_USE, "still in use"),
     }
 
 
 def test_what_was_removed_is_forgotten_after_a_week(ledger: Ledger, clock: ManualClock) -> None:
-    ledger.side_seen("aws", [_thing()])
-    ledger.side_seen("aws", [])
+    ledger.side_objects.seen("aws", [_thing()])
+    ledger.side_objects.seen("aws", [])
     clock.advance(REMOVED_KEPT + 1)
-    ledger.side_seen("aws", [_thing("vol-2")])
-    assert [row.object.id for row in ledger.side_objects(all_of_them=True)] == ["vol-2"]
+    ledger.side_objects.seen("aws", [_thing("vol-2")])
+    assert [row.object.id for row in ledger.side_objects.listed(all_of_them=True)] == ["vol-2"]
 
 
 def test_a_launch_is_remembered_until_a_list_was_made_after_its_end(ledger: Ledger) -> None:
-    ledger.open_run(
+    ledger.runs.open(
         "run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING
     )
-    ledger.intend(launch_row("t1", candidate()))
-    ledger.side_expected("aws", "t1")
-    assert ledger.side_over("aws") == set()
-    ledger.side_seen("aws", [], ledger.side_over("aws"))
-    assert ledger.side_clouds() == {"aws"}, "it lives, and may leave something yet"
-    ledger.failed("t1", Failure(Cause.CAPACITY, "none left"), AttemptState.REFUSED)
-    ledger.side_seen("aws", [], ledger.side_over("aws"))
-    assert ledger.side_clouds() == set()
+    ledger.launches.intend(launch_row("t1", candidate()))
+    ledger.side_objects.expect("aws", "t1")
+    assert ledger.side_objects.over("aws") == set()
+    ledger.side_objects.seen("aws", [], ledger.side_objects.over("aws"))
+    assert ledger.side_objects.clouds() == {"aws"}, "it lives, and may leave something yet"
+    ledger.launches.failed("t1", Failure(Cause.CAPACITY, "none left"), AttemptState.REFUSED)
+    ledger.side_objects.seen("aws", [], ledger.side_objects.over("aws"))
+    assert ledger.side_objects.clouds() == set()
 
 
 # ---------------------------------------------------------------- creates that make something late
@@ -368,18 +368,22 @@ def test_the_next_kernel_looks_for_a_machine_that_may_come_late(
 def test_what_a_doubtful_launch_left_is_kept_until_the_doubt_is_over(
     ledger: Ledger, clock: ManualClock
 ) -> None:
-    ledger.open_run(
+    ledger.runs.open(
         "run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING
     )
-    ledger.intend(launch_row("t1", candidate()))
-    ledger.side_expected("aws", "t1")
-    ledger.set_launch("t1", AttemptState.ABSENT)
-    assert (ledger.side_doubted("aws"), ledger.side_doubted("gcp"), ledger.side_over("aws")) == (
+    ledger.launches.intend(launch_row("t1", candidate()))
+    ledger.side_objects.expect("aws", "t1")
+    ledger.launches.move("t1", AttemptState.ABSENT)
+    assert (
+        ledger.side_objects.doubted("aws"),
+        ledger.side_objects.doubted("gcp"),
+        ledger.side_objects.over("aws"),
+    ) == (
         {"t1"},
         set(),
         set(),
     )
-    ledger.side_seen("aws", [], ledger.side_over("aws"))
-    assert ledger.side_clouds() == {"aws"}
+    ledger.side_objects.seen("aws", [], ledger.side_objects.over("aws"))
+    assert ledger.side_objects.clouds() == {"aws"}
     clock.advance(DOUBT_SECONDS + 1)
-    assert (ledger.side_doubted("aws"), ledger.side_over("aws")) == (set(), {"t1"})
+    assert (ledger.side_objects.doubted("aws"), ledger.side_objects.over("aws")) == (set(), {"t1"})

@@ -19,11 +19,11 @@ def test_who_starts_a_cluster_while_it_is_started_for_its_outputs_keeps_it(
 ) -> None:
     world = World(tmp_path, [], [], 0, True)
     launched(world)
-    world.ledger.set_cluster(RUN, ClusterState.STOPPED, "you stopped it")
+    world.ledger.clusters.move(RUN, ClusterState.STOPPED, "you stopped it")
     gone_on: list[str] = []
 
     async def start(row: ClusterRow, **_: Any) -> None:
-        world.ledger.set_cluster(RUN, ClusterState.RUNNING, "started")
+        world.ledger.clusters.move(RUN, ClusterState.RUNNING, "started")
         if is_used:
             world.lifecycle.take_back(row)
 
