@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from nbprov.runtime.waiting import Waitable
-from nbprov.runtime.worker_pool import Workers
+from nbprov.runtime.worker_pool import WorkerPool
 
 from .cluster import Cluster
 from .session import Session
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_workers = Workers("aio")
+_workers = WorkerPool("aio")
 
 
 def _session() -> Session:

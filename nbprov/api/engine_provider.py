@@ -18,7 +18,7 @@ from nbprov.model.launches import CheckResult
 from nbprov.model.offers import Block, Plan
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
-from nbprov.runtime.worker_pool import Workers
+from nbprov.runtime.worker_pool import WorkerPool
 
 from .cloud_checks import Checks
 
@@ -71,7 +71,7 @@ class Standing(ABC):
         engine = self.engine
         with self._making:
             if self._checks is None:
-                looks = Workers("looks")
+                looks = WorkerPool("looks")
                 self._checks = Checks(lambda name: _asked(engine, looks, name), engine.clock)
             return self._checks
 
@@ -167,7 +167,7 @@ class Standing(ABC):
         """The plan of a run's further pass, called in a worker thread."""
 
 
-async def _asked(engine: Engine, looks: Workers, name: str) -> CheckResult:
+async def _asked(engine: Engine, looks: WorkerPool, name: str) -> CheckResult:
     """A cloud's check, without its adapter where it is not set up: a plan asks this of every cloud, for people without an account as well."""
     # In a worker: the files it looks for may lie on a drive that hangs.
     lacking = await looks.run(registry.missing, name, seconds=CHECK_SECONDS)

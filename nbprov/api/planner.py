@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.market.stock_probe import POOLS_A_CLOUD
+from nbprov.market.stock_probe import POOLS_PER_CLOUD
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause
 from nbprov.model.offers import Block, Offer, Plan
@@ -23,7 +23,7 @@ from .price_query import Prices, asked, narrowed
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
-    from nbprov.market import Chances, Stock
+    from nbprov.market import Stock, SuccessModel
     from nbprov.planning import EnabledCloud, Relaxation
 
     from .services.stock import StockDesk
@@ -193,7 +193,7 @@ class Planner(Standing):
         self.check(
             [name for name, can in told.items() if can is not None and can.stock_probe], fresh=False
         )
-        answers = self.stock.ask_for(prices.first_of_clouds(POOLS_A_CLOUD, self.stock.telling()))
+        answers = self.stock.ask_for(prices.first_of_clouds(POOLS_PER_CLOUD, self.stock.telling()))
         prices.learn(answers.stock, self.engine.clock.now())
         late = [
             f"{cloud}: no word of its stock within {STOCK_SECONDS:g} s" for cloud in answers.late
@@ -338,7 +338,7 @@ class Planner(Standing):
             blocks=self.engine.ledger.blocks.standing() if blocks is None else blocks,
             now=self.engine.clock.now(),
             demo=self.demo,
-            chances=self._chances(spec, [*self.stock.known(spec.num_nodes), *stock]),
+            success_model=self._success_model(spec, [*self.stock.known(spec.num_nodes), *stock]),
         )
 
     def _planned_again(self, spec: Spec, blocks: Sequence[Block]) -> Plan:
@@ -350,13 +350,13 @@ class Planner(Standing):
     def _read(self, spec: Spec | str, variables: Mapping[str, object] | None) -> Spec:
         return self.parse(spec, variables=variables) if isinstance(spec, str) else spec
 
-    def _chances(self, spec: Spec, stock: Sequence[Stock]) -> Chances:
+    def _success_model(self, spec: Spec, stock: Sequence[Stock]) -> SuccessModel:
         """What is known of stock: what launches met as long as it still counts, and what clouds say."""
-        from nbprov.market import Chances
+        from nbprov.market import SuccessModel
         from nbprov.market.success_model import FORGOTTEN
 
         now = self.engine.clock.now()
-        return Chances(
+        return SuccessModel(
             self.engine.ledger.observations.attempts(now - FORGOTTEN),
             stock=stock,
             now=now,

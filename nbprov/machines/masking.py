@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import lru_cache
 
 from nbprov.model.clock import Seconds
-from nbprov.model.spec import Secret
+from nbprov.model.secret import Secret
 from nbprov.remote.agent.messages import Environment
 
 LEAST_SECRET = 4

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from nbprov.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from nbprov.model.spec import Secret
+    from nbprov.model.secret import Secret
 
 
 class HelpWanted(Exception):
@@ -134,7 +134,7 @@ def environment(items: Sequence[str], magic: str) -> dict[str, str | Secret]:
         If a name is none, or has no value here.
     """
     # The words of a spec take longer to load than all the magics' lines, and few lines name a secret.
-    from nbprov.model.spec import Secret
+    from nbprov.model.secret import Secret
 
     found: dict[str, str | Secret] = {}
     for item in items:

@@ -21,13 +21,14 @@ from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.money import Micros
 from nbprov.model.offers import Block, Candidate, Plan
-from nbprov.model.spec import Health, Race, Spec
+from nbprov.model.run_policies import Race
+from nbprov.model.spec import HealthCheck, Spec
 from nbprov.model.stock import Stock
 from nbprov.remote.ssh.keys import ClusterKeys
 from nbprov.runtime.clocks import SystemClock
 from nbprov.runtime.engine_thread import EngineThread
 from nbprov.runtime.publisher import Publisher
-from nbprov.runtime.worker_pool import Workers
+from nbprov.runtime.worker_pool import WorkerPool
 
 from .async_cloud import AsyncCloud
 from .attach import open_cluster
@@ -129,7 +130,7 @@ class Engine:
         self.take_outputs: Callable[[ClusterRow, Seconds], Coroutine[Any, Any, bool]] | None = None
         self.leaving: Leaving | None = None
         self.bringing: Bringing | None = None
-        self._planners = Workers("plan", 1)
+        self._planners = WorkerPool("plan", 1)
         self.least_pause = LEAST_PAUSE
         self._find_cloud = clouds
         self._clouds: dict[str, AsyncCloud] = {}
@@ -151,7 +152,7 @@ class Engine:
         """What a cloud can do."""
         return self.cloud(name).capabilities
 
-    def deadlines_of(self, candidate: Candidate, health: Health | None = None) -> Deadlines:
+    def deadlines_of(self, candidate: Candidate, health: HealthCheck | None = None) -> Deadlines:
         """How long each phase may take on a candidate's cloud, and for a spec's health check."""
         capabilities = self.cloud(candidate.offer.cloud).capabilities
         checked = health_seconds(health, candidate) if health is not None else None

@@ -17,7 +17,8 @@ from nbprov.api.spec_inputs import Ask, Given, collect
 from nbprov.machines.python.requirement_files import PythonSource, read_source
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import UsageError
-from nbprov.model.spec import Guards, Spec
+from nbprov.model.guards import Guards
+from nbprov.model.spec import Spec
 
 from .setup_failure import EVENT, SET_UP, after_failure
 

@@ -11,7 +11,7 @@ from nbprov.api.errors import readable, readably
 from nbprov.api.spec_inputs import found_again
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import Interrupted, NbprovError
-from nbprov.model.spec import Engine
+from nbprov.model.spec import ComputeEngine
 from nbprov.runtime.waiting import wait_for
 
 from .tunnels import Reaching
@@ -84,7 +84,11 @@ class Engined(Reaching):
         return found
 
     async def engine_up(
-        self, live: LiveCluster, engine: Engine, values: Values, report: Callable[[str], None]
+        self,
+        live: LiveCluster,
+        engine: ComputeEngine,
+        values: Values,
+        report: Callable[[str], None],
     ) -> Running:
         """Start what of a cluster's engine does not run, and open the tunnel to its dashboard. On the engine's thread."""
         from nbprov.machines.engines.startup import ensure_engine

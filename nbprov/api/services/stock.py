@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.market.stock_probe import ASKED_AGAIN, POOLS_A_CLOUD, Answers, Probe
+from nbprov.market.stock_probe import ASKED_AGAIN, POOLS_PER_CLOUD, StockAnswers, StockProbe
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import NbprovError
 from nbprov.model.offers import Offer, Plan
 from nbprov.model.stock import Stock
 from nbprov.runtime.waiting import wait_for
-from nbprov.runtime.worker_pool import Workers
+from nbprov.runtime.worker_pool import WorkerPool
 
 if TYPE_CHECKING:
     from nbprov.api.planner import Planner
@@ -42,8 +42,8 @@ class StockDesk:
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
         self._engine = planner.engine
-        self._probe = Probe(self._ask, self._engine.clock, self._tell)
-        self._workers = Workers("stock", 1)
+        self._probe = StockProbe(self._ask, self._engine.clock, self._tell)
+        self._workers = WorkerPool("stock", 1)
         self._watch: asyncio.Task[None] | None = None
         self._told_at: Instant = 0.0
 
@@ -59,21 +59,21 @@ class StockDesk:
         if offers:
             self._engine.thread.call(self._probe.look(offers, plan.spec.num_nodes))
 
-    def ask(self, plan: Plan, seconds: Seconds = STOCK_SECONDS) -> Answers:
+    def ask(self, plan: Plan, seconds: Seconds = STOCK_SECONDS) -> StockAnswers:
         """Ask for the stock of a plan's best places, and wait so long at most; never raises for what a cloud does."""
         return self.ask_for(self._offers_of(plan), plan.spec.num_nodes, seconds)
 
     def ask_for(
         self, offers: Iterable[Offer], count: int = 1, seconds: Seconds = STOCK_SECONDS
-    ) -> Answers:
+    ) -> StockAnswers:
         """As `ask`, for offers, the best first; clouds that do not tell are passed over."""
         telling = self.telling()
         wanted = [offer for offer in offers if offer.cloud in telling]
         if not wanted:
-            return Answers()
+            return StockAnswers()
         return wait_for(self._engine.thread.call(self._probe.look(wanted, count, seconds=seconds)))
 
-    async def look(self, offers: Sequence[Offer], count: int = 1) -> Answers:
+    async def look(self, offers: Sequence[Offer], count: int = 1) -> StockAnswers:
         """Ask for the stock of offers; on the engine's thread. Clouds that do not tell are passed over."""
         return await self._probe.look(
             [offer for offer in offers if offer.cloud in self.telling()], count
@@ -84,7 +84,9 @@ class StockDesk:
 
         telling = self.telling()
         return (
-            [c.offer for c in best_by_cloud(plan, POOLS_A_CLOUD, clouds=telling)] if telling else []
+            [c.offer for c in best_by_cloud(plan, POOLS_PER_CLOUD, clouds=telling)]
+            if telling
+            else []
         )
 
     def telling(self) -> frozenset[str]:

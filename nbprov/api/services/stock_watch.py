@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from nbprov.api.price_query import Prices
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.market.stock_index import Said
-from nbprov.market.stock_probe import ASKED_AGAIN, POOLS_A_CLOUD
+from nbprov.market.stock_index import StockIndex
+from nbprov.market.stock_probe import ASKED_AGAIN, POOLS_PER_CLOUD
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.errors import UsageError
 from nbprov.model.offers import Offer
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Stock, StockLevel
 from nbprov.runtime.waiting import Waitable
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class StockWatch(Waitable[tuple[InStock, ...]]):
         self._desk, self._clock, self._nodes = session.stock, session.engine.clock, nodes
         telling = session.stock.telling()
         self._offers = sorted(
-            prices.first_of_clouds(POOLS_A_CLOUD, telling), key=lambda offer: offer.hourly
+            prices.first_of_clouds(POOLS_PER_CLOUD, telling), key=lambda offer: offer.hourly
         )
         if not self._offers:
             raise UsageError(
@@ -96,7 +96,7 @@ class StockWatch(Waitable[tuple[InStock, ...]]):
         end = self._clock.elapsed() + seconds
         while True:
             answers = await self._desk.look(self._offers, self._nodes)
-            said = Said(answers.stock, now=self._clock.now())
+            said = StockIndex(answers.stock, now=self._clock.now())
             self.looks += 1
             silent = (
                 *answers.late,
@@ -106,9 +106,9 @@ class StockWatch(Waitable[tuple[InStock, ...]]):
             found = [
                 InStock(offer, stock)
                 for offer in self._offers
-                if (stock := said.fresh(Pool.of(offer))) is not None
+                if (stock := said.fresh(offer.pool)) is not None
             ]
-            found = [one for one in found if one.stock.level is not Level.NONE]
+            found = [one for one in found if one.stock.level is not StockLevel.NONE]
             self.on_look()
             if found or self._clock.elapsed() >= end:
                 return tuple(found)

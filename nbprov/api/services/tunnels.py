@@ -16,7 +16,7 @@ from nbprov.api.planner import Planner
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.errors import Interrupted
-from nbprov.model.spec import Expose
+from nbprov.model.spec import ExposedPorts
 from nbprov.runtime.engine_thread import on_engine_thread
 from nbprov.runtime.waiting import wait_for
 
@@ -200,7 +200,7 @@ class Reaching(Planner):
         file.write()
         return file.path
 
-    async def open_ports(self, live: LiveCluster, expose: Expose) -> list[str]:
+    async def open_ports(self, live: LiveCluster, expose: ExposedPorts) -> list[str]:
         """Open the tunnels that a spec's `ports` ask for; what was not opened, a line each. Never raises."""
         from nbprov.machines.tunnels.spec_ports import open_ports
 
@@ -212,13 +212,13 @@ class Reaching(Planner):
 
         return in_words([view for view in self.tunnelling.views() if view.cluster_id == cluster_id])
 
-    def public_words(self, cluster: ClusterView, expose: Expose) -> list[str]:
+    def public_words(self, cluster: ClusterView, expose: ExposedPorts) -> list[str]:
         """Where the ports are reached that a spec opens to the internet, a line each. Any thread."""
         from nbprov.machines.tunnels.spec_ports import public_words
 
         return public_words(cluster, expose)
 
-    def with_ports(self, found: Run | Cluster, expose: Expose) -> Run | Cluster:
+    def with_ports(self, found: Run | Cluster, expose: ExposedPorts) -> Run | Cluster:
         """A cluster that was found running has the tunnels of its ports opened too; its remarks tell of these and of the public ones."""
         from nbprov.api.cluster import Cluster
 

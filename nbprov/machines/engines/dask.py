@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds
-from nbprov.model.spec import Engine
+from nbprov.model.spec import ComputeEngine
 from nbprov.provisioning.live_cluster import LiveCluster
 
 from .engine_state import FOLDER, EngineFailed, EngineMissing, EngineVersions, Running
@@ -43,7 +43,7 @@ REST_CORES = 0.03
 SCHEDULER, JOBS = "dask-scheduler", "dask-"
 
 
-def workers_of(live: LiveCluster, engine: Engine) -> int:
+def workers_of(live: LiveCluster, engine: ComputeEngine) -> int:
     """Worker processes of one node: one a GPU, else one, unless the spec says otherwise."""
     said = option(engine, "workers")
     if said.isdecimal():
@@ -53,7 +53,7 @@ def workers_of(live: LiveCluster, engine: Engine) -> int:
     return max(1, gpus(live))
 
 
-def threads_of(live: LiveCluster, engine: Engine) -> int:
+def threads_of(live: LiveCluster, engine: ComputeEngine) -> int:
     """Threads of one worker: the node's vCPUs shared among its workers, unless the spec says; 0 where nobody knows."""
     said = option(engine, "threads")
     return int(said) if said else vcpus(live) and max(1, vcpus(live) // workers_of(live, engine))
@@ -81,7 +81,7 @@ def scheduler(live: LiveCluster) -> Role:
     )
 
 
-def workers(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
+def workers(live: LiveCluster, engine: ComputeEngine, port: int) -> list[Role]:
     """Those of every node; a worker a GPU is a job of its own, with that GPU alone."""
     count, threads, memory = (
         workers_of(live, engine),

@@ -12,7 +12,7 @@ from importlib import import_module, resources
 from pathlib import Path
 from typing import Any
 
-from nbprov.model.spec import Engine
+from nbprov.model.spec import ComputeEngine
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 
 from .engine_state import FOLDER, EngineFailed, EngineMissing, EngineVersions, Facts, Running
@@ -67,7 +67,7 @@ def _place(live: LiveCluster, node: Node) -> str:
     return f"/tmp/nbr-{live.run_id[:8]}-{node.instance.node}"
 
 
-def _arguments(live: LiveCluster, engine: Engine, node: Node) -> list[str]:
+def _arguments(live: LiveCluster, engine: ComputeEngine, node: Node) -> list[str]:
     place = _place(live, node)
     found = [
         "-m",
@@ -121,7 +121,7 @@ def has_dashboard(facts: Facts) -> bool:
     return all(name in facts.packages for name in RAYS_DASHBOARD)
 
 
-def head(live: LiveCluster, engine: Engine, facts: Facts | None = None) -> Role:
+def head(live: LiveCluster, engine: ComputeEngine, facts: Facts | None = None) -> Role:
     """The first node's; its interpreter tells whether there is a dashboard, and matters where the role is started alone."""
     command = [
         *_arguments(live, engine, live.head),
@@ -146,7 +146,7 @@ def head(live: LiveCluster, engine: Engine, facts: Facts | None = None) -> Role:
     return _role(live, HEAD, live.head, command, ports, up="client")
 
 
-def nodes(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
+def nodes(live: LiveCluster, engine: ComputeEngine, port: int) -> list[Role]:
     """Those of the others."""
     address = f"--address={private_address(live, live.head)}:{port}"
     return [

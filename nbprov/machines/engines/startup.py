@@ -17,7 +17,7 @@ from nbprov.machines.node_variables import node_environment
 from nbprov.machines.tunnels.tunnels import Service
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.model.spec import Engine
+from nbprov.model.spec import ComputeEngine
 from nbprov.provisioning.live_cluster import LiveCluster, Node, all_of
 from nbprov.remote.agent.messages import Environment, TaskInfo
 
@@ -55,7 +55,7 @@ _locks: dict[str, asyncio.Lock] = {}
 
 
 async def ensure_engine(
-    live: LiveCluster, engine: Engine, values: Values, report: Report
+    live: LiveCluster, engine: ComputeEngine, values: Values, report: Report
 ) -> Running:
     """Start what of the engine does not run yet, and say where it listens. What runs is left alone.
 
@@ -78,7 +78,7 @@ async def ensure_engine(
         return await (starter.dask() if engine.kind == "dask" else starter.ray())
 
 
-async def variables_of(live: LiveCluster, engine: Engine) -> dict[str, str]:
+async def variables_of(live: LiveCluster, engine: ComputeEngine) -> dict[str, str]:
     """What cells and jobs need to find the Ray that an earlier kernel started; nothing where none is up. Dask has it in a file on each node.
 
     Raises
@@ -125,7 +125,9 @@ def services(kind: str) -> dict[str, Service]:
 class _Starter:
     """One bringing up."""
 
-    def __init__(self, live: LiveCluster, engine: Engine, values: Values, report: Report) -> None:
+    def __init__(
+        self, live: LiveCluster, engine: ComputeEngine, values: Values, report: Report
+    ) -> None:
         self.live, self.engine, self.report = live, engine, report
         self.env: Environment = {}
         self._values = values

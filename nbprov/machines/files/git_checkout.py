@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from nbprov.machines.setup.cluster_setup import WORKDIR
 from nbprov.model.clock import Seconds
-from nbprov.model.spec import Repository
+from nbprov.model.sources import Repository
 from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote import git_side
 from nbprov.remote.download.download import Far, talk

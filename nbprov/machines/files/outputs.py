@@ -15,7 +15,8 @@ from nbprov.machines.liveness import Answers, Silent, is_line, until_answered
 from nbprov.machines.setup.cluster_setup import WORKDIR
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.model.spec import Mount, Spec
+from nbprov.model.sources import Mount
+from nbprov.model.spec import Spec
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.errors import RemoteError, SshError
 from nbprov.remote.pull.autoload_names import is_worked_in

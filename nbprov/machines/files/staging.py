@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from nbprov.machines.setup.cluster_setup import WORKDIR
 from nbprov.model.clock import Seconds
-from nbprov.model.sources import SourceKind
-from nbprov.model.spec import Mount, Repository, Spec
+from nbprov.model.sources import Mount, Repository, SourceKind
+from nbprov.model.spec import Spec
 from nbprov.provisioning.live_cluster import LiveCluster, all_of
 from nbprov.remote.download.download import fetch
 from nbprov.remote.sync.errors import shown

@@ -14,7 +14,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.live_cluster import LiveCluster
-from nbprov.runtime.worker_pool import Workers
+from nbprov.runtime.worker_pool import WorkerPool
 
 from .archive import KeptJobs
 from .jobs import LIVE, Job, cancel_parts, list_jobs
@@ -66,7 +66,7 @@ class JobKeeper:
     def __init__(self, engine: Engine, hide: Hide) -> None:
         self.engine, self.store = engine, KeptJobs(engine.home)
         self._hide = hide
-        self._files = Workers("jobs", 1)
+        self._files = WorkerPool("jobs", 1)
         self._kept: set[tuple[str, str, float]] = set()
         self._broken: dict[tuple[str, str], float] = {}
         self._told: dict[tuple[str, str], tuple[str, int | None]] = {}

@@ -9,7 +9,8 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.money import format_usd
-from nbprov.model.spec import Level, Spec
+from nbprov.model.remarks import Severity
+from nbprov.model.spec import Spec
 
 from . import LiveDisplay, Panel, frontend
 
@@ -159,7 +160,7 @@ def say(text: str) -> None:
 
 def say_remarks(spec: Spec) -> None:
     """Print what is worth saying of a spec, warnings first, and what notebook variables were put in."""
-    for remark in sorted(spec.remarks, key=lambda r: r.level is not Level.WARNING):
+    for remark in sorted(spec.remarks, key=lambda r: r.level is not Severity.WARNING):
         line = f" (line {remark.origin.line})" if remark.origin.line else ""
         print(f"{remark.level.value}: {remark.message}{line}")
     for variable in spec.variables:

@@ -164,9 +164,9 @@ def stock_words(stock: Stock | None, now: Instant) -> str:
 
     Examples
     --------
-    >>> from nbprov.model.stock import Level, Pool
+    >>> from nbprov.model.stock import Pool, StockLevel
     >>> pool = Pool("runpod", "CZ", "EU-CZ-1", "1x_L40S_SECURE", "on-demand")
-    >>> stock_words(Stock(100.0, pool, Level.HIGH), 120.0), stock_words(None, 120.0)
+    >>> stock_words(Stock(100.0, pool, StockLevel.HIGH), 120.0), stock_words(None, 120.0)
     ('high, 20 s ago', '')
     """
     return (

@@ -17,7 +17,7 @@ from nbprov.model.clock import Instant
 from nbprov.model.errors import UsageError
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate, Offer, Plan, Unusable
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 
 from .formatting import DASH, age_words, number_words, stock_words
 
@@ -103,7 +103,7 @@ def stock_code(stock: Stock | None) -> str:
 
 def _decoded(word: str) -> Stock | None:
     level, _, at = word.partition("@")
-    return Stock(float(at), Pool("", "", "", "", ""), Level(level)) if level else None
+    return Stock(float(at), Pool("", "", "", "", ""), StockLevel(level)) if level else None
 
 
 @dataclass(frozen=True, slots=True)

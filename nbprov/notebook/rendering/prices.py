@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from nbprov.api.reports import is_simulated
 from nbprov.model.clock import Instant
 from nbprov.model.offers import Offer, Plan
-from nbprov.model.spec import ConfirmAbove
+from nbprov.model.run_policies import ConfirmAbove
 from nbprov.model.stock import Stock
 
 from .formatting import DASH, candidate_words, nodes_words, per_hour, utc_words

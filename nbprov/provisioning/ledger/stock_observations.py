@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.failures import Cause
 from nbprov.model.offers import Block
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 
 from .json_codec import from_plain
 from .leases import Leases
@@ -74,7 +74,7 @@ class Probes(Leases):
             Stock(
                 r["at"],
                 Pool(r["cloud"], r["region"], r["zone"], r["instance_type"], r["market"]),
-                Level(r["outcome"]),
+                StockLevel(r["outcome"]),
             )
             for r in self.store.rows(query, since)
         ]
@@ -92,7 +92,7 @@ class Probes(Leases):
         int
             How many blocks have ended.
         """
-        there = [s for s in stocks if s.level is not Level.NONE]
+        there = [s for s in stocks if s.level is not StockLevel.NONE]
         now = self.clock.now()
         if (
             not there

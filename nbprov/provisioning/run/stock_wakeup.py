@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import LedgerError
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 
 from . import events
 from .passes import looked
@@ -32,7 +32,7 @@ class Restocks:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        self._levels: dict[Pool, Level] = {}
+        self._levels: dict[Pool, StockLevel] = {}
 
     def seen(self, stocks: Sequence[Stock], account: str, count: int) -> None:
         """See `Engine.stock_seen`."""
@@ -55,7 +55,7 @@ class Restocks:
             came = {
                 s.pool
                 for s in stocks
-                if s.level is not Level.NONE and self._levels.get(s.pool) is Level.NONE
+                if s.level is not StockLevel.NONE and self._levels.get(s.pool) is StockLevel.NONE
             }
             self._levels.update((s.pool, s.level) for s in stocks)
         return frozenset(came)

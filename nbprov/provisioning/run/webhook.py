@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import RunState
-from nbprov.model.spec import Wait
+from nbprov.model.run_policies import Wait
 
 if TYPE_CHECKING:
     from .driver import RunDriver

@@ -13,8 +13,8 @@ from nbprov.model.clock import Clock, Instant, Seconds, iso, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause, CloudError
+from nbprov.model.guards import Autostop
 from nbprov.model.money import format_usd
-from nbprov.model.spec import Autostop
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.remote.agent.messages import AgentStatus
 

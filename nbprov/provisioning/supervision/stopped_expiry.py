@@ -9,7 +9,7 @@ from nbprov.model.clock import Instant, Seconds, iso, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
-from nbprov.model.spec import Guards
+from nbprov.model.guards import Guards
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 
 from .desired_state import ASKED, Intents

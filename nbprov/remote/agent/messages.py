@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nbprov.model.clock import Instant, Seconds
+from nbprov.model.guards import Guards
 from nbprov.model.money import Micros
-from nbprov.model.spec import Guards, Secret
+from nbprov.model.secret import Secret
 
 from .framing import instant, number, word
 

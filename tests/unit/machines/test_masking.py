@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nbprov.machines import masking
 from nbprov.machines.masking import LEAST_SECRET, Masker, StreamMasker, masked, masker
-from nbprov.model.spec import Secret
+from nbprov.model.secret import Secret
 from nbprov.remote.agent import nbprov_agent
 
 letters = st.text("ab\n", min_size=1, max_size=8)

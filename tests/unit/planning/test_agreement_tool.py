@@ -1,4 +1,4 @@
-"""The comparison with SkyPilot's choices: its verdicts, and its own check that a choice may be made."""
+"""The comparison with SkyPilot's choices: its verdicts, and its check that a choice is valid."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ HEADER = [
     "AvailabilityZone",
     "Arch",
 ]
-L4_INFO = "{'Gpus': [{'Name': 'L4', 'Manufacturer': 'NVIDIA', 'Count': 1, 'MemoryInfo': {'SizeInMiB': 22888}}]}"
+L4_INFO = (
+    "{'Gpus': [{'Name': 'L4', 'Manufacturer': 'NVIDIA', 'Count': 1, 'MemoryInfo': {'SizeInMiB': "
+    "22888}}]}"
+)
 ROWS: dict[str, list[tuple[object, ...]]] = {
     "aws": [
         ("g6.xlarge", "L4", 1, 4, 16, L4_INFO, 0.8, 0.3, "us-east-1", "use1-az1", ""),

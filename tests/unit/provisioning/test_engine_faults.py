@@ -18,10 +18,10 @@ from nbprov.clouds.local.provisioner import CAPABILITIES
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import NbprovError, UsageError
 from nbprov.model.failures import Cause
+from nbprov.model.guards import Autostop, Guards
 from nbprov.model.launches import OnShutdown
 from nbprov.model.money import usd
 from nbprov.model.places import Market
-from nbprov.model.spec import Autostop, Guards
 from nbprov.provisioning import engine as engine_module
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import Ledger

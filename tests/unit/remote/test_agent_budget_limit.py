@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from nbprov.model.guards import Guards as SpecGuards
 from nbprov.model.money import usd
-from nbprov.model.spec import Guards as SpecGuards
 from nbprov.remote.agent.messages import BUDGET_RESERVE_SECONDS, GuardConfig
 from nbprov.remote.agent.nbprov_agent import Guards, Refused, check_guards
 

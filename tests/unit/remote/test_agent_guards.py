@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nbprov.model.guards import Autostop
+from nbprov.model.guards import Guards as SpecGuards
 from nbprov.model.money import usd
-from nbprov.model.spec import Autostop
-from nbprov.model.spec import Guards as SpecGuards
 from nbprov.remote.agent.messages import GuardConfig
 from nbprov.remote.agent.nbprov_agent import Guards, Refused, check_guards
 

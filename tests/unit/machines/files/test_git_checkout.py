@@ -21,7 +21,7 @@ from tunnel_world import WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
 from nbprov.machines.files.git_checkout import PROGRAM, RepositoryError, Working
-from nbprov.model.spec import Repository
+from nbprov.model.sources import Repository
 from nbprov.remote import git_side
 from nbprov.remote.git_side import Git, trouble_of_git
 from nbprov.remote.git_there import Placing

@@ -17,7 +17,7 @@ from nbprov.machines.agents import agent_of
 from nbprov.machines.jobs import monitor
 from nbprov.machines.jobs.jobs import Job, JobError
 from nbprov.model.errors import NotFound, UsageError
-from nbprov.model.spec import Secret
+from nbprov.model.secret import Secret
 from nbprov.remote.agent.messages import GuardConfig
 
 pytestmark = pytest.mark.machine

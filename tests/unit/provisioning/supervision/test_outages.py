@@ -14,7 +14,7 @@ from provisioning_samples import candidate
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.spec import Autostop
+from nbprov.model.guards import Autostop
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.ledger.history import EVENT_LIMIT
 from nbprov.provisioning.supervision import outages

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from nbprov.model.spec import Secret
+from nbprov.model.secret import Secret
 from nbprov.remote.agent.client import AgentClient, Following
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import AgentConfig, Output
