@@ -27,7 +27,8 @@ _PLAN = (
     + """
 import json, sys
 from nbprov.catalog import Catalog
-from nbprov.model.spec import Compare, Quantity, Request, Spec
+from nbprov.model.resources import Compare, Quantity, Request
+from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, plan
 catalog = Catalog.open([sys.argv[1]] if sys.argv[1] else None)
 spec = Spec(requests=(Request(cpus=Quantity(Compare.AT_LEAST, 4)),))

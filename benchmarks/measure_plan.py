@@ -11,7 +11,8 @@ from nbprov.catalog import Catalog
 from nbprov.clouds.base import Capabilities
 from nbprov.model.offers import Block, Offer
 from nbprov.model.places import Market
-from nbprov.model.spec import Accelerator, Compare, Quantity, Request, Spec
+from nbprov.model.resources import Accelerator, Compare, Quantity, Request
+from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, plan
 
 REPEATS = 51

@@ -11,7 +11,8 @@ from statistics import median
 from figures import PEAK, Figure, Setting, figure, milliseconds
 
 from nbprov.catalog import Catalog, Query, shipped_folder
-from nbprov.model.spec import Accelerator, Request, Spec
+from nbprov.model.resources import Accelerator, Request
+from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, plan
 
 COPIES = 10

@@ -13,7 +13,8 @@ from measure_plan import ACCELERATORS, BLOCKS, REGIONS, block_of
 
 from nbprov.catalog import Catalog
 from nbprov.clouds.base import Capabilities
-from nbprov.model.spec import Accelerator, Compare, Quantity, Request, Spec
+from nbprov.model.resources import Accelerator, Compare, Quantity, Request
+from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, plan
 
 CLOUDS = ("aws", "azure", "runpod", "lambda")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nbprov.model.errors import NbprovError
 from nbprov.model.offers import Plan
-from nbprov.model.spec import Race
+from nbprov.model.run_policies import Race
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger import Ledger

@@ -10,7 +10,7 @@ from nbprov.clouds import registry
 from nbprov.model.clock import Seconds
 from nbprov.model.offers import Block, Plan
 from nbprov.model.spec import Spec
-from nbprov.runtime.worker_pool import Workers
+from nbprov.runtime.worker_pool import WorkerPool
 
 from .context import Context
 from .launch_terms import Terms, terms_of
@@ -21,7 +21,7 @@ from .steps import Steps, result, run_sync
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog
-    from nbprov.market import Chances, Stock
+    from nbprov.market import Stock, SuccessModel
     from nbprov.planning import EnabledCloud, Relaxation
 
 PLANNING_THREADS = 4
@@ -36,7 +36,7 @@ class Planner:
         self, context: Context, clouds: CloudService, prices: PriceService, stock: StockService
     ) -> None:
         self._context, self._clouds, self._prices, self._stock = context, clouds, prices, stock
-        self._workers = Workers("planner", PLANNING_THREADS)
+        self._workers = WorkerPool("planner", PLANNING_THREADS)
 
     def parse(
         self,
@@ -212,7 +212,7 @@ class Planner:
             blocks=engine.ledger.blocks.standing() if blocks is None else blocks,
             now=engine.clock.now(),
             demo=self._context.demo,
-            chances=self._chances(spec, [*self._stock.known(spec.num_nodes), *stock]),
+            success_model=self._success_model(spec, [*self._stock.known(spec.num_nodes), *stock]),
         )
         return (yield from result(self._workers.submit(compute)))
 
@@ -226,14 +226,14 @@ class Planner:
     def _read(self, spec: Spec | str, variables: Mapping[str, object] | None) -> Spec:
         return self.parse(spec, variables=variables) if isinstance(spec, str) else spec
 
-    def _chances(self, spec: Spec, stock: Sequence[Stock]) -> Chances:
+    def _success_model(self, spec: Spec, stock: Sequence[Stock]) -> SuccessModel:
         """What is known of stock: recent launches, as long as they count, and clouds' answers."""
-        from nbprov.market import Chances
+        from nbprov.market import SuccessModel
         from nbprov.market.success_model import FORGOTTEN
 
         engine = self._context.engine
         now = engine.clock.now()
-        return Chances(
+        return SuccessModel(
             engine.ledger.observations.attempts(now - FORGOTTEN),
             stock=stock,
             now=now,

@@ -17,7 +17,7 @@ from nbprov.model.stock import Pool, Stock
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
-    from nbprov.market import Said
+    from nbprov.market import StockIndex
 
 _WRITTEN = ("accelerator", "count", "count_at_least", "device_gib", "device_at_least", "maker")
 """Fields of a `Query` that the text of a question may set."""
@@ -43,18 +43,18 @@ class Prices:
         self.query = query
         self.rows = catalog.select(query)
         self.remarks = tuple(remarks)
-        self.said: Said | None = None
+        self.said: StockIndex | None = None
         self._asked_at: Instant = 0.0
 
     def learn(self, stock: Iterable[Stock], now: Instant) -> None:
         """Take in what clouds said of their stock."""
-        from nbprov.market import Said
+        from nbprov.market import StockIndex
 
-        self.said, self._asked_at = Said(stock, now=now), now
+        self.said, self._asked_at = StockIndex(stock, now=now), now
 
     def stock_of(self, offer: Offer) -> Stock | None:
         """What its cloud said of an offer's stock within the last five minutes, or None."""
-        return self.said.fresh(Pool.of(offer)) if self.said is not None else None
+        return self.said.fresh(offer.pool) if self.said is not None else None
 
     def __len__(self) -> int:
         return len(self.rows)

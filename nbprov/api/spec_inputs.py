@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from nbprov.machines.files.source_checks import check_sources
 from nbprov.machines.python.requirement_files import PythonSource, read_source
 from nbprov.model.errors import UsageError
-from nbprov.model.spec import Secret, Spec
+from nbprov.model.secret import Secret
+from nbprov.model.spec import Spec
 
 if TYPE_CHECKING:
     from nbprov.remote.agent.messages import Environment

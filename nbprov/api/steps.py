@@ -18,12 +18,12 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from nbprov.model.clock import Seconds
 from nbprov.runtime.waiting import Waitable, wait_for
-from nbprov.runtime.worker_pool import Workers
+from nbprov.runtime.worker_pool import WorkerPool
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_workers = Workers("aio")
+_workers = WorkerPool("aio")
 """Threads for code of verbs that are awaited. None of them waits for an engine."""
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from nbprov.model.money import Micros
 from nbprov.model.places import Market
-from nbprov.model.spec import Quantity
+from nbprov.model.resources import Quantity
 
 from .errors import QueryError
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import suppress
 
-from nbprov.model.spec import Secret
+from nbprov.model.secret import Secret
 from nbprov.on_machine.agent.masking import HELD_SECONDS, Masker, StreamMasker, ordered
 from nbprov.remote.agent.messages import Environment
 

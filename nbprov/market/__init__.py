@@ -1,15 +1,16 @@
-"""What is in stock now and how likely an attempt is to be accepted.
+"""What is in stock now, and how likely an attempt is to be accepted.
 
-`observations.py` holds what was seen (attempts and probes), `said.py` what clouds say of their stock, `probing.py` asks them, and
-`chances.py` is the estimate made of all.
+It may import the model and the cloud contract. `observations.py` holds what attempts and probes
+saw, `stock_probe.py` asks clouds for their stock, `stock_index.py` looks their answers up by pool,
+and `success_model.py` makes an estimate of all of it: start reading there.
 """
 
 from __future__ import annotations
 
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 
 from .observations import Observation
-from .stock_index import Said
-from .success_model import Chances
+from .stock_index import StockIndex
+from .success_model import SuccessModel
 
-__all__ = ["Chances", "Level", "Observation", "Pool", "Said", "Stock"]
+__all__ = ["Observation", "Pool", "Stock", "StockIndex", "StockLevel", "SuccessModel"]

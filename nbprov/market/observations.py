@@ -1,4 +1,4 @@
-"""What was seen of a market: answers to attempts, and what a cloud says of its stock."""
+"""Observations of a market: the answers of clouds to attempts."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ ACCEPTED = "accepted"
 """The outcome of an attempt that was accepted; any other outcome is the value of a `Cause`."""
 
 OUT_OF_STOCK = frozenset({Cause.CAPACITY.value, Cause.SPOT.value})
-"""Outcomes that say something of stock. Quota, credentials and the like are the account's own affair, and blocks deal with them."""
+"""Outcomes that say something about stock.
+
+Quota, credentials and the like concern the account alone; blocks deal with them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One answer of a cloud.
+    """One answer of a cloud to an attempt.
 
     Attributes
     ----------
     count
-        Machines that were asked for together.
+        Number of machines requested together.
     outcome
         `accepted`, or the cause of the refusal.
     seconds
-        From the request to the answer; None where not known.
+        Time from the request to the answer; None if not known.
     """
 
     at: Instant
@@ -40,5 +43,5 @@ class Observation:
     def of(
         candidate: Candidate, outcome: str, at: Instant, seconds: Seconds | None = None
     ) -> Observation:
-        """What an attempt at a candidate showed."""
-        return Observation(at, Pool.of(candidate.offer), outcome, candidate.count, seconds)
+        """The observation that an attempt at a candidate makes."""
+        return Observation(at, candidate.offer.pool, outcome, candidate.count, seconds)

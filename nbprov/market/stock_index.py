@@ -1,4 +1,7 @@
-"""What clouds said of their stock, looked up by pool: of several statements the closest one counts, and only while it is fresh."""
+"""Look up what clouds report about their stock by pool.
+
+Of several reports the most specific one counts, and only while it is fresh.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +9,39 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from nbprov.model.clock import Instant, Seconds
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 
 FRESH_SECONDS: Seconds = 5 * 60.0
-"""So long a statement decides the order of a plan: about as long as a place that was refused is left alone, and no longer than a person looks at a plan."""
+"""How long a report decides the order of a plan: about as long as a refused place is blocked, and
+no longer than a person looks at a plan.
+"""
 REMEMBERED: Seconds = 60 * 60.0
-"""So long a statement says anything of the chance there."""
+"""How long a report counts for the estimate of success."""
 
-_SCARCEST_LAST = (Level.HIGH, Level.MEDIUM, Level.LOW, Level.NONE)
+_SCARCEST_LAST = (StockLevel.HIGH, StockLevel.MEDIUM, StockLevel.LOW, StockLevel.NONE)
 
 _Named = tuple[bool, ...]
 
 
-class Said:
-    """Statements of stock at one instant, of whole clouds as of single pools; a look-up costs the same however many there are.
+class StockIndex:
+    """Stock reports at one instant, for whole clouds or for single pools.
+
+    A look-up takes the same time however many reports there are.
 
     Parameters
     ----------
     stock
-        In any order, of any age: what is older than `REMEMBERED` is left out.
+        Reports in any order and of any age; those older than `REMEMBERED` are left out.
     now
         The instant that ages are counted from.
 
     Examples
-    --------
     >>> pool = Pool("runpod", "CZ", "EU-CZ-1", "1x_L40S_SECURE", "on-demand")
-    >>> said = Said([Stock(0.0, pool._replace(zone=""), Level.HIGH), Stock(0.0, pool, Level.NONE)], now=20.0)
+    >>> high = Stock(0.0, pool._replace(zone=""), StockLevel.HIGH)
+    >>> high = Stock(0.0, pool._replace(zone=""), StockLevel.HIGH)
+    >>> said = StockIndex([high, Stock(0.0, pool, StockLevel.NONE)], now=20.0)
     >>> said.fresh(pool).level, said.fresh(pool._replace(zone="EU-CZ-2")).level
-    (<Level.NONE: 'none'>, <Level.HIGH: 'high'>)
+    (<StockLevel.NONE: 'none'>, <StockLevel.HIGH: 'high'>)
     """
 
     def __init__(self, stock: Iterable[Stock] = (), *, now: Instant) -> None:
@@ -45,7 +53,7 @@ class Said:
             if now - statement.at < REMEMBERED:
                 shape = tuple(map(bool, statement.pool))
                 self._by_shape[shape][_key(statement.pool, shape)].append(statement)
-        # The closest first: one of a zone knows more than one of its region.
+        # The most specific first: a report on a zone knows more than one on its region.
         self._shapes = sorted(self._by_shape, key=lambda shape: (-sum(shape), shape))
 
     def __bool__(self) -> bool:
@@ -53,7 +61,7 @@ class Said:
 
     @property
     def types(self) -> frozenset[tuple[str, str, str]]:
-        """(cloud, type, market) of all that was said; empty stands for all."""
+        """(cloud, type, market) of all reports; an empty field stands for all."""
         return frozenset(
             (said.pool.cloud, said.pool.instance_type, said.pool.market)
             for by_key in self._by_shape.values()
@@ -62,12 +70,15 @@ class Said:
         )
 
     def of(self, pool: Pool) -> Iterator[Stock]:
-        """All that was said of a pool, the closest first."""
+        """All reports on a pool, the most specific first."""
         for shape in self._shapes:
             yield from self._by_shape[shape].get(_key(pool, shape), ())
 
     def fresh(self, pool: Pool) -> Stock | None:
-        """The statement that counts for a pool now: of the fresh ones the closest, then the latest, then the scarcest; None where there is none."""
+        """The report that counts for a pool now; None if no fresh one exists.
+
+        Among the fresh reports it is the most specific, then the latest, then the scarcest one.
+        """
         for shape in self._shapes:
             fresh = [
                 s

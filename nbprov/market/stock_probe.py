@@ -1,7 +1,7 @@
-"""Asking clouds what they have in stock: all at once, for seconds at most, each pool at most once a minute.
+"""Ask clouds what they have in stock: all at once, for seconds at most, each pool once a minute.
 
-A look at the stock costs nothing and reserves nothing, so it is never waited for longer than a person waits for a plan. What answers later than
-that is kept for the next plan.
+Such a question costs nothing and reserves nothing, so nobody waits for it longer than for a plan. A
+later answer is kept for the next plan.
 """
 
 from __future__ import annotations
@@ -22,28 +22,32 @@ from .stock_index import REMEMBERED
 log = logging.getLogger("nbprov.market")
 
 ASKED_AGAIN: Seconds = 60.0
-"""A pool that was asked about is not asked about again so soon: clouds renew what they say about once a minute, and allow some 60 questions in one."""
-POOLS_A_CLOUD = 200
-"""The best places of a plan, a cloud, that are asked about: more than any launch tries before its blocks end."""
+"""How long a pool is not asked about again: clouds renew their figures about once a minute, and
+allow some 60 questions in that time.
+"""
+POOLS_PER_CLOUD = 200
+"""How many of a plan's best pools are asked about in each cloud: more than a launch tries before
+its blocks end.
+"""
 
-Ask = Callable[[str, Sequence[Offer], int], Awaitable[Sequence[Stock]]]
-"""Asks one cloud, by name, for the stock of offers, for so many machines at once."""
-Tell = Callable[[str, Sequence[Stock], int], None]
-"""Told what a cloud said, for so many machines at once; on the loop that the probe runs on."""
+AskCloud = Callable[[str, Sequence[Offer], int], Awaitable[Sequence[Stock]]]
+"""Asks one cloud, by name, for the stock of offers, for a number of machines at once."""
+OnStock = Callable[[str, Sequence[Stock], int], None]
+"""Called with what a cloud reported, for a number of machines at once, on the probe's loop."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """What a look at the stock brought.
+class StockAnswers:
+    """The answers to one look at the stock.
 
     Attributes
     ----------
     stock
-        What was said of the pools that were asked about, now or within the last minute.
+        Reports on the pools that were asked about, now or within the last minute.
     late
-        Clouds that had not answered by then.
+        Clouds that have not answered yet.
     failed
-        Why others did not tell, by cloud.
+        Why other clouds did not answer, by cloud.
     """
 
     stock: tuple[Stock, ...] = ()
@@ -51,21 +55,23 @@ class Answers:
     failed: Mapping[str, str] | None = None
 
 
-class Probe:
-    """What clouds say of their stock. Its coroutines run on one loop; `known` may be called from any thread.
+class StockProbe:
+    """Asks clouds for their stock and remembers the answers.
+
+    Its coroutines run on one loop; any thread may call `known`.
 
     Parameters
     ----------
     ask
-        Asks one cloud; may raise whatever it likes, which counts as nothing said.
+        Asks one cloud. Whatever it raises counts as no answer.
     clock
-        `now` dates what is too old to be worth keeping, `elapsed` says when a pool may be asked about again.
+        `now` dates the reports; `elapsed` decides when a pool may be asked about again.
     tell
-        Told of each answer that has statements in it, late ones included.
+        Called with each answer that holds reports, late ones included.
     """
 
     def __init__(
-        self, ask: Ask, clock: Clock, tell: Tell = lambda cloud, stock, count: None
+        self, ask: AskCloud, clock: Clock, tell: OnStock = lambda cloud, stock, count: None
     ) -> None:
         self._ask = ask
         self._clock = clock
@@ -76,7 +82,7 @@ class Probe:
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
     def known(self, count: int = 1) -> tuple[Stock, ...]:
-        """What was said within the last hour, for so many machines at once; of each pool the last word."""
+        """The latest report on each pool within the last hour, for `count` machines."""
         oldest = self._clock.now() - REMEMBERED
         return tuple(
             stock for stock in list(self._said.get(count, {}).values()) if stock.at > oldest
@@ -84,13 +90,16 @@ class Probe:
 
     async def look(
         self, offers: Iterable[Offer], count: int = 1, *, seconds: Seconds = STOCK_SECONDS
-    ) -> Answers:
-        """Ask the clouds of these offers, and wait for so many seconds at most. Never raises for what a cloud does.
+    ) -> StockAnswers:
+        """Ask the clouds of these offers, and wait at most `seconds`.
+
+        It never raises for what a cloud does.
 
         Parameters
         ----------
         offers
-            Only of clouds that tell their stock, the best first; of each cloud the first `POOLS_A_CLOUD` pools are asked about.
+            Offers of clouds that report their stock, the best first; of each cloud the first
+            `POOLS_PER_CLOUD` pools are asked about.
         """
         wanted = by_cloud(offers)
         tasks = {cloud: self._begin(cloud, some, count) for cloud, some in wanted.items()}
@@ -103,22 +112,24 @@ class Probe:
             for cloud in tasks
             if cloud in self._failed and cloud not in late
         }
-        return Answers(tuple(s for s in self.known(count) if s.pool.cloud in wanted), late, failed)
+        return StockAnswers(
+            tuple(s for s in self.known(count) if s.pool.cloud in wanted), late, failed
+        )
 
     def _begin(self, cloud: str, offers: Sequence[Offer], count: int) -> asyncio.Task[None] | None:
-        """The question to a cloud, one at a time each; None where all was asked within the last minute."""
+        """Start a question to a cloud; None if all was asked within the last minute."""
         now = self._clock.elapsed()
         due = [
             offer
             for offer in offers
-            if now - self._asked.get((count, Pool.of(offer)), -ASKED_AGAIN) >= ASKED_AGAIN
+            if now - self._asked.get((count, offer.pool), -ASKED_AGAIN) >= ASKED_AGAIN
         ]
         running = self._under_way.get(cloud)
         if not due:
             return running
-        # Noted before the answer: a cloud that is slow, or refuses to tell, is not asked again with every plan.
+        # Noted before the answer, so that a slow or unwilling cloud is not asked with every plan.
         self._asked = {key: at for key, at in self._asked.items() if now - at < ASKED_AGAIN}
-        self._asked.update(((count, Pool.of(offer)), now) for offer in due)
+        self._asked.update(((count, offer.pool), now) for offer in due)
         task = asyncio.create_task(self._question(cloud, due, count, running))
         self._under_way[cloud] = task
         task.add_done_callback(
@@ -153,18 +164,18 @@ class Probe:
             before = kept.get(stock.pool)
             if before is None or before.at <= stock.at:
                 kept[stock.pool] = stock
-        self._said[count] = kept  # exchanged whole: other threads read it
+        self._said[count] = kept  # replaced as a whole, because other threads read it
         try:
             self._tell(cloud, said, count)
-        except Exception:  # who is told must not decide what is known
+        except Exception:  # a failing listener must not lose the reports
             log.exception("telling of the stock of %s", cloud)
 
 
-def by_cloud(offers: Iterable[Offer], most: int = POOLS_A_CLOUD) -> dict[str, list[Offer]]:
-    """Of each cloud the first offers, one a pool, so many at most."""
+def by_cloud(offers: Iterable[Offer], most: int = POOLS_PER_CLOUD) -> dict[str, list[Offer]]:
+    """The first offers of each cloud, one for each pool, at most `most` of them."""
     found: dict[str, dict[Pool, Offer]] = {}
     for offer in offers:
         some = found.setdefault(offer.cloud, {})
         if len(some) < most:
-            some.setdefault(Pool.of(offer), offer)
+            some.setdefault(offer.pool, offer)
     return {cloud: list(some.values()) for cloud, some in found.items()}

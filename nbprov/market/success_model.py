@@ -1,7 +1,8 @@
-"""P(success): how likely an attempt at an offer is to be accepted now, and how soon its machine would be ready.
+"""P(success): how likely an attempt at an offer is to be accepted, and how soon it is ready.
 
-A Beta prior a market, sharpened level by level (the type in the cloud, in the region, in the zone) by what was seen; each
-observation counts less as it ages. Simple on purpose: capacity comes and goes within hours, so what was seen an hour ago says most.
+Each market has a Beta prior. Observations of the type in the cloud, in the region and in the zone
+sharpen it level by level, and count less as they age. The model is simple on purpose: capacity
+changes within hours, so the last hour says most.
 """
 
 from __future__ import annotations
@@ -14,37 +15,45 @@ from itertools import product
 
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.places import Market
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 
 from .observations import ACCEPTED, OUT_OF_STOCK, Observation
-from .stock_index import Said
+from .stock_index import StockIndex
 
 PRIOR: Mapping[str, float] = {Market.ON_DEMAND.value: 0.75, Market.SPOT.value: 0.6}
-"""Mean of the prior a market: spot V100s of five AWS zones were obtainable 60 % of a month; on-demand GPUs on market places some 75 %."""
+"""Mean of the prior by market.
+
+Spot V100s in five AWS zones were obtainable 60 % of a month; on-demand GPUs on market places about
+75 %.
+"""
 STRENGTH = 1.0
-"""Of each level's prior, in observations: a single fresh answer moves the estimate half of the way."""
+"""Weight of each level's prior, in observations: one fresh answer moves the estimate half way."""
 HALF_LIFE: Seconds = 2 * 3600.0
-"""After so long an observation counts half. On real histories of stock anything from one to four hours predicts about equally well."""
+"""Age at which an observation counts half. On real stock histories any value from one to four hours
+predicts about equally well.
+"""
 FORGOTTEN: Seconds = 24 * HALF_LIFE
 STOCK_WEIGHT = 4.0
-"""What a cloud says of its own stock, in observations."""
+"""Weight of a cloud's report on its own stock, in observations."""
 STOCK_HALF_LIFE: Seconds = 10 * 60.0
-STOCK_MEANS: Mapping[Level, float] = {
-    Level.NONE: 0.03,
-    Level.LOW: 0.5,
-    Level.MEDIUM: 0.85,
-    Level.HIGH: 0.96,
+STOCK_MEANS: Mapping[StockLevel, float] = {
+    StockLevel.NONE: 0.03,
+    StockLevel.LOW: 0.5,
+    StockLevel.MEDIUM: 0.85,
+    StockLevel.HIGH: 0.96,
 }
 USUAL_READY: Seconds = 120.0
-"""From request to ready where a cloud has not been used yet: the middle of what the big clouds take for a GPU machine."""
+"""Time from request to ready for a cloud that has not been used yet: what large clouds usually take
+for a GPU machine.
+"""
 REFUSED_SECONDS: Seconds = 30.0
-"""What one more refusal on the way costs: the answer and the way to the next place."""
+"""What one refusal costs: the answer, and the way to the next place."""
 LEAST, MOST = 0.01, 0.99
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What was seen at one level: weight of the acceptances and of all answers."""
+    """Weights at one level: of the acceptances, and of all answers."""
 
     accepted: float = 0.0
     all: float = 0.0
@@ -57,30 +66,31 @@ class _Seen:
         return (prior * STRENGTH + self.accepted) / (STRENGTH + self.all)
 
 
-class Chances:
+class SuccessModel:
     """Estimates at one instant, for clusters of one size.
 
     Parameters
     ----------
     observations
-        Answers to attempts, of any age and order.
+        Answers to attempts, of any age and in any order.
     stock
-        What clouds said of their stock.
+        What clouds reported about their stock.
     now
         The instant the estimates are for.
     count
-        Machines wanted together. A refusal of fewer counts in full, one of more says nothing; an acceptance of fewer counts half.
+        Number of machines wanted together. A refusal of fewer machines counts in full and one of
+        more does not count; an acceptance of fewer counts half.
 
     Attributes
     ----------
-    said
-        What clouds said of their stock, by pool.
+    stock
+        What clouds reported about their stock, by pool.
 
     Examples
     --------
     >>> pool = Pool("aws", "us-east-1", "use1-az1", "p3.2xlarge", "spot")
     >>> refused = Observation(at=0.0, pool=pool, outcome="capacity")
-    >>> Chances(now=0.0).success(pool) > Chances([refused], now=60.0).success(pool)
+    >>> SuccessModel(now=0.0).success(pool) > SuccessModel([refused], now=60.0).success(pool)
     True
     """
 
@@ -96,7 +106,7 @@ class Chances:
         self._regions: dict[tuple[str, str, str, str], _Seen] = defaultdict(_Seen)
         self._pools: dict[Pool, _Seen] = defaultdict(_Seen)
         self._ready: dict[str, list[tuple[float, Seconds]]] = defaultdict(list)
-        self.said = Said(stock, now=now)
+        self.stock = StockIndex(stock, now=now)
         self._now = now
         for seen in observations:
             self._add(seen, count)
@@ -123,11 +133,14 @@ class Chances:
 
     @cached_property
     def known_types(self) -> frozenset[tuple[str, str, str]]:
-        """(cloud, type, market) of all that anything was seen or said of; an empty cloud or type stands for all. Others have `prior`."""
-        return frozenset({*self._types, *self.said.types})
+        """(cloud, type, market) of all that was observed or reported.
+
+        An empty cloud or type stands for all. All others have `prior`.
+        """
+        return frozenset({*self._types, *self.stock.types})
 
     def knows(self, pool: Pool) -> bool:
-        """Whether anything was seen or said of this pool's type."""
+        """Whether anything was observed or reported about this pool's type."""
         clouds, kinds, markets = (
             {"", value} for value in (pool.cloud, pool.instance_type, pool.market)
         )
@@ -135,11 +148,11 @@ class Chances:
 
     @staticmethod
     def prior(market: str) -> float:
-        """The chance where nothing was seen."""
+        """The estimate where nothing was observed."""
         return PRIOR[market]
 
     def success(self, pool: Pool) -> float:
-        """The probability, 0.01 to 0.99, that an attempt there would be accepted now."""
+        """The probability, 0.01 to 0.99, that an attempt in this pool is accepted now."""
         mean = PRIOR[pool.market]
         for level in (
             self._types.get((pool.cloud, pool.instance_type, pool.market)),
@@ -149,17 +162,17 @@ class Chances:
             if level is not None:
                 mean = level.mean(mean)
         total, weights = mean, 1.0
-        for said in self.said.of(pool):
+        for said in self.stock.of(pool):
             weight = STOCK_WEIGHT * 0.5 ** (max(0.0, self._now - said.at) / STOCK_HALF_LIFE)
             total, weights = total + weight * STOCK_MEANS[said.level], weights + weight
         return min(MOST, max(LEAST, total / weights))
 
     def expected_seconds(self, pool: Pool) -> Seconds:
-        """Seconds to a machine that is ready, with the refusals that are to be met on the way."""
+        """Expected seconds until a machine is ready, the likely refusals before it included."""
         return self.ready_seconds(pool.cloud) + REFUSED_SECONDS * (1 / self.success(pool) - 1)
 
     def ready_seconds(self, cloud: str) -> Seconds:
-        """Seconds from a request to its acceptance and on to a machine that is ready, as this cloud usually takes them."""
+        """Seconds from a request to a ready machine, as this cloud usually takes them."""
         seen = self._ready.get(cloud)
         if not seen:
             return USUAL_READY

@@ -1,4 +1,7 @@
-"""Instants, durations and the clock protocol. An instant is a float of seconds since the Unix epoch, UTC."""
+"""Instants, durations and the clock protocol.
+
+An instant is a float: seconds since the Unix epoch, UTC.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ Seconds = float
 
 
 class Clock(Protocol):
-    """Two readings of time, injected wherever time matters so that tests can hold the hands."""
+    """A source of time, passed in wherever time matters so that tests can control it."""
 
     def now(self) -> Instant:
-        """Wall-clock time, UTC: for what is stored or shown."""
+        """Wall-clock time, UTC, for what is stored or shown."""
 
     def elapsed(self) -> Seconds:
-        """A reading that never steps back and counts time spent in suspend: for deadlines."""
+        """Time that never goes back and counts suspend, for deadlines."""
 
 
 def iso(instant: Instant) -> str:

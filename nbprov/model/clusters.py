@@ -1,4 +1,4 @@
-"""Runs and clusters as people see them: states, attempts, costs."""
+"""Runs and clusters as people see them: states, attempts and costs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from enum import StrEnum
 
 from .clock import Instant
 from .failures import Failure
+from .guards import Guards
 from .launches import Instance
 from .money import Micros
 from .offers import Block, Candidate, Plan
-from .spec import Guards
 
 
 class RunState(StrEnum):
-    """The life of one provision."""
+    """The states of one provision."""
 
     PLANNED = "planned"
     LAUNCHING = "launching"
@@ -27,12 +27,12 @@ class RunState(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more happens by itself."""
+        """Whether the run does nothing more by itself."""
         return self in (RunState.READY, RunState.CANCELLED, RunState.FAILED, RunState.ENDED)
 
 
 class AttemptState(StrEnum):
-    """The life of one create call and what it made."""
+    """The states of one create call and of what it made."""
 
     INTENT = "intent"
     SENT = "sent"
@@ -50,12 +50,12 @@ class AttemptState(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing of this attempt can be on the bill any more."""
+        """Whether nothing of this attempt can cost money any more."""
         return self in (AttemptState.REFUSED, AttemptState.GONE, AttemptState.ABSENT)
 
 
 class ClusterState(StrEnum):
-    """The life of a cluster."""
+    """The states of a cluster."""
 
     LAUNCHING = "launching"
     RUNNING = "running"
@@ -106,9 +106,9 @@ class AttemptView:
     number
         1 is the first attempt of the run.
     failure
-        Why it failed; None while it goes on or where it won.
+        Why it failed; None while it goes on, and for the winner.
     cost
-        What it cost so far, failed or not.
+        What it has cost so far, whether it failed or not.
     """
 
     number: int
@@ -123,7 +123,10 @@ class AttemptView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A row of the clusters table, from the ledger; `confirmed` says when a cloud's listing last agreed, `notes` what its guards have to say."""
+    """A row of the clusters table, from the ledger.
+
+    `confirmed` is when a cloud's listing last agreed; `notes` are remarks of the cluster's guards.
+    """
 
     name: str
     cluster_id: str
@@ -151,9 +154,9 @@ class Waiting:
     until
         When it gives up.
     next_pass
-        When the places are tried again; None while they are.
+        When the places are tried again; None while they are being tried.
     passes
-        How often all places were tried.
+        How often all places have been tried.
     """
 
     until: Instant
@@ -163,32 +166,32 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """What the panel of one provision shows: a snapshot, renewed at every change.
+    """A snapshot of one provision for its panel, renewed at every change.
 
     Attributes
     ----------
     message
-        One line on what goes on now, or how it ended.
+        One line on what is happening now, or how it ended.
     needs_launch
-        The panel waits for Launch.
+        Whether the panel waits for Launch.
     attempts
-        Oldest first; losers that are being ended stay until confirmed gone.
+        Oldest first. A loser of the race stays until it is confirmed gone.
     blocks
-        What this run learnt about places.
+        The blocks that this run's refusals made.
     error
-        Why the run failed, several lines; empty otherwise.
+        Why the run failed, in several lines; empty otherwise.
     log_path
-        The provision log of this run.
+        Path of this run's provision log.
     race
-        How many attempts may be on the bill at once.
+        How many attempts may cost money at once.
     notes
-        What the person should know of how this run buys, waits and ends, a line each.
+        How this run buys, waits and ends, one line each.
     waiting
-        None where the spec asks for no wait.
+        None if the spec asks for no wait.
     log
-        The latest lines that setting up has printed.
+        The latest lines that setup printed.
     logged
-        How many lines it has printed.
+        How many lines setup has printed.
     """
 
     run_id: str

@@ -1,10 +1,10 @@
-"""The errors that people see. Every one has a code, says what happened and what to do next, and renders in a few lines."""
+"""The errors that people see: each has a code, says what happened and what to do next."""
 
 from __future__ import annotations
 
 
 def _printable(text: str) -> str:
-    """The text without control characters: an error repeats what machines and clouds say, and is shown in many places."""
+    """The text without control characters: errors repeat what machines and clouds say."""
     return (
         text
         if text.isprintable()
@@ -26,8 +26,8 @@ class NbprovError(Exception):
 
     Notes
     -----
-    `_render_traceback_` is the hook IPython offers for an error's own rendering: the cell still fails and nbclient still
-    stops, but the reader sees the message and not the inside of a library. `%tb` shows the whole.
+    IPython calls `_render_traceback_` to show an error. The cell still fails and nbclient still
+    stops, but the reader sees the message and not the inside of a library; `%tb` shows all.
     """
 
     code = "nbprov.error"
@@ -55,25 +55,25 @@ class NbprovError(Exception):
 
 
 class UsageError(NbprovError):
-    """A magic or an API call was given arguments that do not fit."""
+    """A magic or an API call has arguments that do not fit."""
 
     code = "usage"
 
 
 class NotFound(NbprovError):
-    """What was named does not exist (any more)."""
+    """The object with this name does not exist, or does not exist any more."""
 
     code = "not-found"
 
 
 class LedgerError(NbprovError):
-    """The ledger cannot be used: it is newer than this release, locked, or unreadable."""
+    """The ledger is newer than this release, locked or unreadable."""
 
     code = "ledger"
 
 
 class Interrupted(KeyboardInterrupt):
-    """The person interrupted a wait; says what is being torn down or left running."""
+    """The person interrupted a wait; the message says what ends and what goes on."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The closed set of causes of failure, each with what it blocks, for how long, and what the person can do."""
+"""The closed set of causes of failure: what each blocks, for how long, and what to do about it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .clock import Seconds
 
 
 class Cause(StrEnum):
-    """Why an attempt failed. A cloud's `errors.py` maps its codes and messages onto these."""
+    """Why an attempt failed. Each cloud's `errors.py` maps its codes and messages to a cause."""
 
     CAPACITY = "capacity"
     QUOTA = "quota"
@@ -54,21 +54,21 @@ HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """What follows from a cause.
+class CauseRule:
+    """The consequences of a cause.
 
     Attributes
     ----------
     scope
-        How far the block reaches unless the failure itself says otherwise.
+        How far the block reaches, unless the failure itself says otherwise.
     seconds
-        How long the block holds; 0 means that nothing is blocked.
+        How long the block holds; 0 blocks nothing.
     most
-        Where repeats double the time, the ceiling; else equal to `seconds`.
+        The longest time after repeats, each of which doubles it; else equal to `seconds`.
     retry
         Where the next attempt goes.
     words
-        The cause in words a person understands.
+        The cause in words that a person understands.
     advice
         The next step for the person.
     """
@@ -83,18 +83,20 @@ class Rule:
 
 def _rule(
     scope: Scope, seconds: Seconds, retry: Retry, words: str, advice: str, most: Seconds = 0.0
-) -> Rule:
-    return Rule(scope, seconds, max(seconds, most), retry, words, advice)
+) -> CauseRule:
+    return CauseRule(scope, seconds, max(seconds, most), retry, words, advice)
 
 
-# Block times: ../facts of Karpenter (3 min a market, type and zone), Azure (1 h, quota 10 min or 1 h, SKU 23 h) and ParallelCluster (10 min).
-RULES: dict[Cause, Rule] = {
+# Block times follow Karpenter (3 min for a market, type and zone), Azure (1 h, quota 10 min or 1
+# h, SKU 23 h) and ParallelCluster (10 min).
+RULES: dict[Cause, CauseRule] = {
     Cause.CAPACITY: _rule(
         Scope.ZONE,
         3 * MINUTE,
         Retry.ELSEWHERE,
         "out of stock",
-        "nothing to do: the next place is tried; allow more places or GPU types for a better chance",
+        "nothing to do: the next place is tried; "
+        "allow more places or GPU types for a better chance",
         30 * MINUTE,
     ),
     Cause.QUOTA: _rule(
@@ -197,20 +199,20 @@ RULES: dict[Cause, Rule] = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure with its cause, as a cloud's adapter or the engine names it.
+    """One failure with its cause, as an adapter or the engine reports it.
 
     Attributes
     ----------
     cause
-        One of the closed set.
+        One cause of the closed set.
     message
-        The raw message of the cloud, kept word for word (it never carries a secret: adapters strip what they sent).
+        The cloud's message, word for word. It never holds a secret: adapters remove what they sent.
     code
         The cloud's own code, where it has one.
     scope
-        How far the block reaches, where the message says so; else the cause's rule decides.
+        How far the block reaches if the message says so; else the cause's rule decides.
     retry_after
-        Seconds the cloud asked us to wait.
+        Seconds that the cloud asked us to wait.
     limit_is_zero
         For quota: the account has no allowance at all, so waiting does not help.
     """
@@ -223,8 +225,8 @@ class Failure:
     limit_is_zero: bool = False
 
     @property
-    def rule(self) -> Rule:
-        """What follows from this failure, the failure's own scope and quota limit considered."""
+    def rule(self) -> CauseRule:
+        """The consequences of this failure, with its own scope and quota limit."""
         rule = RULES[self.cause]
         if self.scope is not None and rule.scope is not Scope.NOTHING:
             rule = replace(rule, scope=self.scope)
@@ -233,14 +235,14 @@ class Failure:
         return rule
 
     def sentence(self) -> str:
-        """The failure in one line: the words of its cause, then the raw message."""
+        """The failure in one line: the words of its cause, then the cloud's message."""
         words = RULES[self.cause].words
         detail = self.message.strip().splitlines()[0] if self.message.strip() else ""
         return f"{words}: {detail}" if detail else words
 
 
 class CloudError(Exception):
-    """What an adapter's call raises when it did not do what it was asked: a failure with its cause.
+    """An adapter's call did not do what it was asked; the failure says why.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What goes to a cloud and what comes back: launches, operations, instances."""
+"""What is sent to a cloud and what it returns: launches, operations and instances."""
 
 from __future__ import annotations
 
@@ -23,34 +23,36 @@ class OnShutdown(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Everything one create needs.
+    """Everything that one create call needs.
 
     Attributes
     ----------
     token
-        The idempotency key where the cloud has one, and in a tag or the name everywhere. 32 lower-case hex digits.
+        The cloud's idempotency key where it has one; it also stands in a tag or the name
+        everywhere. 32 lower-case hex digits.
     owner
-        This ledger's id; only machines that bear it are ever touched.
+        This ledger's id. Only machines that bear it are ever touched.
     name
         The cluster's name, for people.
     user_data_template, fills
-        The start script with `@@name@@` markers and what fills them. Only the template is stored; fills carry key material.
+        The start script with `@@name@@` markers, and the values for them. Only the template is
+        stored, because the values hold key material.
     public_key
         OpenSSH line of the cluster's client key.
     answer_by
         The cloud must not begin the create after this instant.
     image
-        As the spec names it for this place; empty for the cloud's usual image.
+        The image for this place; empty for the cloud's usual image.
     terminate_after
-        Seconds after which the cloud itself should end the machine, where its capabilities say it can.
+        Seconds after which the cloud itself ends the machine, if its capabilities include that.
     disk_tier
         `low` to `ultra`, `best`, or empty for the cloud's usual disk.
     network_best, accelerator_args
         As in `Request`.
     nodes
-        The numbers of the machines that are asked for; empty for all of a cluster, from 0 on.
+        Numbers of the requested nodes; empty for all nodes of the cluster, from 0.
     part
-        0 for the create that makes a cluster, else which replacement of a lost machine under the same token it is.
+        0 for the create that makes a cluster; else the number of the replacement under this token.
     """
 
     token: str
@@ -77,9 +79,10 @@ class Launch:
 
     @property
     def key(self) -> str:
-        """What makes this create idempotent: the token, and of a replacement something of its own, so that it never gives the first create's machines.
+        """The idempotency key of this create: 32 lower-case hex digits, always the same.
 
-        32 lower-case hex digits, the same whenever it is asked for.
+        It is the token, and for a replacement a value of its own, so that the cloud never returns
+        the machines of the first create instead.
         """
         return (
             self.token
@@ -89,11 +92,11 @@ class Launch:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The node numbers of what is made, in order."""
+        """The numbers of the nodes that are made, in order."""
         return self.nodes or tuple(range(self.count))
 
     def user_data(self) -> str:
-        """The start script, filled in. Never stored, never logged."""
+        """The start script with its values. It is never stored and never logged."""
         text = self.user_data_template
         for name, value in self.fills.items():
             text = text.replace(f"@@{name}@@", value)
@@ -102,7 +105,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A create that a cloud took note of, in a form that can be stored before it is followed.
+    """A create that a cloud has taken note of, in a form that can be stored before it is polled.
 
     Attributes
     ----------
@@ -123,7 +126,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The cloud made the machines; all of them, or it would have refused."""
+    """The cloud made the machines: all of them, or it would have refused."""
 
     ids: tuple[str, ...]
 
@@ -139,7 +142,10 @@ PollResult = Pending | Accepted | Refused
 
 
 class InstanceState(StrEnum):
-    """The life of a machine as a cloud's listing tells it. Only `GONE` in a listing, or absence from it, ends the bill."""
+    """The states of a machine in a cloud's listing.
+
+    Only `GONE` in a listing, or absence from it, ends the bill.
+    """
 
     PENDING = "pending"
     RUNNING = "running"
@@ -151,7 +157,9 @@ class InstanceState(StrEnum):
 
     @property
     def is_billed(self) -> bool:
-        """Whether the compute price runs. An unknown state counts: a bill is assumed until a listing says otherwise."""
+        """Whether the compute price runs. An unknown state counts as billed until a listing says
+        otherwise.
+        """
         return self in (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.UNKNOWN)
 
 
@@ -164,23 +172,26 @@ class Instance:
     token, owner
         Read back from the tag or the name.
     host, port
-        Where sshd answers; may change at every start; empty and 0 until known.
+        Where sshd answers. Both may change at every start; empty and 0 until known.
     private_host
-        The address other nodes of the cluster use.
+        The address that the cluster's other nodes use.
     user
-        Who logs in there; empty where the machine belongs to whoever runs the notebook, as on `local`.
+        The login name; empty if the machine belongs to the user of the notebook, as on `local`.
     node
-        0 is the head.
+        0 is the head node.
     reason
         Why it is in this state, in the cloud's words.
     hourly
-        What the cloud charges, where it says so.
+        What the cloud charges, if it says so.
     failure
-        Why it ended by itself, where its cloud says so and the adapter can name the cause: capacity that was gone after all, a spot machine taken back.
+        Why it ended without us, if the cloud says so and the adapter knows the cause: capacity that
+        was gone after all, or a spot machine taken back.
     by_itself
-        It powered itself off, or its own timer ended it: a guard wanted that, or a person on it, and nobody took it away.
+        It powered itself off, or its own timer ended it: a guard or a person on the machine wanted
+        that, and the cloud did not take it away.
     mapped
-        (port, host, number outside) of each open port, where the cloud gives them other numbers. Empty where a port keeps its own at `host`.
+        (port, host, outside port) of each open port that the cloud maps to another number; empty if
+        ports keep their numbers at `host`.
     """
 
     cloud: str
@@ -207,16 +218,18 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class SideObject:
-    """Something a launch leaves beside its machines: a disk, an address, a security group, a key.
+    """An object that a launch leaves beside its machines: a disk, an address, a security group, a
+    key.
 
     Attributes
     ----------
     kind
-        In one word of the cloud's: `volume`, `address`, `security-group`, `firewall`, `key`, `spot-request`.
+        One word of the cloud's: `volume`, `address`, `security-group`, `firewall`, `key` or
+        `spot-request`.
     token
-        The launch it was made for; empty where it serves many.
+        The launch it was made for; empty if it serves several.
     shared
-        It serves all launches of this owner and outlives clusters; it costs nothing.
+        It serves all launches of this owner, outlives clusters and costs nothing.
     """
 
     cloud: str
@@ -229,7 +242,7 @@ class SideObject:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A price asked again just before a create."""
+    """A price that was asked again just before a create."""
 
     hourly: Micros
     source: str
@@ -243,15 +256,15 @@ class CheckResult:
     Attributes
     ----------
     credential
-        Which source was used, masked.
+        Which credential was used, masked.
     account
         Whose account it is.
     problem
-        Why the cloud is not enabled; None where it is.
+        Why the cloud is not enabled; None if it is.
     details
-        Balance, quota and such, as short lines.
+        Balance, quota and the like, as short lines.
     zone_names
-        (zone id, zone name, region) where this account has names of its own for zones, as on AWS.
+        (zone id, zone name, region) where the account has its own names for zones, as on AWS.
     """
 
     cloud: str

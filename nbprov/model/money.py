@@ -1,6 +1,7 @@
 """Money in integer micro-dollars.
 
-Prices are compared, summed and capped; binary fractions would make `0.1 + 0.2` dearer than a cap of `0.3`. One US dollar is 1,000,000 micros.
+Prices are compared, summed and capped, and binary fractions would make `0.1 + 0.2` exceed a cap of
+`0.3`. One US dollar is 1,000,000 micros.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def usd(amount: str | int | float | Decimal) -> Micros:
 
 
 def format_usd(micros: Micros, *, places: int | None = None) -> str:
-    """Write micros as dollars, with cents, or more digits where the amount is small.
+    """Write micros as dollars with cents, or with more digits if the amount is small.
 
     Examples
     --------
@@ -52,6 +53,9 @@ def format_usd(micros: Micros, *, places: int | None = None) -> str:
 
 
 def cost_of(hourly: Micros, seconds: float) -> Micros:
-    """What `seconds` of something with this hourly price cost, rounded up to a micro so that a cap is never passed by rounding."""
+    """The cost of `seconds` at an hourly price.
+
+    It is rounded up to a micro, so that rounding never exceeds a cap.
+    """
     exact = Decimal(hourly) * Decimal(str(max(0.0, seconds))) / SECONDS_PER_HOUR
     return int(exact.to_integral_value(rounding="ROUND_CEILING"))

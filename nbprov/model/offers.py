@@ -10,8 +10,9 @@ from .clock import Instant, Seconds
 from .failures import Cause, Failure, Scope
 from .money import Micros
 from .places import Market, Place
-from .spec import Request, Spec
-from .stock import Level, Stock
+from .resources import Request
+from .spec import Spec
+from .stock import Pool, Stock, StockLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +22,15 @@ class Offer:
     Attributes
     ----------
     accelerator, accelerator_count, accelerator_memory_gib
-        Empty, 0 and None where the machine has none; memory is of one device.
+        Empty, 0 and None if the machine has none; the memory is that of one device.
     vcpus, memory_gib
-        None where the source does not say.
+        None if the source does not say.
     hourly
-        Price of one node an hour.
+        Price of one node per hour.
     quota_family
-        What the cloud counts against one limit together with this type; empty where it has no such thing.
+        The group of types that the cloud counts against one limit; empty if it has none.
     source, as_of
-        Where the price comes from and its date (`YYYY-MM-DD`).
+        Where the price comes from, and its date (`YYYY-MM-DD`).
     """
 
     cloud: str
@@ -54,13 +55,18 @@ class Offer:
         return Place(self.cloud, self.region, self.zone)
 
     @property
+    def pool(self) -> Pool:
+        """The pool of machines that the offer is taken from."""
+        return Pool(self.cloud, self.region, self.zone, self.instance_type, self.market.value)
+
+    @property
     def gpus(self) -> str:
-        """The accelerators as people write them, `A100:8`; a dash where there is none."""
+        """The accelerators as people write them, `A100:8`; a dash if there is none."""
         return f"{self.accelerator}:{self.accelerator_count:g}" if self.accelerator else "–"
 
     @property
     def key(self) -> tuple[str, str, str, str, str]:
-        """What tells this offer from every other, price aside."""
+        """What distinguishes this offer from every other, apart from the price."""
         return (self.cloud, self.region, self.zone, self.instance_type, self.market.value)
 
 
@@ -71,15 +77,16 @@ class Candidate:
     Attributes
     ----------
     rank
-        0 is tried first.
+        Its place in the plan; 0 is tried first.
     count
-        Nodes; all or none.
+        Number of nodes: all are made, or none.
     success
-        Probability that an attempt is accepted, 0 to 1; None where nothing is known.
+        Probability that an attempt is accepted, 0 to 1; None if nothing is known.
     standing
-        Why it stands where it stands, in a few words; its chance aside.
+        Why it has this rank, in a few words; its chance apart.
     stock
-        What its cloud said of its stock a moment before the plan was made; None where it said nothing. Not stored.
+        What its cloud reported about its stock just before the plan; None if it reported nothing.
+        It is not stored.
     """
 
     offer: Offer
@@ -93,36 +100,38 @@ class Candidate:
 
     @property
     def chance(self) -> str:
-        """Its probability of success in words; empty where nothing is known."""
+        """Its probability of success in words; empty if nothing is known."""
         return "" if self.success is None else f"{self.success:.0%} likely"
 
     @property
     def why(self) -> str:
-        """Why it stands where it stands, with its chance."""
+        """Why it has this rank, with its chance."""
         return ", ".join(words for words in (self.standing, self.chance) if words)
 
     @property
     def hourly(self) -> Micros:
-        """Price of the whole cluster an hour."""
+        """Price of the whole cluster per hour."""
         return self.offer.hourly * self.count
 
     @property
     def is_sold_out(self) -> bool:
-        """Whether its cloud just said that there is none."""
-        return self.stock is not None and self.stock.level is Level.NONE
+        """Whether its cloud just reported that there is none left."""
+        return self.stock is not None and self.stock.level is StockLevel.NONE
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """A pattern over candidates with a cause, a scope and an expiry.
 
-    An empty field is a wildcard; all named fields must match. `min_count` matches candidates of at least so many nodes.
+    An empty field is a wildcard; all named fields must match. `min_count` matches candidates of at
+    least that many nodes.
 
     Examples
     --------
     A zone without A100s does not block the next zone:
 
-    >>> block = Block(cloud="aws", region="us-east-1", zone="use1-az1", instance_type="p4d.24xlarge", expires=100.0)
+    >>> zone = {"cloud": "aws", "region": "us-east-1", "zone": "use1-az1"}
+    >>> block = Block(**zone, instance_type="p4d.24xlarge", expires=100.0)
     >>> block.is_live(now=99.0), block.is_live(now=100.0)
     (True, False)
     """
@@ -146,7 +155,7 @@ class Block:
         return now < self.expires
 
     def matches(self, candidate: Candidate) -> bool:
-        """Whether the candidate falls under this block, expiry aside."""
+        """Whether the block matches the candidate, whether it has expired or not."""
         offer = candidate.offer
         return (
             (not self.cloud or self.cloud == offer.cloud)
@@ -161,7 +170,9 @@ class Block:
 
     @property
     def pattern(self) -> tuple[str, ...]:
-        """The fields that name what is blocked: two blocks with one pattern are repeats of each other."""
+        """The fields that name what is blocked. Two blocks with one pattern are repeats of each
+        other.
+        """
         return (
             self.cloud,
             self.account,
@@ -184,12 +195,13 @@ class Block:
 def block_for(
     candidate: Candidate, failure: Failure, now: Instant, *, repeats: int = 0
 ) -> Block | None:
-    """The block that follows from a failure of a candidate; None where its cause blocks nothing.
+    """The block that follows from a failure; None if its cause blocks nothing.
 
     Parameters
     ----------
     repeats
-        How many times the same pattern was blocked before without a success between; each doubles the time, up to the rule's ceiling.
+        How often the same pattern was blocked before without a success in between. Each doubles the
+        time, up to the rule's limit.
     """
     rule = failure.rule
     if rule.seconds <= 0 or rule.scope is Scope.NOTHING:
@@ -251,9 +263,9 @@ class DropRule:
     words
         What it says to a person.
     subject
-        The cloud, or for `BLOCKED` the cause, that it is about; empty where it is about none.
+        The cloud that it is about, or for `BLOCKED` the cause; empty if it is about none.
     detail
-        For a cloud that is not set up, why, in a few words.
+        Why a cloud is not set up, in a few words; empty for other rules.
     """
 
     kind: RuleKind
@@ -263,7 +275,7 @@ class DropRule:
 
     @property
     def name(self) -> str:
-        """A short name: the kind, and the subject where there is one."""
+        """A short name: the kind, and the subject if there is one."""
         return f"{self.kind}:{self.subject}" if self.subject else str(self.kind)
 
 
@@ -287,7 +299,7 @@ class Unusable:
     Attributes
     ----------
     offer
-        Its cheapest for the spec.
+        Its cheapest offer for the spec.
     reason
         Why it cannot be used, in a few words.
     """
@@ -303,12 +315,12 @@ class Plan:
     Attributes
     ----------
     candidates
-        In the order of attempts. A sequence that may build its members when asked for them: a plan for `cpus: 4+` holds
-        tens of thousands, of which a launch looks at a few.
+        In the order of attempts. It builds its members when they are asked for: a plan for `cpus:
+        4+` has tens of thousands, and a launch looks at a few.
     dearest
-        The dearest candidate that a launch may take: what pressing Launch consents to.
+        The dearest candidate that a launch may take. Launch consents to its price.
     unusable
-        What clouds that are not set up would offer, one line a cloud. No launch takes these.
+        What clouds that are not set up would offer, one line each. No launch takes these.
     """
 
     spec: Spec
@@ -321,5 +333,5 @@ class Plan:
 
     @property
     def chosen(self) -> Candidate | None:
-        """The candidate tried first."""
+        """The candidate that is tried first."""
         return self.candidates[0] if self.candidates else None

@@ -1,4 +1,4 @@
-"""Where nbprov keeps its files. Paths only; nothing is created here."""
+"""Where nbprov keeps its files. Nothing is created here."""
 
 from __future__ import annotations
 
@@ -9,25 +9,18 @@ from pathlib import Path
 
 HOME_VARIABLE = "NBPROV_HOME"
 
-WORKDIR = "sky_workdir"
-"""The folder below a machine's home that a spec's `workdir` is copied to.
-
-Task files written for SkyPilot name this folder.
-"""
-
 
 def home(environ: Mapping[str, str] | None = None) -> Path:
     """The folder of the ledger, the keys, the logs, the caches and the `local` cloud.
 
-    `NBPROV_HOME` if set, else the platform's place for a user's application data.
+    It is `NBPROV_HOME` if that is set, else the platform's folder for application data.
     """
     env = os.environ if environ is None else environ
     if env.get(HOME_VARIABLE):
         return Path(env[HOME_VARIABLE]).expanduser().absolute()
     user = Path.home()
-    platform = str(
-        sys.platform
-    )  # as a plain text: a type checker for one platform would call the other branches dead
+    # A plain text: a type checker for one platform would call the other branches unreachable.
+    platform = str(sys.platform)
     if platform == "win32":
         return Path(env.get("LOCALAPPDATA", str(user / "AppData" / "Local"))) / "nbprov"
     if platform == "darwin":

@@ -1,4 +1,4 @@
-"""Where a machine can be: cloud, region, zone."""
+"""Where a machine can be (cloud, region, zone), and how it is bought."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ class Market(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """A place in a cloud. `zone` is empty where the cloud has none or where any zone of the region will do.
+    """A place in a cloud.
+
+    `zone` is empty if the cloud has no zones, or if any zone of the region will do.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a provider's own price list says, before it becomes rows of the catalogue."""
+"""The price list of a provider, before it becomes rows of the catalogue."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from dataclasses import dataclass, field
 from .money import MICROS_PER_USD, Micros
 
 MOST_HOURLY: Micros = 1_000_000 * MICROS_PER_USD
-"""What is dearer an hour is no price of a machine but a slip of somebody's list."""
+"""A higher price per hour is a mistake in somebody's list."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriceRow:
-    """One machine in one place with its prices an hour.
+    """One machine in one place with its prices per hour.
 
     Attributes
     ----------
     zone
-        Empty where the price holds for the whole region.
+        Empty if the price holds for the whole region.
     instance_type
-        Empty for an accelerator that is sold apart from its host.
+        Empty for an accelerator that is sold separately from its host.
     accelerator, count, device_gib, maker
-        Name as the catalogue writes it (`A100-80GB`), how many, GiB of one device (None where not said), `NVIDIA`, `AMD`, ….
+        The catalogue's name (`A100-80GB`), how many, GiB of one device (None if not known), and
+        `NVIDIA`, `AMD` or another maker.
     vcpus, memory_gib
-        None where the provider does not say.
+        None if the provider does not say.
     on_demand, spot
-        None where it is not sold so, or its price is not known.
+        None if it is not sold in this market, or its price is not known.
     """
 
     region: str
@@ -45,25 +46,26 @@ class PriceRow:
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """What one fetch of one cloud brought.
+    """The result of one fetch from one cloud.
 
     Attributes
     ----------
     rows
         What is sold, as the provider lists it.
     source, as_of
-        Where it comes from, in words a person knows, and its date (`YYYY-MM-DD`).
+        Where it comes from, in words that a person knows, and its date (`YYYY-MM-DD`).
     spot_source
         Where the spot prices come from, if from elsewhere.
     failed
-        Region to the reason why it could not be read: its old rows are kept. A whole cloud that cannot be read raises instead.
+        The reason why a region could not be read, by region; its old rows are kept. If a whole
+        cloud cannot be read, the fetch raises instead.
     covered
-        Regions this list speaks of; the old rows of others are kept. None: all.
+        The regions of this list; the old rows of others are kept. None means all regions.
     unseen
-        Kinds of rows this list does not speak of, whose old rows are kept: `cpu` where only machines with accelerators were
-        read, `spot` where no spot price was.
+        Kinds of rows that this list leaves out, whose old rows are kept: `cpu` if only machines
+        with accelerators were read, `spot` if no spot price was.
     notes
-        What a person should know of this list, one line each.
+        What a person should know about this list, one line each.
     """
 
     rows: tuple[PriceRow, ...]

@@ -1,16 +1,29 @@
-"""Where files come from: this computer, a bucket, the web, a git repository. One place tells these apart; no I/O."""
+"""Where files come from: this computer, a bucket, the web or a git repository.
+
+This is the one place that distinguishes these; it does no I/O.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import re
+from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import urlsplit
+
+from .remarks import Origin
+
+WORKDIR = "sky_workdir"
+"""The folder on a machine, in its home, that a spec's `workdir` is copied or cloned into.
+
+Task files written for SkyPilot name this folder.
+"""
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _BUCKET = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,220}[A-Za-z0-9])?\Z")
 _SCP_LIKE = re.compile(
-    r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9._-]*)@)?(?P<host>[A-Za-z0-9][A-Za-z0-9.-]+):(?P<path>[^-/:\\][^:]*|/[^/:][^:]*)\Z"
+    r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9._-]*)@)?(?P<host>[A-Za-z0-9][A-Za-z0-9.-]+)"
+    r":(?P<path>[^-/:\\][^:]*|/[^/:][^:]*)\Z"
 )
 _UNFIT = re.compile(r"[\x00-\x20\x7f-\x9f]")
 _NO_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|\Z)")
@@ -25,7 +38,7 @@ class SourceKind(StrEnum):
     R2 = "r2"
     WEB = "web"
     OTHER = "other"
-    """A URI that nothing here can read."""
+    """A URI that nbprov cannot read."""
 
 
 _SCHEMES = {
@@ -38,12 +51,14 @@ _SCHEMES = {
 
 
 def source_kind(text: str) -> SourceKind:
-    """What kind of place a text names.
+    """The kind of source that a text names.
 
     Examples
     --------
-    >>> [source_kind(text).value for text in ("./data", "s3://b/x", "GS://b", "https://host/x", "r2://b", "oci://b", "C:\\\\x")]
-    ['local', 's3', 'gs', 'web', 'r2', 'other', 'local']
+    >>> [source_kind(text).value for text in ("./data", "s3://b/x", "GS://b", "https://host/x")]
+    ['local', 's3', 'gs', 'web']
+    >>> [source_kind(text).value for text in ("r2://b", "oci://b", "C:\\\\x")]
+    ['r2', 'other', 'local']
     """
     if not _URI.match(text):
         return SourceKind.LOCAL
@@ -51,7 +66,7 @@ def source_kind(text: str) -> SourceKind:
 
 
 def why_not_source(text: str) -> str:
-    """What is wrong with a source, in words that repeat nothing secret of it; empty where nothing is.
+    """Why a text is not a valid source, without repeating a secret in it; empty if it is valid.
 
     Examples
     --------
@@ -64,7 +79,8 @@ def why_not_source(text: str) -> str:
     if kind is SourceKind.WEB:
         return _why_not_web(text)
     if kind is SourceKind.OTHER:
-        return f"{text.partition('://')[0].lower()}:// is not fetched; s3://, gs://, r2://, https:// and local paths are"
+        scheme = text.partition("://")[0].lower()
+        return f"{scheme}:// is not fetched; s3://, gs://, r2://, https:// and local paths are"
     bucket, key = split_bucket(text)
     if not _BUCKET.match(bucket):
         return "no bucket's name follows s3://, gs:// or r2://"
@@ -89,7 +105,7 @@ def _why_not_web(text: str) -> str:
 
 
 def split_bucket(text: str) -> tuple[str, str]:
-    """Bucket and the path in it.
+    """The bucket, and the path in it.
 
     Examples
     --------
@@ -101,12 +117,12 @@ def split_bucket(text: str) -> tuple[str, str]:
 
 
 def is_plain_http(text: str) -> bool:
-    """Whether what comes from here could be read and changed on its way."""
+    """Whether others on the network could read and change what is fetched from here."""
     return text.lower().startswith("http://")
 
 
 def shown_source(text: str) -> str:
-    """A source as it may be shown: what a link carries behind `?` can be a key to it.
+    """A source as it may be shown: the part of a link after `?` can be a key to it.
 
     Examples
     --------
@@ -121,11 +137,14 @@ def shown_source(text: str) -> str:
 
 
 def why_not_git_url(url: str) -> str:
-    """What is wrong with the address of a repository; empty where nothing is. What it says repeats nothing of the address.
+    """Why a text is not the address of a repository; empty if it is.
+
+    The answer repeats nothing of the address, which may hold a password.
 
     Examples
     --------
-    >>> [why_not_git_url(url) for url in ("https://host/o/r.git", "git@host:o/r.git", "ssh://git@host:22/r")]
+    >>> urls = ("https://host/o/r.git", "git@host:o/r.git", "ssh://git@host:22/r")
+    >>> [why_not_git_url(url) for url in urls]
     ['', '', '']
     >>> why_not_git_url("https://token@host/r.git")
     'a password or token stands in the address'
@@ -168,7 +187,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def why_not_git_ref(ref: str) -> str:
-    """What is wrong with the name of a branch, tag or commit; empty where nothing is.
+    """Why a text is not the name of a branch, tag or commit; empty if it is.
 
     Examples
     --------
@@ -183,3 +202,53 @@ def why_not_git_ref(ref: str) -> str:
         or _NO_REF.search(ref)
     )
     return "it is no name of a branch, a tag or a commit" if unfit else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or folder that is copied onto every node.
+
+    `target` is on the machine; `source` is a local path, or the URI of a bucket or of a file on the
+    web.
+    """
+
+    target: str
+    source: str
+    origin: Origin = field(default=Origin("file_mounts"))
+
+    @property
+    def kind(self) -> SourceKind:
+        """What kind of source it is."""
+        return source_kind(self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A git repository as the working folder.
+
+    Attributes
+    ----------
+    url
+        `https://…`, `ssh://…` or `git@host:path`, without a password.
+    ref
+        A branch, a tag or a commit; empty for the default branch.
+    """
+
+    url: str
+    ref: str = ""
+
+    @property
+    def short(self) -> str:
+        """Its name as people say it.
+
+        Examples
+        --------
+        >>> Repository("https://github.com/o/r.git").short, Repository("git@host:o/r").short
+        ('o/r', 'o/r')
+        """
+        path = (
+            self.url.partition("://")[2].partition("/")[2]
+            if "://" in self.url
+            else self.url.partition(":")[2]
+        )
+        return "/".join(path.strip("/").removesuffix(".git").split("/")[-2:])

@@ -1,19 +1,16 @@
-"""What a cloud says of its stock: pools of like machines, and how much there is of each."""
+"""What a cloud reports about its stock: pools of like machines, and how much of each there is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from .clock import Instant
 
-if TYPE_CHECKING:
-    from .offers import Offer
-
 
 class Pool(NamedTuple):
-    """Machines of one kind in one place and market: what is in stock or out of it together."""
+    """Machines of one type in one place and market, which are in stock or out of it together."""
 
     cloud: str
     region: str
@@ -21,13 +18,8 @@ class Pool(NamedTuple):
     instance_type: str
     market: str
 
-    @staticmethod
-    def of(offer: Offer) -> Pool:
-        """The pool an offer is taken from."""
-        return Pool(offer.cloud, offer.region, offer.zone, offer.instance_type, offer.market.value)
 
-
-class Level(StrEnum):
+class StockLevel(StrEnum):
     """How much is in stock, as far as a cloud says."""
 
     NONE = "none"
@@ -38,8 +30,11 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """What a cloud said of a pool's stock, and when. An empty region, zone or type in the pool means all of the cloud's."""
+    """A cloud's report on the stock of a pool, and when it was made.
+
+    An empty region, zone or type in the pool means all of them.
+    """
 
     at: Instant
     pool: Pool
-    level: Level
+    level: StockLevel

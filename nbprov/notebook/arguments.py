@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from nbprov.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from nbprov.model.spec import Secret
+    from nbprov.model.secret import Secret
 
 
 class HelpWanted(Exception):
@@ -138,7 +138,7 @@ def environment(items: Sequence[str], magic: str) -> dict[str, str | Secret]:
         If a name is not the name of a variable, or has no value in this kernel.
     """
     # Imported here because it takes longer than all the parsers, and few lines name a secret.
-    from nbprov.model.spec import Secret
+    from nbprov.model.secret import Secret
 
     found: dict[str, str | Secret] = {}
     for item in items:

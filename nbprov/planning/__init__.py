@@ -1,6 +1,8 @@
-"""From a spec to the ordered candidates that satisfy it. Pure functions: what they know is given to them.
+"""Plans: from a spec to the ordered candidates that satisfy it.
 
-`import nbprov.planning` imports no numpy; the first plan does.
+All functions are pure: what they know is given to them. The package may import the model, the spec,
+the market, the catalogue and the cloud contract, and imports numpy only for the first plan. Start
+reading at `planner.py`, then `candidate_search.py` and `ordering.py`.
 """
 
 from __future__ import annotations

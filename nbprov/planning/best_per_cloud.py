@@ -1,4 +1,4 @@
-"""One row a cloud: what each cloud would be chosen for, for a table that compares clouds."""
+"""The best candidates of each cloud, for a table that compares clouds."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from nbprov.model.offers import Candidate, Plan
 def best_by_cloud(
     plan: Plan, most: int = 1, *, clouds: Collection[str] | None = None
 ) -> tuple[Candidate, ...]:
-    """The first candidate of every cloud in a plan, in the plan's order; the chosen one leads.
+    """The first candidate of every cloud in a plan, in the plan's order.
 
     Parameters
     ----------
     most
-        So many of each cloud at most, instead of one.
+        So many of each cloud at most.
     clouds
-        Only of these; of all by default.
+        Only of these clouds; of all by default.
 
     Examples
     --------
     >>> from nbprov.catalog import default_catalog
-    >>> from nbprov.model.spec import Accelerator, Request, Spec
+    >>> from nbprov.model.resources import Accelerator, Request
+    >>> from nbprov.model.spec import Spec
     >>> from nbprov.planning import EnabledCloud, plan
     >>> spec = Spec(requests=(Request(accelerator=Accelerator("A100", 8)),))
     >>> made = plan(spec, default_catalog(), {"aws": EnabledCloud("me"), "gcp": EnabledCloud("me")})

@@ -1,4 +1,7 @@
-"""The candidates of a plan: tens of thousands of rows, of which a launch looks at a few, so each is built when asked for."""
+"""The candidates of a plan: a sequence that builds a candidate when it is first asked for.
+
+A plan may have tens of thousands of rows, of which a launch looks at a few.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
 from nbprov.catalog.vocabulary.instance_families import is_us
-from nbprov.market import Chances, Pool
+from nbprov.market import SuccessModel
 from nbprov.model.clock import short_duration
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate, Offer
-from nbprov.model.spec import Policy, Request
+from nbprov.model.resources import Request
+from nbprov.model.run_policies import Policy
 
 if TYPE_CHECKING:
     from .lookup.catalog_columns import Ints
+
+MOST_KEPT = 1000
+"""So many candidates are kept once built: more than any launch, table or race looks at twice."""
 
 ORDINALS = ("1st", "2nd", "3rd")
 FIRST = {
@@ -24,40 +31,24 @@ FIRST = {
 """What the first candidate is, by what the spec prefers."""
 
 
-class CandidateList(Sequence[Candidate]):
-    """An immutable sequence of candidates over row numbers; `len` costs nothing, a member is built on access.
-
-    A slice is such a sequence too; its members keep the ranks they have in the plan.
+class CandidateBuilder:
+    """Builds the candidates of one plan by rank, and keeps the first `MOST_KEPT` that it built.
 
     Parameters
     ----------
     rows, request_of
         Row number in the catalogue and index into `requests`, in the plan's order.
+    requests
+        The requests of the spec; their tiers are what `standing` counts, also without a candidate.
     offer
         Builds the offer of a row.
     accounts
         Account by cloud.
-    tiers
-        The tiers of the spec in order, those without a candidate included: what `why` counts.
     cloud_codes
-        A number a cloud for each row.
-    prefer, chances
+        Gives a number for the cloud of each row.
+    prefer, success_model
         What the order inside a tier was made by.
     """
-
-    __slots__ = (
-        "_accounts",
-        "_at",
-        "_chances",
-        "_cloud_codes",
-        "_count",
-        "_offer",
-        "_prefer",
-        "_request_of",
-        "_requests",
-        "_rows",
-        "_tiers",
-    )
 
     def __init__(
         self,
@@ -68,23 +59,108 @@ class CandidateList(Sequence[Candidate]):
         offer: Callable[[int], Offer],
         accounts: Mapping[str, str],
         count: int,
-        tiers: Sequence[int],
         cloud_codes: Callable[[Ints], Ints],
         prefer: Policy = Policy.CHEAPEST,
-        chances: Chances,
-        at: range | None = None,
+        success_model: SuccessModel,
     ) -> None:
-        self._rows = rows
+        self.rows = rows
+        self.cloud_codes = cloud_codes
         self._request_of = request_of
         self._requests = requests
         self._offer = offer
         self._accounts = accounts
         self._count = count
-        self._tiers = tuple(tiers)
-        self._cloud_codes = cloud_codes
+        self._tiers = sorted({request.tier for request in requests})
         self._prefer = prefer
-        self._chances = chances
-        self._at = range(len(rows)) if at is None else at
+        self._success_model = success_model
+        self._built: dict[int, Candidate] = {}
+
+    def candidate(self, rank: int) -> Candidate:
+        """The candidate of a rank; 0 is the first of the plan."""
+        built = self._built.get(rank)
+        if built is None:
+            built = self._build(rank)
+            if len(self._built) < MOST_KEPT:
+                self._built[rank] = built
+        return built
+
+    def _build(self, rank: int) -> Candidate:
+        offer = self._offer(int(self.rows[rank]))
+        request = self._requests[int(self._request_of[rank])]
+        pool, model = offer.pool, self._success_model
+        success = model.success(pool) if model.knows(pool) else None
+        return Candidate(
+            offer=offer,
+            request=request,
+            rank=rank,
+            count=self._count,
+            account=self._accounts.get(offer.cloud, ""),
+            success=success,
+            standing=self._standing(rank, offer, request, success),
+            stock=model.stock.fresh(pool),
+        )
+
+    def _standing(self, rank: int, offer: Offer, request: Request, success: float | None) -> str:
+        """Why a candidate has its rank, in a few words.
+
+        Which choice it belongs to, how soon it would be ready, and what it costs compared with the
+        first candidate.
+        """
+        choice = soon = ""
+        if len(self._tiers) > 1:
+            choice = f"{ordinal(self._tiers.index(request.tier))} choice"
+        if self._prefer is Policy.SOONEST:
+            seconds = self._success_model.expected_seconds(offer.pool)
+            soon = f"ready in about {short_duration(seconds)}"
+        if rank == 0:
+            words = (choice, FIRST[self._prefer], soon)
+        else:
+            words = (choice, soon, self._beside_the_first(offer, request, success))
+        return ", ".join(word for word in words if word)
+
+    def _beside_the_first(self, offer: Offer, request: Request, success: float | None) -> str:
+        first = self.candidate(0)
+        more = (offer.hourly - first.offer.hourly) * self._count
+        if more > 0:
+            return f"+{format_usd(more)}/h over the first"
+        if more < 0:
+            return f"{format_usd(-more)}/h less than the first"
+        reason = ""
+        if self._prefer is Policy.CHEAPEST:
+            reason = self._tie_break(first, offer, request, success)
+        return f"same price as the first{reason}"
+
+    def _tie_break(
+        self, first: Candidate, offer: Offer, request: Request, success: float | None
+    ) -> str:
+        """What decided between two offers of one price."""
+        if request.tier != first.request.tier:
+            return ""
+        if success is not None and success < self._success_model.success(first.offer.pool):
+            return ""  # `why` names its chance already
+        if request.index != first.request.index:
+            return ", written later"
+        if is_us(first.offer.cloud, first.offer.region) and not is_us(offer.cloud, offer.region):
+            return ", US regions come first"
+        return ", later by name"
+
+
+class CandidateList(Sequence[Candidate]):
+    """An immutable sequence of candidates; `len` costs nothing, a member is built on access.
+
+    A slice is such a sequence too; its members keep the ranks they have in the plan.
+
+    Parameters
+    ----------
+    at
+        Ranks of the members; all ranks of the plan by default.
+    """
+
+    __slots__ = ("_at", "_builder")
+
+    def __init__(self, builder: CandidateBuilder, at: range | None = None) -> None:
+        self._builder = builder
+        self._at = range(len(builder.rows)) if at is None else at
 
     def __len__(self) -> int:
         return len(self._at)
@@ -95,20 +171,8 @@ class CandidateList(Sequence[Candidate]):
     def __getitem__(self, index: slice) -> CandidateList: ...
     def __getitem__(self, index: int | slice) -> Candidate | CandidateList:
         if isinstance(index, slice):
-            return CandidateList(
-                self._rows,
-                self._request_of,
-                requests=self._requests,
-                offer=self._offer,
-                accounts=self._accounts,
-                count=self._count,
-                tiers=self._tiers,
-                cloud_codes=self._cloud_codes,
-                prefer=self._prefer,
-                chances=self._chances,
-                at=self._at[index],
-            )
-        return self._build(self._at[index])
+            return CandidateList(self._builder, self._at[index])
+        return self._builder.candidate(self._at[index])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CandidateList):
@@ -117,7 +181,7 @@ class CandidateList(Sequence[Candidate]):
             len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
         )
 
-    __hash__ = None  # type: ignore[assignment]  # as a list: it is compared by what it holds
+    __hash__ = None  # type: ignore[assignment]  # compared by its members, as a list is
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{c.offer.instance_type}@{c.offer.place}" for c in self[:3])
@@ -126,19 +190,26 @@ class CandidateList(Sequence[Candidate]):
     @property
     def rows(self) -> Ints:
         """Row numbers in the catalogue, in the plan's order."""
-        return (
-            self._rows
-            if len(self._at) == len(self._rows) and self._at.step == 1
-            else self._rows.take(self._at)
-        )
+        rows = self._builder.rows
+        if len(self._at) == len(rows) and self._at.step == 1:
+            return rows
+        return rows.take(self._at)
 
     def first_of_clouds(
         self, most: int = 1, *, clouds: Collection[str] | None = None
     ) -> list[Candidate]:
-        """The first candidates of each cloud, at most so many of one, in the plan's order; of these clouds, or of all."""
+        """The first candidates of each cloud in the plan's order.
+
+        Parameters
+        ----------
+        most
+            So many of each cloud at most.
+        clouds
+            Only of these clouds; of all by default.
+        """
         import numpy as np
 
-        codes = self._cloud_codes(self.rows)
+        codes = self._builder.cloud_codes(self.rows)
         if not len(codes):
             return []
         places = [
@@ -148,70 +219,6 @@ class CandidateList(Sequence[Candidate]):
         if clouds is not None:
             places = [some for some in places if self[int(some[0])].offer.cloud in clouds]
         return [self[place] for place in sorted(np.concatenate(places).tolist())] if places else []
-
-    def _build(self, rank: int) -> Candidate:
-        offer = self._offer(int(self._rows[rank]))
-        request = self._requests[int(self._request_of[rank])]
-        pool = Pool.of(offer)
-        success = self._chances.success(pool) if self._chances.knows(pool) else None
-        return Candidate(
-            offer=offer,
-            request=request,
-            rank=rank,
-            count=self._count,
-            account=self._accounts.get(offer.cloud, ""),
-            success=success,
-            standing=self._standing(rank, offer, request, success),
-            stock=self._chances.said.fresh(pool),
-        )
-
-    def _standing(self, rank: int, offer: Offer, request: Request, success: float | None) -> str:
-        """Its place in a few words: which choice it belongs to, how soon it would be ready, what it costs beside the first."""
-        choice = (
-            f"{ordinal(self._tiers.index(request.tier))} choice" if len(self._tiers) > 1 else ""
-        )
-        beside = (
-            FIRST[self._prefer] if rank == 0 else self._beside_the_first(offer, request, success)
-        )
-        soon = ""
-        if self._prefer is Policy.SOONEST:
-            soon = (
-                f"ready in about {short_duration(self._chances.expected_seconds(Pool.of(offer)))}"
-            )
-        return ", ".join(
-            words for words in (choice, soon if rank else "", beside, "" if rank else soon) if words
-        )
-
-    def _beside_the_first(self, offer: Offer, request: Request, success: float | None) -> str:
-        first = self._offer(int(self._rows[0]))
-        more = (offer.hourly - first.hourly) * self._count
-        if more:
-            return (
-                f"+{format_usd(more)}/h over the first"
-                if more > 0
-                else f"{format_usd(-more)}/h less than the first"
-            )
-        reason = (
-            self._tie_break(first, offer, request, success)
-            if self._prefer is Policy.CHEAPEST
-            else ""
-        )
-        return f"same price as the first{reason}"
-
-    def _tie_break(
-        self, first: Offer, offer: Offer, request: Request, success: float | None
-    ) -> str:
-        """What decided between two offers of one price."""
-        ahead = self._requests[int(self._request_of[0])]
-        if request.tier != ahead.tier:
-            return ""
-        if success is not None and success < self._chances.success(Pool.of(first)):
-            return ""  # its chance is told beside
-        if request.index != ahead.index:
-            return ", written later"
-        if is_us(first.cloud, first.region) and not is_us(offer.cloud, offer.region):
-            return ", US regions come first"
-        return ", later by name"
 
 
 def ordinal(position: int) -> str:

@@ -1,4 +1,4 @@
-"""Whether a running cluster serves a spec, and if not, what is in the way."""
+"""Check whether a running cluster serves a spec, and name what differs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from nbprov.catalog.vocabulary.instance_families import MEMORY_IS_TYPICAL
 from nbprov.model.clusters import ClusterView
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate, Offer
-from nbprov.model.spec import COUNT_TOLERANCE, Accelerator, Request, Spec
+from nbprov.model.resources import COUNT_TOLERANCE, Accelerator, Request
+from nbprov.model.spec import Spec
 
 from .filters.place_patterns import is_allowed, region_matches
 
@@ -18,13 +19,15 @@ DISK_TIERS = ("low", "medium", "high", "ultra")
 def fits(spec: Spec, view: ClusterView) -> tuple[str, ...]:
     """Name the differences that keep a running cluster from serving a spec.
 
-    A cluster fits if it satisfies at least one of the spec's requests: it may have more than was asked (GPUs, nodes, memory, disk), never less, and
-    it must be of the same market. Ports, labels and guards are not compared: they can be changed on a running cluster.
+    A cluster fits if it satisfies at least one of the spec's requests. It may have more than was
+    asked (GPUs, nodes, memory, disk) but not less, and must be of the same market. Ports, labels
+    and guards are not compared, because they can be changed on a running cluster.
 
     Returns
     -------
     tuple of str
-        Empty where it fits; else the differences to the request it comes closest to, each as `field: asked …, has …`.
+        Empty if it fits; else the differences to the closest request, each as `field: asked …, has
+        …`.
     """
     nodes = view.candidate.count
     common = () if spec.num_nodes <= nodes else (f"num_nodes: asked {spec.num_nodes}, has {nodes}",)
@@ -97,7 +100,10 @@ def _differences(request: Request, running: Candidate) -> tuple[str, ...]:
 
 
 def _has_disk_tier(asked: str, has: str) -> bool:
-    """A tier is met by itself or a faster one; `best` is the best the place has, so a running cluster has it only where it was asked for."""
+    """Whether a tier is met, by itself or by a faster one.
+
+    `best` is the best of a place, so a running cluster has it only if it was asked for.
+    """
     if not asked or asked == has:
         return True
     return (
@@ -116,7 +122,7 @@ def _has_accelerator(asked: Accelerator, running: Candidate) -> bool:
     if not offer.accelerator or offer.accelerator_count < asked.count - COUNT_TOLERANCE - 1e-9:
         return False
     if asked.memory_gib is None:
-        # What was written when the cluster was planned (`MI300`) still means what it was resolved to then.
+        # A name as written at planning time (`MI300`) still means what it was resolved to then.
         written = running.request.accelerator
         known = {
             offer.accelerator.casefold(),

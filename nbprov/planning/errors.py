@@ -1,4 +1,4 @@
-"""What planning refuses: names that mean nothing, or more than one thing, and demands that contradict each other."""
+"""Problems that planning refuses: unknown or ambiguous names, and contradictions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbprov.model.errors import NbprovError
-from nbprov.model.spec import Origin
+from nbprov.model.remarks import Origin
 
 
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
-    """One thing in a spec that no catalogue can make sense of.
+    """One problem with a spec's names, or a contradiction in it.
 
     Attributes
     ----------
@@ -22,7 +22,7 @@ class PlanProblem:
     message, hint
         What is wrong, and what to write instead.
     closest
-        Known names near the one that was written, best first.
+        Known names similar to the one that was written, best first.
     """
 
     code: str
@@ -46,11 +46,12 @@ class PlanError(NbprovError):
     Parameters
     ----------
     problems
-        All of them, in the order of the spec; at least one.
+        All problems in the order of the spec; at least one.
 
     Notes
     -----
-    A spec that is valid but cannot be placed is no error: its plan has no candidates and its notes say why.
+    A valid spec that cannot be placed is no error: its plan has no candidates, and its notes say
+    why.
     """
 
     code = "plan"
@@ -67,9 +68,9 @@ class PlanError(NbprovError):
 
     @property
     def line(self) -> int:
-        """Line of the first problem in the cell, 1-based; 0 where it was not written."""
+        """Line of the first problem in the cell, from 1; 0 if it is not written there."""
         return self.origin.line
 
     def render(self) -> list[str]:
-        """The lines a person sees: every problem with its line and what to do next."""
+        """The lines a person sees: every problem with its line and the next step."""
         return [line for problem in self.problems for line in problem.render()]

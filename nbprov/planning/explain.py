@@ -1,4 +1,7 @@
-"""Why a request has no candidate, and what would have one: a line each, requests that differ only in place together."""
+"""Explain why a request has no candidate, and which change would give it one.
+
+Requests that differ only in place share one line.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,15 @@ from nbprov.model.failures import RULES, Cause
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Block, Dropped, DropRule, RuleKind
 from nbprov.model.places import Market
-from nbprov.model.spec import Compare, PlaceGlob, Quantity
+from nbprov.model.resources import Compare, PlaceGlob, Quantity
 
-from .candidate_search import Found, Search, Stage
+from .candidate_search import CandidateSearch
 from .filters.place_patterns import glob_words, rule_words
+from .search_result import SearchResult, SearchStage
 
 if TYPE_CHECKING:
-    from .lookup.catalog_columns import Ints, Table
-    from .lookup.name_resolution import Demand
+    from .lookup.catalog_columns import CatalogColumns, Ints
+    from .lookup.resolved_request import ResolvedRequest
 
 MOST_LINES = 8
 """A spec of hundreds of alternatives is not explained one by one."""
@@ -27,21 +31,21 @@ MOST_BLOCKS = 3
 
 
 class Explainer:
-    """Explains the requests of one search that were left without a candidate."""
+    """Explains the requests of one search that have no candidate."""
 
-    def __init__(self, search: Search, table: Table) -> None:
+    def __init__(self, search: CandidateSearch, table: CatalogColumns) -> None:
         self._search = search
         self._table = table
 
-    def lines(self, demands: Sequence[Demand], found: Found) -> list[str]:
-        """One line for each kind of failure, most preferred requests first."""
-        groups: dict[tuple[object, ...], list[Demand]] = {}
-        for i, (demand, stage) in enumerate(zip(demands, found.stages, strict=True)):
+    def lines(self, requests: Sequence[ResolvedRequest], found: SearchResult) -> list[str]:
+        """One line for each kind of failure, the most preferred requests first."""
+        groups: dict[tuple[object, ...], list[ResolvedRequest]] = {}
+        for i, (resolved, stage) in enumerate(zip(requests, found.stages, strict=True)):
             if i in found.blocked_requests:
-                stage = Stage.BLOCKED
-            unpriced = demand.cloud and demand.cloud not in self._table.places
-            if stage not in (Stage.PLACED, Stage.TAKEN) and not unpriced:
-                groups.setdefault(_kind(demand, stage), []).append(demand)
+                stage = SearchStage.BLOCKED
+            unpriced = resolved.cloud and resolved.cloud not in self._table.places
+            if stage not in (SearchStage.PLACED, SearchStage.TAKEN) and not unpriced:
+                groups.setdefault(_kind(resolved, stage), []).append(resolved)
         said = [self._line(key[0], group) for key, group in groups.items()]
         lines = list(dict.fromkeys(said))
         if len(lines) > MOST_LINES:
@@ -50,40 +54,45 @@ class Explainer:
             ]
         return lines
 
-    def _line(self, stage: object, group: Sequence[Demand]) -> str:
-        demand = group[0]
-        what = hardware_words(demand)
+    def _line(self, stage: object, group: Sequence[ResolvedRequest]) -> str:
+        resolved = group[0]
+        what = hardware_words(resolved)
         places = _join(sorted({_place(d) for d in group if _place(d)}))
         where = f" in {places}" if places else ""
-        if demand.unknown is not None:
-            near = f"; did you mean {' or '.join(demand.unknown[:3])}?" if demand.unknown else ""
-            return f"no cloud in the catalogue sells {demand.query.accelerator}{near}"
-        if stage is Stage.HARDWARE:
-            return f"{what}: {self._missing_hardware(demand)}"
-        if stage is Stage.PLACE:
-            return f"{what} is not sold{where}; {self._sold_where(demand)}"
-        if stage is Stage.BLOCKED:
+        if resolved.unknown is not None:
+            near = (
+                f"; did you mean {' or '.join(resolved.unknown[:3])}?" if resolved.unknown else ""
+            )
+            return f"no cloud in the catalogue sells {resolved.query.accelerator}{near}"
+        if stage is SearchStage.HARDWARE:
+            return f"{what}: {self._missing_hardware(resolved)}"
+        if stage is SearchStage.PLACE:
+            return f"{what} is not sold{where}; {self._sold_where(resolved)}"
+        if stage is SearchStage.BLOCKED:
             return f"{what}{where}: every place was refused a moment ago"
-        rows = self._search.hardware(demand)
+        rows = self._search.hardware(resolved)
         rows = self._table.concatenated([self._search.in_place(rows, d) for d in group])
-        if stage is Stage.PRICE:
-            open_rows = self._search.capable(self._search.allowed(rows, demand), demand, [])
+        if stage is SearchStage.PRICE:
+            open_rows = self._search.capable(self._search.allowed(rows, resolved), resolved, [])
             cheapest = min(self._table.of("hourly", open_rows).tolist())
             cap = max(d.request.max_hourly or 0 for d in group)
-            return f"{what}{where}: the cheapest costs {format_usd(cheapest)} an hour, the cap is {format_usd(cap)}"
-        reasons = self._search.reasons(rows, demand)
-        if stage is Stage.MACHINE:
+            return (
+                f"{what}{where}: the cheapest costs {format_usd(cheapest)} an hour, "
+                f"the cap is {format_usd(cap)}"
+            )
+        reasons = self._search.reasons(rows, resolved)
+        if stage is SearchStage.MACHINE:
             dropped: list[tuple[DropRule, Ints]] = []
-            self._search.capable(self._search.allowed(rows, demand), demand, dropped)
+            self._search.capable(self._search.allowed(rows, resolved), resolved, dropped)
             reasons = [*dict.fromkeys(rule.words for rule, _ in dropped), *reasons]
         return f"{what}{where}: {'; '.join(reasons)}"
 
-    def _missing_hardware(self, demand: Demand) -> str:
-        """Which part of the demand no machine meets."""
-        query, request, table = demand.query, demand.request, self._table
+    def _missing_hardware(self, resolved: ResolvedRequest) -> str:
+        """Which part of a request no machine meets."""
+        query, request, table = resolved.query, resolved.request, self._table
         other = Market.ON_DEMAND if request.market is Market.SPOT else Market.SPOT
         turned = replace(
-            demand, query=replace(query, market=other), request=replace(request, market=other)
+            resolved, query=replace(query, market=other), request=replace(request, market=other)
         )
         if len(self._search.hardware(turned)):
             return (
@@ -91,33 +100,37 @@ class Explainer:
                 if request.market is Market.SPOT
                 else "sold as spot only; use_spot: true"
             )
-        if demand.plain:
-            return self._missing_size(demand, table.select(replace(query, market=None)))
+        if resolved.plain:
+            return self._missing_size(resolved, table.select(replace(query, market=None)))
         bare = replace(query, market=None, cpus=None, memory=None)
         if not len(table.select(bare)):
-            return self._missing_count(demand)
-        return self._missing_size(demand, table.select(bare))
+            return self._missing_count(resolved)
+        return self._missing_size(resolved, table.select(bare))
 
-    def _missing_count(self, demand: Demand) -> str:
-        query = demand.query
+    def _missing_count(self, resolved: ResolvedRequest) -> str:
+        query = resolved.query
         if query.accelerator and isinstance(query.count, int | float):
             sold = self._table.figures(
                 "accelerator_count",
                 self._table.select(replace(query, market=None, count=None, cpus=None, memory=None)),
             )
             if sold:
-                nearest = min(sold, key=lambda c: (abs(c - float(query.count or 0)), c))  # type: ignore[arg-type]
-                return f"nobody sells that count; sold: {_figures(sold)}; nearest {query.accelerator}:{nearest:g}"
+                asked = float(query.count)
+                nearest = min(sold, key=lambda count: (abs(count - asked), count))
+                return (
+                    f"nobody sells that count; sold: {_figures(sold)}; "
+                    f"nearest {query.accelerator}:{nearest:g}"
+                )
         if query.device_gib is not None:
             return "no accelerator with that memory is sold in that count"
         return "not sold"
 
-    def _missing_size(self, demand: Demand, rows: Ints) -> str:
-        """For vCPUs and memory: the nearest sizes, and the form that takes larger machines too."""
+    def _missing_size(self, resolved: ResolvedRequest, rows: Ints) -> str:
+        """For vCPUs and memory: the nearest sizes, and the form that permits larger machines."""
         said = []
         for name, column, asked in (
-            ("cpus", "vcpus", demand.request.cpus),
-            ("memory", "memory_gib", demand.request.memory),
+            ("cpus", "vcpus", resolved.request.cpus),
+            ("memory", "memory_gib", resolved.request.memory),
         ):
             if asked is None:
                 continue
@@ -126,17 +139,18 @@ class Explainer:
                 near = _nearest(sold, asked.value)
                 if not any(asked.allows(size) for size in sold):
                     said.append(
-                        f"no machine has {name} {asked}; nearest {_figures(near)}; {name}: {asked}+ takes larger ones"
+                        f"no machine has {name} {asked}; nearest {_figures(near)}; "
+                        f"{name}: {asked}+ takes larger ones"
                     )
             elif asked.compare is Compare.AT_LEAST and sold and sold[-1] < asked.value:
                 said.append(f"the largest machine has {name} {sold[-1]:g}, asked {asked}")
-        return "; ".join(said) or f"no machine has {_asked(demand)} together"
+        return "; ".join(said) or f"no machine has {_asked(resolved)} together"
 
-    def _sold_where(self, demand: Demand) -> str:
-        rows = self._search.hardware(demand)
+    def _sold_where(self, resolved: ResolvedRequest) -> str:
+        rows = self._search.hardware(resolved)
         in_cloud = (
-            self._search.in_place(rows, replace(demand, region="", zone="", rules=()))
-            if demand.cloud
+            self._search.in_place(rows, replace(resolved, region="", zone="", rules=()))
+            if resolved.cloud
             else rows
         )
         if not len(in_cloud):
@@ -144,9 +158,9 @@ class Explainer:
         return f"cheapest in {_join(self._table.in_order('region', in_cloud))}"
 
 
-def hardware_words(demand: Demand) -> str:
+def hardware_words(resolved: ResolvedRequest) -> str:
     """The hardware of a request in a few words: `A100:8 spot`."""
-    request = demand.request
+    request = resolved.request
     words = [
         str(request.accelerator) if request.accelerator else "",
         request.instance_type,
@@ -156,11 +170,11 @@ def hardware_words(demand: Demand) -> str:
     return f"{named} spot" if request.market is Market.SPOT else named
 
 
-def idle_lines(idle: Sequence[tuple[Demand, PlaceGlob]]) -> list[str]:
-    """A line for each allowed pattern that means places, none of which sells what is asked."""
+def idle_lines(idle: Sequence[tuple[ResolvedRequest, PlaceGlob]]) -> list[str]:
+    """A line for each allowed pattern whose places do not sell what is asked."""
     lines = [
-        f"{hardware_words(demand)} is not sold in {glob_words(glob)}: passed over"
-        for demand, glob in idle
+        f"{hardware_words(resolved)} is not sold in {glob_words(glob)}: passed over"
+        for resolved, glob in idle
     ]
     return list(dict.fromkeys(lines))[:MOST_LINES]
 
@@ -168,7 +182,7 @@ def idle_lines(idle: Sequence[tuple[Demand, PlaceGlob]]) -> list[str]:
 def dropped_lines(
     dropped: Mapping[DropRule, int], blocked: Sequence[tuple[Block, int]], now: Instant
 ) -> tuple[Dropped, ...]:
-    """What was dropped by which rule; blocks of one cause together."""
+    """How many offers each rule dropped; blocks of one cause together."""
     lines = [
         Dropped(rule, count)
         for rule, count in sorted(dropped.items(), key=lambda item: item[0].name)
@@ -191,18 +205,25 @@ def dropped_lines(
     return tuple(lines)
 
 
-def _kind(demand: Demand, stage: Stage) -> tuple[object, ...]:
-    """What makes two requests fail alike."""
-    cloud = demand.cloud if stage is Stage.PLACE else ""
-    return (stage, demand.query, demand.request.cpus, demand.request.memory, demand.unknown, cloud)
-
-
-def _place(demand: Demand) -> str:
-    named = "/".join(part or "*" for part in (demand.cloud, demand.region, demand.zone)).rstrip(
-        "/*"
+def _kind(resolved: ResolvedRequest, stage: SearchStage) -> tuple[object, ...]:
+    """The kind of a failure; requests of one kind share a line."""
+    cloud = resolved.cloud if stage is SearchStage.PLACE else ""
+    return (
+        stage,
+        resolved.query,
+        resolved.request.cpus,
+        resolved.request.memory,
+        resolved.unknown,
+        cloud,
     )
+
+
+def _place(resolved: ResolvedRequest) -> str:
+    named = "/".join(
+        part or "*" for part in (resolved.cloud, resolved.region, resolved.zone)
+    ).rstrip("/*")
     return " and ".join(
-        part for part in (named, *(f"({rule_words(rule)})" for rule in demand.rules)) if part
+        part for part in (named, *(f"({rule_words(rule)})" for rule in resolved.rules)) if part
     )
 
 
@@ -212,8 +233,8 @@ def _sizes(cpus: Quantity | None, memory: Quantity | None) -> str:
     )
 
 
-def _asked(demand: Demand) -> str:
-    return _sizes(demand.request.cpus, demand.request.memory) or "all that is asked"
+def _asked(resolved: ResolvedRequest) -> str:
+    return _sizes(resolved.request.cpus, resolved.request.memory) or "all that is asked"
 
 
 def _nearest(sold: Sequence[float], value: float) -> list[float]:
@@ -226,7 +247,7 @@ def _figures(values: Sequence[float]) -> str:
 
 
 def _join(names: Sequence[str], more: int = 0) -> str:
-    """The first names, and how many further ones there are, `more` of them uncounted by `names`."""
+    """The first names, and how many more there are; `more` counts those not in `names`."""
     more += max(0, len(names) - MOST_NAMES)
     shown = ", ".join(names[:MOST_NAMES])
     return f"{shown} and {more} more" if more else shown

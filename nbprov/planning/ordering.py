@@ -1,4 +1,4 @@
-"""The order of a plan: what is out of stock last of all, then the tiers, and inside a tier `prefer: cheapest | soonest | balanced`."""
+"""The order of a plan: out of stock last, then by tier, then by the spec's `prefer`."""
 
 from __future__ import annotations
 
@@ -9,31 +9,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nbprov.market import Chances, Level, Pool, Stock
+from nbprov.market import Pool, Stock, StockLevel, SuccessModel
 from nbprov.market.success_model import REFUSED_SECONDS
 from nbprov.model.places import Market
-from nbprov.model.spec import Policy
+from nbprov.model.run_policies import Policy
 
 if TYPE_CHECKING:
-    from .lookup.catalog_columns import Bools, Ints, Table
+    from .lookup.catalog_columns import Bools, CatalogColumns, Ints
 
 Floats = NDArray[np.float64]
 
 LOW_MARKUP = 0.25
-"""A place whose cloud says that little is left stands where it would if it cost so much more: among prices that differ by less, the one that
-is surely to be had is the better bargain, since a refusal costs half a minute and, with another market or region, often more than that."""
+"""A place with little stock stands where it would at a price higher by this share.
+
+A refusal costs half a minute, and a different market or region often costs more. So among prices
+that differ by less, the place that surely has the machine is the better choice.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """What is known of the rows' stock, a figure a row.
+class StockOutlook:
+    """What is known of the stock of each row.
 
     Attributes
     ----------
     likely
         P(success).
     is_out, is_low
-        What the cloud said just now: there is none, there is little.
+        What the cloud just reported: there is none, or there is little.
     """
 
     likely: Floats
@@ -41,28 +44,32 @@ class Outlook:
     is_low: Bools
 
 
-def outlook(table: Table, rows: Ints, chances: Chances) -> Outlook:
-    """What is known of each row. Only pools of which something is known are looked at one by one; all others have their market's prior."""
+def stock_outlook(table: CatalogColumns, rows: Ints, success_model: SuccessModel) -> StockOutlook:
+    """Estimate the stock of each row.
+
+    Only pools of which something is known are looked at one by one; all others have the prior of
+    their market.
+    """
     is_spot = table.of("is_spot", rows)
     likely: Floats = np.where(
-        is_spot, chances.prior(Market.SPOT.value), chances.prior(Market.ON_DEMAND.value)
+        is_spot, success_model.prior(Market.SPOT.value), success_model.prior(Market.ON_DEMAND.value)
     )
     is_out, is_low = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
-    at = np.flatnonzero(are_known(table, rows, chances))
+    at = np.flatnonzero(are_known(table, rows, success_model))
     if len(at):
         pools = pools_of(table, rows[at])
-        likely[at] = [chances.success(pool) for pool in pools]
-        if chances.said:
-            said = [chances.said.fresh(pool) for pool in pools]
-            is_out[at], is_low[at] = _are(said, Level.NONE), _are(said, Level.LOW)
-    return Outlook(likely, is_out, is_low)
+        likely[at] = [success_model.success(pool) for pool in pools]
+        if success_model.stock:
+            said = [success_model.stock.fresh(pool) for pool in pools]
+            is_out[at], is_low[at] = _are(said, StockLevel.NONE), _are(said, StockLevel.LOW)
+    return StockOutlook(likely, is_out, is_low)
 
 
-def _are(said: Sequence[Stock | None], level: Level) -> list[bool]:
+def _are(said: Sequence[Stock | None], level: StockLevel) -> list[bool]:
     return [stock is not None and stock.level is level for stock in said]
 
 
-def pools_of(table: Table, rows: Ints) -> list[Pool]:
+def pools_of(table: CatalogColumns, rows: Ints) -> list[Pool]:
     """The pool of each row."""
     columns = []
     for name in ("cloud", "region", "zone", "instance_type"):
@@ -75,9 +82,13 @@ def pools_of(table: Table, rows: Ints) -> list[Pool]:
     return [Pool(*pool) for pool in zip(*columns, markets, strict=True)]
 
 
-def are_known(table: Table, rows: Ints, chances: Chances) -> NDArray[np.bool_]:
-    """Which rows are of a type that something is known of, or of a cloud that spoke of all its types: at least these, `chances` knows exactly."""
-    known = chances.known_types
+def are_known(table: CatalogColumns, rows: Ints, success_model: SuccessModel) -> NDArray[np.bool_]:
+    """Which rows may be known to the success model.
+
+    A row is if something is known of its type, or if its cloud reported on all types. The success
+    model itself knows exactly.
+    """
+    known = success_model.known_types
     if not known:
         return np.zeros(len(rows), dtype=bool)
     kinds = np.zeros(len(table.names("instance_type")) + 1, dtype=bool)
@@ -87,25 +98,32 @@ def are_known(table: Table, rows: Ints, chances: Chances) -> NDArray[np.bool_]:
             kinds[table.code("instance_type", kind)] = True
         else:
             clouds[table.code("cloud", cloud) if cloud else slice(None)] = True
-    kinds[-1] = clouds[-1] = False  # where a name that no row has was noted
+    kinds[-1] = clouds[-1] = False  # index -1 stands for names that no row has
     return np.asarray(kinds[table.of("instance_type", rows)] | clouds[table.of("cloud", rows)])
 
 
 def ranking(
-    table: Table, rows: Ints, policy: Policy, chances: Chances, seen: Outlook
+    table: CatalogColumns,
+    rows: Ints,
+    policy: Policy,
+    success_model: SuccessModel,
+    seen: StockOutlook,
 ) -> tuple[Ints | Floats, ...]:
-    """What rows are sorted by inside a tier, most important first.
+    """The sort keys inside a tier, the most important first.
 
-    `cheapest`: price, then P(success). `soonest`: expected seconds to ready, then price. `balanced`: price over P(success), then price.
-    Little stock counts in all three: as a mark-up on the price, and through P(success).
+    `cheapest` sorts by price, then P(success); `soonest` by the expected seconds to ready, then
+    price; `balanced` by price over P(success), then price. In all three, little stock raises the
+    price that is compared and lowers P(success).
     """
     hourly, likely = table.of("hourly", rows), seen.likely
     if seen.is_low.any():
-        # Whole micros, and what is low after what is not where they meet: the order is the same on every machine.
+        # Whole micros make the order the same on every machine; at equal prices low stock is
+        # later.
         hourly = np.where(seen.is_low, np.rint(hourly * (1 + LOW_MARKUP)), hourly)
     if policy is Policy.SOONEST:
-        clouds = np.array([chances.ready_seconds(name) for name in table.names("cloud")])
-        # Whole seconds: two places that differ by less are equally soon, and then the cheaper is better.
+        clouds = np.array([success_model.ready_seconds(name) for name in table.names("cloud")])
+        # Whole seconds: places that differ by less are equally soon, and the cheaper one is
+        # first.
         expected = np.rint(clouds[table.of("cloud", rows)] + REFUSED_SECONDS * (1 / likely - 1))
         return (expected, hourly, seen.is_low, -likely)
     if policy is Policy.BALANCED:

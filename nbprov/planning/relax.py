@@ -1,26 +1,29 @@
-"""What one constraint less would open: each is relaxed alone, and the plan made again."""
+"""What a spec would open with one constraint less: each is relaxed alone, and planned again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from nbprov.market import Chances
+from nbprov.market import SuccessModel
 from nbprov.model.clock import Instant
 from nbprov.model.money import Micros, format_usd
 from nbprov.model.offers import Block
-from nbprov.model.spec import Origin, Spec
+from nbprov.model.remarks import Origin
+from nbprov.model.spec import Spec
 
-from .constraints import RESOURCES, Change, Constraints
+from .conditions import PlanConditions
+from .constraints import Constraints
 from .errors import PlanError
 from .lookup.enabled_clouds import EnabledCloud
-from .planner import looked_up
+from .planner import search_spec
+from .spec_changes import RESOURCES, Change
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog
 
-    from .lookup.catalog_columns import Ints, Table
+    from .lookup.catalog_columns import CatalogColumns, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +33,15 @@ class Relaxation:
     Attributes
     ----------
     field
-        The field of the spec; `blocks` or a cloud's name where it is none.
+        The field of the spec; `blocks` or a cloud's name if it is none.
     change
-        What to write instead, as YAML to paste where the field stands, or what to do.
+        What to write instead, as YAML to paste in place of the field, or what to do.
     places
-        How many places (cloud, region, zone) have an offer then and none now.
+        How many places (cloud, region, zone) have an offer only then.
     offers
-        How many more offers there are, those in places that have one now included.
+        How many offers there are more, also in places that have one now.
     hourly
-        The cheapest of them, a node an hour; None where nothing is opened.
+        The cheapest of them, per node and hour; None if nothing is opened.
     is_yaml
         Whether `change` is YAML.
     origin
@@ -75,19 +78,20 @@ def relax(
     off: Mapping[str, EnabledCloud] | None = None,
     demo: bool = False,
 ) -> tuple[Relaxation, ...]:
-    """Say, one constraint at a time, how many more places a spec without it would have, and from what price.
+    """Count, one constraint at a time, the places that a spec would gain without it, and their
+    price.
 
     Parameters
     ----------
     catalog, enabled, blocks, now, disabled, demo
         As for `plan`.
     off
-        Clouds that have an adapter and are not set up: what they would open is told too.
+        Clouds that have an adapter and are not set up; what they would open is counted too.
 
     Returns
     -------
     tuple of Relaxation
-        Those that open something first, the cheapest of these first.
+        Those that open something first, and of these the cheapest first.
 
     Raises
     ------
@@ -97,64 +101,85 @@ def relax(
     Examples
     --------
     >>> from nbprov.catalog import default_catalog
-    >>> from nbprov.model.spec import Accelerator, Request
-    >>> spec = Spec(requests=(Request(accelerator=Accelerator("A100", 8), cloud="aws", region="us-east-1"),))
-    >>> "region" in {r.field for r in relax(spec, default_catalog(), {"aws": EnabledCloud("me")}) if r.offers}
+    >>> from nbprov.model.resources import Accelerator, Request
+    >>> request = Request(accelerator=Accelerator("A100", 8), cloud="aws", region="us-east-1")
+    >>> clouds = {"aws": EnabledCloud("me")}
+    >>> found = relax(Spec(requests=(request,)), default_catalog(), clouds)
+    >>> "region" in {r.field for r in found if r.offers}
     True
     """
-    from .lookup.catalog_columns import Table
+    from .lookup.catalog_columns import CatalogColumns
 
-    table = Table(catalog)
-    settings: dict[str, Any] = {
-        "now": now,
-        "disabled": disabled or {},
-        "demo": demo,
-        "chances": Chances(now=now),
-    }
-    live = tuple(block for block in blocks if block.is_live(now))
-
-    def rows_of(changed: Spec, usable: Mapping[str, EnabledCloud], blocks: Iterable[Block]) -> Ints:
-        *_, found = looked_up(changed, catalog, table, usable, blocks=blocks, **settings)
-        return found.rows
-
-    before = rows_of(spec, enabled, live)
-    taken = frozenset(_places(table, before))
-    constraints = Constraints(spec, catalog)
-
-    def opened() -> Iterator[Relaxation]:
-        for change in constraints.changes(live, now, enabled, off or {}):
-            try:
-                relaxation = tell(change)
-            except PlanError:
-                continue  # without its neighbour a name may mean several things; then this constraint cannot be dropped alone
-            yield relaxation
-            if change.field == "max_price" and relaxation.hourly is not None:
-                raised = constraints.raised_cap(relaxation.hourly)
-                if raised is not None:
-                    yield tell(raised)
-
-    def tell(change: Change) -> Relaxation:
-        after = rows_of(change.spec, change.enabled or enabled, () if change.unblocked else live)
-        return Relaxation(
-            change.field,
-            change.words,
-            *_opened(table, before, taken, after),
-            is_yaml=change.is_yaml,
-            origin=change.origin,
-        )
-
-    # Of two that start at one price the first says how to get it; one that opens more says what else there is.
+    conditions = PlanConditions(
+        enabled=enabled,
+        disabled=disabled or {},
+        blocks=tuple(block for block in blocks if block.is_live(now)),
+        now=now,
+        demo=demo,
+        success_model=SuccessModel(now=now),
+    )
+    relaxer = _Relaxer(spec, catalog, CatalogColumns(catalog), conditions)
+    # Of two that start at one price, the one that says what to write comes first.
     return tuple(
         sorted(
-            opened(), key=lambda r: (r.offers == 0, r.hourly or 0, not r.is_yaml, r.field, r.change)
+            relaxer.relaxations(off or {}),
+            key=lambda r: (r.offers == 0, r.hourly or 0, not r.is_yaml, r.field, r.change),
         )
     )
 
 
+class _Relaxer:
+    """Plans a spec again for each change, and compares its rows with those of the first plan."""
+
+    def __init__(
+        self, spec: Spec, catalog: Catalog, table: CatalogColumns, conditions: PlanConditions
+    ) -> None:
+        self._catalog = catalog
+        self._table = table
+        self._conditions = conditions
+        self._constraints = Constraints(spec, catalog)
+        self._before = self._rows_of(spec, conditions)
+        self._taken = frozenset(_places(table, self._before))
+
+    def relaxations(self, off: Mapping[str, EnabledCloud]) -> Iterator[Relaxation]:
+        """One relaxation for each constraint that can be dropped alone."""
+        given = self._conditions
+        for change in self._constraints.changes(given.blocks, given.now, given.enabled, off):
+            try:
+                relaxation = self._relaxation(change)
+            except PlanError:
+                # Without its neighbour a name may mean several things: it cannot be dropped alone.
+                continue
+            yield relaxation
+            if change.field == "max_price" and relaxation.hourly is not None:
+                raised = self._constraints.raised_cap(relaxation.hourly)
+                if raised is not None:
+                    yield self._relaxation(raised)
+
+    def _relaxation(self, change: Change) -> Relaxation:
+        conditions = replace(
+            self._conditions,
+            enabled=change.enabled or self._conditions.enabled,
+            blocks=() if change.unblocked else self._conditions.blocks,
+        )
+        after = self._rows_of(change.spec, conditions)
+        return Relaxation(
+            change.field,
+            change.words,
+            *_opened(self._table, self._before, self._taken, after),
+            is_yaml=change.is_yaml,
+            origin=change.origin,
+        )
+
+    def _rows_of(self, spec: Spec, conditions: PlanConditions) -> Ints:
+        *_, result = search_spec(spec, self._catalog, self._table, conditions)
+        return result.rows
+
+
 def _opened(
-    table: Table, before: Ints, taken: frozenset[int], after: Ints
+    table: CatalogColumns, before: Ints, taken: frozenset[int], after: Ints
 ) -> tuple[int, int, Micros | None]:
-    """New places, new offers, and the cheapest of these."""
+    """Counts of new places and new offers, and the cheapest price of these."""
     import numpy as np
 
     known = np.zeros(table.size, dtype=bool)
@@ -169,8 +194,8 @@ def _opened(
     )
 
 
-def _places(table: Table, rows: Ints) -> list[int]:
-    """A number for each row's place."""
+def _places(table: CatalogColumns, rows: Ints) -> list[int]:
+    """A number for the place of each row."""
     import numpy as np
 
     keys = np.zeros(len(rows), dtype=np.int64)

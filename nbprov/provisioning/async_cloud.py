@@ -33,7 +33,7 @@ from nbprov.model.launches import (
 )
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.stock import Stock
-from nbprov.runtime.worker_pool import Workers
+from nbprov.runtime.worker_pool import WorkerPool
 
 log = logging.getLogger("nbprov.provisioning")
 
@@ -68,7 +68,7 @@ class AsyncCloud:
     def __init__(self, adapter: Cloud) -> None:
         self.adapter = adapter
         self.name = adapter.name
-        self._workers = Workers(adapter.name)
+        self._workers = WorkerPool(adapter.name)
         self._listing: dict[str, asyncio.Task[list[Instance]]] = {}
         self._checked: tuple[Seconds, CheckResult] | None = None
 

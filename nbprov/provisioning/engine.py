@@ -13,7 +13,8 @@ from nbprov.clouds.base import Capabilities, Cloud
 from nbprov.model import paths
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.offers import Plan
-from nbprov.model.spec import Race, Spec
+from nbprov.model.run_policies import Race
+from nbprov.model.spec import Spec
 from nbprov.model.stock import Stock
 from nbprov.runtime.clocks import SystemClock
 from nbprov.runtime.engine_thread import EngineThread

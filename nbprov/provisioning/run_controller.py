@@ -16,9 +16,10 @@ from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.money import Micros
 from nbprov.model.offers import Block, Candidate, Plan
-from nbprov.model.spec import Health, Race, Spec
+from nbprov.model.run_policies import Race
+from nbprov.model.spec import HealthCheck, Spec
 from nbprov.remote.ssh.keys import ClusterKeys
-from nbprov.runtime.worker_pool import Workers
+from nbprov.runtime.worker_pool import WorkerPool
 
 from .async_cloud import AsyncCloud
 from .engine_hooks import EngineHooks
@@ -101,7 +102,7 @@ class RunController:
         self.drivers: dict[str, RunDriver] = {}
         self._clock, self._home, self._hooks, self._clouds = clock, home, hooks, clouds
         self._changed, self._ready, self._watch, self._left = changed, ready, watch, left
-        self._planners = Workers("plan", 1)
+        self._planners = WorkerPool("plan", 1)
         self._followed: list[RunDriver] = []
 
     # ------------------------------------------------------------ making
@@ -111,7 +112,7 @@ class RunController:
         """Whether a spec can be planned again."""
         return self._hooks.replan is not None
 
-    def deadlines_of(self, candidate: Candidate, health: Health | None = None) -> Deadlines:
+    def deadlines_of(self, candidate: Candidate, health: HealthCheck | None = None) -> Deadlines:
         """How long each phase may take on a candidate's cloud, and for a spec's health check."""
         capabilities = self._capabilities_of(candidate.offer.cloud)
         return Deadlines(

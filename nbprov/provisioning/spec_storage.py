@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nbprov.model.spec import Origin, Spec
+from nbprov.model.remarks import Origin
+from nbprov.model.spec import Spec
 
 
 def readable_text(spec: Spec) -> str:

@@ -1,1 +1,5 @@
-"""The engine thread and its loop, worker threads a cloud, clocks, waiting and the coalescing publisher."""
+"""The engine thread, worker pools, clocks, interruptible waiting and the publisher.
+
+It may import the model alone. Start reading at `engine_thread.py`: every task of nbprov runs on its
+loop, and blocking calls run in `worker_pool.py`.
+"""

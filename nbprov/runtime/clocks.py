@@ -1,4 +1,4 @@
-"""The two clocks of a process: the wall and one that counts suspend."""
+"""Clocks: the system's, and one that tests advance by hand."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from nbprov.model.clock import Instant, Seconds
 
 
 class SystemClock:
-    """The machine's own clocks.
+    """The system's clocks.
 
-    `elapsed` counts the time a laptop spent asleep where the platform can tell (Linux), since the bill ran on meanwhile.
+    `elapsed` counts the time that a laptop sleeps where the platform can tell (Linux), because
+    machines cost money during that time too.
     """
 
     def now(self) -> Instant:
@@ -18,9 +19,10 @@ class SystemClock:
         return time.time()
 
     def elapsed(self) -> Seconds:
-        """Seconds on a clock that never steps back."""
+        """Seconds on a clock that never goes back."""
         boottime = getattr(time, "CLOCK_BOOTTIME", None)
         if boottime is None:
             return time.monotonic()
-        reading: Seconds = getattr(time, "clock_gettime")(boottime)  # noqa: B009  (Linux only; unknown to type checkers elsewhere)
+        # Only Linux has it: a type checker for another platform does not know the attribute.
+        reading: Seconds = getattr(time, "clock_gettime")(boottime)  # noqa: B009
         return reading

@@ -1,4 +1,7 @@
-"""The engine thread: one daemon thread with one asyncio loop, so that a busy or nested user loop never matters."""
+"""The engine thread: one daemon thread that runs one asyncio loop.
+
+The user's own loop may be busy or nested; this one never depends on it.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,19 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 STOP_SECONDS = 2.0
-"""How long a stop waits for the thread: a kernel shutdown gives about 2.5 s in all."""
+"""How long `stop` waits for the thread: a kernel has about 2.5 s in all to shut down."""
 
 
 _here = threading.local()
 
 
 def on_engine_thread() -> bool:
-    """Whether the caller runs on an engine thread, where to wait is to wait for oneself."""
+    """Whether the caller runs on an engine thread, where a blocking wait would never end."""
     return getattr(_here, "is_engine", False)
 
 
 class EngineThread:
-    """A daemon thread that runs an asyncio loop of its own.
+    """A daemon thread that runs its own asyncio loop.
 
     Examples
     --------
@@ -42,7 +45,7 @@ class EngineThread:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop; the thread is started on first use."""
+        """The loop; its thread starts on first use."""
         with self._lock:
             if self._loop is None:
                 started = threading.Event()
@@ -65,15 +68,15 @@ class EngineThread:
             loop.close()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Run a coroutine on the thread; the result is a future that any thread may wait on."""
+        """Run a coroutine on the thread, and return a future that any thread may wait for."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def soon(self, function: Any, *args: Any) -> None:
-        """Call a function on the thread, soon; nothing is returned and nothing waits."""
+        """Schedule a function on the thread without waiting for it."""
         self.loop.call_soon_threadsafe(function, *args)
 
     def stop(self) -> None:
-        """Cancel what runs and end the thread; waits `STOP_SECONDS` at most."""
+        """Cancel all tasks and end the thread; wait `STOP_SECONDS` at most."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None

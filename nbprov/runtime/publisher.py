@@ -1,6 +1,7 @@
-"""The one way to the browser: changes are coalesced per display, so that a burst never trips the server's message limit.
+"""The publisher: the one way in which displays are updated in the browser.
 
-Jupyter Server drops messages above 1,000 a second over 3 s, the final state included; a panel then stands still for good.
+Jupyter Server drops messages above 1,000 a second over 3 s, the last one included, and the panel
+would stay as it was. So changes of one display are combined.
 """
 
 from __future__ import annotations
@@ -12,18 +13,21 @@ from collections.abc import Callable, Hashable
 from nbprov.model.clock import Seconds
 
 INTERVAL: Seconds = 0.15
-"""At most one message a display in this time: fast enough to look live, 1/150 of the server's limit."""
+"""Minimum time between two messages of a display: it looks live, and is 1/150 of the server's
+limit.
+"""
 
 RETRIES = 3
-"""A last state that could not be sent is tried again so often, one interval apart."""
+"""How often a last state that could not be sent is sent again, one interval apart."""
 
 log = logging.getLogger("nbprov.publisher")
 
 
 class Publisher:
-    """Calls a display's `send` soon after it was marked dirty, never more often than once an interval.
+    """Sends displays that have changed, each at most once per interval.
 
-    The first change goes out at once; those that follow within the interval go out together at its end. `send` runs on the engine thread.
+    The first change is sent at once; all others within the interval are sent together at its end.
+    `send` runs on the engine thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, interval: Seconds = INTERVAL) -> None:
@@ -34,7 +38,7 @@ class Publisher:
         self._timers: dict[Hashable, asyncio.TimerHandle] = {}
 
     def mark(self, key: Hashable, send: Callable[[], None]) -> None:
-        """Say that a display changed. Any thread may call it."""
+        """Note that a display has changed. Any thread may call it."""
         self._loop.call_soon_threadsafe(self._mark, key, send)
 
     def _mark(self, key: Hashable, send: Callable[[], None]) -> None:
@@ -66,7 +70,7 @@ class Publisher:
                 )
 
     def forget(self, key: Hashable) -> None:
-        """Send what is due for a display and drop it. Any thread may call it."""
+        """Send what is still due for a display, and forget the display. Any thread may call it."""
         self._loop.call_soon_threadsafe(self._forget, key)
 
     def _forget(self, key: Hashable) -> None:

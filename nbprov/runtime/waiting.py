@@ -1,4 +1,4 @@
-"""Waiting that a person can interrupt, and awaiting that lets an interrupt in."""
+"""Blocking waits that Ctrl-C interrupts, and awaits that an interrupt can cancel."""
 
 from __future__ import annotations
 
@@ -16,20 +16,25 @@ from .engine_thread import on_engine_thread
 T = TypeVar("T")
 
 SLICE: Seconds = 0.1
-"""One slice of a blocking wait: on Windows a longer wait on a lock would not see Ctrl-C; 0.1 s is below what a person notices."""
+"""Length of one slice of a blocking wait.
+
+On Windows a longer wait on a lock does not see Ctrl-C; nobody notices 0.1 s.
+"""
 AWAIT_SLICE: Seconds = 0.2
-"""One slice of an await: an await on a bare future is not interrupted until it ends (ipykernel issue 881)."""
+"""Length of one slice of an await: a kernel cannot interrupt an await on a bare future before it
+ends (ipykernel issue 881).
+"""
 
 
 def wait_for(future: concurrent.futures.Future[T], timeout: Seconds | None = None) -> T:
-    """Block until the future is done, in short interruptible slices.
+    """Block until the future is done, in slices short enough to be interrupted.
 
     Raises
     ------
     TimeoutError
         After `timeout` seconds; the work goes on.
     UsageError
-        On the engine thread, which would then wait for itself; what is done already is returned there too.
+        If called on the engine thread before the result is there: the thread would wait for itself.
     """
     if not future.done() and on_engine_thread():
         raise UsageError(
@@ -48,9 +53,9 @@ def wait_for(future: concurrent.futures.Future[T], timeout: Seconds | None = Non
 
 
 class Waitable(Generic[T]):
-    """Something that ends in a `T`: `wait()` blocks, `await` does not.
+    """Work that ends in a `T`: `wait()` blocks until then, `await` does not block.
 
-    Awaiting works in every loop (the user's may be uvloop), since it only polls a thread-safe future.
+    It can be awaited in every loop, uvloop included, because it only polls a thread-safe future.
     """
 
     def __init__(self, future: concurrent.futures.Future[T]) -> None:
@@ -67,7 +72,8 @@ class Waitable(Generic[T]):
 
     async def _polled(self) -> T:
         future = asyncio.wrap_future(self._future)
-        # Where the await is cancelled nobody asks this future again; asyncio would complain of an error that was never looked at.
+        # If the await is cancelled nobody reads this future, and asyncio would report its error
+        # as never retrieved.
         future.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         while not future.done():
             await asyncio.wait({future}, timeout=AWAIT_SLICE)

@@ -1,6 +1,7 @@
-"""Daemon worker threads for blocking SDK calls, a small pool a cloud.
+"""Daemon worker threads for blocking SDK calls, a small pool for each cloud.
 
-`concurrent.futures` joins its threads at interpreter exit, so one stuck call would hang a kernel's shutdown; these threads do not.
+The threads of `concurrent.futures` are joined at interpreter exit, so one stuck call would hang a
+kernel's shutdown. These threads are not joined.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ from nbprov.model.clock import Seconds
 
 T = TypeVar("T")
 
-THREADS_A_CLOUD = 6
-"""Enough for a race of three with a listing each; few enough that a stuck cloud costs little memory."""
+THREADS_PER_CLOUD = 6
+"""Enough for a race of three with a listing each, and few enough that a stuck cloud costs little
+memory.
+"""
 
 
-class Workers:
+class WorkerPool:
     """A pool of daemon threads that grows on demand up to `most`.
 
-    A call that outlives its deadline keeps its thread; the pool counts it as lost and starts another, so that a stuck call never starves the rest.
+    A call that outlives its deadline keeps its thread. The pool then allows one thread more, so
+    that stuck calls never starve the others.
     """
 
-    def __init__(self, name: str, most: int = THREADS_A_CLOUD) -> None:
+    def __init__(self, name: str, most: int = THREADS_PER_CLOUD) -> None:
         self._name = name
         self._most = most
         self._queue: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
@@ -35,7 +39,7 @@ class Workers:
         self._unfinished = 0
 
     def submit(self, function: Callable[[], T]) -> Future[T]:
-        """Queue a call; the future belongs to any thread."""
+        """Queue a call, and return a future that any thread may wait for."""
         future: Future[T] = Future()
         with self._lock:
             self._queue.put((future, function))
@@ -53,18 +57,18 @@ class Workers:
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(function())
-                except BaseException as error:  # handed to the waiter, whatever it is
+                except BaseException as error:  # the waiter gets whatever was raised
                     future.set_exception(error)
             with self._lock:
                 self._unfinished -= 1
 
     async def run(self, function: Callable[..., T], *args: Any, seconds: Seconds) -> T:
-        """Await a blocking call for so many seconds at most.
+        """Await a blocking call for at most `seconds`.
 
         Raises
         ------
         TimeoutError
-            If it did not answer in time; the call itself may still have its effect.
+            If the call does not return in time; it may still have its effect later.
         """
         future = self.submit(lambda: function(*args))
         try:

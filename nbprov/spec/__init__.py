@@ -1,6 +1,8 @@
-"""What a `%%provision` cell says: YAML text to a `Spec` and back, errors that show their place, and completion.
+"""The spec language: YAML text to a `Spec` and back, errors with their place, and completion.
 
-Knows the language and nothing of any cloud or catalogue. What only some cells need is imported when it is first asked for.
+It may import the model alone, and knows no cloud and no catalogue. What only some cells need is
+imported on first use. Start reading at `parser.py`: it uses `yaml/` (the tree of a cell),
+`interpolation/` (notebook variables and secrets) and `reading/` (one reader for each field).
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .parser import parse
 from .reading.mounts import fill_paths
-from .schema.registry import Field, Where, fields
+from .schema.registry import Field, Section, fields
 from .yaml.diagnostics import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -22,9 +24,9 @@ __all__ = [
     "Field",
     "KeyContext",
     "Problem",
+    "Section",
     "SkyPilotTask",
     "SpecError",
-    "Where",
     "fields",
     "fill_paths",
     "keys_at",

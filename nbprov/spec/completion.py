@@ -1,6 +1,6 @@
-"""Where the cursor stands in a cell that is still being written, and which keys fit there.
+"""Completion: where the cursor stands in an unfinished cell, and which keys fit there.
 
-The text is rarely valid YAML at that moment, so the place is found from indentation, dashes and brackets alone.
+Such text is rarely valid YAML, so indentation, dashes and brackets alone give the place.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from .schema.registry import ALIASES, OWN, Field, Use, Where, fields, find
+from .schema.registry import ALIASES, OWN, Field, FieldUse, Section, fields, find
 
 _KEY = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^\s"'#{}\[\],][^:#{}\[\],]*?))\s*:(?=\s|$)""")
 _DASH = re.compile(r"(\s*)-(\s+|$)")
@@ -23,20 +23,21 @@ _LIST = "[]"
 
 @dataclass(frozen=True, slots=True)
 class KeyContext:
-    """What stands round the cursor.
+    """The context of the cursor.
 
     Attributes
     ----------
     path
-        The keys the cursor is inside of; `[]` stands for the entry of a list: `("resources", "any_of", "[]")`.
+        The keys that the cursor is inside of; `[]` stands for a list entry: `("resources",
+        "any_of", "[]")`.
     prefix
-        What is already typed of the word at the cursor.
+        The part of the word at the cursor that is already typed.
     keys
-        The fields that fit and are not written yet in this map, most used first; empty on a value.
+        The fields that fit and are not yet in this map, most used first; empty on a value.
     field
-        On a value: the name of its field, aliases resolved; empty on a key.
+        On a value, the name of its field with aliases resolved; empty on a key.
     values
-        On a value: the words the field may hold, where these are few.
+        On a value, the words that the field may hold, if they are few.
     """
 
     path: tuple[str, ...] = ()
@@ -48,7 +49,7 @@ class KeyContext:
 
 @dataclass(slots=True)
 class _Level:
-    """An open map or list: a block by its indent, or a flow collection by its bracket."""
+    """An open map or list: a block with its indent, or a flow collection with its bracket."""
 
     indent: float
     key: str = ""
@@ -67,7 +68,8 @@ def keys_at(text: str, line: int, column: int) -> KeyContext:
     Examples
     --------
     >>> context = keys_at("resources:\\n  use", 2, 6)
-    >>> context.path, context.prefix, [f.name for f in context.keys if f.name.startswith(context.prefix)]
+    >>> fitting = [f.name for f in context.keys if f.name.startswith(context.prefix)]
+    >>> context.path, context.prefix, fitting
     (('resources',), 'use', ['use_spot'])
     >>> keys_at("resources: {accelerators: A1", 1, 29).field
     'accelerators'
@@ -82,7 +84,7 @@ def keys_at(text: str, line: int, column: int) -> KeyContext:
 
 
 class _Scan:
-    """Reads lines from the top and keeps the stack of what is open."""
+    """Reads lines from the top, and keeps the stack of open maps and lists."""
 
     def __init__(self) -> None:
         self._stack: list[_Level] = [_Level(0)]
@@ -90,7 +92,7 @@ class _Scan:
         self._pending = ""
 
     def line(self, text: str) -> None:
-        """Read one whole line above the cursor's."""
+        """Read a whole line above the cursor's line."""
         if self._in_flow():
             self._flow(text)
             return
@@ -114,7 +116,7 @@ class _Scan:
             self._flow(value)
 
     def cursor(self, before: str, below: list[str]) -> KeyContext:
-        """What stands round the end of `before`, the part of the cursor's line that is left of it."""
+        """The context at the end of `before`, the part of the cursor's line to its left."""
         if not self._in_flow():
             if self._inside_block_scalar(before if before.strip() else before + "x"):
                 return KeyContext(self._path(), field=self._stack[-1].key)
@@ -149,7 +151,9 @@ class _Scan:
         return False
 
     def _dashes(self, text: str) -> tuple[float, str]:
-        """Strip the dashes of list entries; the effective indent of what follows, and the rest."""
+        """Strip the dashes of list entries; returns the effective indent of the rest, and the
+        rest.
+        """
         offset = 0
         while match := _DASH.match(text[offset:]):
             indent = offset + len(match[1])
@@ -160,7 +164,7 @@ class _Scan:
         return offset + len(rest) - len(rest.lstrip()), rest
 
     def _settle(self, indent: float) -> None:
-        """Close what is indented as much or more."""
+        """Close everything with at least this indent."""
         while len(self._stack) > 1 and (self._stack[-1].indent >= indent):
             self._stack.pop()
 
@@ -173,7 +177,9 @@ class _Scan:
         return bool(self._stack[-1].bracket)
 
     def _flow(self, text: str) -> None:
-        """Follow brackets, commas and keys; what is left after the last of them is the word being written."""
+        """Follow brackets, commas and keys; the rest after the last one is the word being
+        written.
+        """
         quote, self._pending = "", ""
         for at, char in enumerate(text):
             if quote:
@@ -254,42 +260,42 @@ class _Scan:
         return KeyContext(path, _bare(typed), field=known.name, values=known.values)
 
 
-def _where(path: tuple[str, ...]) -> Where | None:
-    """The map of fields that a path leads into; None where the keys are the user's own."""
+def _where(path: tuple[str, ...]) -> Section | None:
+    """The section that a path leads into; None if the keys are the user's own."""
     match path:
         case ():
-            return Where.TASK
+            return Section.TASK
         case ("nbprov", *rest) if rest:
             return _where(tuple(rest)) if rest[0] in OWN else None
         case (name,) if name in _SMALL_MAPS:
-            return Where(name)
+            return Section(name)
         case ("config", "docker"):
-            return Where.DOCKER
+            return Section.DOCKER
         case ("config", "hooks", "[]"):
-            return Where.HOOK
+            return Section.HOOK
         case ("file_mounts", _):
-            return Where.MOUNT
+            return Section.MOUNT
         case ("resources",):
-            return Where.RESOURCES
+            return Section.RESOURCES
         case ("resources", "[]"):
-            return Where.ITEM
+            return Section.ITEM
         case ("resources", kind, "[]") if kind in _ALTERNATIVES:
-            return Where.ITEM
+            return Section.ITEM
         case ("resources", *_, "autostop") if len(path) <= 4:
-            return Where.AUTOSTOP
+            return Section.AUTOSTOP
         case ("resources", *_, "job_recovery" | "spot_recovery") if len(path) <= 4:
-            return Where.RECOVERY
+            return Section.RECOVERY
         case ("resources", *_, "infra" | "cloud" | "region" | "zone") if len(path) <= 4:
-            return Where.PLACE
+            return Section.PLACE
         case _:
             return None
 
 
-def _unwritten(where: Where, path: tuple[str, ...], written: set[str]) -> tuple[Field, ...]:
+def _unwritten(where: Section, path: tuple[str, ...], written: set[str]) -> tuple[Field, ...]:
     names = {ALIASES.get(name, name) for name in written}
-    left_out = {"tier"} if where is Where.ITEM and "any_of" not in path else set()
+    left_out = {"tier"} if where is Section.ITEM and "any_of" not in path else set()
     return tuple(
-        f for f in fields(where) if f.name not in names | left_out and f.use is not Use.DROPPED
+        f for f in fields(where) if f.name not in names | left_out and f.use is not FieldUse.DROPPED
     )
 
 

@@ -1,4 +1,4 @@
-"""The top level of a cell: from its documents to a Spec, all errors at once."""
+"""Parse a cell: from its YAML documents to a `Spec`, with all errors at once."""
 
 from __future__ import annotations
 
@@ -9,22 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 from nbprov.model.python_env import KEEP
-from nbprov.model.spec import (
-    ConfirmAbove,
-    Engine,
-    Expose,
-    Health,
-    Policy,
-    Race,
-    Request,
-    Spec,
-    Wait,
-)
+from nbprov.model.resources import Request
+from nbprov.model.run_policies import ConfirmAbove, Policy, Race, Wait
+from nbprov.model.spec import ComputeEngine, ExposedPorts, HealthCheck, Spec
 
 from .interpolation.redaction import hide_secrets
 from .interpolation.substitution import fill, source_of
 from .reading import units
-from .reading.container_config import Config, read_config
+from .reading.container_config import ContainerConfig, read_config
+from .reading.documents import single_task
 from .reading.engine import read_engine
 from .reading.envs import (
     Secrets,
@@ -37,29 +30,28 @@ from .reading.envs import (
 from .reading.field_reader import as_mapping, converted, join, recognise
 from .reading.guards import guards_of, read_budget
 from .reading.health import read_health, remark_on_pool, remark_on_service
-from .reading.mounts import read_mounts, read_workdir
-from .reading.nodes import (
-    Kind,
+from .reading.mounts import read_mounts
+from .reading.outputs import read_inputs, read_outputs
+from .reading.public_ports import read_expose
+from .reading.python_env import read_on_setup_failure, read_python
+from .reading.resources.requests import Resources, read_resources
+from .reading.run_policies import narrowed, read_confirm, read_prefer, read_race, read_wait
+from .reading.workdir import read_workdir
+from .schema.registry import OWN, Section
+from .yaml.diagnostics import Findings, InvalidValue
+from .yaml.nodes import (
     Mapping,
     Mark,
     Node,
     Scalar,
+    ScalarKind,
     Sequence,
     as_given,
     describe,
     is_null,
     quoted,
 )
-from .reading.outputs import read_inputs, read_outputs
-from .reading.public_ports import read_expose
-from .reading.python_env import read_on_setup_failure, read_python
-from .reading.requests import Resources, read_resources
-from .reading.run_policies import narrowed, read_confirm, read_prefer, read_race, read_wait
-from .schema.registry import OWN, Where
-from .yaml.diagnostics import Findings
 from .yaml.reader import read
-
-_HEADER = frozenset({"name", "execution"})
 
 
 def parse(
@@ -77,15 +69,17 @@ def parse(
     text
         YAML: what SkyPilot calls a task, with nbprov's own fields.
     ignore
-        Fields that nbprov cannot honour, or does not know, and that shall be left out with a warning instead of an error.
+        Fields that nbprov does not know or cannot honour, which are left out with a warning instead
+        of an error.
     first_line
-        The number of the first line as the reader counts; 2 where the text stands below a cell's magic line.
+        The number of the first line as the reader counts; 2 if the text stands below a magic line.
     variables
-        What `$name` may stand for: the notebook's names and their values. None where the text is read without a notebook; `$name`
-        is then an error wherever it is not the machine's shell that reads it.
+        Values for `$name`: the notebook's names and values. None if there is no notebook; `$name`
+        is then an error wherever the machine's shell does not read it.
     given
-        Names of envs and secrets for which the caller has values. Where the cell has other errors, those it leaves open that are not
-        among them are told, too: a person mends all at once. None: the caller looks after them.
+        Names of envs and secrets for which the caller has values. If the cell has other errors,
+        names that it leaves open and that are not among these are reported too. None: the caller
+        checks them.
 
     Raises
     ------
@@ -94,7 +88,8 @@ def parse(
 
     Examples
     --------
-    >>> parse("resources: {accelerators: $gpus}", variables={"gpus": ["H100:8", "A100:8"]}).variables
+    >>> text = "resources: {accelerators: $gpus}"
+    >>> parse(text, variables={"gpus": ["H100:8", "A100:8"]}).variables
     (Variable(name='gpus', shown="['H100:8', 'A100:8']", paths=('resources.accelerators',)),)
     >>> spec = parse("resources: {accelerators: [H100:8, A100:8], use_spot: true}")
     >>> [str(request) for request in spec.requests]
@@ -104,20 +99,14 @@ def parse(
     filled = fill(read(findings), variables, findings)
     documents = filled.documents
     secret = hide_secrets(documents, findings)
-    name, task = _single_task(documents, findings)
-    reading = _Task(task, findings)
-    spec = reading.spec(name)
+    name, task = single_task(documents, findings)
+    reader = _TaskReader(task, findings)
+    spec = reader.spec(name)
     if given is not None and findings.problem_count:
-        reading.tell_of_open(spec, given)
+        reader.report_open_values(spec, given)
     findings.raise_if_any()
     warn_of_copies(documents, findings)
-    for unused in sorted(findings.ignore - findings.ignored):
-        findings.note(
-            task.start,
-            unused,
-            "ignored",
-            f"--ignore {unused} changed nothing: the cell holds no such field to leave out",
-        )
+    _note_useless_ignores(task, findings)
     source = source_of(filled, secret, findings)
     made = replace(
         spec, remarks=findings.finished_remarks(), source=source, variables=filled.variables
@@ -131,62 +120,26 @@ def _without_hidden(spec: Spec) -> Spec:
     return replace(spec, secrets=dict.fromkeys(spec.secrets), wait=wait)
 
 
-def _single_task(documents: list[Node], findings: Findings) -> tuple[str, Mapping]:
-    """The task of the cell, and the name that a header document gave."""
-    start = Mark(findings.first_line, 1, 0)
-    if not documents:
-        findings.fail(
-            start,
-            "",
-            "empty",
-            "the cell says nothing",
-            "say what you want: resources: {accelerators: A100}",
-        )
-    for document in documents:
-        if not isinstance(document, Mapping):
-            hint = "write `key: value` lines: resources: {accelerators: A100}"
-            findings.fail(
-                document.start,
-                "",
-                "not-a-map",
-                f"the cell must be a map of fields, not {describe(document)}",
-                hint,
-            )
-    tasks = [d for d in documents if isinstance(d, Mapping)]
-    name = ""
-    if len(tasks) > 1 and tasks[0].pairs and all(key.text in _HEADER for key, _ in tasks[0].pairs):
-        header = tasks.pop(0)
-        given = header.get("name")
-        name = given.text if isinstance(given, Scalar) and not given.is_null else ""
+def _note_useless_ignores(task: Mapping, findings: Findings) -> None:
+    for unused in sorted(findings.ignore - findings.ignored):
         findings.note(
-            header.start,
-            "",
-            "header",
-            "the first document is read as the header of a pipeline with one task",
+            task.start,
+            unused,
+            "ignored",
+            f"--ignore {unused} changed nothing: the cell holds no such field to leave out",
         )
-    if len(tasks) > 1:
-        lines = ", ".join(str(t.start.line) for t in tasks)
-        hint = "cut it there and give each its own cell"
-        findings.fail(
-            tasks[1].start,
-            "",
-            "tasks",
-            f"one task a cell: {len(tasks)} begin here, in lines {lines}",
-            hint,
-        )
-    return name, tasks[0]
 
 
-class _Task:
+class _TaskReader:
     """Reads the fields of one task; problems go to the findings."""
 
     def __init__(self, mapping: Mapping, findings: Findings) -> None:
         self._findings = findings
         self._mapping = mapping
         self._fields: dict[str, tuple[Scalar, Node]] = {}
-        self._collect(mapping, Where.TASK, "")
+        self._collect(mapping, Section.TASK, "")
 
-    def _collect(self, mapping: Mapping, where: Where, path: str) -> None:
+    def _collect(self, mapping: Mapping, where: Section, path: str) -> None:
         for key, value in mapping.pairs:
             known = recognise(key, value, where, path, self._findings)
             if known is not None and known.name == "nbprov":
@@ -211,7 +164,7 @@ class _Task:
                 self._findings.error(
                     key.start, f"nbprov.{key.text}", "same-field", message, "keep one of them"
                 )
-        self._collect(own, Where.NBPROV, "nbprov")
+        self._collect(own, Section.NBPROV, "nbprov")
 
     def spec(self, header_name: str) -> Spec:
         self._both("service", "pool")
@@ -221,7 +174,10 @@ class _Task:
         )
         num_nodes = self._read("num_nodes", self._num_nodes) or 1
         envs, secrets = self._environment(resources.requests)
-        config = self._read("config", lambda node: read_config(node, self._findings)) or Config()
+        config = (
+            self._read("config", lambda node: read_config(node, self._findings))
+            or ContainerConfig()
+        )
         ports = tuple(
             dict.fromkeys(both for request in resources.requests for both in request.ports)
         )
@@ -256,12 +212,12 @@ class _Task:
             wait=self._at("wait", read_wait) or Wait(),
             confirm_above=self._at("confirm_above", read_confirm) or ConfirmAbove(),
             engine=self._engine(),
-            health=self._at("health", read_health) or Health(),
+            health=self._at("health", read_health) or HealthCheck(),
             expose=self._read(
                 "expose",
                 lambda node: read_expose(node, self._path("expose"), ports, self._findings),
             )
-            or Expose(),
+            or ExposedPorts(),
             outputs=self._at("outputs", read_outputs) or (),
             python=self._at("python", read_python),
             on_setup_failure=self._at("on_setup_failure", read_on_setup_failure) or KEEP,
@@ -271,8 +227,8 @@ class _Task:
             recovery=resources.recovery,
         )
 
-    def tell_of_open(self, spec: Spec, given: Collection[str]) -> None:
-        """An error for each env and secret that has no value, where it is written."""
+    def report_open_values(self, spec: Spec, given: Collection[str]) -> None:
+        """Report each env and secret without a value, where it is written."""
         for field, values in (("envs", spec.envs), ("secrets", spec.secrets)):
             for name in (n for n, value in values.items() if value is None and n not in given):
                 at = self._written(name)
@@ -283,7 +239,7 @@ class _Task:
                     )
 
     def _written(self, name: str) -> Mark | None:
-        """Where an env or secret stands: its key, or its entry in a list of names."""
+        """The place of an env or secret: its key, or its entry in a list of names."""
         for field in ("secrets", "managed_secrets", "envs"):
             _, node = self._fields.get(field, (None, None))
             entries = (
@@ -321,12 +277,12 @@ class _Task:
         given = self._fields.get("race")
         return narrowed(race, given[1] if given else None, "race", num_nodes, self._findings)
 
-    def _engine(self) -> Engine | None:
-        engine: Engine | None = self._at("engine", read_engine)
+    def _engine(self) -> ComputeEngine | None:
+        engine: ComputeEngine | None = self._at("engine", read_engine)
         return engine
 
     def _remark_on_unused(self, ports: tuple[tuple[int, int], ...]) -> None:
-        """Say what is made of fields that belong to another product."""
+        """Remark on fields that belong to another product."""
         if "service" in self._fields:
             key, node = self._fields["service"]
             remark_on_service(node, key.start, ports, self._findings)
@@ -369,7 +325,7 @@ class _Task:
     def _num_nodes(self, node: Node) -> int | None:
         if (
             isinstance(node, Scalar)
-            and node.kind is Kind.INT
+            and node.kind is ScalarKind.INT
             and node.text.isdecimal()
             and len(node.text) <= 6
             and int(node.text) > 0
@@ -390,7 +346,7 @@ class _Task:
         hint = f"write {name}: |, and the commands below it, indented"
 
         def command(node: Node) -> str | None:
-            if isinstance(node, Scalar) and node.kind is Kind.TEXT:
+            if isinstance(node, Scalar) and node.kind is ScalarKind.TEXT:
                 return node.text
             self._findings.error(
                 node.start, name, "type", f"{name} must be text, not {describe(node)}", hint
@@ -403,5 +359,5 @@ class _Task:
 def _header_name(name: str) -> str:
     try:
         return units.cluster_name(name) if name else ""
-    except units.Bad:
+    except InvalidValue:
         return ""

@@ -27,7 +27,9 @@ from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.provisioner import CAPABILITIES
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.offers import Block, Candidate, Plan
-from nbprov.model.spec import Race, Request, Spec, Wait
+from nbprov.model.resources import Request
+from nbprov.model.run_policies import Race, Wait
+from nbprov.model.spec import Spec
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.reconcile import Report, reconcile
 from nbprov.provisioning.replacement import node_replacer, policy

@@ -24,7 +24,7 @@ from nbprov.model.launches import Launch
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 
 TYPE, REGION, ZONE = "m6i.large", "us-east-1", "use1-az6"
 HOURLY = usd("0.5")

@@ -29,7 +29,7 @@ from nbprov.model.launches import (
 )
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 
 DEADLINE = 120.0
 """Seconds after which an expected event counts as missing; everything here takes well under one."""

@@ -26,7 +26,7 @@ from nbprov.model.launches import Launch
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 
 PACKAGE = Path(__file__).parents[1] / "plugins" / "fluffycloud"
 KEY = "fluffy-demo-key"

@@ -24,7 +24,7 @@ from nbprov.model.launches import Launch
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 
 SPEED = 200.0
 """How much faster the double's clock runs, because Google accepts no time limit below 30 s."""

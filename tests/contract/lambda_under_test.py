@@ -23,7 +23,7 @@ from nbprov.model.launches import Instance, Launch
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 
 TYPE, REGION, HOURLY = "gpu_8x_a100_80gb_sxm4", "us-west-2", usd("22.32")
 SCRIPT = """#!/bin/sh

@@ -18,7 +18,7 @@ from nbprov.model.launches import Launch
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 
 CENTRE, GPU = "EU-CZ-1", "NVIDIA L40S"
 CODES = {

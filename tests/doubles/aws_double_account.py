@@ -13,7 +13,7 @@ from nbprov.model.launches import Instance, InstanceState, Launch, PollResult
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 
 CPU, GPU = "m6i.large", "g5.xlarge"
 REGION, ZONE = "us-east-1", "use1-az6"

@@ -10,7 +10,7 @@ from nbprov.model.launches import Launch
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 
 L40S, L40S_ID = "1x_L40S_SECURE", "NVIDIA L40S"
 PRIVATE = "-----BEGIN OPENSSH PRIVATE KEY-----canary-of-the-host-key"

@@ -16,7 +16,7 @@ from nbprov.clouds import registry
 from nbprov.clouds.base import Capabilities, Cloud
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 class Told(Cloud):
     capabilities = Capabilities(stock_probe=True, spot=True)
     def __init__(self, name, problem=None):
@@ -31,7 +31,7 @@ class Told(Cloud):
         self.telling.wait(120)
         level = {"NO": Level.HIGH, "CZ": Level.NONE}
         known = [o for o in offers if o.region in level]
-        return [Stock(time.time(), Pool.of(o), level[o.region]) for o in known]
+        return [Stock(time.time(), o.pool, level[o.region]) for o in known]
     def submit(self, launch): raise CloudError(Failure(Cause.CAPACITY, "none"))
     def poll(self, operation): raise CloudError(Failure(Cause.CAPACITY, "none"))
     def list(self, owner): return []

@@ -34,6 +34,7 @@ def test_load_imports_nothing_heavy_and_starts_no_engine(home) -> None:
             "nbprov.provisioning.engine",
             "nbprov.clouds",
             "nbprov.spec",
+            "nbprov.model.resources",
             "nbprov.model.spec",
         )
         assert kernel.value(f"[n for n in sys.modules if n.startswith({ours!r})]") == []

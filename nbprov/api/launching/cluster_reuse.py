@@ -20,7 +20,8 @@ from nbprov.machines.python.requirement_files import PythonSource, read_source
 from nbprov.model.clock import short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.events import EventKind
-from nbprov.model.spec import Guards, Spec
+from nbprov.model.guards import Guards
+from nbprov.model.spec import Spec
 
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine

@@ -21,7 +21,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import UsageError
 from nbprov.model.offers import Plan, RuleKind
-from nbprov.model.spec import Expose, Spec
+from nbprov.model.spec import ExposedPorts, Spec
 
 from .cluster_replacement import next_name, note_of, take_place
 from .existing_cluster import ProvisionRequest, existing
@@ -184,7 +184,7 @@ class Provisioner:
         blocks = [b for b in self._context.engine.ledger.blocks.standing() if b.cause not in STOCK]
         return (yield from self._planner.plan(spec, blocks=blocks))
 
-    def _open_ports(self, cluster: Cluster, expose: Expose) -> Steps[None]:
+    def _open_ports(self, cluster: Cluster, expose: ExposedPorts) -> Steps[None]:
         """Open the tunnels of the ports of a cluster that was found running."""
         view = cluster.view()
         if view.state is not ClusterState.RUNNING or not view.candidate.request.ports:

@@ -15,7 +15,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.errors import NotFound
 from nbprov.model.failures import Cause
 from nbprov.model.launches import CheckResult
-from nbprov.runtime.worker_pool import Workers
+from nbprov.runtime.worker_pool import WorkerPool
 
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
@@ -129,7 +129,7 @@ class CloudService:
 
 
 def _checks_of(engine: Engine) -> CloudChecks:
-    workers = Workers("looks")
+    workers = WorkerPool("looks")
 
     async def ask(name: str) -> CheckResult:
         # Without its adapter where it is not set up: every plan asks every cloud. In a worker,

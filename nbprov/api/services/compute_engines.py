@@ -12,7 +12,7 @@ from nbprov.api.errors import readable_error
 from nbprov.api.spec_inputs import found_again
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.model.spec import Engine
+from nbprov.model.spec import ComputeEngine
 
 from .tunnels import TunnelService
 
@@ -81,7 +81,11 @@ class ComputeEngineService:
     # ------------------------------------------------------------ on the engine thread
 
     async def start(
-        self, live: LiveCluster, engine: Engine, values: Values, report: Callable[[str], None]
+        self,
+        live: LiveCluster,
+        engine: ComputeEngine,
+        values: Values,
+        report: Callable[[str], None],
     ) -> RunningEngine:
         """Start what of an engine does not run, and open the tunnel to its dashboard."""
         from nbprov.machines.engines.startup import ensure_engine
@@ -90,7 +94,7 @@ class ComputeEngineService:
         await self.open_dashboard(live, running)
         return running
 
-    async def start_known(self, live: LiveCluster, engine: Engine) -> RunningEngine:
+    async def start_known(self, live: LiveCluster, engine: ComputeEngine) -> RunningEngine:
         """As `start`, with the values of the cluster's run and without reports."""
         return await self.start(
             live, engine, lambda: self.environment_of(live.run_id), lambda text: None

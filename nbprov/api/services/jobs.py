@@ -15,7 +15,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import Interrupted, NbprovError, NotFound
 from nbprov.model.failures import CloudError
-from nbprov.model.paths import WORKDIR
+from nbprov.model.sources import WORKDIR
 
 from .job_archive import JobArchiveService
 from .job_handle import JobHandle

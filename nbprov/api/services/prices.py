@@ -12,7 +12,7 @@ from nbprov.api.price_query import Prices, narrowed, with_accelerator
 from nbprov.api.steps import Steps, result
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.market.stock_probe import POOLS_A_CLOUD
+from nbprov.market.stock_probe import POOLS_PER_CLOUD
 from nbprov.model.failures import Cause
 from nbprov.model.offers import Offer
 
@@ -110,7 +110,7 @@ class PriceService:
     def _add_stock(self, prices: Prices) -> Steps[None]:
         """Add what clouds say of the stock of each one's cheapest offers."""
         yield from self._clouds.check(self._clouds.with_stock_probe(), fresh=False)
-        offers = prices.first_of_clouds(POOLS_A_CLOUD, self._stock.telling())
+        offers = prices.first_of_clouds(POOLS_PER_CLOUD, self._stock.telling())
         answers = yield from self._stock.ask_for(offers)
         prices.learn(answers.stock, self._context.engine.clock.now())
         late = [

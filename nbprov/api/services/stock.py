@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from nbprov.api.context import Context, EngineBound
 from nbprov.api.steps import Steps, result
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.market.stock_probe import ASKED_AGAIN, POOLS_A_CLOUD, Answers, Probe
+from nbprov.market.stock_probe import ASKED_AGAIN, POOLS_PER_CLOUD, StockAnswers, StockProbe
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import RunState
 from nbprov.model.offers import Offer, Plan
 from nbprov.model.stock import Stock
-from nbprov.runtime.worker_pool import Workers
+from nbprov.runtime.worker_pool import WorkerPool
 
 from .clouds import CloudService
 
@@ -40,7 +40,7 @@ class StockService:
         self._context, self._clouds = context, clouds
         self._listeners: list[Callable[[], None]] = []
         self._talk = EngineBound(context, lambda engine: _StockTalk(engine, self))
-        self._workers = Workers("stock", 1)
+        self._workers = WorkerPool("stock", 1)
 
     def known(self, count: int = 1) -> tuple[Stock, ...]:
         """What clouds said within the last hour of their stock of `count` machines at once."""
@@ -68,7 +68,7 @@ class StockService:
             probe = self._talk.get().probe
             self._context.engine.thread.call(probe.look(offers, plan.spec.num_nodes))
 
-    def ask(self, plan: Plan, seconds: Seconds = STOCK_SECONDS) -> Steps[Answers]:
+    def ask(self, plan: Plan, seconds: Seconds = STOCK_SECONDS) -> Steps[StockAnswers]:
         """Ask for the stock of a plan's best places, and wait at most `seconds`.
 
         Never raises for what a cloud does.
@@ -77,16 +77,16 @@ class StockService:
 
     def ask_for(
         self, offers: Iterable[Offer], count: int = 1, seconds: Seconds = STOCK_SECONDS
-    ) -> Steps[Answers]:
+    ) -> Steps[StockAnswers]:
         """As `ask`, for offers, the best first. Clouds that tell no stock are left out."""
         telling = self.telling()
         wanted = [offer for offer in offers if offer.cloud in telling]
         if not wanted:
-            return Answers()
+            return StockAnswers()
         look = self._talk.get().probe.look(wanted, count, seconds=seconds)
         return (yield from result(self._context.engine.thread.call(look)))
 
-    async def look(self, offers: Sequence[Offer], count: int = 1) -> Answers:
+    async def look(self, offers: Sequence[Offer], count: int = 1) -> StockAnswers:
         """Ask for the stock of offers, on the engine thread. Other clouds are left out."""
         telling = self.telling()
         wanted = [offer for offer in offers if offer.cloud in telling]
@@ -99,7 +99,7 @@ class StockService:
         telling = self.telling()
         if not telling:
             return []
-        return [c.offer for c in best_by_cloud(plan, POOLS_A_CLOUD, clouds=telling)]
+        return [c.offer for c in best_by_cloud(plan, POOLS_PER_CLOUD, clouds=telling)]
 
     def telling(self) -> frozenset[str]:
         """The clouds that can be used and tell their stock."""
@@ -129,7 +129,7 @@ class _StockTalk:
     """The questions to clouds over one engine."""
 
     def __init__(self, engine: Engine, service: StockService) -> None:
-        self.probe = Probe(self._ask, engine.clock, self._told)
+        self.probe = StockProbe(self._ask, engine.clock, self._told)
         self.told_at: Instant = 0.0
         self._engine, self._service = engine, service
         self._watch: asyncio.Task[None] | None = None

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from nbprov.api.context import Context
 from nbprov.api.steps import Steps
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.market.stock_index import Said
-from nbprov.market.stock_probe import ASKED_AGAIN, POOLS_A_CLOUD
+from nbprov.market.stock_index import StockIndex
+from nbprov.market.stock_probe import ASKED_AGAIN, POOLS_PER_CLOUD
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.errors import UsageError
 from nbprov.model.offers import Offer
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Stock, StockLevel
 from nbprov.runtime.waiting import Waitable
 
 from .clouds import CloudService
@@ -96,7 +96,7 @@ class StockWatch(Waitable[tuple[StockedOffer, ...]]):
         end = self._clock.elapsed() + seconds
         while True:
             answers = await self._stock.look(self._offers, self._nodes)
-            said = Said(answers.stock, now=self._clock.now())
+            said = StockIndex(answers.stock, now=self._clock.now())
             self.looks += 1
             silent = (
                 *answers.late,
@@ -106,9 +106,9 @@ class StockWatch(Waitable[tuple[StockedOffer, ...]]):
             found = [
                 StockedOffer(offer, stock)
                 for offer in self._offers
-                if (stock := said.fresh(Pool.of(offer))) is not None
+                if (stock := said.fresh(offer.pool)) is not None
             ]
-            found = [one for one in found if one.stock.level is not Level.NONE]
+            found = [one for one in found if one.stock.level is not StockLevel.NONE]
             self.on_look()
             if found or self._clock.elapsed() >= end:
                 return tuple(found)
@@ -175,7 +175,7 @@ class StockWatchService:
         """
         prices = yield from self._prices.prices(accelerator, fuzzy=True, **conditions)
         yield from self._clouds.check(self._clouds.with_stock_probe(), fresh=False)
-        offers = prices.first_of_clouds(POOLS_A_CLOUD, self._stock.telling())
+        offers = prices.first_of_clouds(POOLS_PER_CLOUD, self._stock.telling())
         if not offers:
             raise UsageError(
                 "no cloud that is set up tells the stock of this"

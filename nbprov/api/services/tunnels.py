@@ -13,7 +13,7 @@ from nbprov.api.steps import Steps, result, run_sync
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterView
 from nbprov.model.errors import Interrupted
-from nbprov.model.spec import Expose
+from nbprov.model.spec import ExposedPorts
 from nbprov.runtime.engine_thread import on_engine_thread
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class TunnelService:
 
     # ------------------------------------------------------------ ports of a spec
 
-    async def open_ports(self, live: LiveCluster, expose: Expose) -> list[str]:
+    async def open_ports(self, live: LiveCluster, expose: ExposedPorts) -> list[str]:
         """Open the tunnels that a spec's `ports` ask for. Never raises.
 
         Returns
@@ -212,7 +212,7 @@ class TunnelService:
 
         return await open_ports(self.open_tunnels, live, expose)
 
-    def ports_opened(self, row: ClusterRow, expose: Expose) -> Steps[tuple[str, ...]]:
+    def ports_opened(self, row: ClusterRow, expose: ExposedPorts) -> Steps[tuple[str, ...]]:
         """Open the tunnels of a spec's ports on a cluster that was found running.
 
         Returns
@@ -246,7 +246,7 @@ class TunnelService:
         return in_words(self.open_tunnels.views())
 
     @staticmethod
-    def public_words(cluster: ClusterView, expose: Expose) -> list[str]:
+    def public_words(cluster: ClusterView, expose: ExposedPorts) -> list[str]:
         """Where ports are reached that a spec opens to the internet, a line each. Any thread."""
         from nbprov.machines.tunnels.spec_ports import public_words
 

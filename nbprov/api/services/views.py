@@ -5,7 +5,8 @@ from __future__ import annotations
 from nbprov.api.context import Context
 from nbprov.api.reports import is_simulated
 from nbprov.model.clusters import ClusterView
-from nbprov.model.spec import Guards, Spec
+from nbprov.model.guards import Guards
+from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 
 from .outputs import OutputService

@@ -20,7 +20,7 @@ from nbprov.clouds.web.client import Http
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.errors import Interrupted, UsageError
 from nbprov.runtime.waiting import SLICE
-from nbprov.runtime.worker_pool import Workers
+from nbprov.runtime.worker_pool import WorkerPool
 
 from . import change_log
 from .cloud_folder import Folder, Owner
@@ -89,7 +89,7 @@ class Upkeep:
         self._shipped = shipped_folder() if shipped is None else shipped
         self._http = http
         self._clock = clock
-        self._workers = Workers("prices", most=AT_ONCE)
+        self._workers = WorkerPool("prices", most=AT_ONCE)
 
     def settings(self) -> Settings:
         """The settings as they are now.

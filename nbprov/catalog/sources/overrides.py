@@ -21,7 +21,7 @@ from typing import Any
 
 from nbprov.catalog.errors import CatalogError
 from nbprov.model.money import Micros
-from nbprov.model.spec import COUNT_TOLERANCE
+from nbprov.model.resources import COUNT_TOLERANCE
 
 from . import skypilot_csv
 from .price_entry import Entry, Reading

@@ -13,7 +13,7 @@ from nbprov.catalog.vocabulary.geography import place_word, regions_meant
 from nbprov.catalog.vocabulary.instance_families import DEFAULT_FAMILIES, MEMORY_IS_TYPICAL
 from nbprov.catalog.vocabulary.name_matching import pattern
 from nbprov.model.places import Market
-from nbprov.model.spec import COUNT_TOLERANCE, Compare, Quantity
+from nbprov.model.resources import COUNT_TOLERANCE, Compare, Quantity
 
 from .columns import Store, member_mask
 from .live_offers import LiveBlock

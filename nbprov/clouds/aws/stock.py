@@ -23,7 +23,7 @@ from nbprov.model.clock import Instant, Seconds
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 
 ROOM = 0.5
 """Seconds of the stock probe that are reserved for starting it and for collecting its answers."""
@@ -65,15 +65,15 @@ def look(session: Session, offers: Sequence[Offer], count: int) -> list[Stock]:
         stock.pool: stock
         for name in order
         for stock in good.get(name, ())
-        if stock.level is not Level.NONE
+        if stock.level is not StockLevel.NONE
     }
     found |= {
         stock.pool: stock
         for name in order
         for stock in good.get(name, ())
-        if stock.level is Level.NONE
+        if stock.level is StockLevel.NONE
     }
-    wanted = {Pool.of(offer) for offer in ours}
+    wanted = {offer.pool for offer in ours}
     return [stock for pool, stock in found.items() if pool in wanted]
 
 
@@ -99,7 +99,7 @@ def offered(session: Session, region: str, offers: Sequence[Offer]) -> list[Stoc
         if sold is None or region in HIDDEN.get(offer.instance_type, ()):
             continue
         if (offer.zone and offer.zone not in sold) or not sold:
-            found.append(_stock(now, offer, Level.NONE))
+            found.append(_stock(now, offer, StockLevel.NONE))
     return found
 
 
@@ -134,7 +134,7 @@ def within_quota(session: Session, region: str, offers: Sequence[Offer], count: 
             and offer.vcpus
             and used[family, spot] + offer.vcpus * count > most
         ):
-            found.append(_stock(now, offer, Level.NONE))
+            found.append(_stock(now, offer, StockLevel.NONE))
     return found
 
 
@@ -201,7 +201,7 @@ def _scores(
     return told
 
 
-def level(score: int) -> Level:
+def level(score: int) -> StockLevel:
     """Translate a score of 1 to 10 into a level.
 
     Examples
@@ -209,7 +209,13 @@ def level(score: int) -> Level:
     >>> [level(score).value for score in (1, 3, 4, 6, 7, 10)]
     ['low', 'low', 'medium', 'medium', 'high', 'high']
     """
-    return Level.LOW if score <= _LOW else Level.MEDIUM if score <= _MEDIUM else Level.HIGH
+    return (
+        StockLevel.LOW
+        if score <= _LOW
+        else StockLevel.MEDIUM
+        if score <= _MEDIUM
+        else StockLevel.HIGH
+    )
 
 
 def _zones(session: Session, region: str, kinds: Sequence[str]) -> dict[str, list[str]]:
@@ -231,5 +237,5 @@ def _zones(session: Session, region: str, kinds: Sequence[str]) -> dict[str, lis
     return found
 
 
-def _stock(at: Instant, offer: Offer, level: Level) -> Stock:
-    return Stock(at, Pool.of(offer), level)
+def _stock(at: Instant, offer: Offer, level: StockLevel) -> Stock:
+    return Stock(at, offer.pool, level)

@@ -22,7 +22,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import CloudError
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 
 HIGH, LOW = 0.7, 0.3
 MOST_QUESTIONS = 24
@@ -76,7 +76,7 @@ def look(rest: Rest, offers: Sequence[Offer], count: int, seconds: Seconds) -> l
 
 def worst(said: Sequence[Stock]) -> list[Stock]:
     """Keep the lowest level of each pool: without quota, the chances of spot do not matter."""
-    order = [*Level]
+    order = [*StockLevel]
     found: dict[Pool, Stock] = {}
     for one in said:
         if one.pool not in found or order.index(one.level) < order.index(found[one.pool].level):
@@ -129,10 +129,10 @@ def advice(rest: Rest, deadline: Deadline, offer: Offer, count: int) -> list[Sto
     ]
     if not scores:
         return []
-    return [Stock(time.time(), Pool.of(offer), level_of(max(map(float, scores))))]
+    return [Stock(time.time(), offer.pool, level_of(max(map(float, scores))))]
 
 
-def level_of(obtainability: float) -> Level:
+def level_of(obtainability: float) -> StockLevel:
     """Translate a probability into a level.
 
     Examples
@@ -141,9 +141,13 @@ def level_of(obtainability: float) -> Level:
     ['high', 'medium', 'low', 'none']
     """
     if obtainability <= 0:
-        return Level.NONE
+        return StockLevel.NONE
     return (
-        Level.HIGH if obtainability >= HIGH else Level.LOW if obtainability <= LOW else Level.MEDIUM
+        StockLevel.HIGH
+        if obtainability >= HIGH
+        else StockLevel.LOW
+        if obtainability <= LOW
+        else StockLevel.MEDIUM
     )
 
 
@@ -161,7 +165,7 @@ def region_quota(region: Mapping[str, Any], offers: Sequence[Offer], count: int)
         if offer.vcpus and family in CPU_METRICS and not spot:
             need[CPU_METRICS[family]] = offer.vcpus * count
         if any(metric in room and room[metric] < wanted for metric, wanted in need.items()):
-            found.append(Stock(time.time(), Pool.of(offer), Level.NONE))
+            found.append(Stock(time.time(), offer.pool, StockLevel.NONE))
     return found
 
 
@@ -173,7 +177,7 @@ def project_quota(project: Mapping[str, Any], offers: Sequence[Offer], count: in
     if room is None:
         return []
     return [
-        Stock(time.time(), Pool.of(o), Level.NONE)
+        Stock(time.time(), o.pool, StockLevel.NONE)
         for o in offers
         if device_need(o)[1] * count > room
     ]

@@ -15,7 +15,7 @@ from nbprov.model.clock import Instant
 from nbprov.model.money import MICROS_PER_USD, Micros
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Stock, StockLevel
 
 Types = Mapping[str, Mapping[str, Any]]
 """The `data` of the answer: the entry of each type by its name."""
@@ -59,7 +59,7 @@ def levels(types: Types, offers: Iterable[Offer], at: Instant) -> list[Stock]:
             else set()
         )
         said.append(
-            Stock(at, Pool.of(offer), Level.MEDIUM if offer.region in places else Level.NONE)
+            Stock(at, offer.pool, StockLevel.MEDIUM if offer.region in places else StockLevel.NONE)
         )
     return said
 

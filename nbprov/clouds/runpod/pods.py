@@ -14,7 +14,7 @@ from nbprov.clouds.pricing.region_fetch import price
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance, InstanceState, Launch
 from nbprov.model.places import Place
-from nbprov.model.spec import DEFAULT_DISK_GB
+from nbprov.model.resources import DEFAULT_DISK_GB
 
 from . import pod_entrypoint
 from .images import PREFIX, Container

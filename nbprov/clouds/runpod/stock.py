@@ -19,7 +19,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import CloudError
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 
 from .api import Api, Deadline
 from .merged_catalog import Centre
@@ -28,8 +28,13 @@ from .type_ids import CPUS, GPUS, CpuType, GpuType, Kinds, name_of, read_type
 MOST_QUESTIONS = 6
 """The most requests of one stock probe, one for each size of machine. RunPod allows 60 a minute,
 and a plan asks every few seconds at most."""
-_LEVELS = {"NONE": Level.NONE, "LOW": Level.LOW, "MEDIUM": Level.MEDIUM, "HIGH": Level.HIGH}
-_BEST_FIRST = (Level.HIGH, Level.MEDIUM, Level.LOW, Level.NONE)
+_LEVELS = {
+    "NONE": StockLevel.NONE,
+    "LOW": StockLevel.LOW,
+    "MEDIUM": StockLevel.MEDIUM,
+    "HIGH": StockLevel.HIGH,
+}
+_BEST_FIRST = (StockLevel.HIGH, StockLevel.MEDIUM, StockLevel.LOW, StockLevel.NONE)
 
 Question = tuple[str, str, int]
 """`gpu` or `cpu`, which cloud, and the GPUs or vCPUs of a machine."""
@@ -67,7 +72,7 @@ def look(api: Api, kinds: Kinds, offers: Sequence[Offer], *, seconds: Seconds) -
         )
         level = _level(entry, offer) if entry is not None else None
         if level is not None:
-            found[Pool.of(offer)] = Stock(at, Pool.of(offer), level)
+            found[offer.pool] = Stock(at, offer.pool, level)
     return list(found.values())
 
 
@@ -130,12 +135,12 @@ def _by_name(question: Question, listed: list[dict[str, Any]]) -> dict[str, dict
     return named
 
 
-def _level(entry: Mapping[str, Any], offer: Offer) -> Level | None:
+def _level(entry: Mapping[str, Any], offer: Offer) -> StockLevel | None:
     """Return the level at an offer's place; None if the catalogue does not tell."""
     overall = _LEVELS.get(str(entry.get("availability")))
     listed = entry.get("dataCenters")
     if not isinstance(listed, list):
-        return Level.NONE if overall is Level.NONE else None
+        return StockLevel.NONE if overall is StockLevel.NONE else None
     levels = {
         str(one.get("id")): level
         for one in listed
@@ -144,10 +149,10 @@ def _level(entry: Mapping[str, Any], offer: Offer) -> Level | None:
     }
     unread = len(listed) - len(levels)
     if offer.zone:
-        return levels.get(offer.zone, None if unread else Level.NONE)
+        return levels.get(offer.zone, None if unread else StockLevel.NONE)
     here = [
         level
         for name, level in levels.items()
         if not offer.region or Centre(name).region == offer.region
     ]
-    return min(here, key=_BEST_FIRST.index) if here else (None if unread else Level.NONE)
+    return min(here, key=_BEST_FIRST.index) if here else (None if unread else StockLevel.NONE)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds
-from nbprov.model.spec import Engine
+from nbprov.model.spec import ComputeEngine
 from nbprov.provisioning.live_cluster import LiveCluster
 
 from .engine_state import FOLDER, EngineFailed, EngineMissing, EngineVersions, RunningEngine
@@ -53,7 +53,7 @@ REST_CORES = 0.03
 SCHEDULER, JOBS = "dask-scheduler", "dask-"
 
 
-def workers_of(live: LiveCluster, engine: Engine) -> int:
+def workers_of(live: LiveCluster, engine: ComputeEngine) -> int:
     """Return the number of workers on a node: the spec's, else one per GPU, else one."""
     said = option(engine, "workers")
     if said.isdecimal():
@@ -63,7 +63,7 @@ def workers_of(live: LiveCluster, engine: Engine) -> int:
     return max(1, gpus(live))
 
 
-def threads_of(live: LiveCluster, engine: Engine) -> int:
+def threads_of(live: LiveCluster, engine: ComputeEngine) -> int:
     """Return the threads of a worker: the spec's, else its share of the vCPUs; 0 if unknown."""
     said = option(engine, "threads")
     return int(said) if said else vcpus(live) and max(1, vcpus(live) // workers_of(live, engine))
@@ -91,7 +91,7 @@ def scheduler(live: LiveCluster) -> ProcessSpec:
     )
 
 
-def workers(live: LiveCluster, engine: Engine, port: int) -> list[ProcessSpec]:
+def workers(live: LiveCluster, engine: ComputeEngine, port: int) -> list[ProcessSpec]:
     """Describe the workers of every node; with GPUs, each worker is a job with one GPU."""
     count, threads, memory = (
         workers_of(live, engine),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nbprov.model.errors import NbprovError
-from nbprov.model.spec import Engine
+from nbprov.model.spec import ComputeEngine
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 
 from .engine_state import EngineFailed
@@ -94,7 +94,7 @@ def vcpus(live: LiveCluster) -> int:
     return int(live.candidate.offer.vcpus or 0)
 
 
-def option(engine: Engine, name: str) -> str:
+def option(engine: ComputeEngine, name: str) -> str:
     """Return an option of the spec's engine; empty where it is not set."""
     return dict(engine.options).get(name, "")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from nbprov.machines.node_variables import node_environment
 from nbprov.model.clock import Seconds
-from nbprov.model.spec import Engine
+from nbprov.model.spec import ComputeEngine
 from nbprov.on_machine.loader import source
 from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of, all_of
 from nbprov.remote.agent.messages import Environment, TaskInfo
@@ -62,7 +62,9 @@ class EngineProcesses:
         Receives a line for each step.
     """
 
-    def __init__(self, live: LiveCluster, engine: Engine, values: Values, report: Report) -> None:
+    def __init__(
+        self, live: LiveCluster, engine: ComputeEngine, values: Values, report: Report
+    ) -> None:
         self._live, self._engine, self._report = live, engine, report
         self._values = values
         self._env: Environment = {}

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from nbprov.model.spec import Engine
+from nbprov.model.spec import ComputeEngine
 from nbprov.on_machine.loader import source
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 
@@ -94,7 +94,7 @@ def _place(live: LiveCluster, node: Node) -> str:
     return f"/tmp/nbr-{live.run_id[:8]}-{node.instance.node}"
 
 
-def _arguments(live: LiveCluster, engine: Engine, node: Node) -> list[str]:
+def _arguments(live: LiveCluster, engine: ComputeEngine, node: Node) -> list[str]:
     place = _place(live, node)
     found = [
         "-m",
@@ -151,7 +151,9 @@ def has_dashboard(interpreter: Interpreter) -> bool:
     return all(name in interpreter.packages for name in RAYS_DASHBOARD)
 
 
-def head(live: LiveCluster, engine: Engine, interpreter: Interpreter | None = None) -> ProcessSpec:
+def head(
+    live: LiveCluster, engine: ComputeEngine, interpreter: Interpreter | None = None
+) -> ProcessSpec:
     """Describe the process of the first node.
 
     Parameters
@@ -183,7 +185,7 @@ def head(live: LiveCluster, engine: Engine, interpreter: Interpreter | None = No
     return _role(live, HEAD, live.head, command, ports, up="client")
 
 
-def nodes(live: LiveCluster, engine: Engine, port: int) -> list[ProcessSpec]:
+def nodes(live: LiveCluster, engine: ComputeEngine, port: int) -> list[ProcessSpec]:
     """Describe the processes of the other nodes."""
     address = f"--address={private_address(live, live.head)}:{port}"
     return [

@@ -12,7 +12,7 @@ from dataclasses import replace
 from nbprov.machines.tunnels.tunnel import PrivateService
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.model.spec import Engine
+from nbprov.model.spec import ComputeEngine
 from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of, all_of
 from nbprov.remote.agent.messages import TaskInfo
 
@@ -32,7 +32,7 @@ _locks: dict[str, asyncio.Lock] = {}
 
 
 async def ensure_engine(
-    live: LiveCluster, engine: Engine, values: Values, report: Report
+    live: LiveCluster, engine: ComputeEngine, values: Values, report: Report
 ) -> RunningEngine:
     """Start the parts of the engine that do not run yet, and return where it listens.
 
@@ -56,7 +56,7 @@ async def ensure_engine(
         return await (start.dask() if engine.kind == "dask" else start.ray())
 
 
-async def variables_of(live: LiveCluster, engine: Engine) -> dict[str, str]:
+async def variables_of(live: LiveCluster, engine: ComputeEngine) -> dict[str, str]:
     """Return the variables by which cells and jobs find the Ray that an earlier kernel started.
 
     The result is empty where no Ray runs. Dask needs none: each node has a file with its address.
@@ -105,7 +105,7 @@ class _EngineStart:
     """One start of Dask or Ray on a cluster."""
 
     def __init__(
-        self, live: LiveCluster, engine: Engine, processes: EngineProcesses, report: Report
+        self, live: LiveCluster, engine: ComputeEngine, processes: EngineProcesses, report: Report
     ) -> None:
         self._live, self._engine = live, engine
         self._processes, self._report = processes, report

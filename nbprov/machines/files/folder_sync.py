@@ -16,7 +16,7 @@ from nbprov.machines.node_selection import one_node
 from nbprov.machines.ssh_config import SshConfigError, options_for, write_known_hosts
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import UsageError
-from nbprov.model.paths import WORKDIR
+from nbprov.model.sources import WORKDIR
 from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.sync.errors import shown

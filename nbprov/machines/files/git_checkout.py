@@ -15,8 +15,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from nbprov.model.clock import Seconds
-from nbprov.model.paths import WORKDIR
-from nbprov.model.spec import Repository
+from nbprov.model.sources import WORKDIR, Repository
 from nbprov.on_machine import git_commands
 from nbprov.on_machine.git_commands import Git
 from nbprov.on_machine.git_install import INSTALL_SECONDS

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from nbprov.model.paths import WORKDIR
-from nbprov.model.spec import Mount, Spec
+from nbprov.model.sources import WORKDIR, Mount
+from nbprov.model.spec import Spec
 from nbprov.on_machine.sync_files import Folder
 from nbprov.remote.pull.autoload_names import is_worked_in
 from nbprov.remote.pull.options import PullOptions

@@ -12,9 +12,8 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from nbprov.model.clock import Seconds
-from nbprov.model.paths import WORKDIR
-from nbprov.model.sources import SourceKind
-from nbprov.model.spec import Mount, Repository, Spec
+from nbprov.model.sources import WORKDIR, Mount, Repository, SourceKind
+from nbprov.model.spec import Spec
 from nbprov.provisioning.live_cluster import LiveCluster, all_of
 from nbprov.remote.download.download import download
 from nbprov.remote.sync.errors import shown

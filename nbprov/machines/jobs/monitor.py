@@ -16,7 +16,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.live_cluster import LiveCluster, agent_of
-from nbprov.runtime.worker_pool import Workers
+from nbprov.runtime.worker_pool import WorkerPool
 
 from .archive import JobArchive
 from .jobs import LIVE, Job, cancel_parts, list_jobs
@@ -76,7 +76,7 @@ class JobMonitor:
     def __init__(self, engine: Engine, hide: Hide) -> None:
         self.engine, self.store = engine, JobArchive(engine.home)
         self._hide = hide
-        self._files = Workers("jobs", 1)
+        self._files = WorkerPool("jobs", 1)
         self._kept: set[tuple[str, str, float]] = set()
         self._broken: dict[tuple[str, str], float] = {}
         self._told: dict[tuple[str, str], tuple[str, int | None]] = {}

@@ -12,7 +12,7 @@ from nbprov.machines.jobs.submit import JobRequest, submit_parts
 from nbprov.machines.python.cloned_lock import read_there
 from nbprov.machines.python.environment import follow_environment, start_python
 from nbprov.machines.python.requirement_files import PythonSource
-from nbprov.model.paths import WORKDIR
+from nbprov.model.sources import WORKDIR
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nbprov.machines.engines.startup import ensure_engine
 from nbprov.machines.python.environment import copy_head_environment
-from nbprov.model.paths import WORKDIR
+from nbprov.model.sources import WORKDIR
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live_cluster import LiveCluster, Node

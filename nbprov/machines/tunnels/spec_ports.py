@@ -9,7 +9,7 @@ from itertools import islice
 from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.errors import NbprovError
 from nbprov.model.launches import InstanceState
-from nbprov.model.spec import Expose
+from nbprov.model.spec import ExposedPorts
 from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.provisioning.run.launch_builder import public_ports
 
@@ -32,12 +32,12 @@ NOT_HTTP = frozenset({21, 22, 25, 53, 3306, 5432, 5672, 6379, 27017})
 Range = tuple[int, int]
 
 
-def tunnelled(ports: Sequence[Range], expose: Expose) -> list[Range]:
+def tunnelled(ports: Sequence[Range], expose: ExposedPorts) -> list[Range]:
     """Return the ports of a request that are reached by tunnels, as inclusive ranges.
 
     Examples
     --------
-    >>> tunnelled([(8000, 8010), (9000, 9000)], Expose(public=((8005, 8007),)))
+    >>> tunnelled([(8000, 8010), (9000, 9000)], ExposedPorts(public=((8005, 8007),)))
     [(8000, 8004), (8008, 8010), (9000, 9000)]
     """
     left = [(low, high) for low, high in ports]
@@ -57,7 +57,7 @@ def _without(both: Range, low: int, high: int) -> Iterator[Range]:
         yield high + 1, last
 
 
-def public_words(cluster: ClusterView, expose: Expose) -> list[str]:
+def public_words(cluster: ClusterView, expose: ExposedPorts) -> list[str]:
     """Return lines with the addresses of a running cluster's public ports.
 
     There is none while the cluster has no address.
@@ -101,7 +101,7 @@ def _address(host: str, number: int, port: int) -> str:
     return f"{'https' if port in (443, 8443) else 'http'}://{place}"
 
 
-async def open_ports(tunnels: Tunnels, live: LiveCluster, expose: Expose) -> list[str]:
+async def open_ports(tunnels: Tunnels, live: LiveCluster, expose: ExposedPorts) -> list[str]:
     """Open the tunnels that a cluster's spec asks for, to its head. Never raises.
 
     Returns

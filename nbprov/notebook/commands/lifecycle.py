@@ -96,13 +96,14 @@ def seconds_of(text: str, flag: str) -> Seconds:
     >>> seconds_of("30m", "--wait"), seconds_of("", "--wait")
     (1800.0, 0.0)
     """
-    from nbprov.spec.reading.units import Bad, duration
+    from nbprov.spec.reading.units import duration
+    from nbprov.spec.yaml.diagnostics import InvalidValue
 
     if not text:
         return 0.0
     try:
         return float(duration(text))
-    except Bad as error:
+    except InvalidValue as error:
         raise UsageError(f"{flag}: {error}", hint=f"{flag} 30m") from None
 
 

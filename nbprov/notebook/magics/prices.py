@@ -93,10 +93,11 @@ def _quantity(flag: str, text: str | None) -> Any:
     if text is None:
         return None
     from nbprov.spec.reading import units
+    from nbprov.spec.yaml.diagnostics import InvalidValue
 
     try:
         return getattr(units, flag)(text.strip())
-    except units.Bad as bad:
+    except InvalidValue as bad:
         raise UsageError(f"%prices: --{flag}: {bad.message}", hint=bad.hint) from None
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from nbprov.api import Session
 from nbprov.api.spec_inputs import ask_nobody, names_given
-from nbprov.model.spec import Level, Spec
+from nbprov.model.remarks import Severity
+from nbprov.model.spec import Spec
 from nbprov.notebook.panels import frontend
 
 from .prices import print_catalog_problems
@@ -42,7 +43,7 @@ def read_cell(
 
 
 def _print_remarks(spec: Spec) -> None:
-    for remark in sorted(spec.remarks, key=lambda r: r.level is not Level.WARNING):
+    for remark in sorted(spec.remarks, key=lambda r: r.level is not Severity.WARNING):
         line = f" (line {remark.origin.line})" if remark.origin.line else ""
         print(f"{remark.level.value}: {remark.message}{line}")
     for variable in spec.variables:

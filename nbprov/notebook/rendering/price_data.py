@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from nbprov.model.clock import Instant
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate, Offer, Plan, Unusable
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 
 from .formatting import DASH, format_age, format_number, format_stock
 
@@ -122,7 +122,7 @@ def stock_code(stock: Stock | None) -> str:
 
 def _stock_from_code(word: str) -> Stock | None:
     level, _, at = word.partition("@")
-    return Stock(float(at), Pool("", "", "", "", ""), Level(level)) if level else None
+    return Stock(float(at), Pool("", "", "", "", ""), StockLevel(level)) if level else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from nbprov.api.reports import is_simulated
 from nbprov.model.clock import Instant
 from nbprov.model.offers import Plan
-from nbprov.model.spec import ConfirmAbove
+from nbprov.model.run_policies import ConfirmAbove
 
 from .formatting import DASH, describe_candidate, format_utc, nodes_prefix, per_hour
 from .price_data import CodedColumn, TableData

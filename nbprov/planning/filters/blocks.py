@@ -1,4 +1,7 @@
-"""Blocks against rows, all at once: blocks that name the same fields are one set of keys, however many they are."""
+"""Match blocks against rows, all at once.
+
+Blocks that name the same fields form one set of keys, however many they are.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +16,26 @@ from nbprov.model.places import Market
 from nbprov.planning.lookup.enabled_clouds import EnabledCloud
 
 if TYPE_CHECKING:
-    from nbprov.planning.lookup.catalog_columns import Ints, Table
+    from nbprov.planning.lookup.catalog_columns import CatalogColumns, Ints
 
 _FIELDS = ("instance_type", "zone", "region", "cloud", "quota_family", "market", "account")
-"""What a block may name, the type first."""
+"""Fields that a block may name; the type first."""
 _VALUES = attrgetter(*_FIELDS)
 _NONE = -1
 
 
-class Blocker:
-    """Says which rows live blocks take out, and which block took each.
+class BlockFilter:
+    """Finds the rows that live blocks take out, and the block that takes each.
 
     Parameters
     ----------
     count
-        Nodes: a block holds for at least so many as it says.
+        Number of nodes; a block matches from the count that it names.
     """
 
-    def __init__(self, table: Table, enabled: Mapping[str, EnabledCloud], count: int) -> None:
+    def __init__(
+        self, table: CatalogColumns, enabled: Mapping[str, EnabledCloud], count: int
+    ) -> None:
         self._table = table
         self._count = count
         self._accounts = sorted({cloud.account for cloud in enabled.values()})
@@ -42,21 +47,20 @@ class Blocker:
         self._account_of = np.array(found, dtype=np.int64)
 
     def taken(self, rows: Ints, blocks: Sequence[Block]) -> Ints:
-        """For each row the number of the first block that matches it, -1 where none does."""
+        """The number of the first block that matches each row; -1 if none does."""
         first = np.full(len(rows), _NONE, dtype=np.int64)
         groups: dict[tuple[bool, ...], list[int]] = {}
         for number, block in enumerate(blocks):
             if self._count >= block.min_count:
                 groups.setdefault(tuple(map(bool, _VALUES(block))), []).append(number)
         at: Ints | slice = slice(None)
-        if all(
-            named[0] for named in groups
-        ):  # packing all columns of all rows would cost more than leaving out other types
+        # Packing all columns of all rows costs more than leaving out other types first.
+        if all(named[0] for named in groups):
             at = self._of_types(
                 rows,
                 {blocks[number].instance_type for numbers in groups.values() for number in numbers},
             )
-        concerned = _Some(self._table, rows[at], self._account_of)
+        concerned = _RowColumns(self._table, rows[at], self._account_of)
         if not len(concerned.rows):
             return first
         here = first[at]
@@ -77,22 +81,21 @@ class Blocker:
     def _of_types(self, rows: Ints, names: Iterable[str]) -> Ints:
         kinds = np.zeros(self._size("instance_type") + 1, dtype=bool)
         kinds[self._codes("instance_type", names)] = True
-        kinds[_NONE] = False  # where a type that no row has was noted
+        kinds[_NONE] = False  # index -1 stands for types that no row has
         return np.flatnonzero(kinds[self._table.of("instance_type", rows)])
 
     def _mark(
         self,
         first: Ints,
-        rows: _Some,
+        rows: _RowColumns,
         fields: tuple[str, ...],
         members: Sequence[Block],
         numbers: Ints,
     ) -> None:
-        """Note the earliest block of one group on the rows it matches."""
+        """Note the earliest block of one group on the rows that it matches."""
         codes = [self._codes(name, map(attrgetter(name), members)) for name in fields]
-        real = np.ones(
-            len(members), dtype=bool
-        )  # a block that names what no row has matches nothing
+        # A block that names what no row has matches nothing.
+        real = np.ones(len(members), dtype=bool)
         for column in codes:
             real &= column >= 0
         if not real.all():
@@ -120,7 +123,7 @@ class Blocker:
         )
 
     def _codes(self, name: str, values: Iterable[str]) -> Ints:
-        """The codes of texts, -1 where no row has one."""
+        """The codes of texts; -1 for a text that no row has."""
         if name == "market":
             spot = Market.SPOT.value
             codes = [int(value == spot) for value in values]
@@ -131,8 +134,8 @@ class Blocker:
             codes = self._table.codes(name, values)
         return np.array(codes, dtype=np.int64)
 
-    def _close_regions(self, first: Ints, rows: _Some) -> None:
-        """Where every zone of a type in a region is blocked, its offer for any zone of that region is, too: it has no other place to go."""
+    def _close_regions(self, first: Ints, rows: _RowColumns) -> None:
+        """Block an offer for any zone of a region if every zone of its type there is blocked."""
         code = self._table.code("zone", "")
         if code < 0:
             return
@@ -153,17 +156,17 @@ class Blocker:
             first[place] = closed.get(key, _NONE)
 
 
-class _Some:
-    """Some rows, each of their columns gathered once."""
+class _RowColumns:
+    """Some rows, with each of their columns gathered once."""
 
-    def __init__(self, table: Table, rows: Ints, account_of: Ints) -> None:
+    def __init__(self, table: CatalogColumns, rows: Ints, account_of: Ints) -> None:
         self.rows = rows
         self._table = table
         self._account_of = account_of
         self._known: dict[str, Ints] = {}
 
     def column(self, name: str) -> Ints:
-        """What the rows have in a field of a block, as codes."""
+        """The values of a block's field in the rows, as codes."""
         found = self._known.get(name)
         if found is None:
             if name == "account":
@@ -176,7 +179,7 @@ class _Some:
         return found
 
     def packed(self, fields: Iterable[str], sizes: Sequence[int]) -> Ints:
-        """One number a row for what it has in these fields."""
+        """One number for each row's values in these fields."""
         return _packed([self.column(name) for name in fields], sizes, len(self.rows))
 
 

@@ -1,23 +1,24 @@
-"""The machine of a request that names neither accelerator nor type: how big it is where the request does not say."""
+"""The size of a machine where a request names neither accelerator nor type."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultSize:
-    """What holds where a request is silent.
+    """The size that holds where a request says nothing.
 
     Attributes
     ----------
     vcpus
-        At least so many where neither vCPUs nor memory are asked.
+        Least number of vCPUs if neither vCPUs nor memory are requested.
     gib_per_vcpu
-        At least so much memory where memory is not asked; keeps `cpus: 4+` off machines of the compute-optimised families.
+        Least memory per vCPU if no memory is requested; it keeps `cpus: 4+` off compute-optimised
+        families.
     """
 
     vcpus: float
@@ -34,12 +35,18 @@ DEFAULT_SIZES: Mapping[str, DefaultSize] = {
     "cudo": DefaultSize(vcpus=8, gib_per_vcpu=2),
     "hyperstack": USUAL,
 }
-"""SkyPilot's, cloud by cloud, and the usual one where it has no say. Those that are not named here (RunPod, Nebius, DO, Vast, PrimeIntellect, `local`,
-clouds from outside) have no default size: any machine serves a silent request."""
+"""SkyPilot's sizes by cloud, and the usual one where it has none.
+
+Clouds that are not named (RunPod, Nebius, DO, Vast, PrimeIntellect, `local`, and clouds from
+outside) have no default size.
+"""
 
 
 def default_size(cloud: str, families: tuple[str, ...] = ()) -> DefaultSize | None:
-    """The default size of a cloud; None where it has none. A cloud whose adapter names its general-purpose `families` has the usual one."""
+    """The default size of a cloud; None if it has none.
+
+    A cloud whose adapter names its general-purpose `families` has the usual size.
+    """
     return DEFAULT_SIZES.get(cloud) or (USUAL if families else None)
 
 

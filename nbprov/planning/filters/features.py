@@ -1,6 +1,7 @@
-"""What a request demands beside hardware and place, and which clouds can honour it.
+"""The needs of a request beside hardware and place, and which clouds can meet them.
 
-Demands are data (`Needs`), what a cloud can do is data (`Capabilities`); a cloud that cannot is dropped with a rule that says why.
+Both are data, `Needs` and `Capabilities`. A cloud that cannot meet a need is dropped with a rule
+that says why.
 """
 
 from __future__ import annotations
@@ -11,23 +12,24 @@ from dataclasses import dataclass
 from nbprov.clouds.base import Capabilities
 from nbprov.model.offers import DropRule, RuleKind
 from nbprov.model.places import Market
-from nbprov.model.spec import Expose, Request
+from nbprov.model.resources import Request
+from nbprov.model.spec import ExposedPorts
 
 BEST = "best"
 NO_TIER = frozenset({"", BEST})
-"""`best` is the best the place has: it rules nothing out."""
+"""`best` is the best that a place has, so it rules nothing out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a request demands of a cloud, whatever the machine and the place.
+    """What a request needs of a cloud, whatever the machine and the place.
 
     Attributes
     ----------
     disk_tier
-        A tier that has to be there; empty where none is asked, or only the best there is.
+        A tier that the cloud must have; empty for no demand, and for `best`.
     public_ports
-        Ports that are opened to the internet; tunnels need nothing of a cloud.
+        Whether ports are opened to the internet; tunnels need nothing of a cloud.
     """
 
     market: Market = Market.ON_DEMAND
@@ -41,8 +43,8 @@ class Needs:
     public_ports: bool = False
 
 
-def needs_of(request: Request, nodes: int, expose: Expose) -> Needs:
-    """What a request demands of a cloud."""
+def needs_of(request: Request, nodes: int, expose: ExposedPorts) -> Needs:
+    """The needs of a request."""
     image = request.image
     return Needs(
         market=request.market,
@@ -59,12 +61,15 @@ def needs_of(request: Request, nodes: int, expose: Expose) -> Needs:
 
 
 def lacks(cloud: str, can: Capabilities, needs: Needs) -> DropRule | None:
-    """The first demand that a cloud cannot honour; None where it can honour all."""
+    """The first need that a cloud cannot meet; None if it meets all."""
     return next(_lacks(cloud, can, needs), None)
 
 
 def refused_outright(cloud: str, can: Capabilities, needs: Needs) -> DropRule | None:
-    """What a request that names this cloud must not ask of it: a disk tier, a machine image, open ports."""
+    """The rule against a request that names this cloud and asks what it never has.
+
+    That is a disk tier, a machine image, or open ports.
+    """
     outright = (RuleKind.DISK_TIER, RuleKind.MACHINE_IMAGE, RuleKind.PORTS)
     return next((rule for rule in _lacks(cloud, can, needs) if rule.kind in outright), None)
 

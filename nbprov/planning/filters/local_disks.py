@@ -1,32 +1,53 @@
 """Disks inside a machine: which instance types have one, and how big it is.
 
-Price files do not say. EC2 publishes these figures with each type; a type that is not listed here is taken to have none.
+Price files do not tell. EC2 publishes these figures for each type; a type that is not listed here
+counts as having none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nbprov.model.spec import LocalDisk
+from nbprov.model.resources import LocalDisk
 
-_SIX = "large 118 xlarge 237 2xlarge 474 4xlarge 950 8xlarge 1900 12xlarge 2850 16xlarge 3800 24xlarge 5700 32xlarge 7600"
-_FIVE = "large 75 xlarge 150 2xlarge 300 4xlarge 600 8xlarge 1200 12xlarge 1800 16xlarge 2400 24xlarge 3600"
-_GRAVITON = "medium 59 large 118 xlarge 237 2xlarge 474 4xlarge 950 8xlarge 1900 12xlarge 2850 16xlarge 3800"
-_G5 = "xlarge 250 2xlarge 450 4xlarge 600 8xlarge 900 12xlarge 3800 16xlarge 1900 24xlarge 3800 48xlarge 7600"
+_SIX = (
+    "large 118 xlarge 237 2xlarge 474 4xlarge 950 "
+    "8xlarge 1900 12xlarge 2850 16xlarge 3800 24xlarge 5700 32xlarge 7600"
+)
+_FIVE = (
+    "large 75 xlarge 150 2xlarge 300 4xlarge 600 "
+    "8xlarge 1200 12xlarge 1800 16xlarge 2400 24xlarge 3600"
+)
+_GRAVITON = (
+    "medium 59 large 118 xlarge 237 2xlarge 474 "
+    "4xlarge 950 8xlarge 1900 12xlarge 2850 16xlarge 3800"
+)
+_G5 = (
+    "xlarge 250 2xlarge 450 4xlarge 600 8xlarge 900 "
+    "12xlarge 3800 16xlarge 1900 24xlarge 3800 48xlarge 7600"
+)
 _P5 = "48xlarge 30720"
 
 _AWS: Mapping[str, str] = {
-    "c5d": "large 50 xlarge 100 2xlarge 200 4xlarge 400 9xlarge 900 12xlarge 1800 18xlarge 1800 24xlarge 3600",
+    "c5d": (
+        "large 50 xlarge 100 2xlarge 200 4xlarge 400 "
+        "9xlarge 900 12xlarge 1800 18xlarge 1800 24xlarge 3600"
+    ),
     "c6gd": _GRAVITON,
     "c6id": _SIX,
     "g4ad": "xlarge 150 2xlarge 300 4xlarge 600 8xlarge 1200 16xlarge 2400",
     "g4dn": "xlarge 125 2xlarge 225 4xlarge 225 8xlarge 900 12xlarge 900 16xlarge 900 metal 1800",
     "g5": _G5,
-    "g6": "xlarge 250 2xlarge 450 4xlarge 600 8xlarge 900 12xlarge 3760 16xlarge 1880 24xlarge 3760 48xlarge 7520",
+    "g6": (
+        "xlarge 250 2xlarge 450 4xlarge 600 8xlarge 900 "
+        "12xlarge 3760 16xlarge 1880 24xlarge 3760 48xlarge 7520"
+    ),
     "g6e": _G5,
     "gr6": "4xlarge 600 8xlarge 900",
     "i3": "large 475 xlarge 950 2xlarge 1900 4xlarge 3800 8xlarge 7600 16xlarge 15200",
-    "i4i": "large 468 xlarge 937 2xlarge 1875 4xlarge 3750 8xlarge 7500 16xlarge 15000 32xlarge 30000",
+    "i4i": (
+        "large 468 xlarge 937 2xlarge 1875 4xlarge 3750 8xlarge 7500 16xlarge 15000 32xlarge 30000"
+    ),
     "m5d": _FIVE,
     "m5dn": _FIVE,
     "m6gd": _GRAVITON,
@@ -58,16 +79,18 @@ def _sizes() -> dict[str, float]:
 
 
 LOCAL_DISK_GB: Mapping[str, float] = _sizes()
-"""GB inside the machine, all disks together, by instance type; all of them are NVMe."""
+"""GB of all disks inside the machine together, by instance type; all are NVMe."""
 
 
 def has_local_disk(instance_type: str, asked: LocalDisk) -> bool:
-    """Whether a type has the disk that is asked; one that is asked as `ssd` may be NVMe.
+    """Whether a type has the requested disk; NVMe also meets `ssd`.
 
     Examples
     --------
-    >>> has_local_disk("g5.xlarge", LocalDisk("nvme", 200)), has_local_disk("m6i.large", LocalDisk())
-    (True, False)
+    >>> has_local_disk("g5.xlarge", LocalDisk("nvme", 200))
+    True
+    >>> has_local_disk("m6i.large", LocalDisk())
+    False
     """
     size = LOCAL_DISK_GB.get(instance_type)
     if size is None:

@@ -1,4 +1,7 @@
-"""Demands that some machines of a cloud can honour and others cannot: premium disks, the fast network, a disk inside, an image's regions."""
+"""Needs that some machines of a cloud meet and others do not.
+
+These are premium disks, the fast network, a disk inside, and the regions of an image.
+"""
 
 from __future__ import annotations
 
@@ -10,41 +13,48 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nbprov.model.offers import DropRule, RuleKind
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 from nbprov.planning.lookup.catalog_columns import present
 
 from .features import BEST
 from .local_disks import has_local_disk
 
 if TYPE_CHECKING:
-    from nbprov.planning.lookup.catalog_columns import Bools, Ints, Table
+    from nbprov.planning.lookup.catalog_columns import Bools, CatalogColumns, Ints
 
 PREMIUM_TIERS = frozenset({"medium", "high"})
 """Tiers that are premium disks on Azure, which only machines of its s-series take."""
 FAST_NETWORK_GPUS = frozenset({"H100", "H200"})
 FAST_NETWORK_COUNT = 8
-"""Nebius joins only machines with so many of these to its InfiniBand."""
+"""Nebius joins only machines with this many of these GPUs to its InfiniBand."""
 
 _AZURE_SIZE = re.compile(r"^(?:Standard|Basic)_[A-Z]+\d+(?:-\d+)?([a-z]*)")
 
 
 @cache
 def takes_premium_disk(azure_type: str) -> bool:
-    """Whether an Azure machine takes premium disks: an `s` among the small letters after its size.
+    """Whether an Azure machine takes premium disks: an `s` follows its size.
 
     Examples
     --------
-    >>> takes_premium_disk("Standard_D8s_v5"), takes_premium_disk("Standard_D8_v5"), takes_premium_disk("Standard_NC24ads_A100_v4")
-    (True, False, True)
+    >>> takes_premium_disk("Standard_D8s_v5"), takes_premium_disk("Standard_D8_v5")
+    (True, False)
+    >>> takes_premium_disk("Standard_NC24ads_A100_v4")
+    True
     """
     match = _AZURE_SIZE.match(azure_type)
     return match is not None and "s" in match[1]
 
 
-def machine_rules(table: Table, rows: Ints, request: Request) -> Iterator[tuple[DropRule, Bools]]:
-    """The rules that drop some of these rows, with those they keep."""
+def machine_rules(
+    table: CatalogColumns, rows: Ints, request: Request
+) -> Iterator[tuple[DropRule, Bools]]:
+    """The rules that drop some of these rows, each with the rows that it keeps."""
     if request.disk_tier in PREMIUM_TIERS:
-        words = f"azure: disk_tier {request.disk_tier} is a premium disk, which only machines of the s-series take"
+        words = (
+            f"azure: disk_tier {request.disk_tier} is a premium disk, "
+            "which only machines of the s-series take"
+        )
         yield (
             DropRule(RuleKind.PREMIUM_DISK, words, "azure"),
             _not(table, rows, "azure") | by_type(table, rows, takes_premium_disk),
@@ -74,8 +84,11 @@ def machine_rules(table: Table, rows: Ints, request: Request) -> Iterator[tuple[
         )
 
 
-def without_premium_disk(table: Table, rows: Ints) -> list[str]:
-    """The Azure types among these rows that take no premium disk, sorted: where no tier was asked they get a standard one."""
+def without_premium_disk(table: CatalogColumns, rows: Ints) -> list[str]:
+    """The Azure types among these rows that take no premium disk, sorted.
+
+    If no tier is requested they get a standard disk.
+    """
     code = table.code("cloud", "azure")
     azure = rows[table.of("cloud", rows) == code] if code >= 0 else rows[:0]
     return (
@@ -85,13 +98,13 @@ def without_premium_disk(table: Table, rows: Ints) -> list[str]:
     )
 
 
-def by_type(table: Table, rows: Ints, holds: Callable[[str], bool]) -> Bools:
-    """Which rows are of a type that a predicate holds for."""
+def by_type(table: CatalogColumns, rows: Ints, holds: Callable[[str], bool]) -> Bools:
+    """Which rows are of a type that satisfies a predicate."""
     return _by_name(table, "instance_type", rows, holds)
 
 
-def _by_name(table: Table, column: str, rows: Ints, holds: Callable[[str], bool]) -> Bools:
-    """The predicate is asked once a name that occurs, not once a row."""
+def _by_name(table: CatalogColumns, column: str, rows: Ints, holds: Callable[[str], bool]) -> Bools:
+    """Which rows have a name that satisfies a predicate, which is called once per name."""
     codes = table.of(column, rows)
     names = table.names(column)
     found = np.zeros(len(names), dtype=bool)
@@ -100,5 +113,5 @@ def _by_name(table: Table, column: str, rows: Ints, holds: Callable[[str], bool]
     return np.asarray(found[codes])
 
 
-def _not(table: Table, rows: Ints, cloud: str) -> Bools:
+def _not(table: CatalogColumns, rows: Ints, cloud: str) -> Bools:
     return np.asarray(table.of("cloud", rows) != table.code("cloud", cloud))

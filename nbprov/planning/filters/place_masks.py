@@ -1,4 +1,4 @@
-"""Rules over places as masks over whole columns."""
+"""Place rules as masks over whole columns."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nbprov.catalog.vocabulary.geography import ground_of, place_word
-from nbprov.model.spec import PlaceGlob, PlaceRule
+from nbprov.model.resources import PlaceGlob, PlaceRule
 
 from .place_patterns import matches
 
 if TYPE_CHECKING:
-    from nbprov.planning.lookup.catalog_columns import Bools, Ints, Table
+    from nbprov.planning.lookup.catalog_columns import Bools, CatalogColumns, Ints
 
 
-class Placing:
-    """The masks of place rules over one table; each pattern is matched once against the names that there are."""
+class PlaceMasks:
+    """The masks of place rules over one catalogue.
 
-    def __init__(self, table: Table) -> None:
+    Each pattern is matched once against all names.
+    """
+
+    def __init__(self, table: CatalogColumns) -> None:
         self._table = table
         self._named: dict[tuple[str, str], Bools] = {}
         self._lying: dict[str, Bools | None] = {}
 
     def allowed(self, rows: Ints, rules: Iterable[PlaceRule]) -> Bools:
-        """Which rows all rules leave."""
+        """Which rows all rules permit."""
         mask = np.ones(len(rows), dtype=bool)
         for rule in rules:
             if rule.allow:
@@ -38,7 +41,7 @@ class Placing:
         return mask
 
     def under(self, rows: Ints, glob: PlaceGlob) -> Bools:
-        """Which rows fall under a pattern."""
+        """Which rows match a pattern."""
         table = self._table
         mask = np.ones(len(rows), dtype=bool)
         for column, pattern in (("cloud", glob.cloud), ("zone", glob.zone)):
@@ -62,7 +65,10 @@ class Placing:
         return self._named[key]
 
     def _areas(self, pattern: str) -> Bools | None:
-        """By cloud and region code: whether it lies in the country or part of the world of this name; None where it names none."""
+        """Which regions lie in a country or part of the world, by cloud and region code.
+
+        None if the pattern names neither.
+        """
         if pattern not in self._lying:
             word = place_word(pattern)
             made: Bools | None = None

@@ -1,4 +1,7 @@
-"""Patterns over the names of places; a country or part of the world stands for the regions that lie there. Pure, without numpy."""
+"""Match patterns with names of places, without numpy.
+
+A country or part of the world stands for the regions in it.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from nbprov.catalog.vocabulary.geography import ground_of, place_word
 from nbprov.model.places import Place
-from nbprov.model.spec import PlaceGlob, PlaceRule
+from nbprov.model.resources import PlaceGlob, PlaceRule
 
 if TYPE_CHECKING:
-    from nbprov.planning.lookup.catalog_columns import Places
+    from nbprov.planning.lookup.catalog_columns import CloudPlaces
 
 
 @lru_cache(maxsize=4096)
@@ -22,7 +25,9 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether a name falls under a pattern: `*` any text, `?` any letter, case ignored; an empty pattern is any.
+    """Whether a name matches a pattern.
+
+    `*` is any text, `?` any letter, case is ignored; an empty pattern matches every name.
 
     Examples
     --------
@@ -33,7 +38,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def region_matches(pattern: str, cloud: str, region: str) -> bool:
-    """As `matches`, and a country or part of the world stands for the regions that lie there."""
+    """As `matches`; a country or part of the world also matches the regions in it."""
     if matches(pattern, region):
         return True
     word = place_word(pattern)
@@ -45,8 +50,10 @@ def glob_words(glob: PlaceGlob) -> str:
 
     Examples
     --------
-    >>> glob_words(PlaceGlob("aws", "us-*")), glob_words(PlaceGlob(zone="use1-az1")), glob_words(PlaceGlob())
-    ('aws/us-*', '*/*/use1-az1', '*')
+    >>> glob_words(PlaceGlob("aws", "us-*")), glob_words(PlaceGlob(zone="use1-az1"))
+    ('aws/us-*', '*/*/use1-az1')
+    >>> glob_words(PlaceGlob())
+    '*'
     """
     parts = [glob.cloud, glob.region, glob.zone]
     while len(parts) > 1 and not parts[-1]:
@@ -61,12 +68,12 @@ def rule_words(rule: PlaceRule) -> str:
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a name holds a wildcard."""
+    """Whether a name has a wildcard."""
     return "*" in name or "?" in name
 
 
 def named_clouds(rules: Iterable[PlaceRule]) -> frozenset[str]:
-    """The clouds that rules allow by their whole name."""
+    """The clouds that rules allow by their full name."""
     return frozenset(
         glob.cloud.casefold()
         for rule in rules
@@ -76,7 +83,7 @@ def named_clouds(rules: Iterable[PlaceRule]) -> frozenset[str]:
 
 
 def is_under(place: Place, glob: PlaceGlob) -> bool:
-    """Whether a place falls under a pattern.
+    """Whether a place matches a pattern.
 
     Examples
     --------
@@ -88,7 +95,7 @@ def is_under(place: Place, glob: PlaceGlob) -> bool:
 
 
 def is_allowed(place: Place, rules: Iterable[PlaceRule]) -> bool:
-    """Whether all rules leave a place."""
+    """Whether all rules permit a place."""
     return all(
         (not rule.allow or any(is_under(place, glob) for glob in rule.allow))
         and not any(is_under(place, glob) for glob in rule.deny)
@@ -96,8 +103,8 @@ def is_allowed(place: Place, rules: Iterable[PlaceRule]) -> bool:
     )
 
 
-def has_place(glob: PlaceGlob, places: Mapping[str, Places], clouds: Iterable[str]) -> bool:
-    """Whether some place of these clouds falls under a pattern."""
+def has_place(glob: PlaceGlob, places: Mapping[str, CloudPlaces], clouds: Iterable[str]) -> bool:
+    """Whether a place of these clouds matches a pattern."""
     for cloud in clouds:
         known = places.get(cloud)
         if known is None or not matches(glob.cloud, cloud):

@@ -1,4 +1,4 @@
-"""The catalogue as planning reads it: columns for chosen rows, codes for names, places by name whatever their case."""
+"""The catalogue as columns: values of chosen rows, codes of names, and places by name."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(slots=True)
-class Places:
+class CloudPlaces:
     """The places of one cloud by case-folded name.
 
     Attributes
     ----------
     zones
-        A zone's name to (region, zone); free-text catalogues have one name in several regions.
+        (region, zone) by zone name; some catalogues use one name in several regions.
     """
 
     regions: dict[str, str] = field(default_factory=dict)
     zones: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     def add(self, region: str, zone: str) -> None:
-        """Note a place; an empty zone is the region."""
+        """Add a place; an empty zone is the whole region."""
         self.regions.setdefault(region.casefold(), region)
         if zone:
             known = self.zones.get(zone.casefold(), ())
@@ -47,19 +47,19 @@ class Places:
 
 
 SPARSE = 50
-"""Fewer rows than this part of all are sorted; more are marked in place, which costs the same however many they are."""
+"""A share of all rows: fewer rows are sorted, more are marked in place at a fixed cost."""
 
 _ranks: WeakKeyDictionary[Store, tuple[Ints, Ints]] = WeakKeyDictionary()
-_places: WeakKeyDictionary[Store, Mapping[str, Places]] = WeakKeyDictionary()
+_places: WeakKeyDictionary[Store, Mapping[str, CloudPlaces]] = WeakKeyDictionary()
 
 
-def _places_of(store: Store) -> Mapping[str, Places]:
-    """The places of the stored prices, made once a store."""
+def _places_of(store: Store) -> Mapping[str, CloudPlaces]:
+    """The places of the stored prices, made once for each store."""
     made = _places.get(store)
     if made is None:
         made = {}
         for cloud, regions in store.meta["places"].items():
-            places = made[cloud] = Places()
+            places = made[cloud] = CloudPlaces()
             for region, zones in regions.items():
                 places.add(region, "")
                 for zone in zones:
@@ -69,10 +69,10 @@ def _places_of(store: Store) -> Mapping[str, Places]:
 
 
 def _ranks_of(store: Store) -> tuple[Ints, Ints]:
-    """Rank by stored row, and row by rank, made once a store."""
+    """Rank by stored row, and row by rank, made once for each store."""
     made = _ranks.get(store)
     if made is None:
-        rows = np.arange(store.rows, dtype=np.int32)  # in the order of price and names already
+        rows = np.arange(store.rows, dtype=np.int32)  # sorted by price and names already
         by_rank = rows[np.lexsort((~store.array("is_us").astype(bool), store.array("hourly")))]
         rank = np.empty(store.rows, dtype=np.int32)
         rank[by_rank] = rows
@@ -81,7 +81,9 @@ def _ranks_of(store: Store) -> tuple[Ints, Ints]:
 
 
 def present(codes: Ints) -> list[int]:
-    """The codes that occur, ascending. Counted and not sorted, since there are few; `np.unique` would also import `numpy.ma`, 6 ms.
+    """The codes that occur, ascending.
+
+    They are counted, because there are few; `np.unique` would also import `numpy.ma` (6 ms).
 
     Examples
     --------
@@ -92,27 +94,26 @@ def present(codes: Ints) -> list[int]:
     return found
 
 
-class Table:
-    """One catalogue, live offers included. Row numbers are the catalogue's own.
+class CatalogColumns:
+    """One catalogue, live offers included; row numbers are the catalogue's own.
 
     Attributes
     ----------
     size
         Number of rows.
     places
-        By cloud.
+        Places by cloud.
     """
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._view: View = (
-            catalog._view
-        )  # the columns of any rows at all; `select` only gives those of its answer
+        # The view has the columns of all rows; `select` gives only those of its answer.
+        self._view: View = catalog._view
         self.size = self._view.rows
         self.places = self._with_live_places()
         self._live_rank: Ints | None = None
 
-    def _with_live_places(self) -> Mapping[str, Places]:
+    def _with_live_places(self) -> Mapping[str, CloudPlaces]:
         stored = _places_of(self._view.store)
         live = self._view.live
         if live is None:
@@ -125,13 +126,13 @@ class Table:
             )
             if cloud not in fresh:
                 fresh.add(cloud)
-                known = places.get(cloud, Places())
-                places[cloud] = Places(dict(known.regions), dict(known.zones))
+                known = places.get(cloud, CloudPlaces())
+                places[cloud] = CloudPlaces(dict(known.regions), dict(known.zones))
             places[cloud].add(region, zone)
         return places
 
     def select(self, query: Query) -> Ints:
-        """The rows that answer, in the order of price and names."""
+        """The rows that answer a query, in the order of price and names."""
         numbers: Ints = self._catalog.select(query).numbers
         return numbers
 
@@ -140,17 +141,17 @@ class Table:
         return self._catalog.offer(row)
 
     def of(self, column: str, rows: Ints) -> NDArray[Any]:
-        """A column for these rows: figures (NaN where not known) or codes of text."""
+        """A column of these rows: figures (NaN if not known), or codes of texts."""
         return self._view.gather(column, rows)
 
     def names(self, column: str) -> list[str]:
-        """The text of a coded column, by code."""
+        """The texts of a coded column, by code."""
         live = self._view.live
         stored = self._view.store.table(column)
         return stored if live is None else stored + live.added[column]
 
     def code(self, column: str, name: str) -> int:
-        """The code of a text; -1 where no row has it."""
+        """The code of a text; -1 if no row has it."""
         store, live = self._view.store, self._view.live
         code: int = store.codes(column).get(name, -1)
         if code < 0 and live is not None and name in live.added[column]:
@@ -158,12 +159,12 @@ class Table:
         return code
 
     def codes(self, column: str, names: Iterable[str]) -> list[int]:
-        """The codes of several texts; -1 where no row has one."""
+        """The codes of several texts; -1 for a text that no row has."""
         known = self._view.store.codes(column)
         return [known[name] if name in known else self.code(column, name) for name in names]
 
     def is_of_family(self, rows: Ints, families: Collection[str]) -> Bools:
-        """Which rows are of types whose family is one of these, or whose name begins with one."""
+        """Which rows are of a type in one of these families, or whose name starts with one."""
         heads = tuple(families)
         family, kinds = self.names("family"), self.names("instance_type")
         codes, at = np.unique(self.of("instance_type", rows), return_inverse=True)
@@ -172,19 +173,19 @@ class Table:
         return np.asarray(begins[at] | named[self.of("family", rows)])
 
     def concatenated(self, parts: Sequence[Ints]) -> Ints:
-        """Several answers as one, each row once, in row order."""
+        """Several answers as one: each row once, in row order."""
         named = np.zeros(self.size, dtype=bool)
         for part in parts:
             named[part] = True
         return np.flatnonzero(named)
 
     def rank(self, rows: Ints) -> Ints:
-        """Places in the order of price, US regions first, cloud, region, zone, type."""
+        """The rank of rows by price, US regions first, cloud, region, zone and type."""
         base, _ = _ranks_of(self._view.store)
         live = self._view.live
         if live is None:
             return np.asarray(base[rows])
-        # Live offers stand between the stored ones: so many numbers are left free before each of these.
+        # Live offers stand between the stored ones: numbers are left free for them.
         step = live.rows + 1
         ranks = np.empty(len(rows), dtype=np.int64)
         stored = rows < len(base)
@@ -207,9 +208,8 @@ class Table:
             view, store, live = self._view, self._view.store, self._view.live
             assert live is not None
             _, by_rank = _ranks_of(store)
-            hourly = store.array(
-                "hourly"
-            )  # ascending, by rank as by row: rank only reorders what costs the same
+            # Ascending by rank as well as by row: rank only reorders rows of one price.
+            hourly = store.array("hourly")
 
             def names(row: int) -> tuple[Any, ...]:
                 place = tuple(
@@ -239,7 +239,7 @@ class Table:
         return sorted(names[code] for code in present(self.of(column, rows)))
 
     def in_order(self, column: str, rows: Ints) -> list[str]:
-        """The texts that occur in these rows, in their order."""
+        """The texts that occur in these rows, in row order."""
         names = self.names(column)
         return [names[code] for code in dict.fromkeys(self.of(column, rows).tolist())]
 
@@ -249,7 +249,10 @@ class Table:
         return [float(f"{v:.7g}") for v in sorted(set(values[~np.isnan(values)].tolist()))]
 
     def sellers(self, kind: str, accelerator: str = "") -> list[str]:
-        """The clouds that sell a type, sorted; a GCP host is sold with attached accelerators too."""
+        """The clouds that sell a type, sorted.
+
+        A GCP host is also sold with attached accelerators.
+        """
         found = self.select(Query(instance_type=kind))
         if accelerator:
             found = np.concatenate(
@@ -258,13 +261,13 @@ class Table:
         return self.distinct("cloud", found)
 
     def types_of(self, clouds: Collection[str]) -> list[str]:
-        """The types these clouds sell, sorted; those of all clouds where none is named."""
+        """The types that these clouds sell, sorted; those of all clouds if none is named."""
         if not clouds:
             return self.names("instance_type")
         return self.distinct("instance_type", self.select(Query(cloud=tuple(clouds))))
 
     def words_of_type(self, cloud: str, kind: str, accelerator: str = "") -> str:
-        """What a type has: `A10G:1, 4 vCPUs, 16 GiB`."""
+        """The hardware of a type, as in `A10G:1, 4 vCPUs, 16 GiB`."""
         rows = self.select(Query(cloud=cloud, instance_type=kind))
         if not len(rows):
             rows = self.select(Query(cloud=cloud, instance_type=kind, accelerator=accelerator))

@@ -1,4 +1,4 @@
-"""What the caller knows of the clouds: which are set up, as whom, and what they can do."""
+"""The clouds as the caller knows them: which are set up, for whom, and what they can do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class EnabledCloud:
     Attributes
     ----------
     account
-        As whom; blocks that name an account match by it.
+        Whose account it is; blocks that name an account match by it.
     capabilities
         What it can do; requests that need more are not placed there.
     """
@@ -30,7 +30,7 @@ class EnabledCloud:
 
 
 def reason(check: CheckResult) -> str:
-    """Why a checked cloud is not enabled, in a few words; empty where it is."""
+    """Why a checked cloud is not enabled, in a few words; empty if it is."""
     if check.enabled:
         return ""
     if check.problem is None:

@@ -1,4 +1,7 @@
-"""A number a row of the catalogue, lent for one search: a plan of a few rows must not pay for a million."""
+"""Arrays with a number for each row of the catalogue, borrowed for one search.
+
+A plan of a few rows must not pay for allocating a million numbers.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ if TYPE_CHECKING:
 
 NONE = -1
 _KEPT = 4
-"""Arrays kept for the next searches: two a search, for two at once."""
+"""Arrays kept for the next searches: two per search, for two searches at once."""
 
 _lock = threading.Lock()
-_free: list[Marks] = []
+_free: list[ScratchArray] = []
 
 
-class Marks:
-    """Numbers by row, `NONE` where none was set; emptied only where it was written."""
+class ScratchArray:
+    """Numbers by row, `NONE` if not set; only rows that were written are cleared."""
 
     def __init__(self, size: int) -> None:
         self._values = np.full(size, NONE, dtype=np.int32)
@@ -38,21 +41,21 @@ class Marks:
         self._values[rows] = value
 
     def empty(self) -> None:
-        """Take every number away."""
+        """Clear all numbers."""
         for rows in self._written:
             self._values[rows] = NONE
         self._written.clear()
 
 
 @contextmanager
-def lent(size: int) -> Iterator[Marks]:
-    """Empty marks for so many rows, given back at the end."""
+def borrowed(size: int) -> Iterator[ScratchArray]:
+    """Borrow an empty array for this many rows, and return it at the end."""
     with _lock:
         marks = next((m for m in _free if len(m) >= size), None)
         if marks is not None:
             _free.remove(marks)
     if marks is None:
-        marks = Marks(size)
+        marks = ScratchArray(size)
     try:
         yield marks
     finally:

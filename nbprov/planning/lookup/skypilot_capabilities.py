@@ -1,6 +1,9 @@
-"""What SkyPilot 0.14.1 takes each cloud to be able to do: for comparisons, and for clouds that are only in the catalogue.
+"""What SkyPilot 0.14.1 expects each cloud to be able to do.
 
-A demand that its table rules a cloud out for is absent here; nbprov's own adapters say for themselves what they can do.
+It is used for comparisons, and for clouds that are only in the catalogue.
+
+A capability is absent here if SkyPilot's table rules the cloud out for it. nbprov's own adapters
+declare their capabilities themselves.
 """
 
 from __future__ import annotations
@@ -39,11 +42,15 @@ SKYPILOT_FEATURES: Mapping[str, Capabilities] = {
     "runpod": Capabilities(spot=True, multi_node=False, images=True),
     "vast": Capabilities(spot=True, stop=True, multi_node=False, images=True),
 }
-"""By cloud. `network_best` on Nebius holds for its machines with eight H100 or H200 (`features.py` looks at the type)."""
+"""Capabilities by cloud. On Nebius `network_best` holds for machines with eight H100 or H200;
+`machines.py` looks at the type.
+"""
 
 
 def skypilot_clouds(names: Iterable[str], account: str = "") -> dict[str, EnabledCloud]:
-    """These clouds as enabled, able to do what SkyPilot takes them to be able to do; a name it does not know can do the usual.
+    """These clouds as enabled, with the capabilities that SkyPilot expects of them.
+
+    A name that it does not know has the usual capabilities.
 
     Examples
     --------

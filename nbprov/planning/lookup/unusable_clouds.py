@@ -1,4 +1,7 @@
-"""A spec that names only clouds that cannot be used: which ones are at hand, and the same spec for these."""
+"""The answer to a spec that names only clouds that cannot be used.
+
+It names the clouds at hand, and gives the same spec for these.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,32 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nbprov.model.spec import Origin, Spec
+from nbprov.model.remarks import Origin
+from nbprov.model.spec import Spec
 from nbprov.planning.errors import PlanProblem
 
 from .enabled_clouds import EnabledCloud
 
 if TYPE_CHECKING:
-    from .catalog_columns import Table
-    from .name_resolution import Demand
+    from .catalog_columns import CatalogColumns
+    from .resolved_request import ResolvedRequest
 
 
 def unusable(
     spec: Spec,
-    demands: Iterable[Demand],
-    table: Table,
+    resolved: Iterable[ResolvedRequest],
+    table: CatalogColumns,
     enabled: Mapping[str, EnabledCloud],
     disabled: Mapping[str, str],
 ) -> list[PlanProblem]:
-    """What to refuse where every alternative names a cloud that has neither prices nor an adapter; nothing where one does not.
+    """Refuse a spec if every request names a cloud with neither prices nor an adapter.
 
-    A cloud that has either is known and merely not set up: its plan is empty and says what is missing.
+    A cloud that has one of them is known but not set up: its plan is empty and says what is
+    missing.
     """
     foreign = [
         d.cloud
-        for d in demands
+        for d in resolved
         if d.cloud
         and d.cloud not in table.places
         and d.cloud not in enabled
@@ -38,16 +43,19 @@ def unusable(
     if not foreign or len(foreign) < len(spec.requests):
         return []
     names = " and ".join(dict.fromkeys(foreign))
-    message = f"{names} cannot be used: nbprov has no adapter for {'it' if len(set(foreign)) == 1 else 'them'}"
+    them = "it" if len(set(foreign)) == 1 else "them"
+    message = f"{names} cannot be used: nbprov has no adapter for {them}"
     hint = f"{_at_hand(enabled)}; to use them, paste\n{_anywhere(spec)}"
     return [PlanProblem("plan.no-adapter", spec.requests[0].origin, message, hint)]
 
 
 def without_adapter(
-    demands: Iterable[Demand], enabled: Mapping[str, EnabledCloud], disabled: Mapping[str, str]
+    resolved: Iterable[ResolvedRequest],
+    enabled: Mapping[str, EnabledCloud],
+    disabled: Mapping[str, str],
 ) -> list[str]:
-    """The way out, as a note, where every alternative names a cloud that has prices and no adapter."""
-    clouds = [d.cloud for d in demands]
+    """A note with the way out if every request names a cloud with prices but no adapter."""
+    clouds = [d.cloud for d in resolved]
     if not all(cloud and cloud not in enabled and cloud not in disabled for cloud in clouds):
         return []
     return [f"{_at_hand(enabled)}; leaving out the place takes them"]

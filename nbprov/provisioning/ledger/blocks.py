@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause
 from nbprov.model.offers import Block, Candidate
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 
 from .json_codec import from_plain
 from .ledger_file import LedgerFile
@@ -103,7 +103,7 @@ class BlockTable:
         int
             How many blocks have ended.
         """
-        there = [s for s in stocks if s.level is not Level.NONE]
+        there = [s for s in stocks if s.level is not StockLevel.NONE]
         now = self._clock.now()
         if (
             not there

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from nbprov.market import Observation, Pool
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.offers import Candidate
-from nbprov.model.stock import Level, Stock
+from nbprov.model.stock import Stock, StockLevel
 
 from .ledger_file import LedgerFile
 
@@ -140,7 +140,7 @@ class ObservationTable:
             Stock(
                 r["at"],
                 Pool(r["cloud"], r["region"], r["zone"], r["instance_type"], r["market"]),
-                Level(r["outcome"]),
+                StockLevel(r["outcome"]),
             )
             for r in self._store.rows(query, since)
         ]

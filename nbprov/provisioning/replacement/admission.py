@@ -14,9 +14,9 @@ from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import AttemptState
 from nbprov.model.errors import NbprovError, UsageError
 from nbprov.model.failures import CloudError
+from nbprov.model.guards import Guards
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.offers import Candidate
-from nbprov.model.spec import Guards
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow, ReplacementRow
 from nbprov.provisioning.run.pricing.requote import beyond_agreed, quoted

@@ -13,7 +13,8 @@ from nbprov.catalog.vocabulary.instance_families import MEMORY_IS_TYPICAL
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.offers import Candidate
-from nbprov.model.spec import Compare, Health
+from nbprov.model.resources import Compare
+from nbprov.model.spec import HealthCheck
 from nbprov.provisioning.live_cluster import LiveCluster, Node, all_of
 from nbprov.remote.errors import RemoteError
 
@@ -60,12 +61,12 @@ MIB_PER_GIB = 1024.0
 KIB_PER_GIB = 1024.0 * 1024.0
 
 
-def is_checked(health: Health, candidate: Candidate) -> bool:
+def is_checked(health: HealthCheck, candidate: Candidate) -> bool:
     """Whether the machines of a candidate must pass a health check before they are ready."""
     return health.on and bool(health.command or _has_gpus(candidate) or _asked_memory(candidate))
 
 
-def health_seconds(health: Health, candidate: Candidate) -> Seconds | None:
+def health_seconds(health: HealthCheck, candidate: Candidate) -> Seconds | None:
     """How long the check may take with all its tries; None where nothing is checked."""
     return (
         health.failures * (health.timeout + health.every) + SLACK
@@ -74,7 +75,7 @@ def health_seconds(health: Health, candidate: Candidate) -> Seconds | None:
     )
 
 
-def health_words(health: Health, candidate: Candidate) -> str:
+def health_words(health: HealthCheck, candidate: Candidate) -> str:
     """A short note on what is checked; empty where nothing is."""
     if not is_checked(health, candidate):
         return ""
@@ -96,7 +97,9 @@ def _asked_memory(candidate: Candidate) -> bool:
     return candidate.request.memory is not None and candidate.offer.cloud in MEMORY_IS_TYPICAL
 
 
-async def check_health(live: LiveCluster, health: Health, tell: Callable[[str], object]) -> None:
+async def check_health(
+    live: LiveCluster, health: HealthCheck, tell: Callable[[str], object]
+) -> None:
     """Check every node until it passes.
 
     Parameters
@@ -114,7 +117,7 @@ async def check_health(live: LiveCluster, health: Health, tell: Callable[[str], 
 
 
 async def _check_node(
-    node: Node, live: LiveCluster, health: Health, tell: Callable[[str], object]
+    node: Node, live: LiveCluster, health: HealthCheck, tell: Callable[[str], object]
 ) -> None:
     where = f"node {node.instance.node}: " if len(live.nodes) > 1 else ""
     for number in range(1, health.failures + 1):
@@ -132,7 +135,7 @@ async def _check_node(
     )
 
 
-async def _once(node: Node, candidate: Candidate, health: Health) -> str:
+async def _once(node: Node, candidate: Candidate, health: HealthCheck) -> str:
     """Check a node once; return what is wrong, or an empty text."""
     try:
         if health.command:

@@ -6,7 +6,8 @@ from nbprov.clouds.base import LOGIN_LABEL, Capabilities
 from nbprov.model.clock import Instant
 from nbprov.model.launches import Launch
 from nbprov.model.offers import Candidate
-from nbprov.model.spec import Expose, Image, Request, Spec
+from nbprov.model.resources import Image, Request
+from nbprov.model.spec import ExposedPorts, Spec
 from nbprov.provisioning.supervision.guard_config import end_command, on_shutdown
 from nbprov.remote.boot.user_data import boot_template
 from nbprov.remote.ssh.keys import ClusterKeys
@@ -76,14 +77,16 @@ def image_at(image: Image | None, region: str) -> str:
     return by_region.get(region.casefold(), by_region.get("", ""))
 
 
-def public_ports(ports: tuple[tuple[int, int], ...], expose: Expose) -> tuple[tuple[int, int], ...]:
+def public_ports(
+    ports: tuple[tuple[int, int], ...], expose: ExposedPorts
+) -> tuple[tuple[int, int], ...]:
     """The ports of a request that the spec opens to the internet, as inclusive ranges.
 
     Tunnels need no open port.
 
     Examples
     --------
-    >>> public_ports(((8000, 8010), (9000, 9000)), Expose(public=((8005, 8007),)))
+    >>> public_ports(((8000, 8010), (9000, 9000)), ExposedPorts(public=((8005, 8007),)))
     ((8005, 8007),)
     """
     if expose.everything:

@@ -9,7 +9,8 @@ from functools import lru_cache
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.money import Micros, format_usd
 from nbprov.model.offers import Candidate, Plan
-from nbprov.model.spec import Race, Spec
+from nbprov.model.run_policies import Race
+from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import Ledger
 
 from .hedging import Hedging

@@ -15,7 +15,7 @@ from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause
 from nbprov.model.money import Micros
 from nbprov.model.offers import Candidate, Plan
-from nbprov.model.spec import Health, Spec
+from nbprov.model.spec import HealthCheck, Spec
 from nbprov.provisioning.ledger import Ledger, RunRow
 from nbprov.provisioning.supervision.guard_config import guard_notes, output_notes
 from nbprov.provisioning.supervision.guard_enforcement import needs_kernel
@@ -49,7 +49,7 @@ def new_failover(
     consent: Micros,
     stock_wait: StockWait,
     *,
-    deadlines_of: Callable[[Candidate, Health], Deadlines],
+    deadlines_of: Callable[[Candidate, HealthCheck], Deadlines],
     can_replan: bool,
     may_start: bool = True,
 ) -> Failover:
@@ -82,7 +82,7 @@ def resumed_failover(
     row: RunRow,
     spec: Spec,
     *,
-    deadlines_of: Callable[[Candidate, Health], Deadlines],
+    deadlines_of: Callable[[Candidate, HealthCheck], Deadlines],
     can_replan: bool,
     least_pause: Seconds,
 ) -> Failover:

@@ -12,7 +12,7 @@ from typing import Any
 
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import RunState
-from nbprov.model.spec import Wait
+from nbprov.model.run_policies import Wait
 
 from .context import RunContext
 

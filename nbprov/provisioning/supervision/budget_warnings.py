@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nbprov.model.events import EventKind
-from nbprov.model.spec import Guards
+from nbprov.model.guards import Guards
 from nbprov.provisioning.ledger import ClusterRow
 
 from .context import SupervisionContext

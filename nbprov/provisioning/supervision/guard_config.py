@@ -11,11 +11,12 @@ from nbprov.model.clock import Instant, Seconds, iso, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import UsageError
 from nbprov.model.events import BUDGET_EVENTS, NODE_EVENTS
+from nbprov.model.guards import Autostop, Guards
 from nbprov.model.launches import OnShutdown
 from nbprov.model.money import MICROS_PER_USD, SECONDS_PER_HOUR, Micros, format_usd
 from nbprov.model.offers import Candidate
 from nbprov.model.places import Market
-from nbprov.model.spec import Autostop, Guards, Spec
+from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.remote.agent.config import HOLD_SECONDS, GuardConfig
 

@@ -12,8 +12,8 @@ from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.events import EventKind
 from nbprov.model.failures import CloudError
+from nbprov.model.guards import Guards
 from nbprov.model.money import SECONDS_PER_HOUR, format_usd
-from nbprov.model.spec import Guards
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.remote.agent.config import BUDGET_RESERVE_SECONDS
 

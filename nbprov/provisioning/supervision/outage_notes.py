@@ -11,8 +11,8 @@ from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.events import CLUSTER_EVENTS, Event, EventKind
 from nbprov.model.failures import CloudError
+from nbprov.model.guards import Autostop
 from nbprov.model.money import format_usd
-from nbprov.model.spec import Autostop
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 
 from .outages import REFUSALS, MachineOutage

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.failures import Cause
-from nbprov.model.spec import Autostop
+from nbprov.model.guards import Autostop
 from nbprov.remote.agent.messages import AgentStatus
 
 UNREACHED_SAID: Seconds = 300.0

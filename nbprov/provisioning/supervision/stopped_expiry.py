@@ -12,7 +12,7 @@ from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError
 from nbprov.model.events import EventKind
 from nbprov.model.failures import CloudError
-from nbprov.model.spec import Guards
+from nbprov.model.guards import Guards
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 
 from .cluster_work import ClusterWork

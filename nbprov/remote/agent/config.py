@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nbprov.model.clock import Seconds
+from nbprov.model.guards import Guards
 from nbprov.model.money import Micros
-from nbprov.model.spec import Guards
 
 BUDGET_RESERVE_SECONDS: Seconds = 180.0
 """Kept back of a budget.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbprov.model.clock import Instant, Seconds
-from nbprov.model.spec import Secret
+from nbprov.model.secret import Secret
 
 from .framing import instant, number, printable
 

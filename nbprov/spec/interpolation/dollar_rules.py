@@ -1,4 +1,4 @@
-"""What a `$` means in each field of a cell."""
+"""The meaning of `$` in each field of a cell."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection
 from enum import Enum
 
-from .redaction import Trail, is_internal_at
+from .redaction import KeyPath, is_internal_at
 
 
-class Dollar(Enum):
+class DollarMeaning(Enum):
     """What `$` means in a field."""
 
     VARIABLE = "a notebook variable"
@@ -53,37 +53,41 @@ _SET_ON_MACHINES = ("SKYPILOT_", "NBPROV_")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def dollar(trail: Trail) -> Dollar:
-    """What `$` means in the field that these keys lead to; `nbprov` at their head is left out.
+def dollar_meaning(trail: KeyPath) -> DollarMeaning:
+    """What `$` means in the field at this key path; a leading `nbprov` is ignored.
 
     Examples
     --------
-    >>> dollar(("run",)).name, dollar(("envs", "LR")).name, dollar(("nbprov", "health", "command")).name
-    ('SHELL', 'VARIABLE', 'SHELL')
+    >>> dollar_meaning(("run",)).name, dollar_meaning(("envs", "LR")).name
+    ('SHELL', 'VARIABLE')
+    >>> dollar_meaning(("nbprov", "health", "command")).name
+    'SHELL'
     """
     if trail[:1] == ("nbprov",):
         trail = trail[1:]
     if not trail:
-        return Dollar.VARIABLE
+        return DollarMeaning.VARIABLE
     if trail in _COMMANDS or (trail[0] == "resources" and trail[-2:] == ("autostop", "hook")):
-        return Dollar.SHELL
+        return DollarMeaning.SHELL
     if trail[0] in _PATHS:
-        return Dollar.ENV
+        return DollarMeaning.ENV
     if trail[0] in _UNUSED or (
         trail[0] == "config" and len(trail) > 1 and trail[1] not in _READ_CONFIG
     ):
-        return Dollar.KEPT
+        return DollarMeaning.KEPT
     return (
-        Dollar.KEPT
+        DollarMeaning.KEPT
         if any(is_internal_at(trail[:depth]) for depth in range(1, min(len(trail), 3) + 1))
-        else Dollar.VARIABLE
+        else DollarMeaning.VARIABLE
     )
 
 
-def is_the_machines(expression: str, trail: Trail, own: Collection[str]) -> bool:
-    """Whether a name that is no notebook variable stays as it is: in the value of an env, another env, or a variable that machines have.
+def is_the_machines(expression: str, trail: KeyPath, own: Collection[str]) -> bool:
+    """Whether a name stays as it is in the value of an env.
 
-    Files from SkyPilot hold such values; there, too, nothing fills them in before the program sees them.
+    It does if it names another env or a variable that machines have, and no notebook variable.
+
+    Files from SkyPilot hold such values; SkyPilot does not fill them in either.
 
     Parameters
     ----------

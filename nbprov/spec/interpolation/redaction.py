@@ -1,4 +1,4 @@
-"""Which values of a cell are secret, and the cell's text without them."""
+"""Find the secret values of a cell, and write the cell's text without them."""
 
 from __future__ import annotations
 
@@ -9,44 +9,47 @@ from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
-from nbprov.spec.reading.nodes import Kind, Mapping, Node, Scalar, Sequence
 from nbprov.spec.yaml.diagnostics import MASK, Findings
-from nbprov.spec.yaml.reader import is_internal, looks_secret
+from nbprov.spec.yaml.nodes import Mapping, Node, Scalar, ScalarKind, Sequence, all_scalars
+from nbprov.spec.yaml.secret_lines import is_internal, looks_secret
 
 REFERENCE = "secrets:"
-"""How an entry of a list under `secrets` names a secret."""
+"""The prefix of an entry that names a secret, in a list under `secrets`."""
 
 _COMMENT = re.compile(r"#[^\n]*")
 _YAML_BLANKS = " \t\r\n\x85\u2028\u2029"
-"""What YAML takes for space or line end; any other blank is part of the value."""
+"""The characters that YAML takes for space or line end; any other blank belongs to the value."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET_NAME = re.compile(
+    r"(^|_)(API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD)(_|$)", re.IGNORECASE
+)
 ON = "true"
-"""Stored in place of a webhook's address: its end is still told."""
+"""Stored in place of a webhook's address, so that the end of a run is still reported."""
 
 _YES_NO = frozenset({"true", "false", "yes", "no", "on", "off"})
-Trail = tuple[str, ...]
+KeyPath = tuple[str, ...]
 """The keys that lead to a value; positions in lists are left out."""
 
 OWN_KEYS = frozenset({"envs", "labels", "file_mounts", "setup", "run"})
-"""Fields whose keys are the user's own: a variable called `_X` is no internal field."""
+"""Fields whose keys are the user's own: a variable `_X` there is no internal field."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
-    """A value that is never shown, and what is stored in its place."""
+class HiddenValue:
+    """A value that is never shown, and what is stored instead."""
 
     scalar: Scalar
     instead: str = "null"
 
 
-def hide_secrets(documents: Iterable[Node], findings: Findings) -> tuple[Hidden, ...]:
-    """Find every secret value of the cell and have it masked wherever it would be shown.
+def hide_secrets(documents: Iterable[Node], findings: Findings) -> tuple[HiddenValue, ...]:
+    """Find every secret value of the cell, and mask it wherever it would be shown.
 
-    Values below a misspelled `secrets` count, those of internal fields, and a webhook's address. A secret that also stands outside,
-    through an anchor, is a problem: it could not be hidden there.
+    Values below a misspelt `secrets`, of internal fields, and of a webhook's address count too. A
+    secret that an anchor repeats outside is a problem, because it could not be hidden there.
     """
-    found = _Sorter()
+    found = _SecretSorter()
     for document in documents:
         found.visit(document, ())
     hidden = {
@@ -67,17 +70,17 @@ def hide_secrets(documents: Iterable[Node], findings: Findings) -> tuple[Hidden,
     return tuple(hidden.values())
 
 
-class _Sorter:
-    """Sorts the values of a tree: below a key that names secrets, below an internal key, or for all to see."""
+class _SecretSorter:
+    """Sorts the values of a tree into secret ones, internal ones and visible ones."""
 
     def __init__(self) -> None:
-        self.secret: dict[int, Hidden] = {}
-        self.internal: dict[int, Hidden] = {}
+        self.secret: dict[int, HiddenValue] = {}
+        self.internal: dict[int, HiddenValue] = {}
         self.visible: dict[int, Scalar] = {}
         self._seen: set[int] = set()
 
-    def visit(self, node: Node, trail: Trail) -> None:
-        """Sort a tree that these keys lead to."""
+    def visit(self, node: Node, trail: KeyPath) -> None:
+        """Sort the tree at a key path."""
         if id(node) in self._seen:
             return
         self._seen.add(id(node))
@@ -91,7 +94,7 @@ class _Sorter:
         for key, value in node.pairs:
             self._entry(key, value, (*trail, key.text))
 
-    def _entry(self, key: Scalar, value: Node, trail: Trail) -> None:
+    def _entry(self, key: Scalar, value: Node, trail: KeyPath) -> None:
         if key.text in OWN_KEYS:
             for name, inner in value.pairs if isinstance(value, Mapping) else [(key, value)]:
                 if looks_secret(name.text) and not isinstance(inner, Scalar):
@@ -105,7 +108,7 @@ class _Sorter:
         elif is_internal_at(trail):
             self._hide(self.internal, _values(value, set()))
         elif is_webhook(trail) and isinstance(value, Scalar):
-            if value.kind is Kind.TEXT and value.text.strip().lower() not in _YES_NO:
+            if value.kind is ScalarKind.TEXT and value.text.strip().lower() not in _YES_NO:
                 self._hide(self.secret, [value], ON)
         elif looks_secret(key.text):
             self._hide(self.secret, _values(value, set()))
@@ -113,25 +116,41 @@ class _Sorter:
             self.visit(value, trail)
 
     @staticmethod
-    def _hide(where: dict[int, Hidden], scalars: Iterable[Scalar], instead: str = "null") -> None:
-        where.update((id(scalar), Hidden(scalar, instead)) for scalar in scalars)
+    def _hide(
+        where: dict[int, HiddenValue], scalars: Iterable[Scalar], instead: str = "null"
+    ) -> None:
+        where.update((id(scalar), HiddenValue(scalar, instead)) for scalar in scalars)
 
 
-def is_internal_at(trail: Trail) -> bool:
-    """Whether these keys lead to a field internal to SkyPilot: at the top level, under `resources`, or in one of its alternatives."""
+def names_secret(name: str) -> bool:
+    """Whether a variable of this name usually holds a secret.
+
+    Examples
+    --------
+    >>> names_secret("HF_TOKEN"), names_secret("TOKENIZERS_PARALLELISM")
+    (True, False)
+    """
+    return _SECRET_NAME.search(name) is not None
+
+
+def is_internal_at(trail: KeyPath) -> bool:
+    """Whether a key path leads to a field that is internal to SkyPilot.
+
+    Such fields stand at the top level, under `resources`, or in one of its alternatives.
+    """
     *above, name = trail
     return is_internal(name) and (
         not above or (above[0] == "resources" and above[1:] in ([], ["any_of"], ["ordered"]))
     )
 
 
-def is_webhook(trail: Trail) -> bool:
-    """Whether these keys lead to where the address of a webhook may stand."""
+def is_webhook(trail: KeyPath) -> bool:
+    """Whether the address of a webhook may stand at this key path."""
     return trail in (("wait", "notify"), ("nbprov", "wait", "notify"))
 
 
 def _values(node: Node, seen: set[int]) -> Iterator[Scalar]:
-    """The scalars of a tree that may be secret: not the names of secrets, not nulls."""
+    """The scalars of a tree that may be secret: neither names of secrets nor nulls."""
     if id(node) in seen:
         return
     seen.add(id(node))
@@ -143,39 +162,26 @@ def _values(node: Node, seen: set[int]) -> Iterator[Scalar]:
         yield from _values(child, seen)
 
 
-def all_scalars(node: Node, seen: set[int]) -> Iterator[Scalar]:
-    """Every scalar of a tree once, keys included."""
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    if isinstance(node, Scalar):
-        yield node
-    elif isinstance(node, Sequence):
-        for item in node.items:
-            yield from all_scalars(item, seen)
-    else:
-        for key, value in node.pairs:
-            yield key
-            yield from all_scalars(value, seen)
-
-
 MAX_SEARCHED = 50
-"""Secret values that are searched for in comments; with more of them, comments are left out whole."""
+"""How many secret values are searched for in comments; with more, all comments are removed."""
 
 
-def blotted(
+def redacted_text(
     documents: Iterable[Node],
-    secret: Iterable[Hidden],
+    secret: Iterable[HiddenValue],
     findings: Findings,
     replaced: Map[int, Callable[[], str]] = MappingProxyType({}),
     ends: Map[int, int] = MappingProxyType({}),
 ) -> str:
-    """The cell's text with every secret value replaced by null (a webhook's address by `true`), and masked in comments.
+    """The cell's text without secret values.
+
+    Each is replaced by null (a webhook's address by `true`) and masked in comments.
 
     Parameters
     ----------
     replaced, ends
-        By the offset where it begins: what to write instead of a piece of the text, and the offset where that piece ends.
+        By start offset: what to write instead of a piece of text, and the offset where the piece
+        ends.
     """
     hidden = {id(hide.scalar): hide for hide in secret}
     seen: set[int] = set()
@@ -201,7 +207,7 @@ def blotted(
     return "".join(pieces)
 
 
-def _without(hide: Hidden, was: str) -> str:
+def _without(hide: HiddenValue, was: str) -> str:
     anchor = f"&{hide.scalar.anchor} " if hide.scalar.anchor else ""
     return _instead(lambda: anchor + hide.instead, was)
 

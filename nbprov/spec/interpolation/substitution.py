@@ -1,4 +1,4 @@
-"""Putting notebook variables into the tree of a cell, and writing the tree as text again."""
+"""Fill notebook variables into the tree of a cell, and write the tree as text again."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from nbprov.model.spec import Variable
-from nbprov.spec.reading.envs import names_secret
-from nbprov.spec.reading.nodes import Kind, Mapping, Node, Scalar, Sequence, quoted
-from nbprov.spec.reading.units import Bad
-from nbprov.spec.yaml.diagnostics import Findings
-from nbprov.spec.yaml.reader import MAX_BYTES, looks_secret
+from nbprov.spec.interpolation.redaction import names_secret
+from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
+from nbprov.spec.yaml.nodes import Mapping, Node, Scalar, ScalarKind, Sequence, quoted
+from nbprov.spec.yaml.reader import MAX_BYTES
+from nbprov.spec.yaml.secret_lines import looks_secret
 
-from .dollar_rules import Dollar, dollar, is_the_machines
-from .redaction import OWN_KEYS, Hidden, Trail, blotted, is_webhook
+from .dollar_rules import DollarMeaning, dollar_meaning, is_the_machines
+from .redaction import OWN_KEYS, HiddenValue, KeyPath, is_webhook, redacted_text
 from .variables import REFERENCE, Converter, UnknownName, embedded, escaped, look_up, revealed
 
 SHOWN_LENGTH = 60
 HIDDEN = "hidden"
 MAX_WRITTEN = 4 * MAX_BYTES
-"""Letters of a cell written anew; only anchors can make it larger."""
+"""Letters of a cell that is written anew; only anchors can make it larger."""
 
 _shorten = reprlib.Repr()
 
@@ -36,7 +36,10 @@ _UNWRITABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]
 
 @dataclass(slots=True)
 class _Use:
-    """How one variable is used in a cell: `hidden` where its value is not shown, `secret` and `clear` where it went."""
+    """The uses of one variable in a cell.
+
+    `hidden` means that its value is not shown; `secret` and `clear` say where it went.
+    """
 
     shown: str
     paths: list[str] = field(default_factory=list)
@@ -46,38 +49,41 @@ class _Use:
 
 
 @dataclass(slots=True)
-class Filled:
-    """A cell with its variables put in.
+class FilledCell:
+    """A cell with its variables filled in.
 
     Attributes
     ----------
     documents
         The trees; nodes without variables are the ones that were read.
     replaced
-        What stands for the text at an offset: the node and the keys that lead to it.
+        The node, and the key path to it, that replaces the text at an offset.
     whole
-        Whether text with a `$` is shared through an anchor, so that the cell's text cannot be mended piece by piece.
+        Whether an anchor shares text with a `$`, so that the text cannot be replaced piece by
+        piece.
     """
 
     documents: list[Node]
-    replaced: dict[int, tuple[Node, Trail]]
+    replaced: dict[int, tuple[Node, KeyPath]]
     variables: tuple[Variable, ...] = ()
     whole: bool = False
 
 
-def fill(documents: list[Node], variables: Map[str, object] | None, findings: Findings) -> Filled:
-    """Put the values of notebook variables in place of their names; what cannot be put in is a problem at its place.
+def fill(
+    documents: list[Node], variables: Map[str, object] | None, findings: Findings
+) -> FilledCell:
+    """Replace the names of notebook variables by their values, or record a problem there.
 
     Parameters
     ----------
     variables
-        The notebook's; None where there is no notebook.
+        The notebook's variables; None if there is no notebook.
     """
     if "$" not in findings.text and "\\" not in findings.text:
-        return Filled(documents, {})
+        return FilledCell(documents, {})
     filler = _Filler(variables, findings)
     filled = [filler.document(document) for document in documents]
-    return Filled(filled, filler.replaced, filler.variables(), filler.whole)
+    return FilledCell(filled, filler.replaced, filler.variables(), filler.whole)
 
 
 class _Filler:
@@ -89,7 +95,7 @@ class _Filler:
         self._uses: dict[str, _Use] = {}
         self._values: dict[str, object] = {}
         self._seen: set[int] = set()
-        self.replaced: dict[int, tuple[Node, Trail]] = {}
+        self.replaced: dict[int, tuple[Node, KeyPath]] = {}
         self.whole = False
 
     def document(self, node: Node) -> Node:
@@ -103,7 +109,7 @@ class _Filler:
         return self._node(node, "", (), False)
 
     def variables(self) -> tuple[Variable, ...]:
-        """What was put in; a value that went where it must not be seen is not shown."""
+        """The variables that were filled in; a value that went to a hidden place is not shown."""
         return tuple(
             Variable(
                 name,
@@ -113,7 +119,7 @@ class _Filler:
             for name, use in self._uses.items()
         )
 
-    def _node(self, node: Node, path: str, trail: Trail, secret: bool) -> Node:
+    def _node(self, node: Node, path: str, trail: KeyPath, secret: bool) -> Node:
         if isinstance(node, Scalar):
             return self._scalar(node, path, trail, secret)
         if isinstance(node, Sequence):
@@ -126,7 +132,7 @@ class _Filler:
             return Sequence(items, node.start, node.end, 1 + sum(item.size for item in items))
         return self._mapping(node, path, trail, secret)
 
-    def _mapping(self, node: Mapping, path: str, trail: Trail, secret: bool) -> Node:
+    def _mapping(self, node: Mapping, path: str, trail: KeyPath, secret: bool) -> Node:
         pairs: dict[str, tuple[Scalar, Node]] = {}
         changed = False
         own_keys = bool(trail) and trail[-1] in OWN_KEYS
@@ -139,7 +145,10 @@ class _Filler:
             changed = changed or new is not value or new_key is not key
             if new_key.text in pairs:
                 first = pairs[new_key.text][0].start
-                message = f"{quoted(new_key.text)} is written twice: line {first.line}, column {first.column}, and here"
+                message = (
+                    f"{quoted(new_key.text)} is written twice: line {first.line}, column "
+                    f"{first.column}, and here"
+                )
                 self._findings.error(key.start, here, "repeated-key", message, "keep one of them")
             pairs.setdefault(new_key.text, (new_key, new))
         if not changed:
@@ -151,8 +160,8 @@ class _Filler:
             1 + sum(k.size + v.size for k, v in pairs.values()),
         )
 
-    def _key(self, key: Scalar, path: str, trail: Trail, secret: bool) -> Scalar:
-        """A key; only text and numbers can stand there."""
+    def _key(self, key: Scalar, path: str, trail: KeyPath, secret: bool) -> Scalar:
+        """A key with its variables; only text and numbers can stand there."""
         new = self._scalar(key, path, trail, secret) if "$" in key.text else key
         if isinstance(new, Scalar):
             return new
@@ -165,24 +174,27 @@ class _Filler:
         )
         return key
 
-    def _scalar(self, node: Scalar, path: str, trail: Trail, secret: bool) -> Node:
-        meaning = dollar(trail)
+    def _scalar(self, node: Scalar, path: str, trail: KeyPath, secret: bool) -> Node:
+        meaning = dollar_meaning(trail)
         if "$" not in node.text:
             return node
         self.whole = self.whole or id(node) in self._seen
         self._seen.add(id(node))
-        if meaning in (Dollar.SHELL, Dollar.KEPT):
+        if meaning in (DollarMeaning.SHELL, DollarMeaning.KEPT):
             return node
         used: list[str] = []
         kept: list[str] = []
         try:
             new = self._filled(node, trail, used, kept, secret)
-        except Bad as bad:
+        except InvalidValue as bad:
             self._refuse(node, path, bad, secret)
             return node
-        if kept and meaning is Dollar.VARIABLE:
+        if kept and meaning is DollarMeaning.VARIABLE:
             names = ", ".join(dict.fromkeys(map(quoted, kept)))
-            words = f"{path}: {names} is no notebook variable and stays as it is; the program sees the text"
+            words = (
+                f"{path}: {names} is no notebook variable and stays as it is; the program sees "
+                "the text"
+            )
             self._findings.note(node.start, path, "dollar-kept", words)
         for name in used:
             self._note_use(name, new, path, trail, secret)
@@ -191,9 +203,9 @@ class _Filler:
             self._findings.from_variable(node.start)
         return new
 
-    def _refuse(self, node: Scalar, path: str, bad: Bad, secret: bool) -> None:
+    def _refuse(self, node: Scalar, path: str, bad: InvalidValue, secret: bool) -> None:
         if secret:
-            # The text may be a literal secret that happens to hold a dollar sign: it is not repeated.
+            # The text may be a literal secret with a dollar sign in it, so it is not repeated.
             message = (
                 "a `$` under `secrets` names a notebook variable, and there is none of this name"
             )
@@ -211,10 +223,13 @@ class _Filler:
         )
 
     def _filled(
-        self, node: Scalar, trail: Trail, used: list[str], kept: list[str], secret: bool
+        self, node: Scalar, trail: KeyPath, used: list[str], kept: list[str], secret: bool
     ) -> Node:
-        """The node with its variables put in; `used` and `kept` are told the names that were, and what stays as it is."""
-        meaning = dollar(trail)
+        """The node with its variables filled in.
+
+        `used` collects the names that were filled in, `kept` those that stay as they are.
+        """
+        meaning = dollar_meaning(trail)
         match = REFERENCE.fullmatch(node.text)
         if match is not None and not match["dollar"]:
             name = _expression(match)
@@ -223,14 +238,14 @@ class _Filler:
                 return node
             value = self._value(name)
             used.append(name)
-            adapt = _path_escaped if meaning is Dollar.ENV else str
+            adapt = _path_escaped if meaning is DollarMeaning.ENV else str
             return self._converter.node(
                 revealed(value) if secret else value, name, node.start, node.end, adapt
             )
 
         def put(found: re.Match[str]) -> str:
             if found["dollar"]:
-                return found.group() if meaning is Dollar.ENV else "$"
+                return found.group() if meaning is DollarMeaning.ENV else "$"
             name = _expression(found)
             if self._stays(name, meaning, trail):
                 kept.append(found.group())
@@ -240,18 +255,18 @@ class _Filler:
             text = embedded(revealed(value) if secret else value, name)
             if secret:
                 self._findings.hide_text(text)
-            return _path_escaped(text) if meaning is Dollar.ENV else text
+            return _path_escaped(text) if meaning is DollarMeaning.ENV else text
 
         text = REFERENCE.sub(put, node.text)
         return (
             node
             if text == node.text and not used
-            else Scalar(text, Kind.TEXT, False, node.start, node.end, node.anchor)
+            else Scalar(text, ScalarKind.TEXT, False, node.start, node.end, node.anchor)
         )
 
-    def _stays(self, expression: str, meaning: Dollar, trail: Trail) -> bool:
-        """Whether the name is left for the spec's own envs, or for the machine."""
-        if meaning is not Dollar.ENV:
+    def _stays(self, expression: str, meaning: DollarMeaning, trail: KeyPath) -> bool:
+        """Whether a name is left for the spec's own envs, or for the machine."""
+        if meaning is not DollarMeaning.ENV:
             return expression not in (self._variables or ()) and is_the_machines(
                 expression, trail, self._own
             )
@@ -261,8 +276,9 @@ class _Filler:
 
     def _value(self, expression: str) -> object:
         if self._variables is None:
-            raise Bad(
-                f"{quoted('$' + expression)} is a notebook variable, and this text is read without a notebook",
+            raise InvalidValue(
+                f"{quoted('$' + expression)} is a notebook variable, and this text is read "
+                "without a notebook",
                 "write the value; `$$` is a dollar sign",
                 "variable",
             )
@@ -270,7 +286,7 @@ class _Filler:
         self._values[expression] = value
         return value
 
-    def _note_use(self, name: str, new: Node, path: str, trail: Trail, secret: bool) -> None:
+    def _note_use(self, name: str, new: Node, path: str, trail: KeyPath, secret: bool) -> None:
         use = self._uses.setdefault(name, _Use(_brief(self._values.get(name))))
         use.paths.append(path)
         webhook = _holds_webhook(new, trail)
@@ -305,7 +321,7 @@ def _path_escaped(text: str) -> str:
     return _PATH_ESCAPED.sub("$$", text)
 
 
-def _holds_webhook(node: Node, trail: Trail) -> bool:
+def _holds_webhook(node: Node, trail: KeyPath) -> bool:
     if is_webhook(trail):
         return True
     if trail in ((), ("wait",), ("nbprov",), ("nbprov", "wait")) and isinstance(node, Mapping):
@@ -313,15 +329,15 @@ def _holds_webhook(node: Node, trail: Trail) -> bool:
     return False
 
 
-def written(node: Node, trail: Trail, hidden: Map[int, str]) -> str:
-    """A tree as flow YAML, on one line: nothing in a text can be read as structure.
+def written(node: Node, trail: KeyPath, hidden: Map[int, str]) -> str:
+    """A tree as YAML in flow style, on one line, where no text can be read as structure.
 
     Parameters
     ----------
     trail
-        The keys that lead to it: in most fields a `$` is doubled.
+        The key path to it; in most fields a `$` is doubled.
     hidden
-        What is written instead of a scalar, by its id.
+        What is written instead of a scalar, by the scalar's id.
     """
     if isinstance(node, Sequence):
         return "[" + ", ".join(written(item, trail, hidden) for item in node.items) + "]"
@@ -336,17 +352,20 @@ def written(node: Node, trail: Trail, hidden: Map[int, str]) -> str:
     return _text(node, trail)
 
 
-def _text(node: Scalar, trail: Trail) -> str:
-    if node.plain and (node.kind is not Kind.TEXT or _BARE.fullmatch(node.text)):
+def _text(node: Scalar, trail: KeyPath) -> str:
+    if node.plain and (node.kind is not ScalarKind.TEXT or _BARE.fullmatch(node.text)):
         return node.text or "null"
-    text = escaped(node.text) if dollar(trail) is Dollar.VARIABLE else node.text
+    text = escaped(node.text) if dollar_meaning(trail) is DollarMeaning.VARIABLE else node.text
     return _UNWRITABLE.sub(
         lambda m: f"\\u{ord(m.group()):04x}", json.dumps(text, ensure_ascii=False)
     )
 
 
-def source_of(filled: Filled, secret: Iterable[Hidden], findings: Findings) -> str:
-    """The cell's text with the values of variables in it and those of secrets blotted out; empty where anchors make it too large."""
+def source_of(filled: FilledCell, secret: Iterable[HiddenValue], findings: Findings) -> str:
+    """The cell's text with the values of variables, and without those of secrets.
+
+    It is empty if anchors make it too large.
+    """
     secret = tuple(secret)
     hidden = {id(hide.scalar): hide.instead for hide in secret}
     if filled.whole and filled.replaced:
@@ -358,7 +377,7 @@ def source_of(filled: Filled, secret: Iterable[Hidden], findings: Findings) -> s
         for offset, (node, trail) in filled.replaced.items()
     }
     ends = {offset: node.end.offset for offset, (node, _) in filled.replaced.items()}
-    return blotted(filled.documents, secret, findings, replaced, ends)
+    return redacted_text(filled.documents, secret, findings, replaced, ends)
 
 
 def _letters(node: Node) -> int:

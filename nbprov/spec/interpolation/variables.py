@@ -1,7 +1,7 @@
-"""Notebook variables: what `$name` and `${name.attribute[0]}` mean, and their values as parts of a cell.
+"""Notebook variables: `$name` and `${name.attribute[0]}`, and their values as parts of a cell.
 
-A value is put in after the text has been read, so it can never add structure by accident; a list or dict that stands alone adds
-structure on purpose.
+Values are filled in after the text has been parsed, so that they never add structure by accident. A
+list or dict that stands alone adds structure on purpose.
 """
 
 from __future__ import annotations
@@ -12,16 +12,28 @@ from collections.abc import Callable
 from collections.abc import Mapping as Map
 from difflib import get_close_matches
 
-from nbprov.model.spec import Secret
-from nbprov.spec.reading.nodes import Kind, Mapping, Mark, Node, Scalar, Sequence, kind_of, quoted
-from nbprov.spec.reading.units import Bad
+from nbprov.model.secret import Secret
+from nbprov.spec.yaml.diagnostics import InvalidValue
+from nbprov.spec.yaml.nodes import (
+    Mapping,
+    Mark,
+    Node,
+    Scalar,
+    ScalarKind,
+    Sequence,
+    kind_of,
+    quoted,
+)
 from nbprov.spec.yaml.reader import MAX_BYTES, MAX_DEPTH, MAX_NODES
 
 REFERENCE = re.compile(r"\$(?:(?P<dollar>\$)|(?P<bare>[A-Za-z]\w*)|\{(?P<braced>[^{}]{0,200})\})")
-"""`$$`, `$name`, `${...}`. What begins with a digit or `_` stays: OCI's types are called `Flex$_2_16`, prices `$5`."""
+"""`$$`, `$name`, `${...}`. A digit or `_` after `$` is no name: OCI has types called `Flex$_2_16`,
+and prices are `$5`.
+"""
 
 _STEP = re.compile(
-    r"""\.(?P<attribute>[A-Za-z_]\w*)|\[(?:(?P<index>-?[0-9]{1,9})|"(?P<double>[^"]*)"|'(?P<single>[^']*)')\]"""
+    r"\.(?P<attribute>[A-Za-z_]\w*)"
+    r"""|\[(?:(?P<index>-?[0-9]{1,9})|"(?P<double>[^"]*)"|'(?P<single>[^']*)')\]"""
 )
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ESCAPED = re.compile(r"\$(?=[$A-Za-z{])")
@@ -30,7 +42,7 @@ _MOST_STEPS = 20
 
 
 def escaped(text: str) -> str:
-    """Text as it is written where `$` means a notebook variable.
+    """Text as it is written in a field where `$` names a notebook variable.
 
     Examples
     --------
@@ -45,13 +57,13 @@ def look_up(expression: str, variables: Map[str, object]) -> object:
 
     Raises
     ------
-    Bad
+    InvalidValue
         If it is no such expression, the name is unknown, or a step fails.
     """
     text = expression.strip()
     head = _NAME.match(text)
     if head is None or len(text) > 200:
-        raise Bad(
+        raise InvalidValue(
             f"{quoted('${' + text + '}')} is not a name",
             "write ${x}, ${x.y} or ${x[0]}; $$ is a dollar sign",
             "variable",
@@ -68,14 +80,14 @@ def look_up(expression: str, variables: Map[str, object]) -> object:
             return value
         step = _STEP.match(text, at)
         if step is None or (step["attribute"] or "").startswith("__"):
-            raise Bad(
+            raise InvalidValue(
                 f"{quoted(text)}: {quoted(text[at:])} is neither an attribute nor an index",
                 "write ${x.y} or ${x[0]}; nothing is called",
                 "variable",
             )
         value = _step(value, step, text)
         at = step.end()
-    raise Bad(
+    raise InvalidValue(
         f"{quoted(text)} has more than {_MOST_STEPS} steps",
         "put the value into a variable of its own",
         "variable",
@@ -83,7 +95,7 @@ def look_up(expression: str, variables: Map[str, object]) -> object:
 
 
 def _nearest(name: str, variables: Map[str, object]) -> str:
-    """The variable whose name is like this one, case ignored; empty where there is none."""
+    """The variable whose name is most like this one, case ignored; empty if there is none."""
     known = {
         variable.casefold(): variable for variable in variables if not variable.startswith("_")
     }
@@ -91,8 +103,8 @@ def _nearest(name: str, variables: Map[str, object]) -> str:
     return known[near[0]] if near else ""
 
 
-class UnknownName(Bad):
-    """No variable of this name."""
+class UnknownName(InvalidValue):
+    """No notebook variable has this name."""
 
     def __init__(self, message: str, hint: str, closest: str) -> None:
         super().__init__(message, hint, "variable")
@@ -112,21 +124,22 @@ def _step(value: object, step: re.Match[str], text: str) -> object:
             else step["single"]
         )
         return value[key]  # type: ignore[index]
-    except Exception as error:  # the variable's own code may raise anything; it is reported with its kind, not hidden
+    except Exception as error:  # the variable's own code may raise anything; only its type is shown
         hint = (
             f'write ${{x["{attribute}"]}} for an entry of a dict'
             if attribute and isinstance(value, dict)
             else "look at it in a cell"
         )
-        raise Bad(
-            f"{quoted(text)}: {quoted(step.group())} of a {type(value).__name__} fails: {type(error).__name__}",
+        raise InvalidValue(
+            f"{quoted(text)}: {quoted(step.group())} of a {type(value).__name__} fails: "
+            f"{type(error).__name__}",
             hint,
             "variable",
         ) from None
 
 
 class Converter:
-    """Turns values into nodes that stand at one place of the text, within the limits that hold for written text."""
+    """Turns values into nodes at one place of the text, within the limits of written text."""
 
     def __init__(self) -> None:
         self._nodes = 0
@@ -146,15 +159,15 @@ class Converter:
         Parameters
         ----------
         adapt
-            What is done to each text in it, for fields that read `$` again later.
+            Applied to each text in the value, for fields in which `$` is read again later.
 
         Raises
         ------
-        Bad
-            If the value, or one inside it, is of another type, or too large.
+        InvalidValue
+            If the value, or one inside it, is of another type or too large.
         """
         if depth > MAX_DEPTH:
-            raise Bad(
+            raise InvalidValue(
                 f"{quoted(name)} is nested more than {MAX_DEPTH} levels deep",
                 "a spec needs only a few",
                 "variable",
@@ -167,7 +180,7 @@ class Converter:
                 left = self.node(_key(key, name), name, start, end, adapt, depth + 1)
                 assert isinstance(left, Scalar)
                 if left.text in pairs:
-                    raise Bad(
+                    raise InvalidValue(
                         f"{quoted(name)} has the key {quoted(left.text)} twice",
                         "keep one of them",
                         "variable",
@@ -184,7 +197,7 @@ class Converter:
             return Sequence(items, start, end, 1 + sum(item.size for item in items))
         if isinstance(value, str):
             self._spend(0, len(value), name)
-            return Scalar(adapt(value), Kind.TEXT, False, start, end)
+            return Scalar(adapt(value), ScalarKind.TEXT, False, start, end)
         text = as_text(value)
         return Scalar(text, kind_of(text), True, start, end)
 
@@ -192,7 +205,7 @@ class Converter:
         self._nodes += nodes
         self._letters += letters
         if self._nodes > MAX_NODES or self._letters > MAX_BYTES:
-            raise Bad(
+            raise InvalidValue(
                 f"{quoted(name)} is larger than a cell may be", "put data into a file", "variable"
             )
 
@@ -201,11 +214,11 @@ Plain = None | bool | int | float | str | list[object] | dict[object, object]
 
 
 def plain(value: object, name: str) -> Plain:
-    """The value as one of Python's own types; numpy's and pandas' scalars are taken as what they hold.
+    """The value as one of Python's own types; scalars of numpy and pandas become plain ones.
 
     Raises
     ------
-    Bad
+    InvalidValue
         If it is of any other type.
     """
     if (
@@ -218,7 +231,7 @@ def plain(value: object, name: str) -> Plain:
         return value
     if isinstance(value, int):
         if value.bit_length() > _MOST_BITS:
-            raise Bad(
+            raise InvalidValue(
                 f"{quoted(name)} is a number of more than {_MOST_BITS} bits",
                 "no field takes such a number",
                 "variable",
@@ -237,7 +250,7 @@ def plain(value: object, name: str) -> Plain:
         if hasattr(value, "tolist")
         else "take text, a number, a list or a dict"
     )
-    raise Bad(
+    raise InvalidValue(
         f"{quoted(name)} is a {type(value).__name__}, which has no place in a spec",
         hint,
         "variable",
@@ -247,7 +260,7 @@ def plain(value: object, name: str) -> Plain:
 def _key(key: object, name: str) -> object:
     key = plain(key, name)
     if isinstance(key, bool) or not isinstance(key, (str, int)):
-        raise Bad(
+        raise InvalidValue(
             f"{quoted(name)} has a key that is a {type(key).__name__}",
             "use text as keys",
             "variable",
@@ -256,7 +269,7 @@ def _key(key: object, name: str) -> object:
 
 
 def as_text(value: bool | int | float | None) -> str:
-    """A value that is no text, as YAML writes it."""
+    """A value that is not text, as YAML writes it."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -267,13 +280,13 @@ def as_text(value: bool | int | float | None) -> str:
 
 
 def embedded(value: object, name: str) -> str:
-    """The text of a value inside other text: text and numbers only."""
+    """A value as part of other text; only text and numbers are possible."""
     value = plain(value, name)
     if isinstance(value, str):
         return value
     if value is None or isinstance(value, (bool, list, dict)):
         kind = "None" if value is None else f"a {type(value).__name__}"
-        raise Bad(
+        raise InvalidValue(
             f"{quoted(name)} is {kind}; inside other text only text and numbers are taken",
             "let it stand alone",
             "variable",
@@ -282,5 +295,5 @@ def embedded(value: object, name: str) -> str:
 
 
 def revealed(value: object) -> object:
-    """The value of a `Secret`; anything else as it is."""
+    """The value of a `Secret`; any other value unchanged."""
     return value.reveal() if isinstance(value, Secret) else value

@@ -1,4 +1,7 @@
-"""Reading `config`: options of the container and hooks; the settings of other platforms are noted or refused by the table of fields."""
+"""Read `config`: container options and hooks.
+
+The table of fields decides whether settings of other platforms are noted or refused.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +11,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbprov.model.spec import Hook
-from nbprov.spec.schema.registry import Where
+from nbprov.spec.schema.registry import Section
 from nbprov.spec.yaml.diagnostics import Findings
+from nbprov.spec.yaml.nodes import Mapping, Mark, Node, Sequence, as_given, is_null, quoted
 
 from . import units
 from .field_reader import as_mapping, choice, converted, join, members, recognise, text_of
-from .nodes import Mapping, Mark, Node, Sequence, as_given, is_null, quoted
 
 EVENTS = ("stop", "down", "preemption")
 MAX_OPTIONS = 200
 
 _PRIVILEGED = re.compile(
-    r"--privileged(=true)?|--cap-add(=.*)?|--device(-cgroup-rule)?(=.*)?|--(pid|network|net|ipc|userns|uts|cgroupns)=host"
+    r"--privileged(=true)?|--cap-add(=.*)?|--device(-cgroup-rule)?(=.*)?"
+    r"|--(pid|network|net|ipc|userns|uts|cgroupns)=host"
     r"|--security-opt(=.*)?|(-v|--volume)=?.*/(var/run/)?docker\.sock.*|--(pid|network|net|userns)"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
-    """What `config` says that nbprov reads."""
+class ContainerConfig:
+    """The parts of `config` that nbprov reads."""
 
     docker_options: tuple[str, ...] = ()
     hooks: tuple[Hook, ...] = ()
 
 
-def read_config(node: Node, findings: Findings) -> Config:
-    """Read `config`; what is not for nbprov is reported."""
+def read_config(node: Node, findings: Findings) -> ContainerConfig:
+    """Read `config`, and remark on the parts that are not for nbprov."""
     path = "config"
     mapping = as_mapping(
         node, path, findings, "write config: {docker: {run_options: [--ipc=host]}}"
@@ -41,7 +45,7 @@ def read_config(node: Node, findings: Findings) -> Config:
     options: tuple[str, ...] = ()
     hooks: tuple[Hook, ...] = ()
     for key, value in mapping.pairs if mapping else ():
-        field = recognise(key, value, Where.CONFIG, path, findings)
+        field = recognise(key, value, Section.CONFIG, path, findings)
         if field is None or is_null(value):
             continue
         here = join(path, field.name)
@@ -49,7 +53,7 @@ def read_config(node: Node, findings: Findings) -> Config:
             options = _docker(value, key.start, here, findings)
         else:
             hooks = _hooks(value, here, findings)
-    return Config(options, hooks)
+    return ContainerConfig(options, hooks)
 
 
 def _docker(node: Node, at: Mark, path: str, findings: Findings) -> tuple[str, ...]:
@@ -63,7 +67,7 @@ def _docker(node: Node, at: Mark, path: str, findings: Findings) -> tuple[str, .
         )
         return ()
     options: list[str] = []
-    for _, value, here in members(node, Where.DOCKER, path, findings):
+    for _, value, here in members(node, Section.DOCKER, path, findings):
         items = value.items if isinstance(value, Sequence) else (value,)
         for number, item in enumerate(items[:MAX_OPTIONS]):
             text = text_of(
@@ -73,7 +77,8 @@ def _docker(node: Node, at: Mark, path: str, findings: Findings) -> tuple[str, .
     if options:
         risky = [option for option in options if _PRIVILEGED.fullmatch(option)]
         named = (
-            f"; of these {', '.join(map(quoted, risky[:8]))} would open the machine to the container"
+            f"; of these {', '.join(map(quoted, risky[:8]))} would open the machine to the "
+            "container"
             if risky
             else ""
         )
@@ -124,7 +129,7 @@ def _hook(node: Node, path: str, findings: Findings) -> Hook | None:
         return None
     before = findings.problem_count
     found: dict[str, Any] = {}
-    for name, value, here in members(node, Where.HOOK, path, findings):
+    for name, value, here in members(node, Section.HOOK, path, findings):
         if name == "run":
             found[name] = text_of(value, here, findings, wants="a command", numbers=False)
         elif name == "timeout":

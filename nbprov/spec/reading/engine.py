@@ -1,32 +1,39 @@
-"""Reading `engine`: a Dask or Ray cluster over the nodes."""
+"""Read `engine`: a Dask or Ray cluster over the nodes."""
 
 from __future__ import annotations
 
 import re
 from difflib import get_close_matches
 
-from nbprov.model.spec import Engine
+from nbprov.model.spec import ComputeEngine
 from nbprov.spec.yaml.diagnostics import Findings
+from nbprov.spec.yaml.nodes import Mapping, Node, Scalar, as_given, is_null, is_off, quoted
 
 from .field_reader import choice, join, whole
-from .nodes import Mapping, Node, Scalar, as_given, is_null, is_off, quoted
 
 KINDS = ("dask", "ray", "none")
 OPTIONS = {"dask": ("workers", "threads", "memory"), "ray": ("workers", "memory")}
-"""What each takes: `workers` is `gpu` (one a GPU), `cpu` (one a vCPU) or a number a node; `threads` a worker; `memory` for data a node."""
+"""Options of each engine.
+
+`workers` is `gpu` (one per GPU), `cpu` (one per vCPU) or a number per node; `threads` counts per
+worker; `memory` is that for data on a node.
+"""
 
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ?([KMGT]i?B)", re.IGNORECASE)
 
 MOST = 10_000
 
 
-def read_engine(node: Node, path: str, findings: Findings) -> Engine | None:
-    """Read `dask`, `ray`, `none`, or `{dask: {workers: gpu, threads: 4}}`; None for none, and with a problem for anything else."""
+def read_engine(node: Node, path: str, findings: Findings) -> ComputeEngine | None:
+    """Read `dask`, `ray`, `none`, or `{dask: {workers: gpu, threads: 4}}`.
+
+    None for `none`; also, with a problem, for anything else.
+    """
     if is_off(node):
         return None
     if not isinstance(node, Mapping):
         kind = choice(node, path, findings, KINDS)
-        return Engine(kind) if kind not in (None, "none") else None
+        return ComputeEngine(kind) if kind not in (None, "none") else None
     if len(node.pairs) != 1:
         findings.error(
             node.start,
@@ -41,7 +48,7 @@ def read_engine(node: Node, path: str, findings: Findings) -> Engine | None:
     if kind is None:
         return None
     if is_null(options):
-        return Engine(kind)
+        return ComputeEngine(kind)
     if not isinstance(options, Mapping):
         hint = f"write {path}: {{{kind}: {{workers: gpu}}}}"
         findings.error(
@@ -52,7 +59,7 @@ def read_engine(node: Node, path: str, findings: Findings) -> Engine | None:
             hint,
         )
         return None
-    return Engine(kind, _options(options, kind, join(path, kind), findings))
+    return ComputeEngine(kind, _options(options, kind, join(path, kind), findings))
 
 
 def _options(

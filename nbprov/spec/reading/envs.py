@@ -1,45 +1,43 @@
-"""Reading `envs`, `secrets` and `managed_secrets`, and the registry log-in that may stand among them."""
+"""Read `envs`, `secrets` and `managed_secrets`, and the registry login among them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping as Map
 
-from nbprov.model.spec import Request, Secret
-from nbprov.spec.interpolation.redaction import REFERENCE, all_scalars
+from nbprov.model.resources import Request
+from nbprov.model.secret import Secret
+from nbprov.spec.interpolation.redaction import REFERENCE, names_secret
 from nbprov.spec.yaml.diagnostics import Findings
+from nbprov.spec.yaml.nodes import (
+    Mapping,
+    Mark,
+    Node,
+    Scalar,
+    Sequence,
+    all_scalars,
+    is_null,
+    quoted,
+)
 
 from .field_reader import as_mapping, join, text_of
-from .nodes import Mapping, Mark, Node, Scalar, Sequence, is_null, quoted
 
 MAX_VARIABLES = 500
-"""A process takes far fewer; each value is also looked for in what is shown."""
+"""A process takes far fewer; and each value is searched for in what is shown."""
 
 DOCKER_LOGIN = ("SKYPILOT_DOCKER_USERNAME", "SKYPILOT_DOCKER_PASSWORD", "SKYPILOT_DOCKER_SERVER")
 
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"secrets:(?:(?:personal|workspace|global)\.)?([A-Za-z_][A-Za-z0-9_]*)")
 _MANAGED = re.compile(r"(?:secrets:(?:(?:personal|workspace|global)\.)?)?([A-Za-z_][A-Za-z0-9_]*)")
-_SECRET_NAME = re.compile(
-    r"(^|_)(API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD)(_|$)", re.IGNORECASE
-)
 
 Secrets = dict[str, Secret | None]
 
 
-def names_secret(name: str) -> bool:
-    """Whether a variable of this name usually holds a secret.
-
-    Examples
-    --------
-    >>> names_secret("HF_TOKEN"), names_secret("TOKENIZERS_PARALLELISM")
-    (True, False)
-    """
-    return _SECRET_NAME.search(name) is not None
-
-
 def read_envs(node: Node | None, findings: Findings) -> dict[str, str | None]:
-    """Read `envs`: values are text, whatever they look like; None where the caller has to give one."""
+    """Read `envs`; values are text whatever they look like, and None if the caller must give
+    one.
+    """
     envs: dict[str, str | None] = {}
     mapping = as_mapping(node, "envs", findings, "write envs: {EPOCHS: 3}") if node else None
     for key, value in _first_few(mapping, "envs", findings):
@@ -51,7 +49,10 @@ def read_envs(node: Node | None, findings: Findings) -> dict[str, str | None]:
             continue
         envs[key.text] = None if is_null(value) else text
         if text and not is_null(value) and names_secret(key.text):
-            words = f"{key.text} looks like a secret and is shown and stored as it is; under `secrets` it is hidden"
+            words = (
+                f"{key.text} looks like a secret and is shown and stored as it is; under "
+                "`secrets` it is hidden"
+            )
             findings.warn(key.start, path, "looks-secret", words)
     return envs
 
@@ -85,7 +86,10 @@ def _holds_nul(node: Node, text: str, path: str, findings: Findings) -> bool:
 
 
 def read_secrets(node: Node | None, managed: Node | None, findings: Findings) -> Secrets:
-    """Read `secrets` and `managed_secrets`; None where the kernel's environment or the person gives the value."""
+    """Read `secrets` and `managed_secrets`.
+
+    The value is None if the kernel's environment or the person gives it.
+    """
     secrets: Secrets = {}
     if isinstance(node, Sequence):
         secrets.update(dict.fromkeys(_references(node, _REFERENCE, "secrets", findings), None))
@@ -149,7 +153,10 @@ def _secret_map(node: Node, findings: Findings) -> Secrets:
         ):
             secrets[key.text] = None if value.is_null else Secret(value.text)
             if not value.is_null and value.text and not findings.is_from_variable(value.start):
-                words = f"the value of {key.text} is saved in the notebook; with `{key.text}: null` it is asked for or taken from the kernel"
+                words = (
+                    f"the value of {key.text} is saved in the notebook; with `{key.text}: null` "
+                    "it is asked for or taken from the kernel"
+                )
                 findings.warn(key.start, path, "literal-secret", words)
     return secrets
 
@@ -167,7 +174,7 @@ def _is_variable_name(key: Scalar, path: str, findings: Findings) -> bool:
 def settle_both(
     envs: dict[str, str | None], secrets: Secrets, at: Mark, findings: Findings
 ) -> None:
-    """Where a name stands under envs and under secrets, the secret is used."""
+    """If a name stands under both envs and secrets, use the secret."""
     for name in sorted(envs.keys() & secrets.keys()):
         findings.warn(
             at,
@@ -185,7 +192,10 @@ def check_docker_login(
     at: Mark,
     findings: Findings,
 ) -> None:
-    """The three variables of a registry log-in stand together, under `envs` or under `secrets`; without a container they are of no use."""
+    """Check the three variables of a registry login.
+
+    They must stand together, under `envs` or under `secrets`, and are useless without a container.
+    """
     in_envs = [name for name in DOCKER_LOGIN if name in envs]
     in_secrets = [name for name in DOCKER_LOGIN if name in secrets]
     if not in_envs and not in_secrets:
@@ -197,7 +207,10 @@ def check_docker_login(
         message = f"the registry log-in lacks {' and '.join(missing)}"
         findings.error(at, "secrets" if in_secrets else "envs", "docker-login", message, paste)
     elif in_envs and in_secrets:
-        message = f"the registry log-in is split: {', '.join(in_envs)} under envs, {', '.join(in_secrets)} under secrets"
+        message = (
+            f"the registry log-in is split: {', '.join(in_envs)} under envs, "
+            f"{', '.join(in_secrets)} under secrets"
+        )
         findings.error(
             at, "envs", "docker-login", message, f"move {', '.join(short)} to one of them: {paste}"
         )
@@ -209,7 +222,7 @@ def check_docker_login(
 
 
 def warn_of_copies(documents: list[Node], findings: Findings) -> None:
-    """Warn where a secret's value is also written in the clear, which nothing here can hide."""
+    """Warn if a secret's value also stands in plain text, where it cannot be hidden."""
     values = {v for v in findings.secret_values() if len(v) >= 8}
     if not values:
         return
@@ -219,5 +232,8 @@ def warn_of_copies(documents: list[Node], findings: Findings) -> None:
             if key.text in ("setup", "run", "envs"):
                 text = "\n".join(scalar.text for scalar in all_scalars(node, set()))
                 if any(value in text for value in values):
-                    words = f"{key.text} holds a secret's value in the clear; write $NAME of the secret instead"
+                    words = (
+                        f"{key.text} holds a secret's value in the clear; write $NAME of the "
+                        "secret instead"
+                    )
                     findings.warn(key.start, key.text, "secret-copied", words)

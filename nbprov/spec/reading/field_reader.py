@@ -1,4 +1,4 @@
-"""What is common to reading any field: wrong shapes, unknown keys, fields that are not used yet."""
+"""Helpers of all readers: wrong types, unknown keys, and fields that are not used yet."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import TypeVar
 
-from nbprov.spec.schema.registry import ALIASES, Field, Use, Where, find, guess
-from nbprov.spec.yaml.diagnostics import Findings
+from nbprov.spec.schema.registry import ALIASES, Field, FieldUse, Section, find, guess
+from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
+from nbprov.spec.yaml.nodes import (
+    Mapping,
+    Node,
+    Scalar,
+    ScalarKind,
+    Sequence,
+    as_given,
+    describe,
+    is_null,
+    quoted,
+)
 
-from .nodes import Kind, Mapping, Node, Scalar, Sequence, as_given, describe, is_null, quoted
-from .units import Bad, boolean
+from .units import boolean
 
 T = TypeVar("T")
 
@@ -31,7 +41,7 @@ def text_of(
     wants
         What the field should hold, for the message.
     numbers
-        Whether numbers and booleans are taken as text.
+        Whether numbers and booleans count as text.
     """
     if not isinstance(node, Scalar):
         findings.error(
@@ -42,7 +52,7 @@ def text_of(
             _as_written(path, wants),
         )
         return None
-    if not numbers and node.kind is not Kind.TEXT:
+    if not numbers and node.kind is not ScalarKind.TEXT:
         findings.error(
             node.start,
             path,
@@ -57,8 +67,11 @@ def text_of(
 def converted(
     node: Node, path: str, findings: Findings, convert: Callable[[str], T], *, wants: str
 ) -> T | None:
-    """What `convert` makes of a scalar's text; None, and a problem, where it refuses. A boolean is never taken for text."""
-    if isinstance(node, Scalar) and node.kind is Kind.BOOL:
+    """Convert a scalar's text; None, and a problem, if that fails.
+
+    A boolean is never taken for text.
+    """
+    if isinstance(node, Scalar) and node.kind is ScalarKind.BOOL:
         hint = _as_written(path, "") or "put it in quotes if it is a name"
         findings.error(
             node.start, path, "type", f"{path} must be {wants}, not {quoted(node.text)}", hint
@@ -71,18 +84,20 @@ def converted(
 
 
 def _as_written(path: str, wants: str) -> str:
-    """What to write in place of a wrong value: the field's own example, where it has one."""
+    """What to write instead of a wrong value: the field's own example, if it has one."""
     name = re.sub(r"\[[0-9]*\]$", "", path).rsplit(".", 1)[-1]
-    field = next((f for where in Where if (f := find(where, name)) is not None and f.example), None)
+    field = next(
+        (f for where in Section if (f := find(where, name)) is not None and f.example), None
+    )
     shown = field.example[0] if field is not None else wants
     return f"write {name}: {shown}" if shown else ""
 
 
 def attempt(node: Node, path: str, findings: Findings, make: Callable[[], T]) -> T | None:
-    """Run `make`; a `Bad` becomes a problem at the node."""
+    """Run `make`; an `InvalidValue` becomes a problem at the node."""
     try:
         return make()
-    except Bad as bad:
+    except InvalidValue as bad:
         findings.error(node.start, path, bad.code, f"{path}: {bad.message}", bad.hint)
         return None
 
@@ -96,7 +111,7 @@ def as_mapping(node: Node, path: str, findings: Findings, hint: str) -> Mapping 
 
 
 def entries(node: Node) -> Iterable[Node] | None:
-    """The members of a list, or the keys of a set (a map whose values are all null); None for anything else."""
+    """The members of a list, or the keys of a set (a map whose values are all null); else None."""
     if isinstance(node, Sequence):
         return node.items
     if isinstance(node, Mapping) and all(is_null(value) for _, value in node.pairs):
@@ -105,21 +120,22 @@ def entries(node: Node) -> Iterable[Node] | None:
 
 
 def recognise(
-    key: Scalar, value: Node, where: Where, path: str, findings: Findings
+    key: Scalar, value: Node, where: Section, path: str, findings: Findings
 ) -> Field | None:
-    """The field of a key, if nbprov reads it; everything else is reported here.
+    """The field of a key if nbprov reads it; everything else is reported here.
 
-    Unknown keys are errors with the nearest field. Fields that are known but not used yet become remarks, or errors where going on
-    would give the program another machine than it asked for. A null is as good as absent.
+    An unknown key is an error with the nearest field. A known field that is not used yet gets a
+    remark, or an error if the program would get another machine than it asked for. A null counts as
+    absent.
     """
     field = find(where, key.text)
     if field is None:
         _unknown(key, where, path, findings)
         return None
-    if field.use is Use.READ:
+    if field.use is FieldUse.READ:
         return field
     here = join(path, key.text)
-    if field.use is Use.DROPPED:
+    if field.use is FieldUse.DROPPED:
         findings.note(
             key.start, here, "dropped", f"{key.text} is internal to SkyPilot and is dropped"
         )
@@ -151,11 +167,11 @@ def _not_used(field: Field, key: Scalar, value: Node, path: str, findings: Findi
         and all("://" in k.text for k, _ in value.pairs)
     )
     advice = f": {field.advice}" if field.advice else ""
-    if field.use is Use.ERROR:
+    if field.use is FieldUse.ERROR:
         findings.cannot_honour(
             key.start, path, field.name, f"{field.name} is not supported yet{advice}"
         )
-    elif findings.is_ignored(field.name, path) or field.use is Use.NOTE or is_estimate:
+    elif findings.is_ignored(field.name, path) or field.use is FieldUse.NOTE or is_estimate:
         findings.note(key.start, path, "not-used", f"{field.name} is not used yet{advice}")
     else:
         findings.warn(key.start, path, "not-used", f"{field.name} is not used yet{advice}")
@@ -168,9 +184,9 @@ def _choice_is_valid(field: Field, value: Node, path: str, findings: Findings) -
 
 
 def members(
-    node: Mapping, where: Where, path: str, findings: Findings
+    node: Mapping, where: Section, path: str, findings: Findings
 ) -> list[tuple[str, Node, str]]:
-    """The known fields of a small map that are given: name, value, path."""
+    """Name, value and path of the known fields that a small map gives."""
     found = []
     for key, value in node.pairs:
         field = recognise(key, value, where, path, findings)
@@ -185,14 +201,18 @@ def whole(node: Node, path: str, findings: Findings, *, most: int, example: str)
     def read() -> int:
         if (
             isinstance(node, Scalar)
-            and node.kind is Kind.INT
+            and node.kind is ScalarKind.INT
             and node.text.isdecimal()
             and len(node.text) <= 9
         ):
             if 1 <= int(node.text) <= most:
                 return int(node.text)
-            raise Bad(f"{quoted(node.text)} is not between 1 and {most}", f"write {example}")
-        raise Bad(f"{as_given(node)} is not a whole number", f"write {example}, without quotes")
+            raise InvalidValue(
+                f"{quoted(node.text)} is not between 1 and {most}", f"write {example}"
+            )
+        raise InvalidValue(
+            f"{as_given(node)} is not a whole number", f"write {example}, without quotes"
+        )
 
     return attempt(node, path, findings, read)
 
@@ -212,7 +232,10 @@ def read_boolean(node: Node, path: str, findings: Findings) -> bool | None:
 
 
 def choice(node: Node, path: str, findings: Findings, words: tuple[str, ...]) -> str | None:
-    """One of a few words, case ignored; None, and a problem with the nearest word, for anything else."""
+    """One of a few words, case ignored.
+
+    None for anything else, with a problem that names the nearest word.
+    """
     text = text_of(node, path, findings, wants=" or ".join(words))
     if text is None:
         return None
@@ -233,16 +256,16 @@ def choice(node: Node, path: str, findings: Findings, words: tuple[str, ...]) ->
 
 
 _PARENT = {
-    Where.TASK: "at the top level of the cell",
-    Where.RESOURCES: "under `resources`",
-    Where.AUTOSTOP: "under `resources.autostop`",
-    Where.BUDGET: "under `budget`",
+    Section.TASK: "at the top level of the cell",
+    Section.RESOURCES: "under `resources`",
+    Section.AUTOSTOP: "under `resources.autostop`",
+    Section.BUDGET: "under `budget`",
 }
 
 
-def _unknown(key: Scalar, where: Where, path: str, findings: Findings) -> None:
+def _unknown(key: Scalar, where: Section, path: str, findings: Findings) -> None:
     name, here = key.text, join(path, key.text)
-    if name.startswith("_") and where in (Where.TASK, Where.RESOURCES, Where.ITEM):
+    if name.startswith("_") and where in (Section.TASK, Section.RESOURCES, Section.ITEM):
         findings.note(key.start, here, "dropped", f"{name} is internal to SkyPilot and is dropped")
         return
     if findings.is_ignored(name, here):
@@ -292,6 +315,6 @@ def _unknown(key: Scalar, where: Where, path: str, findings: Findings) -> None:
 def _pasted(field: Field) -> str:
     return (
         f":  {field.where}: {{{field.name}: …}}"
-        if field.where in (Where.RESOURCES, Where.BUDGET)
+        if field.where in (Section.RESOURCES, Section.BUDGET)
         else ""
     )

@@ -1,41 +1,50 @@
-"""Reading what ends a cluster by itself: autostop, max_lifetime, budget."""
+"""Read what ends a cluster: autostop, max_lifetime and budget."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from nbprov.model.guards import Autostop, Guards
 from nbprov.model.money import Micros
-from nbprov.model.spec import Autostop, Guards
-from nbprov.spec.schema.registry import Where
-from nbprov.spec.yaml.diagnostics import Findings
+from nbprov.spec.schema.registry import Section
+from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
+from nbprov.spec.yaml.nodes import (
+    Mapping,
+    Mark,
+    Node,
+    Scalar,
+    ScalarKind,
+    Sequence,
+    describe,
+    quoted,
+)
 
 from . import units
 from .field_reader import attempt, choice, converted, members, read_boolean, text_of
-from .nodes import Kind, Mapping, Mark, Node, Scalar, Sequence, describe, quoted
 
 DEFAULT_IDLE_MINUTES = 5.0
-"""What `autostop: true` and a map without minutes mean."""
+"""What `autostop: true`, and a map without minutes, mean."""
 
 SHORTEST_IDLE: float = 60.0
-"""`autostop: 0` means one minute: nothing can be seen to be idle in less."""
+"""`autostop: 0` means one minute, because idleness cannot be seen in less."""
 
 _MINUTES = "write minutes (10), a duration (2h), true, false, or a map with idle_minutes"
 
 
 @dataclass(frozen=True, slots=True)
-class GivenAutostop:
-    """An autostop as written: `autostop` is None where it was switched off."""
+class AutostopField:
+    """`autostop` as written; its value is None if it is switched off."""
 
     autostop: Autostop | None
     at: Mark
     path: str
 
 
-def read_autostop(node: Node, path: str, findings: Findings) -> GivenAutostop | None:
+def read_autostop(node: Node, path: str, findings: Findings) -> AutostopField | None:
     """Read `10`, `2h`, `true`, `false` or the map; None, and a problem, for anything else."""
     if isinstance(node, Mapping):
         mapped = _autostop_map(node, path, findings)
-        return GivenAutostop(mapped, node.start, path) if mapped else None
+        return AutostopField(mapped, node.start, path) if mapped else None
     if not isinstance(node, Scalar):
         findings.error(
             node.start,
@@ -45,15 +54,17 @@ def read_autostop(node: Node, path: str, findings: Findings) -> GivenAutostop | 
             _MINUTES,
         )
         return None
-    if node.kind is Kind.BOOL or (node.plain and node.text.lower() in ("yes", "no", "on", "off")):
+    if node.kind is ScalarKind.BOOL or (
+        node.plain and node.text.lower() in ("yes", "no", "on", "off")
+    ):
         wanted = units.boolean(node)
-        return GivenAutostop(
+        return AutostopField(
             Autostop(DEFAULT_IDLE_MINUTES * 60) if wanted else None, node.start, path
         )
     idle = attempt(node, path, findings, lambda: _idle_seconds(node.text))
     if idle is None:
         return None
-    return GivenAutostop(Autostop(_at_least_a_minute(idle, node, path, findings)), node.start, path)
+    return AutostopField(Autostop(_at_least_a_minute(idle, node, path, findings)), node.start, path)
 
 
 def _idle_seconds(text: str) -> float:
@@ -68,7 +79,7 @@ def _minutes(text: str) -> float:
     if text.strip("0.") == "" and any(c == "0" for c in text):
         return 0.0
     if text.startswith("-"):
-        raise units.Bad(
+        raise InvalidValue(
             f"{quoted(text)} is below zero", "write minutes, or `autostop: false` to switch it off"
         )
     return units.duration(f"{units.positive(text, 'a number of minutes', '10')}m")
@@ -86,7 +97,7 @@ def _at_least_a_minute(idle: float, node: Node, path: str, findings: Findings) -
 def _autostop_map(node: Mapping, path: str, findings: Findings) -> Autostop | None:
     before = findings.problem_count
     autostop = Autostop(DEFAULT_IDLE_MINUTES * 60)
-    for name, value, here in members(node, Where.AUTOSTOP, path, findings):
+    for name, value, here in members(node, Section.AUTOSTOP, path, findings):
         if name == "idle_minutes":
             minutes = converted(value, here, findings, _minutes, wants="a number of minutes")
             autostop = (
@@ -128,23 +139,26 @@ def _autostop_map(node: Mapping, path: str, findings: Findings) -> Autostop | No
 
 
 @dataclass(frozen=True, slots=True)
-class GivenBudget:
-    """A budget as written."""
+class BudgetField:
+    """`budget` as written."""
 
     total: Micros
     warn: tuple[float, ...] = ()
     at_limit: str = "down"
 
 
-def read_budget(node: Node, path: str, findings: Findings) -> GivenBudget | None:
-    """Read `10`, `$5`, or `{total: 10, warn: [50%, 80%], at_limit: down}`; None, and a problem, for anything else."""
+def read_budget(node: Node, path: str, findings: Findings) -> BudgetField | None:
+    """Read `10`, `$5`, or `{total: 10, warn: [50%, 80%], at_limit: down}`.
+
+    None, and a problem, for anything else.
+    """
     if not isinstance(node, Mapping):
         total = converted(node, path, findings, units.money, wants="an amount of US dollars")
-        return None if total is None else GivenBudget(total)
+        return None if total is None else BudgetField(total)
     total, said = None, False
     warn: tuple[float, ...] = ()
     at_limit = "down"
-    for name, value, here in members(node, Where.BUDGET, path, findings):
+    for name, value, here in members(node, Section.BUDGET, path, findings):
         if name == "total":
             said = True
             total = converted(value, here, findings, units.money, wants="an amount of US dollars")
@@ -160,7 +174,7 @@ def read_budget(node: Node, path: str, findings: Findings) -> GivenBudget | None
             f"{path} does not say its total",
             "write budget: {total: 10}",
         )
-    return None if total is None else GivenBudget(total, warn, at_limit)
+    return None if total is None else BudgetField(total, warn, at_limit)
 
 
 def _warn_shares(node: Node, path: str, findings: Findings) -> tuple[float, ...]:
@@ -175,24 +189,27 @@ def _warn_shares(node: Node, path: str, findings: Findings) -> tuple[float, ...]
 def _share_of_budget(text: str) -> float:
     part = units.share(text)
     if part > 1:
-        raise units.Bad(
+        raise InvalidValue(
             f"{quoted(text)} is more than the budget", "write shares up to 100%: [50%, 80%, 95%]"
         )
     return part
 
 
 def guards_of(
-    autostop: GivenAutostop | None,
+    autostop: AutostopField | None,
     max_lifetime: float | None,
-    budget: GivenBudget | None,
+    budget: BudgetField | None,
     findings: Findings,
 ) -> Guards:
-    """The guards of a spec: what it gives, or the default where it gives none of the three."""
+    """The guards of a spec, or the default ones if it gives none."""
     if autostop is None and max_lifetime is None and budget is None:
         return Guards()
     idle = autostop.autostop if autostop else None
     if autostop is not None and idle is None and max_lifetime is None and budget is None:
-        words = "autostop is off and there is no max_lifetime or budget: the machine runs, and costs, until you end it"
+        words = (
+            "autostop is off and there is no max_lifetime or budget: the machine runs, and "
+            "costs, until you end it"
+        )
         findings.warn(autostop.at, autostop.path, "unguarded", words)
     if budget is None:
         return Guards(idle, max_lifetime, is_default=False)

@@ -1,4 +1,4 @@
-"""Reading `health`, the check that a machine is ready, and saying what becomes of `service` and `pool`."""
+"""Read `health`, the check that a machine is ready, and remark on `service` and `pool`."""
 
 from __future__ import annotations
 
@@ -6,31 +6,33 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from nbprov.model.spec import Health
-from nbprov.spec.schema.registry import Where
-from nbprov.spec.yaml.diagnostics import Findings
+from nbprov.model.spec import HealthCheck
+from nbprov.spec.schema.registry import Section
+from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
+from nbprov.spec.yaml.nodes import Mapping, Mark, Node, Scalar, ScalarKind, as_given, is_off, quoted
 
 from . import units
 from .field_reader import choice, converted, members, text_of, whole
-from .nodes import Kind, Mapping, Mark, Node, Scalar, as_given, is_off, quoted
 
 MAX_FAILURES = 1000
 
 _HTTP = re.compile(r":([0-9]{1,5})(/\S*)?")
 
 
-def read_health(node: Node, path: str, findings: Findings) -> Health | None:
+def read_health(node: Node, path: str, findings: Findings) -> HealthCheck | None:
     """Read a command, `:8000/ok`, `false`, `true`, or the map."""
     if is_off(node):
-        return Health(on=False)
+        return HealthCheck(on=False)
     if isinstance(node, Scalar):
-        if node.kind is Kind.BOOL:
-            return Health()
+        if node.kind is ScalarKind.BOOL:
+            return HealthCheck()
         if node.text.strip().startswith(":") or re.match(r"https?://", node.text.strip()):
             http = converted(node, path, findings, http_check, wants="a port and path")
-            return None if http is None else _said(Health(http=http), node.start, path, findings)
+            return (
+                None if http is None else _said(HealthCheck(http=http), node.start, path, findings)
+            )
         command = _command(node, path, findings)
-        return None if command is None else Health(command=command)
+        return None if command is None else HealthCheck(command=command)
     if not isinstance(node, Mapping):
         findings.error(
             node.start,
@@ -41,7 +43,7 @@ def read_health(node: Node, path: str, findings: Findings) -> Health | None:
         )
         return None
     found: dict[str, Any] = {}
-    for name, value, here in members(node, Where.HEALTH, path, findings):
+    for name, value, here in members(node, Section.HEALTH, path, findings):
         read: Any
         if name == "command":
             read = _command(value, here, findings)
@@ -56,22 +58,26 @@ def read_health(node: Node, path: str, findings: Findings) -> Health | None:
         if read is not None:
             found[name] = read
     _say_what_ends_with_ready(found, node.start, path, findings)
-    return _said(replace(Health(), **found), node.start, path, findings)
+    return _said(replace(HealthCheck(), **found), node.start, path, findings)
 
 
 def _say_what_ends_with_ready(
     found: dict[str, Any], at: Mark, path: str, findings: Findings
 ) -> None:
-    """Say what is not done yet once the machine has been handed over: it is not asked again."""
+    """Remark that the check ends when the machine is handed over."""
     if (on_fail := found.get("on_fail", "report")) != "report":
-        words = f"{path}: on_fail: {on_fail} is not done yet: a machine that fails later is not noticed; one that fails at first is replaced"
+        words = (
+            f"{path}: on_fail: {on_fail} is not done yet: a machine that fails later is not "
+            "noticed; one that fails at first is replaced"
+        )
         findings.not_acted_on(at, path, "health", words)
     elif found.keys() & {"every", "failures"}:
         findings.note(
             at,
             path,
             "not-used",
-            f"{path}: every and failures hold until the machine is ready; it is not asked again yet",
+            f"{path}: every and failures hold until the machine is ready; it is not asked again "
+            "yet",
         )
 
 
@@ -90,7 +96,7 @@ def _command(node: Node, path: str, findings: Findings) -> str | None:
 
 
 def http_check(text: str) -> str:
-    """A port and path of the machine: `:8000/ok`.
+    """A port and a path on the machine, `:8000/ok`.
 
     Examples
     --------
@@ -100,11 +106,13 @@ def http_check(text: str) -> str:
     bare = re.sub(r"^http://(localhost|127\.0\.0\.1)(?=:)", "", text.strip(), flags=re.IGNORECASE)
     match = _HTTP.fullmatch(bare)
     if match is None or not 1 <= int(match[1]) <= 65535:
-        raise units.Bad(f"{quoted(text)} is not a port and path of the machine", 'write ":8000/ok"')
+        raise InvalidValue(
+            f"{quoted(text)} is not a port and path of the machine", 'write ":8000/ok"'
+        )
     return f":{int(match[1])}{match[2] or '/'}"
 
 
-def _said(health: Health, at: Mark, path: str, findings: Findings) -> Health:
+def _said(health: HealthCheck, at: Mark, path: str, findings: Findings) -> HealthCheck:
     if health.http:
         words = f"{path}: {health.http} is not asked yet; the machine counts as ready without it"
         findings.not_acted_on(at, path, "health", words)
@@ -114,7 +122,7 @@ def _said(health: Health, at: Mark, path: str, findings: Findings) -> Health:
 def remark_on_service(
     node: Node, at: Mark, ports: tuple[tuple[int, int], ...], findings: Findings
 ) -> None:
-    """Say that replicas are not made, and how to have the probe's question asked."""
+    """Remark that no replicas are made, and how to run the readiness probe by hand."""
     if not isinstance(node, Mapping):
         findings.error(
             node.start,
@@ -128,15 +136,19 @@ def remark_on_service(
     probe = _probe(node)
     port = _port(node) or (ports[0][0] if ports else None)
     if probe and port:
-        # Not as a health command: that is asked before `run` starts, so the machine would never be ready and the next one be paid for.
-        words += f"; once run is up, curl -fsS localhost:{port}{probe} in a cell %%on NAME --bash asks what its probe asks"
+        # It is no health command: that runs before `run` starts, so the machine would never be
+        # ready and the next one would be paid for.
+        words += (
+            f"; once run is up, curl -fsS localhost:{port}{probe} in a cell %%on NAME --bash asks "
+            "what its probe asks"
+        )
     findings.note(at, "service", "not-used", words)
 
 
 def _probe(node: Mapping) -> str:
     probe = node.get("readiness_probe")
     path = probe.get("path") if isinstance(probe, Mapping) else probe
-    text = path.text.strip() if isinstance(path, Scalar) and path.kind is Kind.TEXT else ""
+    text = path.text.strip() if isinstance(path, Scalar) and path.kind is ScalarKind.TEXT else ""
     return text if re.fullmatch(r"/[\w./?=&%~-]{0,100}", text) else ""
 
 
@@ -150,7 +162,7 @@ def _port(node: Mapping) -> int | None:
 
 
 def remark_on_pool(node: Node, at: Mark, findings: Findings) -> None:
-    """Say that no pool is made, and what comes near."""
+    """Remark that no pool is made, and what is similar."""
     if not isinstance(node, Mapping):
         findings.error(
             node.start,

@@ -1,4 +1,4 @@
-"""Reading `workdir` and `file_mounts`, and filling in the variables of their paths."""
+"""Read `file_mounts`, and fill in the variables of paths."""
 
 from __future__ import annotations
 
@@ -8,27 +8,40 @@ from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from nbprov.model.remarks import Origin
 from nbprov.model.sources import (
+    WORKDIR,
+    Mount,
+    Repository,
     SourceKind,
     is_plain_http,
     shown_source,
     source_kind,
-    why_not_git_ref,
-    why_not_git_url,
     why_not_source,
 )
-from nbprov.model.spec import Mount, Origin, Repository, Spec
-from nbprov.spec.schema.registry import Where
+from nbprov.model.spec import Spec
+from nbprov.spec.schema.registry import Section
 from nbprov.spec.yaml.diagnostics import Findings
+from nbprov.spec.yaml.nodes import (
+    Mapping,
+    Mark,
+    Node,
+    Scalar,
+    ScalarKind,
+    Sequence,
+    describe,
+    is_null,
+    quoted,
+)
 
-from .field_reader import as_mapping, choice, join, members, text_of
-from .nodes import Kind, Mapping, Mark, Node, Scalar, Sequence, describe, is_null, quoted
+from .field_reader import as_mapping, choice, join, members
+from .path_variables import VARIABLE, filled, uses_secret
+from .workdir import check_git
 
-WORKDIR_TARGET = "~/sky_workdir"
-"""Where `workdir` goes on the machine."""
+WORKDIR_TARGET = f"~/{WORKDIR}"
+"""The folder on the machine that `workdir` is copied to."""
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_VARIABLE = re.compile(r"\$(?:(?P<dollar>\$)|(?P<bare>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)\})")
 _MODES = ("copy", "mount", "mount_cached")
 _STORES = ("s3", "gcs", "azure", "r2", "ibm", "oci", "nebius", "coreweave", "vastdata", "volume")
 _TYPES = ("model_checkpoint_ro", "model_checkpoint_rw", "dataset_ro", "dataset_rw")
@@ -36,96 +49,18 @@ _COPY_HINT = "write {source: s3://BUCKET/PATH, mode: COPY}, or {/data: s3://BUCK
 _LOST = ": what is written there would be lost with the machine"
 
 
-def read_workdir(
-    node: Node, envs: Map[str, str], secrets: frozenset[str], findings: Findings
-) -> str | Repository | None:
-    """Read a local folder or a git repository; None, and a problem, for anything else. `envs` and `secrets` are as in `read_mounts`."""
-    path = "workdir"
-    if isinstance(node, Mapping):
-        return _read_git(node, envs, secrets, findings)
-    text = text_of(node, path, findings, wants="a local folder")
-    if text is None:
-        return None
-    if not text.strip():
-        findings.error(
-            node.start,
-            path,
-            "value",
-            "workdir names no folder",
-            "write workdir: . for the notebook's folder",
-        )
-    elif _URI.match(text):
-        findings.error(
-            node.start,
-            path,
-            "value",
-            "workdir must be a local folder, not a URI",
-            "write {url: https://…} for a git repository; files go into file_mounts",
-        )
-    return text
-
-
-def _read_git(
-    node: Mapping, envs: Map[str, str], secrets: frozenset[str], findings: Findings
-) -> Repository | None:
-    """`{url: …, ref: …}`, kept with its `$VAR`, as paths are."""
-    before = findings.problem_count
-    given: dict[str, Scalar] = {}
-    for key, value in node.pairs:
-        here = join("workdir", key.text)
-        if key.text not in ("url", "ref"):
-            findings.error(
-                key.start,
-                here,
-                "unknown-field",
-                f"unknown field {quoted(key.text)} under `workdir`",
-                "it takes url and ref",
-            )
-        elif not is_null(value) and text_of(value, here, findings, wants="text") is not None:
-            assert isinstance(value, Scalar), "what has text is a scalar"
-            given[key.text] = value
-    if not given.get("url") and findings.problem_count == before:
-        findings.error(
-            node.start,
-            "workdir",
-            "missing",
-            "workdir does not say its url",
-            "write workdir: ./code, or {url: https://…, ref: main}",
-        )
-    for name, value in given.items():
-        if not _uses_secret(value, join("workdir", name), secrets, findings):
-            _check_git(name, replace(value, text=_filled(value.text, envs)), findings)
-    if findings.problem_count > before:
-        return None
-    return Repository(given["url"].text, given["ref"].text if "ref" in given else "")
-
-
-def _check_git(name: str, value: Scalar, findings: Findings, *, final: bool = False) -> None:
-    """Check the url or the ref of a git workdir; what still holds a variable is checked once that has its value, which is `final`."""
-    if _VARIABLE.search(value.text) and not final:
-        return
-    why = why_not_git_url(value.text) if name == "url" else why_not_git_ref(value.text)
-    if why:
-        if "password" in why:
-            findings.hide([value])
-        hint = (
-            "write it without; a key that setup needs goes into secrets"
-            if "password" in why
-            else "write {url: https://HOST/REPOSITORY.git, ref: main}"
-        )
-        findings.error(value.start, join("workdir", name), "value", f"workdir: {name}: {why}", hint)
-
-
 def read_mounts(
     node: Node, envs: Map[str, str], secrets: frozenset[str], findings: Findings
 ) -> tuple[Mount, ...] | None:
-    """Read `file_mounts`: local paths, `s3://`, `gs://`, `r2://`, `https://`, and maps with mode COPY; mounted buckets are reported.
+    """Read `file_mounts`: local paths, URIs, and maps with mode COPY.
+
+    URIs start with `s3://`, `gs://`, `r2://` or `https://`. Mounted buckets are reported.
 
     Parameters
     ----------
     envs
-        The values known so far. They only serve to check sources: what is returned keeps its `$VAR`, which `fill_paths` replaces
-        once all values are known.
+        The values known so far, to check sources with. The result keeps its `$VAR`, which
+        `fill_paths` replaces once all values are known.
     secrets
         Names whose values must not become part of a path.
     """
@@ -135,10 +70,10 @@ def read_mounts(
     mounts: dict[str, Mount] = {}
     for key, value in mapping.pairs:
         path = join("file_mounts", key.text)
-        if not _target_is_good(key, path, findings) or _uses_secret(key, path, secrets, findings):
+        if not _target_is_good(key, path, findings) or uses_secret(key, path, secrets, findings):
             continue
         for target, source in _local_sources(key.text, value, path, envs, findings):
-            if not _uses_secret(source, path, secrets, findings):
+            if not uses_secret(source, path, secrets, findings):
                 mounts[target] = Mount(target, source.text, Origin(path, key.start.line))
     return tuple(mounts.values())
 
@@ -161,20 +96,10 @@ def _target_is_good(key: Scalar, path: str, findings: Findings) -> bool:
     return not wrong
 
 
-def _uses_secret(scalar: Scalar, path: str, secrets: frozenset[str], findings: Findings) -> bool:
-    named = {
-        match["bare"] or match["braced"] for match in _VARIABLE.finditer(scalar.text)
-    } & secrets
-    if named:
-        message = f"a secret must not become part of a path: ${min(named)}"
-        findings.error(scalar.start, path, "mount", message, f"move {min(named)} to envs")
-    return bool(named)
-
-
 def _local_sources(
     target: str, node: Node, path: str, envs: Map[str, str], findings: Findings
 ) -> list[tuple[str, Scalar]]:
-    """What is copied to a target: (target, source) pairs; several where `source` is a list."""
+    """The (target, source) pairs of a mount; several if `source` is a list."""
     if isinstance(node, Mapping):
         return _mapped_sources(target, node, path, envs, findings)
     return (
@@ -199,8 +124,11 @@ def _no_source(node: Node, path: str, findings: Findings) -> list[tuple[str, Sca
 def _source_is_good(
     node: Scalar, path: str, envs: Map[str, str], findings: Findings, *, final: bool = False
 ) -> bool:
-    """Check one source, a path or a URI, as it is with the values known so far; one that still holds a variable passes unless it is `final`."""
-    if is_null(node) or not node.text.strip() or node.kind is Kind.BOOL:
+    """Check a source, a path or a URI, with the values known so far.
+
+    A source that still holds a variable passes, unless `final`.
+    """
+    if is_null(node) or not node.text.strip() or node.kind is ScalarKind.BOOL:
         given = "nothing" if is_null(node) else describe(node)
         findings.error(
             node.start,
@@ -210,10 +138,10 @@ def _source_is_good(
             "write {/data: ./data}",
         )
         return False
-    text = _filled(node.text, envs)
+    text = filled(node.text, envs)
     kind, why = (
         source_kind(text),
-        "" if _VARIABLE.search(text) and not final else why_not_source(text),
+        "" if VARIABLE.search(text) and not final else why_not_source(text),
     )
     if kind is SourceKind.OTHER:
         hint = "copy the data in `setup` by the tool of its store"
@@ -245,42 +173,20 @@ def _source_is_good(
 def _mapped_sources(
     target: str, node: Mapping, path: str, envs: Map[str, str], findings: Findings
 ) -> list[tuple[str, Scalar]]:
-    """The sources of `{source: ./local or s3://b/x, mode: COPY}`, which is a plain copy; every other map means a mounted bucket."""
-    before = findings.problem_count
-    given = {name: value for name, value, _ in members(node, Where.MOUNT, path, findings)}
-    mode = (
-        choice(given["mode"], join(path, "mode"), findings, _MODES) if "mode" in given else "mount"
-    )
-    for name, words in (("store", _STORES), ("type", _TYPES)):
-        if name in given:
-            choice(given[name], join(path, name), findings, words)
-    if "type" in given and mode in ("copy", "mount"):
-        hint = "write mode: MOUNT_CACHED, or remove type"
-        findings.error(
-            given["type"].start,
-            join(path, "type"),
-            "mount",
-            f"{path}: type goes with mode MOUNT_CACHED only",
-            hint,
-        )
-    if not given.keys() & {"source", "name"} and findings.problem_count == before:
-        findings.error(
-            node.start,
-            path,
-            "mount",
-            f"{path} names no source",
-            "write {source: ./data, mode: COPY}",
-        )
-    if findings.problem_count > before:
+    """The sources of `{source: ./local or s3://b/x, mode: COPY}`.
+
+    Every other map asks for a mounted bucket, which is refused.
+    """
+    fields = _mount_fields(node, path, findings)
+    if fields is None:
         return []
+    given, mode = fields
     source = given.get("source")
-    items = (
-        source.items
-        if isinstance(source, Sequence)
-        else (source,)
-        if source is not None and not is_null(source)
-        else ()
-    )
+    items: SequenceOf[Node] = ()
+    if isinstance(source, Sequence):
+        items = source.items
+    elif source is not None and not is_null(source):
+        items = (source,)
     if mode != "copy" or not items:
         _refuse_mount(node, items, path, envs, findings)
         return []
@@ -293,9 +199,8 @@ def _mapped_sources(
         _no_source(item, path, findings)
     if len(good) < len(items):
         return []
-    if given.keys() & {"name", "store", "persistent"} and any(
-        source_kind(_filled(item.text, envs)) is SourceKind.LOCAL for item in good
-    ):
+    is_local = any(source_kind(filled(item.text, envs)) is SourceKind.LOCAL for item in good)
+    if is_local and given.keys() & {"name", "store", "persistent"}:
         findings.note(
             node.start,
             path,
@@ -304,25 +209,57 @@ def _mapped_sources(
         )
     if not isinstance(source, Sequence):
         return [(target, good[0])]
-    return [
-        (
-            f"{target}/{PurePosixPath(shown_source(item.text).removesuffix('?…')).name or 'source'}",
-            item,
+    return [(f"{target}/{_base_name(item.text)}", item) for item in good]
+
+
+def _mount_fields(
+    node: Mapping, path: str, findings: Findings
+) -> tuple[dict[str, Node], str | None] | None:
+    """Read the fields of a mount's map, and its mode.
+
+    None, and problems, if they do not fit together.
+    """
+    before = findings.problem_count
+    given = {name: value for name, value, _ in members(node, Section.MOUNT, path, findings)}
+    mode: str | None = "mount"
+    if "mode" in given:
+        mode = choice(given["mode"], join(path, "mode"), findings, _MODES)
+    for name, words in (("store", _STORES), ("type", _TYPES)):
+        if name in given:
+            choice(given[name], join(path, name), findings, words)
+    if "type" in given and mode in ("copy", "mount"):
+        findings.error(
+            given["type"].start,
+            join(path, "type"),
+            "mount",
+            f"{path}: type goes with mode MOUNT_CACHED only",
+            "write mode: MOUNT_CACHED, or remove type",
         )
-        for item in good
-    ]
+    if not given.keys() & {"source", "name"} and findings.problem_count == before:
+        findings.error(
+            node.start,
+            path,
+            "mount",
+            f"{path} names no source",
+            "write {source: ./data, mode: COPY}",
+        )
+    return (given, mode) if findings.problem_count == before else None
+
+
+def _base_name(source: str) -> str:
+    return PurePosixPath(shown_source(source).removesuffix("?…")).name or "source"
 
 
 def _refuse_mount(
     node: Mapping, items: SequenceOf[Node], path: str, envs: Map[str, str], findings: Findings
 ) -> None:
     first = items[0] if items else None
-    if isinstance(first, Scalar) and source_kind(_filled(first.text, envs)) is SourceKind.LOCAL:
+    if isinstance(first, Scalar) and source_kind(filled(first.text, envs)) is SourceKind.LOCAL:
         message = f"{path}: local files are copied, not mounted through a bucket{_LOST}"
         hint = f"write {{source: {quoted(first.text).strip('`')}, mode: COPY}}"
     else:
         message = f"{path}: buckets are copied (mode: COPY), not mounted{_LOST}"
-        named = isinstance(first, Scalar) and not why_not_source(_filled(first.text, envs))
+        named = isinstance(first, Scalar) and not why_not_source(filled(first.text, envs))
         copy = (
             f"write {{source: {first.text}, mode: COPY}}"
             if named and isinstance(first, Scalar)
@@ -334,27 +271,18 @@ def _refuse_mount(
     findings.cannot_honour(node.start, path, "file_mounts", message, hint)
 
 
-def _filled(text: str, envs: Map[str, str]) -> str:
-    """The text with the values of variables; `$$` is a dollar sign, unknown names stay."""
-
-    def value(match: re.Match[str]) -> str:
-        return "$" if match["dollar"] else envs.get(match["bare"] or match["braced"], match[0])
-
-    return _VARIABLE.sub(value, text)
-
-
 def fill_paths(spec: Spec, envs: Map[str, str]) -> Spec:
-    """Replace `$VAR` and `${VAR}` in `workdir`, `file_mounts` and `outputs` by the values of the spec's variables; unknown names stay.
+    """Replace `$VAR` and `${VAR}` in `workdir`, `file_mounts` and `outputs`; unknown names stay.
 
     Parameters
     ----------
     envs
-        The final values, those given by the caller for null ones included.
+        The final values of the spec's variables, those that the caller gave included.
 
     Raises
     ------
     SpecError
-        If a source, a target or a repository turns out to be none.
+        If a source, a target or a repository turns out to be invalid.
 
     Examples
     --------
@@ -365,15 +293,13 @@ def fill_paths(spec: Spec, envs: Map[str, str]) -> Spec:
     findings = Findings("")
     mounts = []
     for mount in spec.file_mounts:
-        filled = replace(
-            mount, target=_filled(mount.target, envs), source=_filled(mount.source, envs)
-        )
-        mounts.append(filled)
+        mount = replace(mount, target=filled(mount.target, envs), source=filled(mount.source, envs))
+        mounts.append(mount)
         at = Mark(mount.origin.line, 1, 0)
-        key = Scalar(filled.target, Kind.TEXT, True, at, at)
+        key = Scalar(mount.target, ScalarKind.TEXT, True, at, at)
         _target_is_good(key, mount.origin.path, findings)
         _source_is_good(
-            Scalar(filled.source, Kind.TEXT, True, at, at),
+            Scalar(mount.source, ScalarKind.TEXT, True, at, at),
             mount.origin.path,
             {},
             findings,
@@ -381,16 +307,16 @@ def fill_paths(spec: Spec, envs: Map[str, str]) -> Spec:
         )
     workdir = spec.workdir
     if isinstance(workdir, Repository):
-        workdir = Repository(_filled(workdir.url, envs), _filled(workdir.ref, envs))
+        workdir = Repository(filled(workdir.url, envs), filled(workdir.ref, envs))
         for name, text in (("url", workdir.url), ("ref", workdir.ref)):
             if text or name == "url":
                 at = Mark(1, 1, 0)
-                _check_git(name, Scalar(text, Kind.TEXT, True, at, at), findings, final=True)
+                check_git(name, Scalar(text, ScalarKind.TEXT, True, at, at), findings, final=True)
     else:
-        workdir = _filled(workdir, envs)
+        workdir = filled(workdir, envs)
     findings.raise_if_any()
     outputs = tuple(
-        replace(m, target=_filled(m.target, envs), source=_filled(m.source, envs))
+        replace(m, target=filled(m.target, envs), source=filled(m.source, envs))
         for m in spec.outputs
     )
     return replace(spec, workdir=workdir, file_mounts=tuple(mounts), outputs=outputs)

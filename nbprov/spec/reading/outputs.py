@@ -1,15 +1,20 @@
-"""Reading `outputs`, what is pulled before the machine goes, and SkyPilot's `inputs` and `outputs`, which are sizes."""
+"""Read `outputs`, what is pulled before the machine ends, and SkyPilot's sizes of data.
+
+SkyPilot writes the sizes of its input and output under `inputs` and `outputs`.
+"""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 
-from nbprov.model.spec import Mount, Origin
-from nbprov.spec.yaml.diagnostics import Findings
+from nbprov.model.remarks import Origin
+from nbprov.model.sources import Mount
+from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
+from nbprov.spec.yaml.nodes import Mapping, Node, Scalar, ScalarKind, Sequence, as_given, is_null
 
 from . import units
 from .field_reader import attempt, join
-from .nodes import Kind, Mapping, Node, Scalar, Sequence, as_given, is_null
 
 HERE = "."
 """The target of an output without one: the notebook's folder, under its own name."""
@@ -19,7 +24,10 @@ _FORMS = 'write outputs: [results, "*.ckpt"], or {~/sky_workdir/out: ./out}'
 
 
 def read_outputs(node: Node, path: str, findings: Findings) -> tuple[Mount, ...]:
-    """Read a file or folder, a list of them, or a map to where they go here; `{s3://b/x: 20}` is SkyPilot's estimate."""
+    """Read a file or folder, a list of them, or a map to local targets.
+
+    `{s3://b/x: 20}` is SkyPilot's estimate.
+    """
     if isinstance(node, Mapping) and any(_is_size(key, value) for key, value in node.pairs):
         if all(_is_size(key, value) for key, value in node.pairs):
             findings.note(
@@ -81,12 +89,16 @@ def _is_size(key: Scalar, value: Node) -> bool:
     return (
         bool(_URI.match(key.text))
         and isinstance(value, Scalar)
-        and value.kind in (Kind.INT, Kind.FLOAT)
+        and value.kind in (ScalarKind.INT, ScalarKind.FLOAT)
     )
 
 
 def _text(node: Node, path: str, findings: Findings, *, numbers: bool = True) -> str:
-    unusable = (Kind.BOOL, Kind.NULL) if numbers else (Kind.BOOL, Kind.NULL, Kind.INT, Kind.FLOAT)
+    unusable = (
+        (ScalarKind.BOOL, ScalarKind.NULL)
+        if numbers
+        else (ScalarKind.BOOL, ScalarKind.NULL, ScalarKind.INT, ScalarKind.FLOAT)
+    )
     if not isinstance(node, Scalar) or node.kind in unusable or not node.text.strip():
         given = "nothing" if is_null(node) else as_given(node)
         findings.error(
@@ -106,7 +118,7 @@ def _text(node: Node, path: str, findings: Findings, *, numbers: bool = True) ->
 
 
 def read_inputs(node: Node, path: str, findings: Findings) -> tuple[tuple[str, float], ...]:
-    """Read `{s3://bucket/x: 120}`: where the data is, and how many GB."""
+    """Read `{s3://bucket/x: 120}`: where the data is, and how many GB it has."""
     hint = "write inputs: {s3://bucket/x: 120}, the size in GB"
     if not isinstance(node, Mapping):
         findings.error(
@@ -120,7 +132,7 @@ def read_inputs(node: Node, path: str, findings: Findings) -> tuple[tuple[str, f
     found = {}
     for key, value in node.pairs:
         here = join(path, key.text)
-        size = attempt(value, here, findings, lambda value=value: _gigabytes(value))  # type: ignore[misc]
+        size = attempt(value, here, findings, partial(_gigabytes, value))
         if not _URI.match(key.text):
             findings.error(key.start, here, "value", f"{here} is not a URI", hint)
         elif size is not None:
@@ -136,8 +148,8 @@ def read_inputs(node: Node, path: str, findings: Findings) -> tuple[tuple[str, f
 
 
 def _gigabytes(node: Node) -> float:
-    if not isinstance(node, Scalar) or node.kind not in (Kind.INT, Kind.FLOAT):
-        raise units.Bad(
+    if not isinstance(node, Scalar) or node.kind not in (ScalarKind.INT, ScalarKind.FLOAT):
+        raise InvalidValue(
             f"{as_given(node)} is not a size in GB", "write a number, without quotes: 120"
         )
     return units.positive(node.text, "a size in GB", "120")

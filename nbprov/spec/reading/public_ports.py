@@ -1,29 +1,29 @@
-"""Reading `expose`: who may reach the ports."""
+"""Read `expose`: who may reach the ports."""
 
 from __future__ import annotations
 
-from nbprov.model.spec import Expose
+from nbprov.model.spec import ExposedPorts
 from nbprov.spec.yaml.diagnostics import Findings
+from nbprov.spec.yaml.nodes import Mapping, Node, Scalar, as_given
 
 from . import units
 from .field_reader import choice, converted, join
-from .nodes import Mapping, Node, Scalar, as_given
 
 WORDS = ("tunnel", "public")
 Ranges = tuple[tuple[int, int], ...]
 
 
-def read_expose(node: Node, path: str, ports: Ranges, findings: Findings) -> Expose | None:
+def read_expose(node: Node, path: str, ports: Ranges, findings: Findings) -> ExposedPorts | None:
     """Read `tunnel`, `public`, or a map from port to one of these.
 
     Parameters
     ----------
     ports
-        The ports of all alternatives: only these can be exposed.
+        The ports of all alternatives; only these can be exposed.
     """
     if isinstance(node, Scalar):
         word = choice(node, path, findings, WORDS)
-        return None if word is None else Expose(everything=word == "public")
+        return None if word is None else ExposedPorts(everything=word == "public")
     if not isinstance(node, Mapping):
         findings.error(
             node.start,
@@ -51,4 +51,4 @@ def read_expose(node: Node, path: str, ports: Ranges, findings: Findings) -> Exp
             )
         elif word == "public":
             public.append(both)
-    return Expose(public=units.merge_ports(public))
+    return ExposedPorts(public=units.merge_ports(public))

@@ -1,4 +1,4 @@
-"""Reading `python`, the interpreter and packages of every node, and `on_setup_failure`."""
+"""Read `python`, the interpreter and packages of every node, and `on_setup_failure`."""
 
 from __future__ import annotations
 
@@ -8,22 +8,33 @@ from pathlib import PurePath
 from urllib.parse import urlsplit
 
 from nbprov.model.python_env import DOWN, KEEP, PythonEnvironment
-from nbprov.spec.schema.registry import Where
-from nbprov.spec.yaml.diagnostics import Findings
+from nbprov.spec.schema.registry import Section
+from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
+from nbprov.spec.yaml.nodes import (
+    Node,
+    Scalar,
+    ScalarKind,
+    Sequence,
+    as_given,
+    is_null,
+    is_off,
+    quoted,
+)
 
-from . import units
 from .field_reader import choice, converted, join, members
-from .nodes import Kind, Node, Scalar, Sequence, as_given, is_null, is_off, quoted
 
 OLDEST = (3, 8)
-"""The agent's own limit; ipykernel has releases for it."""
+"""The oldest version that the agent runs on, and that ipykernel has releases for."""
 MOST_REQUIREMENTS = 1000
-"""A file takes more; a cell with so many is a mistake."""
+"""A cell with more is a mistake; a file may hold more."""
 LOCK = "uv.lock"
 FILES = (".txt", ".in", ".toml")
-"""Endings of what is read as requirements."""
+"""Endings of files that are read as requirements."""
 
-_FORMS = 'write python: "3.12", python: requirements.txt, or {version: "3.12", requirements: [numpy, "pandas>=2"]}'
+_FORMS = (
+    'write python: "3.12", python: requirements.txt, '
+    'or {version: "3.12", requirements: [numpy, "pandas>=2"]}'
+)
 _VERSION = re.compile(r"3\.([0-9]{1,2})(\.[0-9]{1,3})?")
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[^\]]*\])?\s*(?:[@;(<>=!~].*)?"
@@ -32,7 +43,10 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s;]+")
 
 
 def read_python(node: Node, path: str, findings: Findings) -> PythonEnvironment | None:
-    """Read a version, a file, a list of requirements, or the map of these; None for `false`, and with a problem for anything else."""
+    """Read a version, a file, a list of requirements, or a map of these.
+
+    None for `false`; also, with a problem, for anything else.
+    """
     if is_off(node):
         return None
     if isinstance(node, Sequence):
@@ -42,7 +56,7 @@ def read_python(node: Node, path: str, findings: Findings) -> PythonEnvironment 
         return _short(node, path, findings)
     before = findings.problem_count
     environment, keys = PythonEnvironment(), dict[str, Node]()
-    for name, value, here in members(node, Where.PYTHON, path, findings):
+    for name, value, here in members(node, Section.PYTHON, path, findings):
         keys[name] = value
         if name == "version":
             version = converted(value, here, findings, python_version, wants="a version")
@@ -54,7 +68,10 @@ def read_python(node: Node, path: str, findings: Findings) -> PythonEnvironment 
         else:
             environment = replace(environment, file=_file(value, here, findings))
     if {"lock", "requirements"} <= keys.keys():
-        message = f"{path}.requirements and {path}.lock cannot be given together: a lock holds all packages"
+        message = (
+            f"{path}.requirements and {path}.lock cannot be given together: a lock holds all "
+            "packages"
+        )
         findings.error(
             keys["requirements"].start,
             join(path, "requirements"),
@@ -71,13 +88,17 @@ def read_python(node: Node, path: str, findings: Findings) -> PythonEnvironment 
 
 
 def _short(node: Scalar, path: str, findings: Findings) -> PythonEnvironment | None:
-    """The forms of one word."""
+    """The forms of a single word."""
     text = node.text.strip()
-    if node.kind is not Kind.BOOL and _is_lock(text):
+    if node.kind is not ScalarKind.BOOL and _is_lock(text):
         return PythonEnvironment(lock=text)
-    if node.kind is Kind.TEXT and text.lower().endswith(FILES) and not _URL.match(text):
+    if node.kind is ScalarKind.TEXT and text.lower().endswith(FILES) and not _URL.match(text):
         return PythonEnvironment(file=text)
-    if node.kind is Kind.TEXT and not text[:1].isdigit() and not text.lower().startswith("python"):
+    if (
+        node.kind is ScalarKind.TEXT
+        and not text[:1].isdigit()
+        and not text.lower().startswith("python")
+    ):
         message = f"{path}: {quoted(text)} is neither a version nor a file of requirements"
         hint = f"write {path}: [{text}]" if _REQUIREMENT.fullmatch(text) else _FORMS
         findings.error(node.start, path, "value", message, hint)
@@ -97,13 +118,13 @@ def python_version(text: str) -> str:
     bare = re.sub(r"^python\s*", "", text.strip(), flags=re.IGNORECASE)
     match = _VERSION.fullmatch(bare)
     if match is None:
-        raise units.Bad(
+        raise InvalidValue(
             f"{quoted(text)} is not a version of Python 3",
             'write "3.12", or "3.12.4" for that very release',
         )
     if int(match[1]) < OLDEST[1]:
         hint = 'did you mean "3.10"?' if bare == "3.1" else 'write "3.12"'
-        raise units.Bad(
+        raise InvalidValue(
             f"Python {bare} is older than {OLDEST[0]}.{OLDEST[1]}, the oldest that can be used",
             hint,
         )
@@ -127,21 +148,29 @@ def _requirements(node: Sequence, path: str, findings: Findings) -> tuple[str, .
 
 def _requirement(node: Node, path: str, findings: Findings) -> str:
     text = (
-        " ".join(node.text.split()) if isinstance(node, Scalar) and node.kind is Kind.TEXT else ""
+        " ".join(node.text.split())
+        if isinstance(node, Scalar) and node.kind is ScalarKind.TEXT
+        else ""
     )
     if not text or not _REQUIREMENT.fullmatch(text) or "\0" in text:
         given = "nothing" if is_null(node) else as_given(node)
         if text.startswith("-"):
             hint = "options of pip stand in a file: requirements: requirements.txt"
         elif text.startswith((".", "/", "~")) or "://" in text:
-            hint = "a package from a URL is written `name @ URL`; one from a local folder is installed by setup"
+            hint = (
+                "a package from a URL is written `name @ URL`; one from a local folder is "
+                "installed by setup"
+            )
         else:
             hint = 'write a name, with a version where it matters: "pandas>=2"'
         findings.error(node.start, path, "value", f"{path}: {given} is not a requirement", hint)
         return ""
     for url in _URL.findall(text):
         if _password(url) and not findings.is_from_variable(node.start):
-            words = f"{path}: the password in this URL is saved in the notebook; a variable of uv under `secrets` is not"
+            words = (
+                f"{path}: the password in this URL is saved in the notebook; a variable of uv "
+                "under `secrets` is not"
+            )
             findings.warn(node.start, path, "literal-secret", words)
     return text
 
@@ -192,7 +221,7 @@ def _is_lock(text: str) -> bool:
 def _path(node: Node, path: str, findings: Findings, hint: str) -> str:
     if (
         not isinstance(node, Scalar)
-        or node.kind is not Kind.TEXT
+        or node.kind is not ScalarKind.TEXT
         or not node.text.strip()
         or "\0" in node.text
     ):
@@ -207,5 +236,5 @@ def _path(node: Node, path: str, findings: Findings, hint: str) -> str:
 
 
 def read_on_setup_failure(node: Node, path: str, findings: Findings) -> str | None:
-    """Read what becomes of a cluster that could not be set up."""
+    """Read what happens to a cluster whose setup failed."""
     return choice(node, path, findings, (KEEP, DOWN))

@@ -1,21 +1,22 @@
-"""Reading how a run chooses and when it stops to ask: `prefer`, `race`, `wait`, `confirm_above`."""
+"""Read how a run chooses and when it asks: `prefer`, `race`, `wait` and `confirm_above`."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from nbprov.model.spec import ConfirmAbove, Policy, Race, Wait
-from nbprov.spec.schema.registry import Where
-from nbprov.spec.yaml.diagnostics import Findings
+from nbprov.model.run_policies import ConfirmAbove, Policy, Race, Wait
+from nbprov.spec.schema.registry import Section
+from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
+from nbprov.spec.yaml.nodes import Mapping, Node, Scalar, ScalarKind, as_given, is_off
 
 from . import units
 from .field_reader import attempt, choice, converted, members, whole
-from .nodes import Kind, Mapping, Node, Scalar, as_given, is_off
 
 MAX_WIDTH = 16
-"""More places at once than this is a mistake: each of them may come up, and costs."""
+"""More places at once are a mistake: each of them may start, and cost money."""
 
 MAX_GANG_WIDTH = 2
 """With several nodes whole clusters race."""
@@ -43,7 +44,7 @@ def read_race(node: Node, path: str, findings: Findings) -> Race | None:
         )
         return None if width is None else Race(width)
     race = Race()
-    for name, value, here in members(node, Where.RACE, path, findings):
+    for name, value, here in members(node, Section.RACE, path, findings):
         if name == "width":
             width = (
                 1
@@ -66,7 +67,10 @@ def narrowed(race: Race, given: Node | None, path: str, num_nodes: int, findings
     if num_nodes < 2 or race.width <= MAX_GANG_WIDTH:
         return race
     if given is not None:
-        words = f"with several nodes whole clusters race: at most {MAX_GANG_WIDTH} at once, not {race.width}"
+        words = (
+            f"with several nodes whole clusters race: at most {MAX_GANG_WIDTH} at once, not "
+            f"{race.width}"
+        )
         findings.note(given.start, path, "race-width", words)
     return replace(race, width=MAX_GANG_WIDTH)
 
@@ -79,7 +83,7 @@ def read_wait(node: Node, path: str, findings: Findings) -> Wait | None:
         seconds = converted(node, path, findings, units.duration_or_zero, wants="a duration")
         return None if seconds is None else Wait(seconds)
     wait = Wait()
-    for name, value, here in members(node, Where.WAIT, path, findings):
+    for name, value, here in members(node, Section.WAIT, path, findings):
         if name == "for":
             wait = replace(
                 wait,
@@ -87,7 +91,7 @@ def read_wait(node: Node, path: str, findings: Findings) -> Wait | None:
                 or 0.0,
             )
         else:
-            told = attempt(value, here, findings, lambda value=value: _notify(value))  # type: ignore[misc]
+            told = attempt(value, here, findings, partial(_notify, value))
             wait = replace(wait, notify=bool(told), webhook=told if isinstance(told, str) else "")
             if wait.webhook:
                 _say_what_becomes_of_webhook(value, here, findings)
@@ -95,28 +99,36 @@ def read_wait(node: Node, path: str, findings: Findings) -> Wait | None:
 
 
 def _say_what_becomes_of_webhook(node: Node, path: str, findings: Findings) -> None:
-    """Say that the address is not kept, and, where it is written in the cell, that whoever has the notebook has it."""
+    """Remark that the address is not stored.
+
+    If it is written in the cell, warn that everybody with the notebook has it.
+    """
     kept = "a run that another kernel takes up tells of its end in the notebook only"
     if findings.is_from_variable(node.start):
         findings.note(node.start, path, "webhook", f"{path}: the address is not stored; {kept}")
     else:
-        words = f"{path}: the address is saved in the notebook, and who has it can post; `notify: $hook` takes it from a variable"
+        words = (
+            f"{path}: the address is saved in the notebook, and who has it can post; `notify: "
+            "$hook` takes it from a variable"
+        )
         findings.warn(node.start, path, "webhook", f"{words}. nbprov does not store it: {kept}")
 
 
 def _notify(node: Node) -> str | bool:
     if (
         isinstance(node, Scalar)
-        and node.kind is Kind.TEXT
+        and node.kind is ScalarKind.TEXT
         and _WEBHOOK.fullmatch(node.text.strip())
     ):
         return node.text.strip()
-    # What was written may be most of a webhook's address, which lets everybody post: it is not repeated.
+    # The text may be most of a webhook's address, with which everybody can post: it is not
+    # repeated.
     if isinstance(node, Scalar) and (
-        node.kind is Kind.BOOL or (node.plain and node.text.lower() in ("yes", "no", "on", "off"))
+        node.kind is ScalarKind.BOOL
+        or (node.plain and node.text.lower() in ("yes", "no", "on", "off"))
     ):
         return units.boolean(node)
-    raise units.Bad(
+    raise InvalidValue(
         "it is neither true, false nor an http(s) address",
         "write notify: true, or the URL of a webhook",
     )
@@ -144,7 +156,7 @@ def read_confirm(node: Node, path: str, findings: Findings) -> ConfirmAbove | No
         )
         return None
     found: dict[str, Any] = {}
-    for name, value, here in members(node, Where.CONFIRM, path, findings):
+    for name, value, here in members(node, Section.CONFIRM, path, findings):
         convert: Any = units.share if name == "jump" else units.money
         wants = "a share: 20%" if name == "jump" else "an amount of US dollars"
         found[name] = converted(value, here, findings, convert, wants=wants)

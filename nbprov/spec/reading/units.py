@@ -1,6 +1,7 @@
-"""The small languages inside scalars: durations, money, quantities, sizes, ports, accelerators, yes and no.
+"""Parse the values of scalars: durations, money, sizes, ports, accelerators, booleans.
 
-Each function takes text and returns a value, or raises `Bad` with what is wrong and what to write instead.
+Each function takes text and returns a value, or raises `InvalidValue` with what is wrong and what
+to write instead.
 """
 
 from __future__ import annotations
@@ -10,20 +11,9 @@ import re
 from collections.abc import Iterable
 
 from nbprov.model.money import MICROS_PER_USD, Micros, usd
-from nbprov.model.spec import Accelerator, Compare, Quantity
-
-from .nodes import Kind, Scalar, quoted
-
-
-class Bad(ValueError):
-    """A scalar that does not say what its field needs."""
-
-    def __init__(self, message: str, hint: str, code: str = "value") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.code = code
-
+from nbprov.model.resources import Accelerator, Compare, Quantity
+from nbprov.spec.yaml.diagnostics import InvalidValue
+from nbprov.spec.yaml.nodes import Scalar, ScalarKind, quoted
 
 _NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?"
 _LONGEST = 40
@@ -51,35 +41,39 @@ def positive(text: str, what: str, example: str) -> float:
 
     Raises
     ------
-    Bad
-        Also for nan and infinity, and for numbers of absurd length.
+    InvalidValue
+        Also for nan, infinity and numbers of absurd length.
     """
     if len(text) > _LONGEST or not re.fullmatch(_NUMBER, text):
-        raise Bad(f"{quoted(text)} is not {what}", f"write {example}")
+        raise InvalidValue(f"{quoted(text)} is not {what}", f"write {example}")
     value = float(text)
     if not math.isfinite(value) or value <= 0:
-        raise Bad(f"{what} must be above zero, not {quoted(text)}", f"write {example}")
+        raise InvalidValue(f"{what} must be above zero, not {quoted(text)}", f"write {example}")
     return value
 
 
 def boolean(scalar: Scalar) -> bool:
-    """A yes or no: true, false, and the unquoted words yes, no, on, off.
+    """A boolean: true, false, and the unquoted words yes, no, on and off.
 
     Raises
     ------
-    Bad
-        For anything else, quoted booleans and 0 and 1 included.
+    InvalidValue
+        For anything else, also for quoted booleans, 0 and 1.
     """
-    if scalar.kind is Kind.BOOL:
+    if scalar.kind is ScalarKind.BOOL:
         return scalar.is_true
     word = scalar.text.lower()
     if scalar.plain and word in ("yes", "on", "no", "off"):
         return word in ("yes", "on")
-    raise Bad(f"{quoted(scalar.text)} is not true or false", "write true or false, without quotes")
+    raise InvalidValue(
+        f"{quoted(scalar.text)} is not true or false", "write true or false, without quotes"
+    )
 
 
 def duration(text: str) -> float:
-    """Seconds from `90s 30m 4h 2d 1w`; decimals are allowed, the unit is required; rounded to whole seconds.
+    """Seconds from `90s`, `30m`, `4h`, `2d` or `1w`, rounded to whole seconds.
+
+    Decimals are allowed; the unit is required.
 
     Examples
     --------
@@ -89,13 +83,13 @@ def duration(text: str) -> float:
     match = _DURATION.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         bare = re.fullmatch(_NUMBER, text) is not None
-        raise Bad(
+        raise InvalidValue(
             f"{quoted(text)} {'lacks its unit' if bare else 'is not a duration'}",
             "write 90s, 30m, 4h, 2d or 1w",
         )
     seconds = float(match[1]) * _UNIT_SECONDS[match[2]]
     if not math.isfinite(seconds) or round(seconds) < 1 or seconds > _LONGEST_DURATION:
-        raise Bad(
+        raise InvalidValue(
             f"a duration must be between 1 second and 10 years, not {quoted(text)}",
             "write 90s, 30m, 4h, 2d or 1w",
         )
@@ -114,12 +108,12 @@ def duration_or_zero(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """A duration; a bare number is seconds."""
+    """A duration; a bare number means seconds."""
     return duration(text if text[-1:].isalpha() else f"{text}s")
 
 
 def share(text: str) -> float:
-    """A share from `20%`.
+    """A share, from `20%`.
 
     Examples
     --------
@@ -128,15 +122,17 @@ def share(text: str) -> float:
     """
     match = _SHARE.fullmatch(text.strip())
     if match is None:
-        raise Bad(f"{quoted(text)} is not a share", "write a percentage: 20%")
+        raise InvalidValue(f"{quoted(text)} is not a share", "write a percentage: 20%")
     value = float(match[1]) / 100
     if value <= 0:
-        raise Bad(f"a share must be above zero, not {quoted(text)}", "write a percentage: 20%")
+        raise InvalidValue(
+            f"a share must be above zero, not {quoted(text)}", "write a percentage: 20%"
+        )
     return value
 
 
 def money(text: str) -> Micros:
-    """US dollars from `5`, `2.50`, `$5`.
+    """US dollars, from `5`, `2.50` or `$5`.
 
     Examples
     --------
@@ -146,13 +142,13 @@ def money(text: str) -> Micros:
     match = _MONEY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         negative = text.lstrip("$ ").startswith("-")
-        raise Bad(
+        raise InvalidValue(
             f"{quoted(text)} is {'below zero' if negative else 'not an amount of money'}",
             "write US dollars: 5, 2.50 or $5",
         )
     micros = usd(match[1])
     if not 0 < micros <= _MOST_MONEY:
-        raise Bad(
+        raise InvalidValue(
             f"{quoted(text)} is not an amount between $0.000001 and $1,000,000,000",
             "write US dollars: 5, 2.50 or $5",
         )
@@ -160,16 +156,20 @@ def money(text: str) -> Micros:
 
 
 def cpus(text: str) -> Quantity:
-    """vCPUs: `4`, `0.5` exactly, `4+` at least."""
+    """A number of vCPUs: `4` or `0.5` is exact, `4+` is at least."""
     match = _PLAIN_QUANTITY.fullmatch(text.strip())
     if match is None:
-        raise Bad(f"{quoted(text)} is not a number of vCPUs", "write 4 (exactly) or 4+ (at least)")
+        raise InvalidValue(
+            f"{quoted(text)} is not a number of vCPUs", "write 4 (exactly) or 4+ (at least)"
+        )
     value = positive(match[1], "a number of vCPUs", "4 or 4+")
     return Quantity(Compare.AT_LEAST if match[2] else Compare.EXACTLY, value)
 
 
 def memory(text: str) -> Quantity:
-    """GiB of memory: `32` exactly, `32+` at least, `3x` per vCPU, `64GB`, `64GiB+`, `1.5TB`; all units are binary.
+    """GiB of memory; all units are binary.
+
+    `32` is exact, `32+` is at least, `3x` is per vCPU; `64GB`, `64GiB+` and `1.5TB` have units.
 
     Examples
     --------
@@ -187,10 +187,10 @@ def memory(text: str) -> Quantity:
     if match is None or not _LOOSE_UNIT.fullmatch(match[2]):
         swapped = re.fullmatch(rf"({_NUMBER})\+\s*([A-Za-z]+)", text)
         example = f"{swapped[1]}{swapped[2]}+" if swapped else "32, 32+, 64GB+ or 4x (per vCPU)"
-        raise Bad(f"{quoted(text)} is not an amount of memory", f"write {example}")
+        raise InvalidValue(f"{quoted(text)} is not an amount of memory", f"write {example}")
     value = positive(match[1], "an amount of memory", "32, 32+ or 64GB+") * _in_gib(match[2])
     if not math.isfinite(value) or value <= 0:
-        raise Bad(
+        raise InvalidValue(
             f"{quoted(text)} is not an amount of memory a machine can have",
             "write 32, 32+ or 64GB+",
         )
@@ -198,15 +198,15 @@ def memory(text: str) -> Quantity:
 
 
 def disk_gb(text: str) -> tuple[int, bool]:
-    """Size of a disk in GB, and whether it was rounded up: `100`, `1TB`, `2048MB`."""
+    """Size of a disk in GB, and whether it was rounded up, from `100`, `1TB` or `2048MB`."""
     hint = "write whole GB, 100 or 1TB"
     match = re.fullmatch(r"([0-9]{1,12})\s*([A-Za-z]*)", text)
     if match is None or (match[2] and not _STRICT_UNIT.fullmatch(match[2])):
-        raise Bad(f"{quoted(text)} is not the size of a disk", hint)
+        raise InvalidValue(f"{quoted(text)} is not the size of a disk", hint)
     exact = int(match[1]) * (_in_gib(match[2]) if match[2] else 1)
     size = math.ceil(exact)
     if not 0 < size <= 10**7:
-        raise Bad(f"a disk of {quoted(text)} cannot be had", hint)
+        raise InvalidValue(f"a disk of {quoted(text)} cannot be had", hint)
     return size, size != exact
 
 
@@ -215,20 +215,20 @@ def _in_gib(unit: str) -> float:
 
 
 def port_range(text: str) -> tuple[int, int]:
-    """A port or a range of ports: `8080`, `8080-8090`."""
+    """A port or a range of ports, from `8080` or `8080-8090`."""
     match = _PORTS.fullmatch(text)
     if match is None:
-        raise Bad(f"{quoted(text)} is not a port", "write 8080 or 8080-8090")
+        raise InvalidValue(f"{quoted(text)} is not a port", "write 8080 or 8080-8090")
     low, high = int(match[1]), int(match[2] or match[1])
     if not 1 <= low <= 65535 or not 1 <= high <= 65535:
-        raise Bad(f"{quoted(text)} is not between 1 and 65535", "write 8080 or 8080-8090")
+        raise InvalidValue(f"{quoted(text)} is not between 1 and 65535", "write 8080 or 8080-8090")
     if low > high:
-        raise Bad(f"{quoted(text)} goes from high to low", f"write {high}-{low}")
+        raise InvalidValue(f"{quoted(text)} goes from high to low", f"write {high}-{low}")
     return low, high
 
 
 def merge_ports(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Sorted ranges without overlap; neighbours become one.
+    """Sorted ranges without overlap; adjacent ones are joined.
 
     Examples
     --------
@@ -245,12 +245,12 @@ def merge_ports(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...
 
 
 def accelerator(text: str, count: float | None = None) -> Accelerator:
-    """One kind of accelerator: `A100`, `A100:8`, `A10:0.33`, `80GB+:8`, `nvidia:80GB`.
+    """One kind of accelerator, from `A100`, `A10:0.33`, `80GB+:8` or `nvidia:80GB`.
 
     Parameters
     ----------
     count
-        The number that stood beside the name in a map; the text may then hold none.
+        The number beside the name in a map; the text may then hold none.
 
     Examples
     --------
@@ -263,20 +263,20 @@ def accelerator(text: str, count: float | None = None) -> Accelerator:
         if not _DEVICE_MEMORY.fullmatch(after) or re.fullmatch(_NUMBER, after):
             head, tail = before, after
             if not tail:
-                raise Bad(
+                raise InvalidValue(
                     f"{quoted(text)} lacks the number after its colon",
                     "write A100 or A100:8",
                     "accelerator",
                 )
     if tail and count is not None:
-        raise Bad(
+        raise InvalidValue(
             f"{quoted(text)} has a count twice", "write the count once: {A100: 8}", "accelerator"
         )
     if tail:
         try:
             count = positive(tail, "a number of accelerators", f"{head}:1")
-        except Bad as bad:
-            raise Bad(bad.message, bad.hint, "accelerator") from None
+        except InvalidValue as bad:
+            raise InvalidValue(bad.message, bad.hint, "accelerator") from None
     return _kind(text, head, 1.0 if count is None else count)
 
 
@@ -286,10 +286,12 @@ def _kind(text: str, head: str, count: float) -> Accelerator:
         size = positive(match[2], "a device memory", "80GB+") * _in_gib(match[3])
         return Accelerator("", count, size, bool(match[4]), (match[1] or "").lower())
     if not head:
-        raise Bad("no accelerator is named", "write A100:8, or leave the field out", "accelerator")
+        raise InvalidValue(
+            "no accelerator is named", "write A100:8, or leave the field out", "accelerator"
+        )
     turned = re.fullmatch(r"([0-9]+)\s*[xX*]\s*([A-Za-z][\w.-]*)", head)
     if turned:
-        raise Bad(
+        raise InvalidValue(
             f"{quoted(text)} has its count in front",
             f"write {turned[2]}:{turned[1]}",
             "accelerator",
@@ -301,16 +303,22 @@ def _kind(text: str, head: str, count: float) -> Accelerator:
             if variant
             else "name:count, as in A100:8"
         )
-        raise Bad(f"{quoted(text)} is not an accelerator", f"write {example}", "accelerator")
+        raise InvalidValue(
+            f"{quoted(text)} is not an accelerator", f"write {example}", "accelerator"
+        )
     return Accelerator(head, count)
 
 
 def cluster_name(text: str) -> str:
-    """A name of letters, digits and `.` `_` `-`, alphanumeric at both ends, at most two separators in a row."""
+    """A name of letters, digits and `.` `_` `-`.
+
+    It begins and ends with a letter or digit, and has at most two separators in a row.
+    """
     if not _NAME.fullmatch(text):
-        raise Bad(
+        raise InvalidValue(
             f"{quoted(text)} is not a name",
-            "use letters, digits and . _ -; begin and end with a letter or digit; at most two separators in a row",
+            "use letters, digits and . _ -; begin and end with a letter or digit; at most two "
+            "separators in a row",
             "name",
         )
     return text

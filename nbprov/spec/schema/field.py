@@ -1,4 +1,4 @@
-"""One field of a spec: where it belongs, what nbprov does with it, one line of documentation."""
+"""One field of a spec: its section, what nbprov does with it, and its documentation."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Where(StrEnum):
-    """The maps that fields belong in."""
+class Section(StrEnum):
+    """The maps of a spec that fields belong to."""
 
     TASK = ""
     NBPROV = "nbprov"
@@ -28,7 +28,7 @@ class Where(StrEnum):
     HOOK = "config.hooks[]"
 
 
-class Use(StrEnum):
+class FieldUse(StrEnum):
     """What nbprov does with a field today."""
 
     READ = "read"
@@ -39,26 +39,26 @@ class Use(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field.
+    """One field of a spec.
 
     Attributes
     ----------
     values
-        The words it may hold, where these are few; for the others `free` is True.
+        The words that it may hold, if they are few.
     free
-        Whether it may hold anything else than `values`.
+        Whether it may also hold something else than `values`.
     same
-        Values that ask for what nbprov does anyway: nothing is said of them.
+        Values that ask for what nbprov does anyway; no remark is made about them.
     advice
-        For a field that is not used, or not acted on yet: what to write instead, or what being without it means.
+        For a field that is not used yet: what to write instead, or what is missing without it.
     example
-        Values worth showing on the reference page, as they stand after the colon.
+        Values for the reference page, as they stand after the colon.
     """
 
     name: str
-    where: Where
+    where: Section
     doc: str
-    use: Use = Use.READ
+    use: FieldUse = FieldUse.READ
     values: tuple[str, ...] = ()
     free: bool = True
     advice: str = ""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .field import Field, Use, Where
+from .field import Field, FieldUse, Section
 
-_R = Where.RESOURCES
+_R = Section.RESOURCES
 _BOOL = ("true", "false")
 _TIERS = ("low", "medium", "high", "ultra", "best")
 _STRATEGIES = ("failover", "eager_next_region", "none")
@@ -13,13 +13,15 @@ RESOURCES_FIELDS = (
     Field(
         "accelerators",
         _R,
-        "GPUs of a node: `A100`, `A100:8`, `{L4, T4}` = any, `[H100, A100]` = in this order, `80GB+`",
+        "GPUs of a node: `A100`, `A100:8`, `{L4, T4}` = any, `[H100, A100]` = in this order, "
+        "`80GB+`",
         example=("A100:8",),
     ),
     Field(
         "infra",
         _R,
-        "place: `aws`, `aws/us-east-1`, `aws/us-*`; a list = any of these; or a map of allow, deny, prefer",
+        "place: `aws`, `aws/us-east-1`, `aws/us-*`; a list = any of these; or a map of allow, "
+        "deny, prefer",
         example=("aws/us-east-1",),
     ),
     Field("cpus", _R, "vCPUs of a node: `4` exactly, `4+` at least", example=("4+",)),
@@ -41,7 +43,8 @@ RESOURCES_FIELDS = (
     Field(
         "region",
         _R,
-        "a region, a country or continent (`eu`), a list, or a map: `{allow: [us-*], deny: [us-west-1]}`",
+        "a region, a country or continent (`eu`), a list, or a map: "
+        "`{allow: [us-*], deny: [us-west-1]}`",
         example=("us-east-1",),
     ),
     Field("zone", _R, "a zone, a list, or a map of allow, deny, prefer", example=("us-east-1a",)),
@@ -99,19 +102,19 @@ RESOURCES_FIELDS = (
     Field("accelerator_args", _R, "TPU options", example=("{runtime_version: v2-alpha-tpuv5}",)),
     Field("local_disk", _R, "fast disk inside the machine", example=("nvme:1000+",)),
     Field("priority", _R, "place in a queue; noted, nothing queues here"),
-    Field("priority_class", _R, "place in a queue", Use.NOTE, advice="nothing queues here"),
+    Field("priority_class", _R, "place in a queue", FieldUse.NOTE, advice="nothing queues here"),
     Field(
         "ephemeral_storage",
         _R,
         "Kubernetes storage",
-        Use.ERROR,
+        FieldUse.ERROR,
         advice="disk_size sets the machine's disk",
     ),
     Field(
         "volumes",
         _R,
         "disks attached to the machine",
-        Use.ERROR,
+        FieldUse.ERROR,
         advice="the program would see an empty folder on the machine's own disk",
     ),
 )

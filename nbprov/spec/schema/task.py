@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .field import Field, Use, Where
+from .field import Field, FieldUse, Section
 
-_T = Where.TASK
+_T = Section.TASK
 
 TASK_FIELDS = (
     Field("resources", _T, "demands on each node; a list of maps is read as `ordered`"),
@@ -16,7 +16,8 @@ TASK_FIELDS = (
     Field(
         "workdir",
         _T,
-        "a local folder copied to ~/sky_workdir, or a git repository cloned there: {url: https://…, ref: main}",
+        "a local folder copied to ~/sky_workdir, or a git repository cloned there: "
+        "{url: https://…, ref: main}",
     ),
     Field(
         "file_mounts",
@@ -54,7 +55,7 @@ TASK_FIELDS = (
         "volumes",
         _T,
         "network volumes",
-        Use.ERROR,
+        FieldUse.ERROR,
         advice="the program would see an empty folder on the machine's own disk",
     ),
     Field(
@@ -67,23 +68,25 @@ TASK_FIELDS = (
     Field(
         "outputs",
         _T,
-        "what is copied back before the machine goes: files and folders, or a map to where; SkyPilot's `{s3://b/x: 20}` is a size in GB",
+        "what is copied back before the machine goes: files and folders, or a map to where; "
+        "SkyPilot's `{s3://b/x: 20}` is a size in GB",
         example=('[results, "*.ckpt"]', "{~/sky_workdir/out: ./out}"),
     ),
-    Field("api_server_access", _T, "access to SkyPilot's API server", Use.NOTE),
+    Field("api_server_access", _T, "access to SkyPilot's API server", FieldUse.NOTE),
     Field(
         "event_callback",
         _T,
         "a local script at each change of state",
         advice="refused unless ignored; write wait: {notify: true}",
     ),
-    Field("execution", _T, "how a pipeline's tasks follow each other", Use.NOTE),
-    Field("volume_mounts", _T, "internal to SkyPilot", Use.DROPPED),
-    Field("file_mounts_mapping", _T, "internal to SkyPilot", Use.DROPPED),
+    Field("execution", _T, "how a pipeline's tasks follow each other", FieldUse.NOTE),
+    Field("volume_mounts", _T, "internal to SkyPilot", FieldUse.DROPPED),
+    Field("file_mounts_mapping", _T, "internal to SkyPilot", FieldUse.DROPPED),
     Field(
         "prefer",
         _T,
-        "what comes first among places of equal rank: price, expected time to ready, or price over the chance of success",
+        "what comes first among places of equal rank: price, expected time to ready, or price "
+        "over the chance of success",
         values=("cheapest", "soonest", "balanced"),
         free=False,
         example=("soonest",),
@@ -91,7 +94,8 @@ TASK_FIELDS = (
     Field(
         "race",
         _T,
-        "how many machines may be tried at once; the first that is ready is kept; `false` = one at a time",
+        "how many machines may be tried at once; the first that is ready is kept; `false` = one "
+        "at a time",
         values=("false",),
         example=("3", "{width: 3, hedge: 20s}", "false"),
     ),
@@ -105,7 +109,8 @@ TASK_FIELDS = (
     Field(
         "confirm_above",
         _T,
-        "passes over places that are dearer than the first by a share, or above USD an hour; --yes takes them too",
+        "passes over places that are dearer than the first by a share, or above USD an hour; "
+        "--yes takes them too",
         values=("false",),
         example=("20%", "$5", "{jump: 20%, hourly: 5, total: 50}", "false"),
     ),
@@ -130,14 +135,16 @@ TASK_FIELDS = (
     Field(
         "expose",
         _T,
-        "who may reach the ports: `tunnel` (only you), `public`, or a map from port to one of these",
+        "who may reach the ports: `tunnel` (only you), `public`, or a map from port to one of "
+        "these",
         values=("tunnel", "public"),
         example=("tunnel", "{8080: public}"),
     ),
     Field(
         "python",
         _T,
-        "the interpreter and packages of every node, made before setup: a version, a file, a list of requirements, or a map",
+        "the interpreter and packages of every node, made before setup: a version, a file, a "
+        "list of requirements, or a map",
         example=(
             '"3.12"',
             "requirements.txt",
@@ -148,7 +155,8 @@ TASK_FIELDS = (
     Field(
         "on_setup_failure",
         _T,
-        "what becomes of a cluster whose files, python or setup failed: kept for repair, under its guards, or ended at once",
+        "what becomes of a cluster whose files, python or setup failed: kept for repair, under "
+        "its guards, or ended at once",
         values=("keep", "down"),
         free=False,
         example=("down",),

@@ -1,4 +1,4 @@
-"""Requests as the map that `resources` holds."""
+"""Write requests as the map that stands under `resources`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from nbprov.model.places import Market
-from nbprov.model.spec import (
+from nbprov.model.resources import (
     DEFAULT_DISK_GB,
     Accelerator,
     Compare,
@@ -16,16 +16,19 @@ from nbprov.model.spec import (
     Quantity,
     Request,
 )
-from nbprov.spec.reading.images import DOCKER, regions_rule
-from nbprov.spec.reading.place_fields import PlaceWish, wishes_of_infra
-from nbprov.spec.reading.place_patterns import WHOLE_REST, place_text
+from nbprov.spec.reading.resources.images import DOCKER, regions_rule
+from nbprov.spec.reading.resources.place_choices import RequestedPlace, requested_places_of_infra
+from nbprov.spec.reading.resources.place_patterns import WHOLE_REST, place_text
 from nbprov.spec.yaml.dump import money, number
 
 _YES_NO = {"true": True, "false": False}
 
 
 def written_resources(requests: tuple[Request, ...]) -> dict[str, Any]:
-    """The alternatives as `resources` says them: what all share once, the rest under `any_of` or `ordered`."""
+    """The requests as `resources` writes them.
+
+    Shared fields stand once, all others under `any_of` or `ordered`.
+    """
     items = [written_request(request) for request in requests]
     if len(items) == 1:
         return items[0]
@@ -41,7 +44,7 @@ def written_resources(requests: tuple[Request, ...]) -> dict[str, Any]:
 
 
 def factored(items: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What all maps say alike, and what is left of each."""
+    """The fields that all maps share, and the rest of each map."""
     shared = {
         key: value
         for key, value in items[0].items()
@@ -53,7 +56,10 @@ def factored(items: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str
 
 
 def written_request(request: Request) -> dict[str, Any]:
-    """One request; what is not demanded is left out, and so is the rule that an image kept by region makes by itself."""
+    """One request as a map.
+
+    It leaves out what is not demanded, and the rule that an image by region implies.
+    """
     implied = regions_rule(request.image, request.region)
     request = replace(request, places=tuple(rule for rule in request.places if rule not in implied))
     written: dict[str, Any] = {
@@ -95,7 +101,7 @@ def _place(request: Request) -> dict[str, Any]:
 
 
 def _infra_map(request: Request, names: PlaceGlob) -> dict[str, Any] | None:
-    """A single rule and the names beside it as one `infra` map, if that reads back as the same."""
+    """A single rule and the names beside it as one `infra` map, if it reads back as the same."""
     if len(request.places) != 1:
         return None
     (rule,) = request.places
@@ -103,8 +109,8 @@ def _infra_map(request: Request, names: PlaceGlob) -> dict[str, Any] | None:
         PlaceGlob(glob.cloud or names.cloud, glob.region or names.region, glob.zone or names.zone)
         for glob in rule.allow or (PlaceGlob(),)
     ]
-    wish = PlaceWish(names.cloud, names.region, names.zone, request.places)
-    if wishes_of_infra(allow, rule.deny) != (wish,):
+    wish = RequestedPlace(names.cloud, names.region, names.zone, request.places)
+    if requested_places_of_infra(allow, rule.deny) != (wish,):
         return None
     said = {
         "allow": [place_text(glob) for glob in allow if glob != PlaceGlob()],
@@ -122,7 +128,7 @@ def _rule(rule: PlaceRule) -> dict[str, Any]:
 
 
 def written_image(image: Image | None) -> str | dict[str, str] | None:
-    """An image as `image_id` says it."""
+    """An image as `image_id` writes it."""
     if image is None:
         return None
     if not image.machine:

@@ -1,4 +1,4 @@
-"""A Spec as the task YAML that SkyPilot reads, and what is lost on the way."""
+"""Write a spec as the task YAML that SkyPilot reads, and name what is lost."""
 
 from __future__ import annotations
 
@@ -7,21 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nbprov.model.guards import Autostop
 from nbprov.model.money import format_usd
 from nbprov.model.python_env import KEEP
-from nbprov.model.spec import (
-    Autostop,
-    ConfirmAbove,
-    Health,
-    PlaceGlob,
-    Policy,
-    Race,
-    Request,
-    Spec,
-    Wait,
-)
-from nbprov.spec.reading.images import regions_rule
-from nbprov.spec.reading.place_patterns import place_text
+from nbprov.model.resources import PlaceGlob, Request
+from nbprov.model.run_policies import ConfirmAbove, Policy, Race, Wait
+from nbprov.model.spec import HealthCheck, Spec
+from nbprov.spec.reading.resources.images import regions_rule
+from nbprov.spec.reading.resources.place_patterns import place_text
 from nbprov.spec.yaml.dump import Number, dumped, duration
 
 from .resources_yaml import factored, written_request
@@ -56,10 +49,12 @@ CLOUDS = frozenset(
         "yotta",
     ]
 )
-"""The clouds SkyPilot 0.14 knows."""
+"""The clouds that SkyPilot 0.14 knows."""
 
 COUNTRY_REGIONS = frozenset({"runpod", "vast"})
-"""Clouds whose regions are called like countries; elsewhere such a name means all regions there, which SkyPilot cannot say."""
+"""Clouds whose regions have names of countries. Elsewhere such a name means all regions there,
+which SkyPilot cannot express.
+"""
 
 _CONTINENTS = frozenset(
     {"africa", "america", "asia", "europe", "north america", "oceania", "south america"}
@@ -75,7 +70,7 @@ class SkyPilotTask:
     text
         YAML.
     lost
-        What SkyPilot has no word for, or reads in another way, one line each.
+        What SkyPilot cannot express or reads differently, one line each.
     """
 
     text: str
@@ -83,12 +78,15 @@ class SkyPilotTask:
 
 
 def to_skypilot(spec: Spec) -> SkyPilotTask:
-    """Write a spec as a task that SkyPilot 0.14 accepts: literal places become `any_of`, tiers become `ordered`.
+    """Write a spec as a task that SkyPilot 0.14 accepts.
+
+    Literal places become `any_of`, tiers become `ordered`.
 
     Examples
     --------
     >>> from nbprov.spec import parse
-    >>> task = to_skypilot(parse("{resources: {accelerators: L4, region: [us-east-1, us-west-2], autostop: 10}, race: 3}"))
+    >>> resources = "{accelerators: L4, region: [us-east-1, us-west-2], autostop: 10}"
+    >>> task = to_skypilot(parse(f"{{resources: {resources}, race: 3}}"))
     >>> print(task.text, *task.lost, sep="")
     resources:
       accelerators: L4:1
@@ -141,7 +139,8 @@ def _resources(requests: tuple[Request, ...], lost: dict[str, None]) -> dict[str
         return {**shared, "any_of": own}
     if len(set(tiers)) < len(tiers):
         lost[
-            "ordered: among alternatives that are equally good here SkyPilot takes the first in the list, not the cheapest"
+            "ordered: among alternatives that are equally good here SkyPilot takes the first in "
+            "the list, not the cheapest"
         ] = None
     return {**shared, "ordered": own}
 
@@ -158,7 +157,8 @@ def _item(request: Request, earlier: list[Request], lost: dict[str, None]) -> di
         if missing:
             place = _place(request)
             lost[
-                f"{' '.join(missing)}: SkyPilot has no patterns of places; {place or 'any place'} is asked for"
+                f"{' '.join(missing)}: SkyPilot has no patterns of places; {place or 'any place'} "
+                "is asked for"
             ] = None
     region = request.region.casefold()
     is_country = (
@@ -169,7 +169,8 @@ def _item(request: Request, earlier: list[Request], lost: dict[str, None]) -> di
     )
     if is_country or region in _CONTINENTS or region == "eu":
         lost[
-            f"region {request.region}: SkyPilot has no countries or continents; any region is asked for"
+            f"region {request.region}: SkyPilot has no countries or continents; any region is "
+            "asked for"
         ] = None
         plain = replace(plain, region="")
     image = request.image
@@ -180,14 +181,15 @@ def _item(request: Request, earlier: list[Request], lost: dict[str, None]) -> di
     if kind is not None and kind.memory_gib is not None and not kind.count.is_integer():
         whole = replace(kind, count=float(math.ceil(kind.count)))
         lost[
-            f"accelerators {kind}: SkyPilot counts whole devices where memory chooses them; {whole} is asked for"
+            f"accelerators {kind}: SkyPilot counts whole devices where memory chooses them; "
+            f"{whole} is asked for"
         ] = None
         plain = replace(plain, accelerator=whole)
     return {key: value for key, value in written_request(plain).items() if key != "places"}
 
 
 def _is_tried(denied: PlaceGlob, request: Request, earlier: list[Request]) -> bool:
-    """Whether a denied place is one that an earlier choice names: `ordered` says so already."""
+    """Whether an earlier choice names a denied place, so that `ordered` says the same."""
     place = (
         denied.cloud or request.cloud,
         denied.region or request.region,
@@ -239,7 +241,7 @@ def _lost_fields(spec: Spec) -> Iterator[str]:
         yield "confirm_above: SkyPilot asks nothing once it has begun"
     if spec.engine is not None:
         yield f"engine: SkyPilot starts no {spec.engine.kind}; start it in run"
-    if spec.health != Health():
+    if spec.health != HealthCheck():
         yield "health: SkyPilot does not check its machines so"
     if spec.python is not None:
         yield "python: SkyPilot makes no environment; install what is needed in setup"

@@ -1,25 +1,15 @@
-"""A Spec as YAML that reads back as the same Spec."""
+"""Write a spec as YAML that reads back as the same spec."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from nbprov.model.guards import Autostop, Guards
 from nbprov.model.python_env import KEEP, PythonEnvironment
-from nbprov.model.spec import (
-    Autostop,
-    ConfirmAbove,
-    Engine,
-    Expose,
-    Guards,
-    Health,
-    Hook,
-    Policy,
-    Race,
-    Repository,
-    Spec,
-    Wait,
-)
-from nbprov.spec.interpolation.dollar_rules import Dollar, dollar
+from nbprov.model.run_policies import ConfirmAbove, Policy, Race, Wait
+from nbprov.model.sources import Repository
+from nbprov.model.spec import ComputeEngine, ExposedPorts, HealthCheck, Hook, Spec
+from nbprov.spec.interpolation.dollar_rules import DollarMeaning, dollar_meaning
 from nbprov.spec.interpolation.variables import escaped
 from nbprov.spec.yaml.dump import Number, dumped, duration, money, number, share
 
@@ -27,9 +17,13 @@ from .resources_yaml import written_resources
 
 
 def to_yaml(spec: Spec) -> str:
-    """Write a spec as YAML. Reading it gives an equal spec, apart from origins, remarks, variables, source, and the values of secrets.
+    """Write a spec as YAML.
 
-    Secrets are written as null and a webhook's address as `true`: the text may be shown and stored.
+    Reading it gives an equal spec, apart from origins, remarks, variables, source, and the values
+    of secrets.
+
+    Secrets are written as null and a webhook's address as `true`, so the text may be shown and
+    stored.
 
     Examples
     --------
@@ -54,7 +48,7 @@ def to_yaml(spec: Spec) -> str:
 
 
 def _with_dollars(value: Any, trail: tuple[str, ...]) -> Any:
-    """The value with each `$` doubled where a single one would name a notebook variable."""
+    """The value with each `$` doubled that would otherwise name a notebook variable."""
     if isinstance(value, dict):
         return {
             _with_dollars(key, trail): _with_dollars(one, (*trail, key))
@@ -66,14 +60,14 @@ def _with_dollars(value: Any, trail: tuple[str, ...]) -> Any:
         isinstance(value, str)
         and not isinstance(value, Number)
         and "$" in value
-        and dollar(trail) is Dollar.VARIABLE
+        and dollar_meaning(trail) is DollarMeaning.VARIABLE
     ):
         return escaped(value)
     return value
 
 
 def written_program(spec: Spec) -> dict[str, Any]:
-    """What runs, with what data and where its options stand: the fields SkyPilot has as well."""
+    """The fields for programs, data and options that SkyPilot has as well."""
     body: dict[str, Any] = {}
     for name in ("name", "num_nodes", "setup", "run", "workdir"):
         value = getattr(spec, name)
@@ -130,7 +124,7 @@ def _autostop(guards: Guards) -> dict[str, Any] | bool | None:
 
 
 def written_autostop(autostop: Autostop) -> dict[str, Any]:
-    """The map of `autostop`; what is usual is left out."""
+    """The map of `autostop`, without usual values."""
     default = Autostop(autostop.idle)
     written: dict[str, Any] = {"idle_minutes": Number(number(autostop.idle / 60))}
     if autostop.down:
@@ -180,7 +174,7 @@ def _confirm(confirm: ConfirmAbove) -> Any:
     return {key: value for key, value in written.items() if value is not None} or None
 
 
-def _engine(engine: Engine | None) -> Any:
+def _engine(engine: ComputeEngine | None) -> Any:
     if engine is None:
         return None
     options = {
@@ -189,8 +183,8 @@ def _engine(engine: Engine | None) -> Any:
     return {engine.kind: options} if options else engine.kind
 
 
-def _health(health: Health) -> Any:
-    default = Health()
+def _health(health: HealthCheck) -> Any:
+    default = HealthCheck()
     if health == default:
         return None
     if not health.on:
@@ -206,7 +200,7 @@ def _health(health: Health) -> Any:
     return {key: value for key, value in written.items() if value}
 
 
-def _expose(expose: Expose) -> Any:
+def _expose(expose: ExposedPorts) -> Any:
     if expose.everything:
         return "public"
     return {

@@ -1,4 +1,4 @@
-"""What is wrong with a cell, collected so that all of it is said at once, with every secret value masked."""
+"""Problems and remarks of a cell, collected so that all are shown at once, secrets masked."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from nbprov.model.errors import NbprovError
-from nbprov.model.spec import Level, Origin, Remark
-from nbprov.spec.reading.nodes import Mark, Scalar
+from nbprov.model.remarks import Origin, Remark, Severity
+from nbprov.spec.yaml.nodes import Mark, Scalar
 
 MASK = "***"
 MOST_PROBLEMS = 200
-"""Problems after which reading stops: nobody mends more at a time, and each costs a search for what was meant."""
+"""After so many problems reading stops: nobody fixes more at a time, and each costs a search for
+similar names.
+"""
 
 MOST_SHOWN = 6
-"""Problems shown in full; a reader mends a few and runs the cell again."""
+"""Problems that are shown in full; a reader fixes a few and runs the cell again."""
 
 EXCERPT_WIDTH = 100
-"""Characters of a source line shown: it must not wrap in a notebook's output, or the caret would point nowhere."""
+"""Characters shown of a source line: if it wrapped in the output, the caret would be misplaced."""
 
 SCRUB_LENGTH = 4
-"""Secret values shorter than this are masked where they are written, but not searched for in other text: `1` would match everywhere."""
+"""Shorter secret values are masked where they stand, but not searched for in other text: `1` would
+match everywhere.
+"""
 
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
@@ -36,15 +40,16 @@ class Problem:
     code
         A stable, greppable name such as `spec.unknown-field`.
     path
-        Where in the structure: `resources.any_of[1].cpus`; empty for the cell as a whole.
+        Path in the structure, `resources.any_of[1].cpus`; empty for the whole cell.
     line, column
-        Where in the text, both from 1.
+        Place in the text, both from 1.
     hint
-        The one next step; may be empty.
+        The next step; may be empty.
     closest
-        The nearest known name where one was mistyped or misplaced.
+        The nearest known name, if a name was mistyped or misplaced.
     excerpt, caret
-        The source line as it may be shown (secrets masked, clipped) and the offset in it that is meant.
+        The source line as it may be shown (clipped, secrets masked), and the offset of the problem
+        in it.
     """
 
     code: str
@@ -68,7 +73,7 @@ class Problem:
 
 
 class SpecError(NbprovError):
-    """A cell does not say what can be provisioned; carries all of its problems, in the order of the text."""
+    """A cell that cannot be provisioned, with all of its problems in the order of the text."""
 
     code = "spec.invalid"
 
@@ -92,6 +97,16 @@ class SpecError(NbprovError):
         return lines
 
 
+class InvalidValue(ValueError):
+    """A scalar does not hold what its field needs."""
+
+    def __init__(self, message: str, hint: str, code: str = "value") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.code = code
+
+
 class Findings:
     """Collects the problems and remarks of one cell.
 
@@ -100,10 +115,10 @@ class Findings:
     text
         The cell's body.
     ignore
-        Names (or paths) of fields that the person told us to ignore: what would be an error because nbprov cannot honour it
-        becomes a warning.
+        Names or paths of fields that the person chose to ignore: an error because nbprov cannot
+        honour them becomes a warning.
     first_line
-        The number of the body's first line as the reader counts; 2 below a cell's magic line.
+        The number of the body's first line as the reader counts; 2 below a magic line.
     """
 
     def __init__(
@@ -125,9 +140,10 @@ class Findings:
     def error(
         self, at: Mark, path: str, code: str, message: str, hint: str = "", closest: str = ""
     ) -> None:
-        """Record a problem; the cell will fail once everything has been read, or at once where there are very many.
+        """Record a problem. The cell fails once everything is read, or at once if there are very
+        many.
 
-        Where a variable could not be filled in, nothing more is said of what stands there.
+        If a variable could not be filled in, later problems at its place are left out.
         """
         if self._variables.get(at) is False:
             return
@@ -141,12 +157,12 @@ class Findings:
             self.raise_if_any()
 
     def fail(self, at: Mark, path: str, code: str, message: str, hint: str = "") -> NoReturn:
-        """Record a problem after which nothing more can be read."""
+        """Record a problem after which nothing more can be read, and raise it."""
         self.error(at, path, code, message, hint)
         raise self._exception() from None
 
     def from_variable(self, at: Mark) -> None:
-        """Remember that the value at this place came from a notebook variable."""
+        """Note that the value at this place came from a notebook variable."""
         self._variables.setdefault(at, True)
 
     def is_from_variable(self, at: Mark) -> bool:
@@ -154,17 +170,20 @@ class Findings:
         return self._variables.get(at, False)
 
     def note(self, at: Mark, path: str, code: str, message: str) -> None:
-        """Record something worth saying that changes nothing."""
-        self._remark(Level.NOTE, at, path, code, message)
+        """Record a remark that changes nothing."""
+        self._remark(Severity.NOTE, at, path, code, message)
 
     def warn(self, at: Mark, path: str, code: str, message: str) -> None:
-        """Record something that may cost money, data or a surprise."""
-        self._remark(Level.WARNING, at, path, code, message)
+        """Record a remark on something that may cost money or data, or be a surprise."""
+        self._remark(Severity.WARNING, at, path, code, message)
 
     def not_acted_on(self, at: Mark, path: str, name: str, message: str) -> None:
-        """Record that a field is read but nothing is done with it yet: a warning, or a note where the person said to ignore it."""
+        """Record that nothing is done yet with a field.
+
+        It is a warning, or a note if the person chose to ignore the field.
+        """
         self._remark(
-            Level.NOTE if self.is_ignored(name, path) else Level.WARNING,
+            Severity.NOTE if self.is_ignored(name, path) else Severity.WARNING,
             at,
             path,
             "not-used",
@@ -174,7 +193,10 @@ class Findings:
     def cannot_honour(
         self, at: Mark, path: str, name: str, message: str, hint: str = "", code: str = "not-yet"
     ) -> None:
-        """Record that a field asks for what nbprov cannot do: an error, or a warning where the person said to ignore it."""
+        """Record that nbprov cannot do what a field asks for.
+
+        It is an error, or a warning if the person chose to ignore the field.
+        """
         if self.is_ignored(name, path):
             self.warn(at, path, "ignored", f"{message}; ignored, as you asked")
             return
@@ -182,13 +204,13 @@ class Findings:
         self.error(at, path, code, message, f"{hint}; or {way_out}" if hint else way_out)
 
     def is_ignored(self, name: str, path: str) -> bool:
-        """Whether the person named this field in `--ignore`; remembers that the name was of use."""
+        """Whether `--ignore` names this field; notes that the name was of use."""
         hits = {name, path} & self.ignore
         self.ignored |= hits
         return bool(hits)
 
     def hide(self, scalars: Iterable[Scalar]) -> None:
-        """Never show these values: not in an excerpt, not in a message."""
+        """Never show these values, neither in an excerpt nor in a message."""
         self._secrets_are_known = True
         for scalar in scalars:
             self._mask(scalar.start, scalar.end)
@@ -197,17 +219,17 @@ class Findings:
             )
 
     def hide_text(self, text: str) -> None:
-        """Never show this text, wherever it may stand."""
+        """Never show this text anywhere."""
         if len(text) >= SCRUB_LENGTH:
             self._secrets.add(text)
 
     def hide_line(self, number: int, start: int) -> None:
-        """Never show the line (0-based, in the text) from offset `start` on."""
+        """Never show a line (0-based in the text) from offset `start` on."""
         self._masked.setdefault(number, []).append((start, len(self.lines[number])))
 
     @property
     def problem_count(self) -> int:
-        """How many problems were recorded so far."""
+        """Number of problems recorded so far."""
         return len(self._problems)
 
     def raise_if_any(self) -> None:
@@ -216,17 +238,17 @@ class Findings:
             raise self._exception()
 
     def finished_remarks(self) -> tuple[Remark, ...]:
-        """The remarks in the order of the text, equal ones once, secrets masked."""
+        """The remarks in the order of the text, each once, with secrets masked."""
         clean = {
             replace(remark, message=self._scrub(remark.message)): None for remark in self.remarks
         }
         return tuple(sorted(clean, key=lambda remark: remark.origin.line))
 
     def secret_values(self) -> frozenset[str]:
-        """The values that are searched for in other text."""
+        """The secret values that are searched for in other text."""
         return frozenset(self._secrets)
 
-    def _remark(self, level: Level, at: Mark, path: str, code: str, message: str) -> None:
+    def _remark(self, level: Severity, at: Mark, path: str, code: str, message: str) -> None:
         self.remarks.append(Remark(level, f"spec.{code}", message, Origin(path, at.line)))
 
     def _mask(self, start: Mark, end: Mark) -> None:

@@ -1,4 +1,4 @@
-"""Plain values as YAML text that this reader and a YAML 1.1 one understand alike."""
+"""Write plain values as YAML that this reader and YAML 1.1 readers understand alike."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BLOCK = re.compile(
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes all text that could be read as something else, by this reader or by a YAML 1.1 one."""
+    """Quotes all text that this reader or a YAML 1.1 reader could read as something else."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -36,7 +36,7 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 
 class Number(str):
-    """A number that is written as it stands."""
+    """A number that is written exactly as its text."""
 
 
 def _number(dumper: yaml.SafeDumper, value: Number) -> yaml.ScalarNode:
@@ -49,23 +49,23 @@ _Dumper.add_representer(Number, _number)
 
 
 def dumped(body: dict[str, Any]) -> str:
-    """The text of a map; keys keep their order."""
+    """A map as YAML; keys keep their order."""
     return yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10**6)
 
 
 def number(value: float) -> str:
-    """A number as text, without the `.0` of a whole one."""
+    """A number as text; a whole one has no `.0`."""
     return repr(float(value)).removesuffix(".0")
 
 
 def money(micros: Micros) -> Number:
-    """US dollars, exact."""
+    """US dollars, exactly."""
     amount = f"{Decimal(micros) / MICROS_PER_USD:f}"
     return Number(amount.rstrip("0").rstrip(".") if "." in amount else amount)
 
 
 def duration(seconds: float) -> str:
-    """A length of time in the largest unit that is exact."""
+    """A duration in the largest unit in which it is exact."""
     unit, length = next(
         (u, n) for u, n in (("h", 3600), ("m", 60), ("s", 1)) if seconds % n == 0 or u == "s"
     )
@@ -73,5 +73,5 @@ def duration(seconds: float) -> str:
 
 
 def share(value: float) -> str:
-    """A share as a percentage, which is read with at most six decimals."""
+    """A share as a percentage; the reader takes at most six decimals."""
     return f"{value * 100:.6f}".rstrip("0").rstrip(".") + "%"

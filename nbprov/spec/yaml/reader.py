@@ -1,13 +1,12 @@
-"""From text to nodes: PyYAML's scanner and parser, and a composer of our own.
+"""Read text to nodes with PyYAML's scanner and parser, and our own composer.
 
-PyYAML resolves scalars as YAML 1.1 does (`NO` is false, `22:22` is 1342, `010` is 8) and keeps the last of repeated keys in
-silence; a cell that buys machines must mean what it shows. So only the events are PyYAML's.
+PyYAML resolves scalars as in YAML 1.1 (`NO` is false, `22:22` is 1342, `010` is 8), and keeps the
+last of repeated keys without a word. A cell that buys machines must mean what it shows, so only
+PyYAML's events are used.
 """
 
 from __future__ import annotations
 
-import re
-from difflib import SequenceMatcher
 from typing import NoReturn, Protocol
 
 from yaml.error import MarkedYAMLError
@@ -28,12 +27,12 @@ from yaml.parser import Parser
 from yaml.reader import Reader, ReaderError
 from yaml.scanner import Scanner
 
-from nbprov.spec.reading.nodes import (
-    Kind,
+from nbprov.spec.yaml.nodes import (
     Mapping,
     Mark,
     Node,
     Scalar,
+    ScalarKind,
     Sequence,
     is_null,
     kind_of,
@@ -41,25 +40,27 @@ from nbprov.spec.reading.nodes import (
 )
 
 from .diagnostics import Findings
+from .secret_lines import hide_secret_lines
+from .syntax_errors import fail_on_syntax
 
 MAX_BYTES = 256 * 1024
-"""A cell is written by a person; a file this large is data that belongs in `file_mounts`."""
+"""A person writes a cell; a larger file is data that belongs in `file_mounts`."""
 
 MAX_DEPTH = 32
-"""Far more than any field needs; keeps nested brackets from using up the stack."""
+"""Far more levels than a field needs; it keeps nested brackets from using up the stack."""
 
 MAX_NODES = 20_000
-"""Nodes with all aliases expanded: keeps a few nested anchors from growing without end."""
+"""Nodes with all aliases expanded; it keeps a few nested anchors from growing without end."""
 
 MAX_KEY = 1024
-"""Letters of a key, as YAML has it for keys without a `?`: paths are made of them."""
+"""Letters of a key, YAML's own limit for keys without a `?`; paths are made of keys."""
 
 _STRING_TAGS = frozenset({"!", "tag:yaml.org,2002:str"})
 _SHAPE_TAGS = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
 
 
 class _Position(Protocol):
-    """What PyYAML's two kinds of marks have in common."""
+    """The attributes that PyYAML's two kinds of marks share."""
 
     line: int
     column: int
@@ -81,7 +82,7 @@ def read(findings: Findings) -> list[Node]:
     Raises
     ------
     SpecError
-        At once where the text is too large or not YAML. Repeated and unusable keys are recorded and reading goes on.
+        At once if the text is too large or not YAML. Repeated and unusable keys are only recorded.
     """
     start = Mark(findings.first_line, 1, 0)
     size = len(findings.text.encode("utf-8", "surrogatepass"))
@@ -97,12 +98,12 @@ def read(findings: Findings) -> list[Node]:
     try:
         documents = _Composer(_Events(findings.text), findings).documents()
     except MarkedYAMLError as error:
-        _fail_on_syntax(findings, error)
+        fail_on_syntax(findings, error)
     except ReaderError as error:
         line = findings.text.count("\n", 0, error.position)
         column = error.position - (findings.text.rfind("\n", 0, error.position) + 1)
         at = Mark(findings.first_line + line, column + 1, error.position)
-        _hide_secret_lines(findings)
+        hide_secret_lines(findings)
         findings.fail(
             at,
             "",
@@ -143,7 +144,7 @@ class _Composer:
         return Mark(mark.line + self._findings.first_line, mark.column + 1, mark.index)
 
     def _fail(self, at: Mark, code: str, message: str, hint: str) -> NoReturn:
-        _hide_secret_lines(self._findings)
+        hide_secret_lines(self._findings)
         self._findings.fail(at, "", code, message, hint)
 
     def _node(self, event: Event, path: str, depth: int) -> Node:
@@ -200,9 +201,9 @@ class _Composer:
 
     def _scalar(self, event: ScalarEvent, at: Mark) -> Scalar:
         plain = event.style in (None, "")
-        kind = kind_of(event.value) if plain else Kind.TEXT
+        kind = kind_of(event.value) if plain else ScalarKind.TEXT
         if event.tag in _STRING_TAGS:
-            kind, plain = Kind.TEXT, False
+            kind, plain = ScalarKind.TEXT, False
         else:
             self._check_tag(event.tag, at, "")
         return Scalar(event.value, kind, plain, at, self._mark(event.end_mark), event.anchor or "")
@@ -243,14 +244,18 @@ class _Composer:
                 merges.append((key, value))
             elif name in pairs:
                 first = pairs[name][0].start
-                message = f"{quoted(name)} is written twice: line {first.line}, column {first.column}, and here"
+                message = (
+                    f"{quoted(name)} is written twice: line {first.line}, column {first.column}, "
+                    "and here"
+                )
                 self._findings.error(key.start, where, "repeated-key", message, "keep one of them")
             else:
                 pairs[name] = (key, value)
         if unusable:
-            # Nothing inside can be trusted to stand where it was meant to: say it once, and hide by lines what might be secret.
-            _hide_secret_lines(self._findings)
-            return Scalar("", Kind.NULL, True, at, at)
+            # Nothing inside can be trusted to be where it was meant to be: report it once, and
+            # hide by lines what may be secret.
+            hide_secret_lines(self._findings)
+            return Scalar("", ScalarKind.NULL, True, at, at)
         for key, value in merges:
             self._merge(pairs, key, value, path)
         size = 1 + sum(key.size + value.size for key, value in pairs.values())
@@ -272,147 +277,3 @@ class _Composer:
                 return
             for inner_key, inner in source.pairs:
                 pairs.setdefault(inner_key.text, (inner_key, inner))
-
-
-_SYNTAX = (
-    ("'\\t'", "tab", "a tab character; YAML is indented with spaces", "replace tabs by spaces"),
-    (
-        "mapping values are not allowed",
-        "syntax",
-        "a `:` that YAML does not expect here",
-        "indent keys of one map alike; quote text that holds `: `",
-    ),
-    ("could not find expected ':'", "syntax", "a key without its `:`", "write `key: value`"),
-    (
-        "while parsing a block mapping",
-        "syntax",
-        "this line does not fit the map it stands in",
-        "indent keys of one map alike",
-    ),
-    (
-        "while parsing a block collection",
-        "syntax",
-        "this line does not fit the list it stands in",
-        "indent the `-` of one list alike",
-    ),
-    (
-        "while parsing a flow",
-        "syntax",
-        "a `,` or a closing bracket is missing",
-        "close every `{` and `[`",
-    ),
-    (
-        "while scanning a quoted scalar",
-        "syntax",
-        "a quoted text does not end",
-        "close the quotation mark",
-    ),
-    (
-        "while scanning a double-quoted scalar",
-        "syntax",
-        "an unknown escape in double quotes",
-        "use single quotes, or double the `\\`",
-    ),
-    (
-        "while scanning a block scalar",
-        "syntax",
-        "text after `|` or `>` that YAML does not expect",
-        "start the block on the next line, indented",
-    ),
-    (
-        "cannot start any token",
-        "syntax",
-        "a character that cannot start a value",
-        "quote the value",
-    ),
-    (
-        "while scanning an a",
-        "syntax",
-        "a `&` or `*` without a name",
-        "quote text that starts with `&` or `*`",
-    ),
-    ("document start", "syntax", "text after the end of the map", "indent keys of one map alike"),
-)
-
-
-def _fail_on_syntax(findings: Findings, error: MarkedYAMLError) -> None:
-    """Say where the text stops being YAML, in words of our own: PyYAML's quote what was written, which may be a secret."""
-    _hide_secret_lines(findings)
-    said = f"{error.context or ''} {error.problem or ''}"
-    found = next((row for row in _SYNTAX if row[0] in said), None)
-    mark = error.problem_mark or error.context_mark
-    line, column, index = (mark.line, mark.column, mark.index) if mark else (0, 0, 0)
-    at = Mark(findings.first_line + line, column + 1, index)
-    _, code, message, hint = found or (
-        "",
-        "syntax",
-        "this is not valid YAML",
-        "write `key: value` lines; quote unusual text",
-    )
-    opened = error.context_mark
-    if (
-        found
-        and found[1] == "syntax"
-        and opened is not None
-        and mark is not None
-        and opened.line < mark.line
-    ):
-        message += f" (it began in line {opened.line + findings.first_line})"
-    findings.fail(at, "", code, message, hint)
-
-
-_KEY = re.compile(r"""(?:^|[{,\s-])["']?([A-Za-z_][\w.-]*)["']?\s*:""")
-
-
-def looks_secret(name: str) -> bool:
-    """Whether the values below a key of this name must not be shown, typing errors included.
-
-    Examples
-    --------
-    >>> [looks_secret(n) for n in ("secrets", "secerts", "managed_secrets", "resources")]
-    [True, True, True, False]
-    """
-    lower = name.lower()
-    return "secret" in lower or SequenceMatcher(None, lower, "secrets").ratio() >= 0.75
-
-
-def is_internal(name: str) -> bool:
-    """Whether a top-level key is one of SkyPilot's internal ones, whose values can hold passwords."""
-    return name.startswith("_") or name in ("volume_mounts", "file_mounts_mapping")
-
-
-def _is_hidden(name: str) -> bool:
-    """Whether what stands below a key of this name may be secret; `notify` takes the address of a webhook."""
-    return name == "notify" or looks_secret(name) or is_internal(name)
-
-
-def _hide_secret_lines(findings: Findings) -> None:
-    """Where the text has no structure, hide by indentation and brackets what stands below a key that names secrets."""
-    if findings.lines_are_hidden:
-        return
-    findings.lines_are_hidden = True
-    indent, depth, inside = 0, 0, False
-    for number, line in enumerate(findings.lines):
-        stripped = line.strip()
-        column = len(line) - len(line.lstrip())
-        if (
-            inside
-            and stripped
-            and column <= indent
-            and depth <= 0
-            and not stripped.startswith(("}", "]"))
-        ):
-            inside = False
-        if inside:
-            findings.hide_line(number, 0)
-            depth += _opened(line)
-            continue
-        key = next((m for m in _KEY.finditer(line) if _is_hidden(m.group(1))), None)
-        if key:
-            inside, indent = True, column
-            findings.hide_line(number, key.end())
-            depth = _opened(line[key.end() :])
-
-
-def _opened(text: str) -> int:
-    return sum((c in "{[") - (c in "}]") for c in text)

@@ -25,7 +25,7 @@ from nbprov.model.launches import (
     PollResult,
 )
 from nbprov.model.offers import Offer
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 
 LONG = 20.0
 
@@ -46,7 +46,7 @@ class Shelf(Cloud):
 
     name: str = "runpod"
     there: Callable[[Pool], bool] = lambda pool: True
-    level: Callable[[Pool], Level | None] = lambda pool: Level.HIGH
+    level: Callable[[Pool], StockLevel | None] = lambda pool: StockLevel.HIGH
     usable: Callable[[], Failure | None] = lambda: None
     creates: list[Pool] = field(default_factory=list)
     asked: list[tuple[int, int]] = field(default_factory=list)
@@ -81,13 +81,13 @@ class Shelf(Cloud):
         self.asked.append((len(offers), count))
         self.was_asked.set()
         self.telling.wait(LONG)
-        said = [(Pool.of(offer), self.level(Pool.of(offer))) for offer in offers]
+        said = [(offer.pool, self.level(offer.pool)) for offer in offers]
         return [Stock(time.time(), pool, level) for pool, level in said if level is not None]
 
     def submit(self, launch: Launch) -> Operation:
         offer = launch.candidate.offer
-        self.creates.append(Pool.of(offer))
-        if not self.there(Pool.of(offer)):
+        self.creates.append(offer.pool)
+        if not self.there(offer.pool):
             raise CloudError(
                 Failure(Cause.CAPACITY, f"no {offer.instance_type} left in {offer.zone}")
             )

@@ -10,7 +10,7 @@ import pytest
 
 from nbprov.api.context import Context, EngineBound
 from nbprov.api.spec_inputs import SpecInputs
-from nbprov.model.spec import Secret
+from nbprov.model.secret import Secret
 from nbprov.provisioning.engine_hooks import EngineHooks
 
 

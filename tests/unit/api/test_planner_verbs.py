@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 import nbprov
 from nbprov import api
 from nbprov.catalog import AmbiguousName, Catalog, Query, UnknownName, default_catalog
-from nbprov.market import Level, Pool, Stock
+from nbprov.market import Stock, StockLevel
 from nbprov.model.errors import NbprovError, UsageError
 from nbprov.model.failures import Cause
 from nbprov.model.money import usd
 from nbprov.model.offers import Block, RuleKind
 from nbprov.model.places import Market
-from nbprov.model.spec import Compare, Quantity
+from nbprov.model.resources import Compare, Quantity
 from nbprov.planning import PlanError
 from nbprov.spec import SpecError
 
@@ -208,7 +208,7 @@ def test_what_a_cloud_says_of_its_stock_counts(session: api.Session) -> None:
     assert first is not None
     assert first.success is None
     now = session.engine.clock.now()
-    none = Stock(now, Pool.of(first.offer), Level.NONE)
+    none = Stock(now, first.offer.pool, StockLevel.NONE)
     made = session.plan(text, stock=[none], assume=["aws"])
     assert made.chosen is not None
     assert made.chosen.offer.place != first.offer.place

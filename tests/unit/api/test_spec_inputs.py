@@ -16,7 +16,8 @@ from nbprov.api.operation import Operation
 from nbprov.api.spec_inputs import collect
 from nbprov.model.errors import Interrupted, NotFound, UsageError
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.spec import Secret, Spec
+from nbprov.model.secret import Secret
+from nbprov.model.spec import Spec
 
 SPEC = Spec(envs={"FIXED": "1", "OPEN": None}, secrets={"TOKEN": None, "LITERAL": Secret("shh")})
 

@@ -16,7 +16,7 @@ from nbprov.catalog.vocabulary.instance_families import GENERAL_PURPOSE, family_
 from nbprov.model.money import usd
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.spec import Compare, Quantity
+from nbprov.model.resources import Compare, Quantity
 
 
 def order(offer: Offer) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""What clouds said of their stock, by pool: the closest fresh statement counts."""
+"""Stock reports by pool: the most specific fresh report counts."""
 
 from __future__ import annotations
 
@@ -6,50 +6,59 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.market import Level, Pool, Said, Stock
+from nbprov.market import Pool, Stock, StockIndex, StockLevel
 from nbprov.market.stock_index import FRESH_SECONDS, REMEMBERED
 
 NOW = 1_800_000_000.0
 POOL = Pool("runpod", "CZ", "EU-CZ-1", "1x_L40S_SECURE", "on-demand")
 
 
-def said(level: Level, at: float = NOW, **fields: str) -> Stock:
+def said(level: StockLevel, at: float = NOW, **fields: str) -> Stock:
     return Stock(at, POOL._replace(**fields), level)
 
 
-def level(*stock: Stock, pool: Pool = POOL) -> Level | None:
-    found = Said(stock, now=NOW).fresh(pool)
+def level(*stock: Stock, pool: Pool = POOL) -> StockLevel | None:
+    found = StockIndex(stock, now=NOW).fresh(pool)
     return None if found is None else found.level
 
 
 def test_one_of_a_zone_beats_one_of_its_region() -> None:
-    wide, narrow = said(Level.HIGH, zone=""), said(Level.NONE, at=NOW - 100)
-    assert level(wide, narrow) is level(narrow, wide) is Level.NONE
-    assert level(wide, narrow, pool=POOL._replace(zone="EU-CZ-2")) is Level.HIGH
+    wide, narrow = said(StockLevel.HIGH, zone=""), said(StockLevel.NONE, at=NOW - 100)
+    assert level(wide, narrow) is level(narrow, wide) is StockLevel.NONE
+    assert level(wide, narrow, pool=POOL._replace(zone="EU-CZ-2")) is StockLevel.HIGH
     assert level(wide, narrow, pool=POOL._replace(region="NL")) is None
 
 
 def test_of_one_pool_the_last_word_counts_and_of_one_instant_the_scarcest() -> None:
-    assert level(said(Level.NONE, at=NOW - 60), said(Level.HIGH)) is Level.HIGH
-    assert level(said(Level.HIGH), said(Level.LOW), said(Level.MEDIUM)) is Level.LOW
+    assert level(said(StockLevel.NONE, at=NOW - 60), said(StockLevel.HIGH)) is StockLevel.HIGH
+    assert (
+        level(said(StockLevel.HIGH), said(StockLevel.LOW), said(StockLevel.MEDIUM))
+        is StockLevel.LOW
+    )
 
 
 @pytest.mark.parametrize(
     ("age", "expected"),
-    [(0.0, Level.LOW), (FRESH_SECONDS, Level.LOW), (FRESH_SECONDS + 1, None), (-5.0, Level.LOW)],
+    [
+        (0.0, StockLevel.LOW),
+        (FRESH_SECONDS, StockLevel.LOW),
+        (FRESH_SECONDS + 1, None),
+        (-5.0, StockLevel.LOW),
+    ],
 )
-def test_a_statement_counts_while_it_is_fresh(age: float, expected: Level | None) -> None:
-    assert level(said(Level.LOW, at=NOW - age)) is expected
+def test_a_statement_counts_while_it_is_fresh(age: float, expected: StockLevel | None) -> None:
+    assert level(said(StockLevel.LOW, at=NOW - age)) is expected
 
 
 def test_an_old_one_of_the_zone_gives_way_to_a_fresh_one_of_the_region() -> None:
     assert (
-        level(said(Level.NONE, at=NOW - FRESH_SECONDS - 1), said(Level.HIGH, zone="")) is Level.HIGH
+        level(said(StockLevel.NONE, at=NOW - FRESH_SECONDS - 1), said(StockLevel.HIGH, zone=""))
+        is StockLevel.HIGH
     )
 
 
 def test_what_is_older_than_an_hour_is_not_known_at_all() -> None:
-    old = Said([said(Level.HIGH, at=NOW - REMEMBERED)], now=NOW)
+    old = StockIndex([said(StockLevel.HIGH, at=NOW - REMEMBERED)], now=NOW)
     assert not old
     assert list(old.of(POOL)) == []
     assert old.types == frozenset()
@@ -62,13 +71,13 @@ statements = st.builds(
     Stock,
     st.sampled_from([NOW, NOW - 10, NOW - FRESH_SECONDS - 1, NOW - REMEMBERED]),
     pools,
-    st.sampled_from(list(Level)),
+    st.sampled_from(list(StockLevel)),
 )
 
 
 @given(st.lists(statements, max_size=12), named)
 def test_a_look_up_is_what_going_through_all_gives(stock: list[Stock], pool: Pool) -> None:
-    index = Said(stock, now=NOW)
+    index = StockIndex(stock, now=NOW)
     covering = [
         s
         for s in stock
@@ -84,4 +93,4 @@ def test_a_look_up_is_what_going_through_all_gives(stock: list[Stock], pool: Poo
         assert found in fresh
         assert sum(map(bool, found.pool)) == closest
         assert found.at == max(s.at for s in fresh if s.pool == found.pool)
-    assert index.fresh(pool) == Said(stock[::-1], now=NOW).fresh(pool)
+    assert index.fresh(pool) == StockIndex(stock[::-1], now=NOW).fresh(pool)

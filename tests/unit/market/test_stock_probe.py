@@ -1,5 +1,6 @@
-"""Asking for stock: all clouds at once, within a deadline, each pool once a minute; what is late is
-there for the next look.
+"""Asking clouds for their stock: all at once, within a deadline, each pool once a minute.
+
+An answer that comes late is there for the next look.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from nbprov.market import Level, Pool, Stock
+from nbprov.market import Stock, StockLevel
 from nbprov.market.stock_index import REMEMBERED
-from nbprov.market.stock_probe import ASKED_AGAIN, POOLS_A_CLOUD, Probe, by_cloud
+from nbprov.market.stock_probe import ASKED_AGAIN, POOLS_PER_CLOUD, StockProbe, by_cloud
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
@@ -21,7 +22,7 @@ LONG = 30.0
 
 
 class Hands:
-    """A clock whose hands the test moves."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.time = 1_800_000_000.0
@@ -34,12 +35,12 @@ class Hands:
 
 
 class Clouds:
-    """Clouds that answer when they are told to, and what they were asked."""
+    """Clouds that answer when the test says so, and remember what they were asked."""
 
     def __init__(self, clock: Hands) -> None:
         self.clock = clock
         self.asked: list[tuple[str, list[str], int]] = []
-        self.levels: dict[str, Level] = {}
+        self.levels: dict[str, StockLevel] = {}
         self.gates: dict[str, asyncio.Event] = {}
         self.reached: dict[str, asyncio.Event] = {}
         self.errors: dict[str, Exception] = {}
@@ -57,7 +58,7 @@ class Clouds:
         if cloud in self.errors:
             raise self.errors[cloud]
         return [
-            Stock(self.clock.now(), Pool.of(o), self.levels.get(cloud, Level.HIGH)) for o in offers
+            Stock(self.clock.now(), o.pool, self.levels.get(cloud, StockLevel.HIGH)) for o in offers
         ]
 
 
@@ -65,14 +66,14 @@ def offer(cloud: str = "runpod", zone: str = "a") -> Offer:
     return Offer(cloud, "r", zone, "t", "L40S", 1, 8, 32, Market.ON_DEMAND, 1_000_000)
 
 
-Story = Callable[[Probe, Clouds, Hands], Coroutine[Any, Any, None]]
+Story = Callable[[StockProbe, Clouds, Hands], Coroutine[Any, Any, None]]
 
 
 def run(story: Story, tell: Callable[[str, Sequence[Stock], int], None] = lambda *_: None) -> None:
     async def told() -> None:
         clock = Hands()
         clouds = Clouds(clock)
-        await story(Probe(clouds.ask, clock, tell), clouds, clock)
+        await story(StockProbe(clouds.ask, clock, tell), clouds, clock)
 
     asyncio.run(asyncio.wait_for(told(), LONG))
 
@@ -80,7 +81,7 @@ def run(story: Story, tell: Callable[[str, Sequence[Stock], int], None] = lambda
 def test_clouds_are_asked_at_once_and_what_they_say_is_known() -> None:
     told: list[tuple[str, int]] = []
 
-    async def story(probe: Probe, clouds: Clouds, clock: Hands) -> None:
+    async def story(probe: StockProbe, clouds: Clouds, clock: Hands) -> None:
         gate = clouds.hold("aws")
         clouds.hold("runpod").set()
         look = asyncio.create_task(
@@ -100,7 +101,7 @@ def test_clouds_are_asked_at_once_and_what_they_say_is_known() -> None:
 
 
 def test_what_is_late_is_left_out_and_known_once_it_comes() -> None:
-    async def story(probe: Probe, clouds: Clouds, clock: Hands) -> None:
+    async def story(probe: StockProbe, clouds: Clouds, clock: Hands) -> None:
         gate = clouds.hold("aws")
         answers = await probe.look([offer("aws"), offer("runpod")], seconds=0.2)
         assert answers.late == ("aws",)
@@ -116,7 +117,7 @@ def test_what_is_late_is_left_out_and_known_once_it_comes() -> None:
 
 
 def test_a_pool_is_asked_about_once_a_minute_whatever_came_of_it() -> None:
-    async def story(probe: Probe, clouds: Clouds, clock: Hands) -> None:
+    async def story(probe: StockProbe, clouds: Clouds, clock: Hands) -> None:
         await probe.look([offer()])
         await probe.look([offer(), offer(zone="b")])
         assert [zones for _, zones, _ in clouds.asked] == [["a"], ["b"]]
@@ -126,7 +127,7 @@ def test_a_pool_is_asked_about_once_a_minute_whatever_came_of_it() -> None:
         clock.time += ASKED_AGAIN
         failed = await probe.look([offer()])
         assert failed.failed == {"runpod": "asked too often: slow down"}
-        assert [s.level for s in failed.stock] == [Level.HIGH, Level.HIGH], (
+        assert [s.level for s in failed.stock] == [StockLevel.HIGH, StockLevel.HIGH], (
             "what was said a minute ago is still known"
         )
         asked = len(clouds.asked)
@@ -137,12 +138,15 @@ def test_a_pool_is_asked_about_once_a_minute_whatever_came_of_it() -> None:
 
 
 def test_the_last_word_replaces_an_earlier_one_and_old_ones_go() -> None:
-    async def story(probe: Probe, clouds: Clouds, clock: Hands) -> None:
+    async def story(probe: StockProbe, clouds: Clouds, clock: Hands) -> None:
         await probe.look([offer(), offer(zone="b")])
         clock.time += ASKED_AGAIN
-        clouds.levels["runpod"] = Level.NONE
+        clouds.levels["runpod"] = StockLevel.NONE
         await probe.look([offer()])
-        assert {s.pool.zone: s.level for s in probe.known()} == {"a": Level.NONE, "b": Level.HIGH}
+        assert {s.pool.zone: s.level for s in probe.known()} == {
+            "a": StockLevel.NONE,
+            "b": StockLevel.HIGH,
+        }
         clock.time += REMEMBERED
         assert probe.known() == ()
 
@@ -151,7 +155,7 @@ def test_the_last_word_replaces_an_earlier_one_and_old_ones_go() -> None:
 
 @pytest.mark.parametrize("error", [ValueError("not JSON"), KeyError("availability")])
 def test_a_fault_of_one_cloud_is_the_others_no_matter(error: Exception) -> None:
-    async def story(probe: Probe, clouds: Clouds, clock: Hands) -> None:
+    async def story(probe: StockProbe, clouds: Clouds, clock: Hands) -> None:
         clouds.errors["aws"] = error
         answers = await probe.look([offer("aws"), offer("runpod")], seconds=LONG)
         assert [s.pool.cloud for s in answers.stock] == ["runpod"]
@@ -162,15 +166,15 @@ def test_a_fault_of_one_cloud_is_the_others_no_matter(error: Exception) -> None:
 
 
 def test_a_cloud_speaks_for_itself_only() -> None:
-    async def story(probe: Probe, clouds: Clouds, clock: Hands) -> None:
+    async def story(probe: StockProbe, clouds: Clouds, clock: Hands) -> None:
         async def boastful(cloud: str, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
             return [
-                Stock(clock.now(), Pool.of(offer("aws")), Level.NONE),
-                Stock(clock.now(), Pool.of(offer()), Level.LOW),
+                Stock(clock.now(), offer("aws").pool, StockLevel.NONE),
+                Stock(clock.now(), offer().pool, StockLevel.LOW),
             ]
 
-        answers = await Probe(boastful, clock).look([offer()])
-        assert [(s.pool.cloud, s.level) for s in answers.stock] == [("runpod", Level.LOW)]
+        answers = await StockProbe(boastful, clock).look([offer()])
+        assert [(s.pool.cloud, s.level) for s in answers.stock] == [("runpod", StockLevel.LOW)]
 
     run(story)
 
@@ -179,14 +183,17 @@ def test_who_is_told_cannot_lose_what_was_said() -> None:
     def broken(cloud: str, stock: Sequence[Stock], count: int) -> None:
         raise RuntimeError("the ledger is locked")
 
-    async def story(probe: Probe, clouds: Clouds, clock: Hands) -> None:
+    async def story(probe: StockProbe, clouds: Clouds, clock: Hands) -> None:
         assert len((await probe.look([offer()])).stock) == 1
 
     run(story, broken)
 
 
 def test_the_best_pools_are_asked_about_and_no_more_than_a_launch_needs() -> None:
-    offers = [offer(zone=str(n)) for n in range(POOLS_A_CLOUD + 50)] + [offer("aws"), offer("aws")]
+    offers = [offer(zone=str(n)) for n in range(POOLS_PER_CLOUD + 50)] + [
+        offer("aws"),
+        offer("aws"),
+    ]
     found = by_cloud(offers)
-    assert [o.zone for o in found["runpod"]] == [str(n) for n in range(POOLS_A_CLOUD)]
+    assert [o.zone for o in found["runpod"]] == [str(n) for n in range(POOLS_PER_CLOUD)]
     assert len(found["aws"]) == 1

@@ -13,11 +13,13 @@ from nbprov.model.clusters import (
     RunView,
 )
 from nbprov.model.failures import Cause, Failure
+from nbprov.model.guards import Autostop, Guards
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Dropped, DropRule, Offer, Plan, RuleKind, block_for
 from nbprov.model.places import Market
-from nbprov.model.spec import Autostop, Guards, Request, Spec
+from nbprov.model.resources import Request
+from nbprov.model.spec import Spec
 
 NOW = 1_795_248_550.0
 """2026-11-21 07:09:10 UTC."""

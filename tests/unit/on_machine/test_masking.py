@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nbprov.machines import output_masking
 from nbprov.machines.output_masking import masked, masker
-from nbprov.model.spec import Secret
+from nbprov.model.secret import Secret
 from nbprov.on_machine.agent import secret_registry
 from nbprov.on_machine.agent.errors import RequestError
 from nbprov.on_machine.agent.masking import LEAST_SECRET, Masker, StreamMasker, ordered

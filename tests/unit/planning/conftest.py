@@ -1,4 +1,4 @@
-"""Small catalogues for the planning tests, written in the v8 CSV layout, and the shipped one."""
+"""Small catalogues for the planning tests, in the v8 CSV layout, and the shipped one."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _write(folder: Path, prices: Mapping[str, Iterable[Row]]) -> Path:
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
-    """Five clouds, two dozen lines, many of one price."""
+    """Five clouds with two dozen lines, many of them of one price."""
     folder = tmp_path_factory.mktemp("prices")
     return Catalog.open([_write(folder / "v8", PRICES)], cache=folder / "cache")
 
@@ -85,7 +85,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
 
 @pytest.fixture
 def catalog_of(tmp_path: Path) -> Callable[..., Catalog]:
-    """Makes a catalogue of given lines and live offers."""
+    """Make a catalogue of given lines and live offers."""
 
     def make(prices: Mapping[str, Iterable[Row]], live: tuple[Offer, ...] = ()) -> Catalog:
         return Catalog.open([_write(tmp_path / "v8", prices)], live, cache=tmp_path / "cache")
@@ -95,7 +95,7 @@ def catalog_of(tmp_path: Path) -> Callable[..., Catalog]:
 
 @pytest.fixture(scope="session")
 def enable() -> Callable[..., dict[str, EnabledCloud]]:
-    """Enables clouds by name with all capabilities, or with those given."""
+    """Enable clouds by name, with all capabilities or with the given ones."""
 
     def make(*names: str, **capabilities: Capabilities) -> dict[str, EnabledCloud]:
         return {
@@ -110,5 +110,5 @@ def enable() -> Callable[..., dict[str, EnabledCloud]]:
 def everything(
     small: Catalog, enable: Callable[..., dict[str, EnabledCloud]]
 ) -> dict[str, EnabledCloud]:
-    """All clouds of the small catalogue."""
+    """All clouds of the small catalogue, enabled."""
     return enable(*small.clouds())

@@ -1,4 +1,4 @@
-"""What SkyPilot's own tests and documents say is chosen, on prices of their time."""
+"""Choices that SkyPilot's own tests and documents name, on prices of their time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbprov.catalog import Catalog
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.offers import Block, Candidate, Offer, block_for
 from nbprov.model.places import Market
-from nbprov.model.spec import (
+from nbprov.model.resources import (
     Accelerator,
     Compare,
     Image,
@@ -18,36 +18,72 @@ from nbprov.model.spec import (
     PlaceRule,
     Quantity,
     Request,
-    Spec,
 )
+from nbprov.model.spec import Spec
 from nbprov.planning import PlanError, plan
 from nbprov.planning.lookup.skypilot_capabilities import skypilot_clouds
 
-# Prices of 2023 in US dollars an hour: Type, accelerator, count, vCPUs, GiB, on-demand, spot,
+# Prices of 2023 in US dollars per hour: type, accelerator, count, vCPUs, GiB, on-demand, spot,
 # region, zone.
 AWS = [
-    (f"{family}.{size}", "", "", vcpus, vcpus * ratio, round(vcpus * per_vcpu * factor, 4), "", region, zone)
+    (
+        f"{family}.{size}",
+        "",
+        "",
+        vcpus,
+        vcpus * ratio,
+        round(vcpus * per_vcpu * factor, 4),
+        "",
+        region,
+        zone,
+    )
     for family, ratio, per_vcpu in (
-        ("m6i", 4, 0.048), ("m6id", 4, 0.0593), ("r6i", 8, 0.063), ("r6id", 8, 0.0756), ("c6i", 2, 0.0425), ("c6id", 2, 0.0504), ("m5", 4, 0.046),
+        ("m6i", 4, 0.048),
+        ("m6id", 4, 0.0593),
+        ("r6i", 8, 0.063),
+        ("r6id", 8, 0.0756),
+        ("c6i", 2, 0.0425),
+        ("c6id", 2, 0.0504),
+        ("m5", 4, 0.046),
     )
     for size, vcpus in (("large", 2), ("xlarge", 4), ("2xlarge", 8), ("4xlarge", 16))
-    for factor, region, zone in ((1.0, "us-east-1", "use1-az1"), (1.0, "us-west-2", "usw2-az1"), (1.1, "eu-west-1", "euw1-az1"))
-]  # fmt: skip
+    for factor, region, zone in (
+        (1.0, "us-east-1", "use1-az1"),
+        (1.0, "us-west-2", "usw2-az1"),
+        (1.1, "eu-west-1", "euw1-az1"),
+    )
+]
 AZURE = [
     (name.format(vcpus), "", "", vcpus, vcpus * ratio, round(vcpus * per_vcpu, 4), "", "eastus", "")
     for name, ratio, per_vcpu in (
-        ("Standard_D{}s_v5", 4, 0.048), ("Standard_E{}s_v5", 8, 0.063), ("Standard_F{}s_v2", 2, 0.0423), ("Standard_D{}_v5", 4, 0.047),
+        ("Standard_D{}s_v5", 4, 0.048),
+        ("Standard_E{}s_v5", 8, 0.063),
+        ("Standard_F{}s_v2", 2, 0.0423),
+        ("Standard_D{}_v5", 4, 0.047),
     )
     for vcpus in (2, 4, 8, 16)
-]  # fmt: skip
+]
 GCP = [
-    (f"{series}-{kind}-{vcpus}", "", "", vcpus, vcpus * ratio, round(vcpus * per_vcpu, 4), round(vcpus * per_vcpu / 4, 4), "us-central1", "us-central1-a")
+    (
+        f"{series}-{kind}-{vcpus}",
+        "",
+        "",
+        vcpus,
+        vcpus * ratio,
+        round(vcpus * per_vcpu, 4),
+        round(vcpus * per_vcpu / 4, 4),
+        "us-central1",
+        "us-central1-a",
+    )
     for series, kind, ratio, per_vcpu in (
-        ("n2", "standard", 4, 0.0486), ("n2", "highmem", 8, 0.0655), ("n2", "highcpu", 1, 0.0359), ("e2", "standard", 4, 0.0335),
+        ("n2", "standard", 4, 0.0486),
+        ("n2", "highmem", 8, 0.0655),
+        ("n2", "highcpu", 1, 0.0359),
+        ("e2", "standard", 4, 0.0335),
         ("n1", "standard", 3.75, 0.0475),
     )
     for vcpus in (2, 4, 8, 16)
-]  # fmt: skip
+]
 LAMBDA = [
     ("gpu_1x_a6000", "A6000", 1, 14, 100, 0.80, "", "us-west-1", ""),
     ("gpu_1x_a10", "A10", 1, 30, 200, 1.10, "", "us-west-1", ""),
@@ -124,8 +160,11 @@ def test_the_us_comes_first_among_equal_prices(catalog_of: Make) -> None:
     )
     made = plan(one(accelerator=Accelerator("L4")), catalog, skypilot_clouds(["aws"]))
     assert [(c.offer.region, c.offer.zone) for c in made.candidates] == [
-        ("us-east-1", "use1-az1"), ("us-east-1", "use1-az2"), ("us-west-2", "usw2-az1"), ("ap-south-1", "aps1-az1"),
-    ]  # fmt: skip
+        ("us-east-1", "use1-az1"),
+        ("us-east-1", "use1-az2"),
+        ("us-west-2", "usw2-az1"),
+        ("ap-south-1", "aps1-az1"),
+    ]
 
 
 def test_no_vcpus_of_that_size_offers_the_form_that_takes_larger_ones(prices: Catalog) -> None:
@@ -182,7 +221,7 @@ def test_t4_takes_the_cheapest_n1_host_of_its_usual_size(catalog_of: Make) -> No
     assert asked.offer.instance_type == "n1-standard-2+1xT4"
 
 
-# The blocking table: (blocked, candidate, is blocked), each (cloud, region, accelerator type).
+# The blocking table: (blocked, candidate, is blocked), each as (cloud, region, accelerator type).
 BLOCKED_IS = ("runpod", "IS", "1x_L40S_SECURE")
 
 

@@ -1,7 +1,4 @@
-"""The comparison with SkyPilot's choices.
-
-Its verdicts, and its own check that a choice may be made.
-"""
+"""The comparison with SkyPilot's choices: its verdicts, and its check that a choice is valid."""
 
 from __future__ import annotations
 
@@ -29,8 +26,8 @@ HEADER = [
     "Arch",
 ]
 L4_INFO = (
-    "{'Gpus': [{'Name': 'L4', 'Manufacturer': 'NVIDIA', 'Count': 1, 'MemoryInfo':"
-    " {'SizeInMiB': 22888}}]}"
+    "{'Gpus': [{'Name': 'L4', 'Manufacturer': 'NVIDIA', 'Count': 1, 'MemoryInfo': {'SizeInMiB': "
+    "22888}}]}"
 )
 ROWS: dict[str, list[tuple[object, ...]]] = {
     "aws": [

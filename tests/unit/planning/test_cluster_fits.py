@@ -1,4 +1,4 @@
-"""Whether a running cluster serves a spec, and the difference that is named where it does not."""
+"""Whether a running cluster serves a spec, and which difference is named if it does not."""
 
 from __future__ import annotations
 
@@ -7,15 +7,27 @@ from dataclasses import replace
 import pytest
 
 from nbprov.model.clusters import ClusterState, ClusterView
+from nbprov.model.guards import Guards
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
-from nbprov.model.spec import Accelerator, Compare, Guards, Quantity, Request, Spec
+from nbprov.model.resources import Accelerator, Compare, Quantity, Request
+from nbprov.model.spec import Spec
 from nbprov.planning import fits
 
 OFFER = Offer(
-    "aws", "us-east-1", "use1-az1", "g6.xlarge", "L4", 1.0, 4.0, 16.0, Market.ON_DEMAND, usd("0.80"), accelerator_memory_gib=22.5
-)  # fmt: skip
+    "aws",
+    "us-east-1",
+    "use1-az1",
+    "g6.xlarge",
+    "L4",
+    1.0,
+    4.0,
+    16.0,
+    Market.ON_DEMAND,
+    usd("0.80"),
+    accelerator_memory_gib=22.5,
+)
 
 
 def view(offer: Offer = OFFER, *, nodes: int = 1, disk_gb: int = 256) -> ClusterView:

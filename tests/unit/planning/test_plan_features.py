@@ -1,6 +1,5 @@
-"""Demands that a cloud or a machine cannot honour.
-
-Who is dropped, with which words, and what is refused outright.
+"""Needs that a cloud or a machine cannot meet: what is dropped, in which words, and what is
+refused.
 """
 
 from __future__ import annotations
@@ -14,17 +13,9 @@ from nbprov.catalog import Catalog
 from nbprov.clouds.base import Capabilities
 from nbprov.model.offers import Plan
 from nbprov.model.places import Market
-from nbprov.model.spec import (
-    Accelerator,
-    Compare,
-    Expose,
-    Image,
-    LocalDisk,
-    Origin,
-    Quantity,
-    Request,
-    Spec,
-)
+from nbprov.model.remarks import Origin
+from nbprov.model.resources import Accelerator, Compare, Image, LocalDisk, Quantity, Request
+from nbprov.model.spec import ExposedPorts, Spec
 from nbprov.planning import EnabledCloud, PlanError, best_by_cloud, plan
 from nbprov.planning.lookup.skypilot_capabilities import SKYPILOT_FEATURES, skypilot_clouds
 
@@ -61,12 +52,12 @@ def sold(catalog_of: CatalogOf) -> Catalog:
     return catalog_of(ROWS)
 
 
-def one(nodes: int = 1, expose: Expose | None = None, **fields: object) -> Spec:
+def one(nodes: int = 1, expose: ExposedPorts | None = None, **fields: object) -> Spec:
     asked = {"accelerator": L4, **fields}
     return Spec(
         requests=(Request(origin=Origin("resources", 2), **asked),),
         num_nodes=nodes,
-        expose=expose or Expose(),
+        expose=expose or ExposedPorts(),
     )  # type: ignore[arg-type]
 
 
@@ -124,11 +115,11 @@ def test_ports_rule_a_cloud_out_only_where_they_are_opened_to_the_internet(sold:
     enabled = {**skypilot_clouds(["aws"]), "lambda": EnabledCloud("me", Capabilities(ports=False))}
     asked = {"ports": ((8080, 8090),)}
     assert clouds(plan(one(**asked), sold, enabled)) == {"aws", "lambda"}  # type: ignore[arg-type]
-    assert clouds(plan(one(expose=Expose(public=((22, 22),)), **asked), sold, enabled)) == {
+    assert clouds(plan(one(expose=ExposedPorts(public=((22, 22),)), **asked), sold, enabled)) == {
         "aws",
         "lambda",
     }  # type: ignore[arg-type]
-    for expose in (Expose(everything=True), Expose(public=((8085, 8085),))):
+    for expose in (ExposedPorts(everything=True), ExposedPorts(public=((8085, 8085),))):
         made = plan(one(expose=expose, **asked), sold, enabled)  # type: ignore[arg-type]
         assert clouds(made) == {"aws"}
         assert dropped(made)["ports:lambda"] == 1
@@ -186,8 +177,8 @@ def test_where_no_tier_is_asked_the_standard_disk_is_said(sold: Catalog) -> None
             "Standard_NV36ads_L4_v5",
         ]
         assert (
-            "azure: Standard_NV36_L4_v5 take no premium disk: they start from a standard one"
-            " (disk_tier low)" in made.notes
+            "azure: Standard_NV36_L4_v5 take no premium disk: they start from a standard one "
+            "(disk_tier low)" in made.notes
         )
 
 

@@ -1,8 +1,8 @@
-"""The order of a plan, and what it dropped, against a plain reference: every offer, every request,
-one by one.
+"""The order of a plan, and what it dropped, compared with a plain reference implementation.
 
-What the reference adds up to is also the promise that nothing vanishes: each offer with the
-hardware of a request is a candidate, or counted in a line."""
+The reference also holds that nothing vanishes: each offer with the hardware of a request is a
+candidate, or counted in a line.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ from hypothesis import strategies as st
 from nbprov.catalog import Catalog, Query
 from nbprov.catalog.vocabulary.instance_families import MEMORY_IS_TYPICAL, is_default_family, is_us
 from nbprov.clouds.base import Capabilities
-from nbprov.market import Chances, Level, Observation, Pool, Stock
+from nbprov.market import Observation, Pool, Stock, StockLevel, SuccessModel
 from nbprov.model.offers import Block, Candidate, Offer
 from nbprov.model.places import Market
-from nbprov.model.spec import (
+from nbprov.model.resources import (
     COUNT_TOLERANCE,
     Accelerator,
     Compare,
-    Expose,
     Image,
     LocalDisk,
     PlaceGlob,
     PlaceRule,
-    Policy,
     Quantity,
     Request,
-    Spec,
 )
+from nbprov.model.run_policies import Policy
+from nbprov.model.spec import ExposedPorts, Spec
 from nbprov.planning import EnabledCloud, PlanError, plan
 from nbprov.planning.filters.default_sizes import default_size
 from nbprov.planning.filters.local_disks import LOCAL_DISK_GB
@@ -105,7 +104,11 @@ def met(asked: Quantity | None, actual: float | None, offer: Offer) -> bool:
 
 
 def refusal(
-    request: Request, offer: Offer, enabled: Mapping[str, EnabledCloud], nodes: int, expose: Expose
+    request: Request,
+    offer: Offer,
+    enabled: Mapping[str, EnabledCloud],
+    nodes: int,
+    expose: ExposedPorts,
 ) -> str:
     if not is_there(request, offer):
         return "place"
@@ -135,8 +138,8 @@ def refusal(
     return "price" if request.max_hourly is not None and offer.hourly > request.max_hourly else ""
 
 
-def unable(request: Request, can: Capabilities, nodes: int, expose: Expose) -> list[str]:
-    """What of a request a cloud cannot do, first things first."""
+def unable(request: Request, can: Capabilities, nodes: int, expose: ExposedPorts) -> list[str]:
+    """What a cloud cannot do for a request, in the order of the rules."""
     image = request.image or Image()
     demands = (
         ("multi-node", nodes > 1 and not can.multi_node),
@@ -151,37 +154,35 @@ def unable(request: Request, can: Capabilities, nodes: int, expose: Expose) -> l
     return [name for name, is_lacking in demands if is_lacking]
 
 
-class Known(Chances):
-    """Chances, and the statements of stock they were made of."""
+class Known(SuccessModel):
+    """A success model that keeps the stock reports it was made of."""
 
     told: tuple[Stock, ...] = ()
 
 
-def level_of(offer: Offer, chances: Chances) -> Level | None:
-    """What was said of an offer's stock in the last five minutes.
-
-    Of what names it, the closest, then the latest, then the scarcest.
+def level_of(offer: Offer, success_model: SuccessModel) -> StockLevel | None:
+    """The report on an offer's stock that counts: within five minutes, the most specific, then the
+    latest, then the scarcest.
     """
-    told = chances.told if isinstance(chances, Known) else ()
-    pool, scarce = Pool.of(offer), [Level.HIGH, Level.MEDIUM, Level.LOW, Level.NONE]
+    told = success_model.told if isinstance(success_model, Known) else ()
+    pool, scarce = offer.pool, [StockLevel.HIGH, StockLevel.MEDIUM, StockLevel.LOW, StockLevel.NONE]
     fitting = [
         (sum(map(bool, s.pool)), [not part for part in s.pool], s.at, scarce.index(s.level))
         for s in told
         if 10.0 - s.at <= 300.0
         and all(part in ("", has) for part, has in zip(s.pool, pool, strict=True))
     ]
-    # Of equally close shapes the one that leaves the earlier field open, whatever the statements'
-    # number.
+    # Of two equally specific reports, the one that leaves the earlier field open counts.
     return scarce[max(fitting)[-1]] if fitting else None
 
 
-def wanted(policy: Policy, offer: Offer, chances: Chances) -> tuple[float, ...]:
-    """What an offer is sorted by inside its tier."""
-    likely = chances.success(Pool.of(offer))
-    is_low = level_of(offer, chances) is Level.LOW
+def wanted(policy: Policy, offer: Offer, success_model: SuccessModel) -> tuple[float, ...]:
+    """The sort key of an offer inside its tier."""
+    likely = success_model.success(offer.pool)
+    is_low = level_of(offer, success_model) is StockLevel.LOW
     price = round(offer.hourly * 1.25) if is_low else offer.hourly
     if policy is Policy.SOONEST:
-        return (round(chances.expected_seconds(Pool.of(offer))), price, is_low, -likely)
+        return (round(success_model.expected_seconds(offer.pool)), price, is_low, -likely)
     return (
         (round(offer.hourly / likely), price, is_low, -likely)
         if policy is Policy.BALANCED
@@ -194,9 +195,9 @@ def reference(
     offers: Iterable[Offer],
     enabled: Mapping[str, EnabledCloud],
     blocks: Iterable[Block],
-    chances: Chances,
+    success_model: SuccessModel,
 ) -> tuple[list[tuple[Offer, int]], Counter[str], int]:
-    """Candidates in order as (offer, request), offers dropped by rule, offers blocked."""
+    """Candidates in order as (offer, request), dropped offers by rule, and blocked offers."""
     offers = list(offers)
     preferred = sorted(
         range(len(spec.requests)), key=lambda i: (spec.requests[i].tier, spec.requests[i].index)
@@ -229,9 +230,14 @@ def reference(
             dropped[min(reasons.values(), key=lambda reason: reason == "place")] += 1
     chosen.sort(
         key=lambda c: (
-            level_of(c[0], chances) is Level.NONE, spec.requests[c[1]].tier, wanted(spec.prefer, c[0], chances), c[1], not is_us(c[0].cloud, c[0].region), *c[0].key
+            level_of(c[0], success_model) is StockLevel.NONE,
+            spec.requests[c[1]].tier,
+            wanted(spec.prefer, c[0], success_model),
+            c[1],
+            not is_us(c[0].cloud, c[0].region),
+            *c[0].key,
         )
-    )  # fmt: skip
+    )
     blocked = [
         any(
             b.matches(Candidate(o, spec.requests[i], 0, spec.num_nodes, enabled[o.cloud].account))
@@ -247,8 +253,8 @@ def reference(
 def without_needless_gpus(
     request: Request, said: list[tuple[Offer, str]]
 ) -> list[tuple[Offer, str]]:
-    """Where a cloud serves a request that asks for no accelerator from a machine without one, those
-    with one and no cheaper are dropped.
+    """Drop machines with accelerators if the cloud has cheaper ones without, for a request that
+    asks for none.
     """
     if request.accelerator is not None:
         return said
@@ -270,9 +276,7 @@ def without_needless_gpus(
 
 
 def with_closed_regions(chosen: list[tuple[Offer, int]], blocked: list[bool]) -> list[bool]:
-    """An offer for any zone of a region falls once every zone that the plan has of its type there
-    is blocked, one at the least.
-    """
+    """Drop an offer for any zone of a region once all zones of its type there are blocked."""
     zones: dict[tuple[object, ...], list[bool]] = {}
     for (offer, _), is_blocked in zip(chosen, blocked, strict=True):
         if offer.zone:
@@ -295,11 +299,18 @@ def live_offers(draw: st.DrawFn) -> tuple[Offer, ...]:
         zone = draw(st.sampled_from(PLACES[cloud][region]))
         accelerator = draw(st.sampled_from(["", "L4", "A100"]))
         offer = Offer(
-            cloud, region, zone, draw(st.sampled_from(TYPES[2:])), accelerator,
+            cloud,
+            region,
+            zone,
+            draw(st.sampled_from(TYPES[2:])),
+            accelerator,
             draw(st.sampled_from([1.0, 8.0])) if accelerator else 0.0,
-            draw(st.sampled_from([None, 4.0, 8.0, 32.0])), draw(st.sampled_from([None, 16.0, 32.0, 128.0])),
-            draw(st.sampled_from(list(Market))), draw(st.sampled_from(PRICES)), quota_family=draw(st.sampled_from(["", "fam"])),
-        )  # fmt: skip
+            draw(st.sampled_from([None, 4.0, 8.0, 32.0])),
+            draw(st.sampled_from([None, 16.0, 32.0, 128.0])),
+            draw(st.sampled_from(list(Market))),
+            draw(st.sampled_from(PRICES)),
+            quota_family=draw(st.sampled_from(["", "fam"])),
+        )
         made[offer.key] = offer
     return tuple(made.values())
 
@@ -375,7 +386,7 @@ def specs(draw: st.DrawFn) -> Spec:
                 ports=draw(st.sampled_from([(), ((80, 80),)])),
             )
         )
-    expose = Expose(everything=draw(st.sampled_from([False, False, True])))
+    expose = ExposedPorts(everything=draw(st.sampled_from([False, False, True])))
     nodes, prefer = (
         draw(st.sampled_from([1, 1, 2])),
         draw(st.sampled_from([Policy.CHEAPEST, *Policy])),
@@ -395,7 +406,7 @@ markets = st.sampled_from([m.value for m in Market])
 
 
 @st.composite
-def known_chances(draw: st.DrawFn) -> Chances:
+def known_chances(draw: st.DrawFn) -> SuccessModel:
     seen = [
         Observation(
             draw(st.sampled_from([10.0, 5.0, -3600.0])),
@@ -423,7 +434,7 @@ def known_chances(draw: st.DrawFn) -> Chances:
             Stock(
                 draw(st.sampled_from([10.0, 10.0, -100.0, -400.0])),
                 pool,
-                draw(st.sampled_from(list(Level))),
+                draw(st.sampled_from(list(StockLevel))),
             )
         )
     made = Known(seen, stock=stock, now=10.0)
@@ -483,7 +494,7 @@ def blocks(draw: st.DrawFn) -> Block:
     spec=specs(),
     enabled=clouds(),
     patterns=st.lists(blocks(), max_size=4),
-    chances=known_chances(),
+    success_model=known_chances(),
 )
 def test_a_plan_is_what_going_through_every_offer_gives(
     small: Catalog,
@@ -491,7 +502,7 @@ def test_a_plan_is_what_going_through_every_offer_gives(
     spec: Spec,
     enabled: dict[str, EnabledCloud],
     patterns: list[Block],
-    chances: Chances,
+    success_model: SuccessModel,
 ) -> None:
     catalog = small.with_offers(live)
     now = 10.0
@@ -507,10 +518,10 @@ def test_a_plan_is_what_going_through_every_offer_gives(
             plan(spec, catalog, enabled, blocks=patterns, now=now)
         assert {p.code for p in caught.value.problems} == {"plan.unsupported"}
         return
-    made = plan(spec, catalog, enabled, blocks=patterns, now=now, chances=chances)
+    made = plan(spec, catalog, enabled, blocks=patterns, now=now, success_model=success_model)
     live_blocks = [b for b in patterns if b.is_live(now)]
     expected, dropped, blocked = reference(
-        spec, catalog.offers(Query()), enabled, live_blocks, chances
+        spec, catalog.offers(Query()), enabled, live_blocks, success_model
     )
 
     assert [(c.offer, c.request.index) for c in made.candidates] == expected
@@ -521,8 +532,10 @@ def test_a_plan_is_what_going_through_every_offer_gives(
     assert counted.pop("blocked", 0) == blocked
     assert counted == dropped, made.dropped
     for candidate in made.candidates:
-        pool = Pool.of(candidate.offer)
-        assert candidate.success == (chances.success(pool) if chances.knows(pool) else None)
+        pool = candidate.offer.pool
+        assert candidate.success == (
+            success_model.success(pool) if success_model.knows(pool) else None
+        )
         assert candidate.why
     if expected:
         assert made.dearest is not None
@@ -549,3 +562,10 @@ def test_no_candidate_is_above_the_cap_of_its_request(
             candidate.request.max_hourly is None
             or candidate.offer.hourly <= candidate.request.max_hourly
         )
+
+
+def test_a_candidate_is_built_once(small: Catalog) -> None:
+    enabled = {"aws": EnabledCloud("me")}
+    made = plan(Spec(requests=(Request(accelerator=Accelerator("L4")),)), small, enabled)
+    assert made.candidates[1] is made.candidates[1]
+    assert made.candidates[1:][0] is made.candidates[1]

@@ -1,6 +1,4 @@
-"""`prefer: cheapest | soonest | balanced`: the order that observations and stock lead to, and what
-the plan says of it.
-"""
+"""`prefer: cheapest | soonest | balanced`: the order that observations and stock lead to."""
 
 from __future__ import annotations
 
@@ -10,12 +8,14 @@ from dataclasses import replace
 import pytest
 
 from nbprov.catalog import Catalog
-from nbprov.market import Chances, Level, Observation, Pool, Stock
+from nbprov.market import Observation, Pool, Stock, StockLevel, SuccessModel
 from nbprov.market.success_model import PRIOR
 from nbprov.model.money import usd
 from nbprov.model.offers import Block, Plan, RuleKind
 from nbprov.model.places import Market
-from nbprov.model.spec import Accelerator, Policy, Request, Spec
+from nbprov.model.resources import Accelerator, Request
+from nbprov.model.run_policies import Policy
+from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, plan
 
 Enable = Callable[..., dict[str, EnabledCloud]]
@@ -38,8 +38,8 @@ def seen(
     return [Observation(NOW - 60.0 * n, pool, outcome, seconds=seconds) for n in range(times)]
 
 
-def chances(*observed: list[Observation], stock: tuple[Stock, ...] = ()) -> Chances:
-    return Chances([o for some in observed for o in some], stock=stock, now=NOW)
+def success_model(*observed: list[Observation], stock: tuple[Stock, ...] = ()) -> SuccessModel:
+    return SuccessModel([o for some in observed for o in some], stock=stock, now=NOW)
 
 
 def asked(prefer: Policy, *requests: Request) -> Spec:
@@ -53,7 +53,7 @@ def zones(made: Plan) -> list[str]:
 
 
 def pools(made: Plan) -> list[Pool]:
-    return [Pool.of(c.offer) for c in made.candidates]
+    return [c.offer.pool for c in made.candidates]
 
 
 def test_the_cheapest_stays_first_however_unlikely(small: Catalog, enable: Enable) -> None:
@@ -62,7 +62,7 @@ def test_the_cheapest_stays_first_however_unlikely(small: Catalog, enable: Enabl
         small,
         enable("aws"),
         now=NOW,
-        chances=chances(seen(AZ1, "capacity", times=9), seen(AZ2, "capacity")),
+        success_model=success_model(seen(AZ1, "capacity", times=9), seen(AZ2, "capacity")),
     )
     assert [c.offer.hourly for c in made.candidates] == sorted(
         c.offer.hourly for c in made.candidates
@@ -78,7 +78,7 @@ def test_between_equal_prices_the_likelier_comes_first(small: Catalog, enable: E
         small,
         enable("aws"),
         now=NOW,
-        chances=chances(seen(AZ1, "capacity"), seen(AZ2, "accepted")),
+        success_model=success_model(seen(AZ1, "capacity"), seen(AZ2, "accepted")),
     )
     assert pools(made)[:2] == [AZ2, AZ1]
     first, second = made.candidates[:2]
@@ -95,7 +95,7 @@ def test_of_what_nothing_was_seen_no_chance_is_claimed(small: Catalog, enable: E
         small,
         enable("aws"),
         now=NOW,
-        chances=chances(seen(AZ1, "accepted")),
+        success_model=success_model(seen(AZ1, "accepted")),
     )
     told = {c.offer.instance_type: c.success for c in made.candidates}
     assert told["g6.xlarge"] is not None
@@ -106,12 +106,12 @@ def test_of_what_nothing_was_seen_no_chance_is_claimed(small: Catalog, enable: E
 
 
 def test_the_soonest_is_where_machines_are_to_be_had(small: Catalog, enable: Enable) -> None:
-    refused = chances(
+    refused = success_model(
         seen(AZ1, "capacity", times=6),
         seen(AZ2, "capacity", times=6),
         seen(IRELAND, "accepted", times=6),
     )
-    made = plan(asked(Policy.SOONEST), small, enable("aws"), now=NOW, chances=refused)
+    made = plan(asked(Policy.SOONEST), small, enable("aws"), now=NOW, success_model=refused)
     assert pools(made)[0] == IRELAND
     assert pools(made)[-1] in (AZ1, AZ2)
     assert made.candidates[0].why.startswith("soonest, ready in about ")
@@ -121,10 +121,22 @@ def test_the_soonest_is_where_machines_are_to_be_had(small: Catalog, enable: Ena
 
 def test_soonest_looks_at_how_long_a_cloud_takes(small: Catalog, enable: Enable) -> None:
     slow = seen(AZ1, "accepted", times=5, seconds=900.0)
-    made = plan(asked(Policy.SOONEST), small, enable("aws", "gcp"), now=NOW, chances=chances(slow))
+    made = plan(
+        asked(Policy.SOONEST),
+        small,
+        enable("aws", "gcp"),
+        now=NOW,
+        success_model=success_model(slow),
+    )
     assert made.candidates[0].offer.cloud == "gcp"
     assert (
-        plan(asked(Policy.CHEAPEST), small, enable("aws", "gcp"), now=NOW, chances=chances(slow))
+        plan(
+            asked(Policy.CHEAPEST),
+            small,
+            enable("aws", "gcp"),
+            now=NOW,
+            success_model=success_model(slow),
+        )
         .candidates[0]
         .offer.cloud
         == "aws"
@@ -141,18 +153,18 @@ def test_equally_soon_is_by_price(small: Catalog, enable: Enable) -> None:
 
 
 def test_balanced_weighs_the_price_against_the_chance(small: Catalog, enable: Enable) -> None:
-    scarce = chances(
+    scarce = success_model(
         seen(AZ1, "capacity", times=8),
         seen(AZ2, "capacity", times=8),
         seen(BIGGER, "accepted", times=8),
     )
-    made = plan(asked(Policy.BALANCED), small, enable("aws"), now=NOW, chances=scarce)
-    assert pools(made)[0] == BIGGER  # $0.98 that is to be had against $0.80 that is not
-    weights = [c.offer.hourly / scarce.success(Pool.of(c.offer)) for c in made.candidates]
+    made = plan(asked(Policy.BALANCED), small, enable("aws"), now=NOW, success_model=scarce)
+    assert pools(made)[0] == BIGGER  # $0.98 in stock comes before $0.80 out of stock
+    weights = [c.offer.hourly / scarce.success(c.offer.pool) for c in made.candidates]
     assert weights == sorted(weights)
     assert made.candidates[0].why.startswith("best price for its chance, ")
     assert made.candidates[-1].why.startswith("$0.18/h less than the first, ")
-    cheapest = plan(asked(Policy.CHEAPEST), small, enable("aws"), now=NOW, chances=scarce)
+    cheapest = plan(asked(Policy.CHEAPEST), small, enable("aws"), now=NOW, success_model=scarce)
     assert pools(cheapest)[0] in (AZ1, AZ2)
 
 
@@ -162,10 +174,14 @@ def test_what_a_cloud_says_of_its_stock_counts(
 ) -> None:
     out, there = (
         Stock(NOW, Pool("runpod", region, "", "", ""), level)
-        for region, level in (("US", Level.NONE), ("CZ", Level.HIGH))
+        for region, level in (("US", StockLevel.NONE), ("CZ", StockLevel.HIGH))
     )
     made = plan(
-        asked(prefer), small, enable("runpod"), now=NOW, chances=chances(stock=(out, there))
+        asked(prefer),
+        small,
+        enable("runpod"),
+        now=NOW,
+        success_model=success_model(stock=(out, there)),
     )
     assert [c.offer.region for c in made.candidates] == ["CZ", "US"]
     assert [
@@ -175,13 +191,13 @@ def test_what_a_cloud_says_of_its_stock_counts(
 
 @pytest.mark.parametrize("prefer", list(Policy))
 def test_tiers_come_before_any_policy(small: Catalog, enable: Enable, prefer: Policy) -> None:
-    never = chances(
+    never = success_model(
         seen(
             Pool("aws", "us-east-1", "use1-az1", "p4d.24xlarge", "on-demand"), "capacity", times=20
         )
     )
     spec = asked(prefer, Request(accelerator=Accelerator("A100", 8)), replace(L4, tier=1))
-    made = plan(spec, small, enable("aws"), now=NOW, chances=never)
+    made = plan(spec, small, enable("aws"), now=NOW, success_model=never)
     assert made.candidates[0].offer.gpus == "A100:8"
     assert made.candidates[0].why.startswith("1st choice, ")
     assert {c.offer.gpus for c in made.candidates[1:]} == {"L4:1"}
@@ -192,10 +208,10 @@ def test_tiers_come_before_any_policy(small: Catalog, enable: Enable, prefer: Po
 def test_caps_and_blocks_hold_whatever_is_preferred(
     small: Catalog, enable: Enable, prefer: Policy
 ) -> None:
-    likely = chances(seen(BIGGER, "accepted", times=9), seen(IRELAND, "accepted", times=9))
+    likely = success_model(seen(BIGGER, "accepted", times=9), seen(IRELAND, "accepted", times=9))
     block = Block(cloud="aws", zone="use1-az2", expires=NOW + 60)
     spec = asked(prefer, replace(L4, max_hourly=usd("0.80")))
-    made = plan(spec, small, enable("aws"), now=NOW, chances=likely, blocks=[block])
+    made = plan(spec, small, enable("aws"), now=NOW, success_model=likely, blocks=[block])
     assert zones(made) == ["use1-az1 g6.xlarge"]
     counted = {
         line.rule.name: line.count
@@ -209,9 +225,9 @@ def test_caps_and_blocks_hold_whatever_is_preferred(
 def test_the_same_offers_are_candidates_whatever_is_preferred(
     small: Catalog, everything: dict[str, EnabledCloud], prefer: Policy
 ) -> None:
-    some = chances(seen(AZ1, "capacity"), seen(BIGGER, "accepted"))
+    some = success_model(seen(AZ1, "capacity"), seen(BIGGER, "accepted"))
     both = (L4, replace(L4, market=Market.SPOT))
-    made = plan(asked(prefer, *both), small, everything, now=NOW, chances=some)
+    made = plan(asked(prefer, *both), small, everything, now=NOW, success_model=some)
     usual = plan(asked(Policy.CHEAPEST, *both), small, everything, now=NOW)
     assert sorted(pools(made)) == sorted(pools(usual))
     assert made.dearest is not None

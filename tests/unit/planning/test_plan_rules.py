@@ -1,4 +1,4 @@
-"""What enters a plan, what is dropped and with which words."""
+"""What enters a plan, what is dropped, and in which words."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import pytest
 from nbprov.catalog import Catalog
 from nbprov.clouds.base import Capabilities
 from nbprov.model.failures import Cause, Failure
+from nbprov.model.guards import Autostop, Guards
 from nbprov.model.money import usd
 from nbprov.model.offers import Block, Offer, Plan, block_for
 from nbprov.model.places import Market
-from nbprov.model.spec import Accelerator, Autostop, Compare, Guards, Quantity, Request, Spec
+from nbprov.model.resources import Accelerator, Compare, Quantity, Request
+from nbprov.model.spec import Spec
 from nbprov.planning import CandidateList, EnabledCloud, plan
 
 Enabled = dict[str, EnabledCloud]

@@ -1,4 +1,4 @@
-"""Plans over the shipped prices: the machines people expect, and the time it takes."""
+"""Plans over the shipped prices: the machines that people expect, and the time a plan takes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 from nbprov.catalog import Catalog
 from nbprov.model.offers import Block
-from nbprov.model.spec import Accelerator, Compare, Quantity, Request, Spec
+from nbprov.model.resources import Accelerator, Compare, Quantity, Request
+from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, plan
 
 Enable = Callable[..., dict[str, EnabledCloud]]

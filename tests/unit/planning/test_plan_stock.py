@@ -1,6 +1,6 @@
-"""Stock in the order of a plan.
+"""Stock in the order of a plan: out of stock comes last, little stock raises the price.
 
-What is out of it comes last of all, little of it costs a mark-up, and nothing is ever left out.
+Nothing is ever left out.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nbprov.catalog import Catalog
-from nbprov.market import Chances, Level, Pool, Stock
+from nbprov.market import Pool, Stock, StockLevel, SuccessModel
 from nbprov.model.offers import Plan
-from nbprov.model.spec import Accelerator, Policy, Request, Spec
+from nbprov.model.resources import Accelerator, Request
+from nbprov.model.run_policies import Policy
+from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, plan
 from nbprov.planning.best_per_cloud import best_by_cloud
 from nbprov.spec import parse
@@ -34,25 +36,27 @@ def spec_of(*requests: Request, prefer: Policy = Policy.CHEAPEST) -> Spec:
 def planned(
     spec: Spec, catalog: Catalog, enabled: dict[str, EnabledCloud], stock: Iterable[Stock] = ()
 ) -> Plan:
-    return plan(spec, catalog, enabled, now=NOW, chances=Chances(stock=stock, now=NOW))
+    return plan(spec, catalog, enabled, now=NOW, success_model=SuccessModel(stock=stock, now=NOW))
 
 
 def keys(made: Plan) -> list[tuple[str, ...]]:
     return [c.offer.key for c in made.candidates]
 
 
-def told(made: Plan, level: Level, *ranks: int, at: float = NOW) -> list[Stock]:
-    return [Stock(at, Pool.of(made.candidates[rank].offer), level) for rank in ranks]
+def told(made: Plan, level: StockLevel, *ranks: int, at: float = NOW) -> list[Stock]:
+    return [Stock(at, made.candidates[rank].offer.pool, level) for rank in ranks]
 
 
 def test_what_is_sold_out_comes_last_and_stays_in_the_plan(
     small: Catalog, everything: dict[str, EnabledCloud]
 ) -> None:
     before = planned(spec_of(), small, everything)
-    after = planned(spec_of(), small, everything, told(before, Level.NONE, 0, 1))
+    after = planned(spec_of(), small, everything, told(before, StockLevel.NONE, 0, 1))
     assert keys(after) == keys(before)[2:] + keys(before)[:2]
     assert [c.is_sold_out for c in after.candidates][-3:] == [False, True, True]
-    assert after.candidates[-1].stock == Stock(NOW, Pool.of(before.candidates[1].offer), Level.NONE)
+    assert after.candidates[-1].stock == Stock(
+        NOW, before.candidates[1].offer.pool, StockLevel.NONE
+    )
     assert (
         f"2 of {len(keys(before))} places are out of stock by their cloud's own word: tried last"
         in after.notes
@@ -72,7 +76,7 @@ def test_sold_out_comes_after_every_tier_and_policy(
     spec = spec_of(A100, replace(L4, tier=1), prefer=prefer)
     before = planned(spec, small, everything)
     firsts = [c.rank for c in before.candidates if c.request.tier == 0]
-    after = planned(spec, small, everything, told(before, Level.NONE, *firsts))
+    after = planned(spec, small, everything, told(before, StockLevel.NONE, *firsts))
     tiers = [c.request.tier for c in after.candidates]
     assert tiers == sorted(tiers, reverse=True)
     assert after.chosen is not None
@@ -84,7 +88,9 @@ def test_tiers_hold_among_what_is_sold_out(
 ) -> None:
     spec = spec_of(A100, replace(L4, tier=1))
     before = planned(spec, small, everything)
-    after = planned(spec, small, everything, told(before, Level.NONE, *range(len(keys(before)))))
+    after = planned(
+        spec, small, everything, told(before, StockLevel.NONE, *range(len(keys(before))))
+    )
     assert keys(after) == keys(before)
     assert after.chosen is not None
     assert any(
@@ -102,19 +108,19 @@ def test_little_stock_gives_way_to_prices_within_a_quarter(
     enabled = enable("runpod")
     before = planned(spec_of(), catalog, enabled)
     assert [c.offer.instance_type for c in before.candidates] == ["a", "b", "c", "d"]
-    after = planned(spec_of(), catalog, enabled, told(before, Level.LOW, 0))
+    after = planned(spec_of(), catalog, enabled, told(before, StockLevel.LOW, 0))
     assert [c.offer.instance_type for c in after.candidates] == ["b", "c", "a", "d"]
-    both = planned(spec_of(), catalog, enabled, told(before, Level.LOW, 0, 1))
+    both = planned(spec_of(), catalog, enabled, told(before, StockLevel.LOW, 0, 1))
     assert [c.offer.instance_type for c in both.candidates] == ["c", "a", "d", "b"]
-    for level in (Level.MEDIUM, Level.HIGH):
+    for level in (StockLevel.MEDIUM, StockLevel.HIGH):
         assert keys(planned(spec_of(), catalog, enabled, told(before, level, 1))) == keys(before), (
             "more than little changes no price's place"
         )
 
 
-@pytest.mark.parametrize("level", list(Level))
+@pytest.mark.parametrize("level", list(StockLevel))
 def test_what_was_said_more_than_five_minutes_ago_moves_nothing_by_price(
-    small: Catalog, everything: dict[str, EnabledCloud], level: Level
+    small: Catalog, everything: dict[str, EnabledCloud], level: StockLevel
 ) -> None:
     before = planned(spec_of(), small, everything)
     cheapest = [
@@ -125,7 +131,7 @@ def test_what_was_said_more_than_five_minutes_ago_moves_nothing_by_price(
     assert not any(c.stock for c in after.candidates)
 
 
-levels = st.sampled_from([None, None, *Level])
+levels = st.sampled_from([None, None, *StockLevel])
 
 
 @settings(
@@ -143,24 +149,31 @@ def test_the_order_is_the_rule_applied_to_each(
     before = planned(spec, small, everything)
     said = {c.offer.key: data.draw(levels) for c in before.candidates}
     stock = [
-        Stock(NOW, Pool.of(c.offer), level)
+        Stock(NOW, c.offer.pool, level)
         for c in before.candidates
         if (level := said[c.offer.key]) is not None
     ]
     after = planned(spec, small, everything, stock)
     assert sorted(keys(after)) == sorted(keys(before)), "stock takes nothing out and adds nothing"
-    chances = Chances(stock=stock, now=NOW)
+    success_model = SuccessModel(stock=stock, now=NOW)
 
     def rule(c: object) -> tuple[object, ...]:
         assert isinstance(c, type(after.candidates[0]))
-        level, likely = said[c.offer.key], chances.success(Pool.of(c.offer))
-        price = round(c.offer.hourly * 1.25) if level is Level.LOW else c.offer.hourly
+        level, likely = said[c.offer.key], success_model.success(c.offer.pool)
+        price = round(c.offer.hourly * 1.25) if level is StockLevel.LOW else c.offer.hourly
         leading: tuple[float, ...] = ()
         if prefer is Policy.SOONEST:
-            leading = (round(chances.expected_seconds(Pool.of(c.offer))),)
+            leading = (round(success_model.expected_seconds(c.offer.pool)),)
         elif prefer is Policy.BALANCED:
             leading = (round(c.offer.hourly / likely),)
-        return (level is Level.NONE, c.request.tier, *leading, price, level is Level.LOW, -likely)
+        return (
+            level is StockLevel.NONE,
+            c.request.tier,
+            *leading,
+            price,
+            level is StockLevel.LOW,
+            -likely,
+        )
 
     ordered = [rule(c) for c in after.candidates]
     assert ordered == sorted(ordered)
@@ -174,8 +187,8 @@ WRITTEN = {
 
 
 def creates_until(made: Plan, there: Pool) -> int:
-    """How many creates a failover sends that goes down a plan."""
-    return next(n for n, c in enumerate(made.candidates, 1) if Pool.of(c.offer) == there)
+    """How many creates a failover down a plan sends until it reaches a pool."""
+    return next(n for n, c in enumerate(made.candidates, 1) if c.offer.pool == there)
 
 
 @pytest.mark.parametrize("written", list(WRITTEN))
@@ -185,10 +198,10 @@ def test_the_reference_s_own_example_takes_one_create(
 ) -> None:
     spec = parse(f"resources:\n  cloud: runpod\n  accelerators: L40S:1\n  {WRITTEN[written]}\n")
     before = planned(spec, shipped, enable("runpod"))
-    pools = [Pool.of(c.offer) for c in before.candidates]
+    pools = [c.offer.pool for c in before.candidates]
     assert {p.region for p in pools} == set(PLACES)
     there = [p for p in pools if p.region == region][-1]
-    stock = [Stock(NOW, p, Level.HIGH if p == there else Level.NONE) for p in pools]
+    stock = [Stock(NOW, p, StockLevel.HIGH if p == there else StockLevel.NONE) for p in pools]
     assert creates_until(planned(spec, shipped, enable("runpod"), stock), there) == 1
     if region == "NO" and written == "ordered":
         assert creates_until(before, there) == len(pools) >= 9

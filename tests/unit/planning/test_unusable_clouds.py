@@ -1,7 +1,4 @@
-"""A spec that names only clouds nobody can use.
-
-Refused with what to paste, or an empty plan that says what is missing.
-"""
+"""A spec that names only unusable clouds: refused with what to paste, or planned as empty."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from nbprov.model.launches import Instance, InstanceState, Launch
 from nbprov.model.money import Micros, usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market, Place
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 from nbprov.provisioning.ledger import LaunchRow
 from nbprov.provisioning.run.attempt import Deadlines
 

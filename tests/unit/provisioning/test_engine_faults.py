@@ -21,10 +21,10 @@ from nbprov.clouds.local.provisioner import CAPABILITIES
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import NbprovError, UsageError
 from nbprov.model.failures import Cause
+from nbprov.model.guards import Autostop, Guards
 from nbprov.model.launches import OnShutdown
 from nbprov.model.money import usd
 from nbprov.model.places import Market
-from nbprov.model.spec import Autostop, Guards
 from nbprov.provisioning import run_controller
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger.clusters import ClusterTable

@@ -12,8 +12,8 @@ from engine_world import EngineWorld
 
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.errors import NbprovError, UsageError
+from nbprov.model.guards import Autostop, Guards
 from nbprov.model.money import usd
-from nbprov.model.spec import Autostop, Guards
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.run.driver import RunDriver

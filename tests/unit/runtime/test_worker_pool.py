@@ -1,4 +1,4 @@
-"""Worker threads of a cloud: a stuck call holds up nobody else."""
+"""A stuck call in a cloud's worker pool holds up no other call."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from nbprov.runtime.worker_pool import Workers
+from nbprov.runtime.worker_pool import WorkerPool
 
 
 def test_two_calls_made_at_once_do_not_wait_for_each_other_on_one_idle_thread() -> None:
-    workers, gate = Workers("test"), threading.Event()
+    workers, gate = WorkerPool("test"), threading.Event()
     workers.submit(lambda: None).result(5)
     stuck = workers.submit(lambda: gate.wait(5))
     assert workers.submit(lambda: "done").result(2) == "done"
@@ -20,7 +20,7 @@ def test_two_calls_made_at_once_do_not_wait_for_each_other_on_one_idle_thread() 
 
 
 def test_calls_that_never_answer_do_not_starve_the_rest() -> None:
-    workers, gate = Workers("test", most=2), threading.Event()
+    workers, gate = WorkerPool("test", most=2), threading.Event()
 
     async def main() -> str:
         stuck = [asyncio.create_task(workers.run(gate.wait, 5, seconds=0.05)) for _ in range(2)]
@@ -35,4 +35,4 @@ def test_calls_that_never_answer_do_not_starve_the_rest() -> None:
 
 def test_what_a_call_raises_reaches_who_asked() -> None:
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(Workers("test").run(lambda: 1 / 0, seconds=2))
+        asyncio.run(WorkerPool("test").run(lambda: 1 / 0, seconds=2))

@@ -1,31 +1,23 @@
-"""The language's acceptance cases: what a cell asks for, in which tiers, and what is said about it.
+"""Acceptance cases of the language: the requests of a cell, their tiers, and the remarks.
 
-What needs a catalogue is in planning.
+Cases that need a catalogue are in planning.
 """
 
 from __future__ import annotations
 
 import pytest
 
+from nbprov.model.guards import Autostop, Guards
 from nbprov.model.money import usd
 from nbprov.model.places import Market
-from nbprov.model.spec import (
-    Autostop,
-    Compare,
-    Guards,
-    Image,
-    Level,
-    PlaceGlob,
-    PlaceRule,
-    Quantity,
-    Request,
-    Spec,
-)
+from nbprov.model.remarks import Severity
+from nbprov.model.resources import Compare, Image, PlaceGlob, PlaceRule, Quantity, Request
+from nbprov.model.spec import Spec
 from nbprov.spec import SpecError, parse
 
 
 def wants(resources: str) -> list[tuple[int, str]]:
-    """Tier and words of each request, in order of index."""
+    """Tier and words of each request, in the order of the index."""
     requests = parse(f"resources: {resources}").requests
     assert [r.index for r in requests] == list(range(len(requests)))
     return [(r.tier, str(r)) for r in requests]
@@ -88,7 +80,7 @@ def test_one_field_under_two_names() -> None:
 def test_accelerator_is_taken_with_a_note() -> None:
     spec = parse("resources: {accelerator: L4}")
     assert str(spec.requests[0]) == "L4:1"
-    assert [(r.level, "accelerators" in r.message) for r in spec.remarks] == [(Level.NOTE, True)]
+    assert [(r.level, "accelerators" in r.message) for r in spec.remarks] == [(Severity.NOTE, True)]
 
 
 def test_a_set_below_any_of() -> None:
@@ -102,8 +94,8 @@ def test_a_set_below_any_of() -> None:
 
 def test_items_override_key_by_key() -> None:
     text = (
-        "{accelerators: A100:8, use_spot: true, any_of: [{infra: aws}, {infra: gcp,"
-        " accelerators: L4:8, use_spot: false}]}"
+        "{accelerators: A100:8, use_spot: true, any_of: [{infra: aws}, {infra: gcp, "
+        "accelerators: L4:8, use_spot: false}]}"
     )
     assert wants(text) == [(0, "A100:8 spot @aws"), (0, "L4:8 @gcp")]
 
@@ -136,8 +128,8 @@ def test_any_of_beside_ordered() -> None:
 
 def test_null_drops_the_outer_image() -> None:
     spec = parse(
-        'resources: {image_id: "docker:a:1", any_of: [{infra: lambda, image_id: null}, {infra:'
-        " aws}]}"
+        'resources: {image_id: "docker:a:1", any_of: [{infra: lambda, image_id: null}, {infra: '
+        "aws}]}"
     )
     assert [(str(r), r.image) for r in spec.requests] == [
         ("@lambda", None),
@@ -193,7 +185,7 @@ def test_preferred_and_denied_regions() -> None:
 def test_a_list_of_maps_is_ordered() -> None:
     spec = parse("resources: [{infra: runpod/IS}, {infra: runpod/NO}]")
     assert [(r.tier, str(r)) for r in spec.requests] == [(0, "@runpod/IS"), (1, "@runpod/NO")]
-    assert [(r.level, "ordered" in r.message) for r in spec.remarks] == [(Level.NOTE, True)]
+    assert [(r.level, "ordered" in r.message) for r in spec.remarks] == [(Severity.NOTE, True)]
 
 
 def test_quantities_and_units() -> None:
@@ -202,7 +194,7 @@ def test_quantities_and_units() -> None:
     assert request.cpus == Quantity(Compare.AT_LEAST, 4)
     assert request.memory == Quantity(Compare.EXACTLY, 16)
     assert request.disk_gb == 2
-    assert [(r.level, r.code) for r in spec.remarks] == [(Level.NOTE, "spec.rounded")]
+    assert [(r.level, r.code) for r in spec.remarks] == [(Severity.NOTE, "spec.rounded")]
 
 
 def test_ports() -> None:
@@ -216,7 +208,7 @@ def test_autostop_and_preferred_spot() -> None:
     assert [(r.tier, r.market) for r in spec.requests] == [(0, Market.SPOT), (1, Market.ON_DEMAND)]
     assert spec.guards == Guards(Autostop(7200.0), is_default=False)
     assert [(r.level, r.origin.path) for r in spec.remarks] == [
-        (Level.NOTE, "resources.spot_recovery")
+        (Severity.NOTE, "resources.spot_recovery")
     ]
     assert spec.recovery == "failover"
 
@@ -281,14 +273,14 @@ def test_an_open_value_alone_is_the_callers_to_find() -> None:
 
 def test_services_and_kubernetes_are_carried_on() -> None:
     spec = parse(
-        "service: {readiness_probe: /ok, replicas: 2}\nresources: {infra: k8s, any_of: [{},"
-        " {infra: aws}], ports: 8080}"
+        "service: {readiness_probe: /ok, replicas: 2}\nresources: "
+        "{infra: k8s, any_of: [{}, {infra: aws}], ports: 8080}"
     )
     assert [(r.cloud, r.ports) for r in spec.requests] == [
         ("kubernetes", ((8080, 8080),)),
         ("aws", ((8080, 8080),)),
     ]
-    assert [(r.level, r.origin.path) for r in spec.remarks] == [(Level.NOTE, "service")]
+    assert [(r.level, r.origin.path) for r in spec.remarks] == [(Severity.NOTE, "service")]
 
 
 def test_spellings_of_one_wish_are_equal_requests() -> None:
@@ -375,8 +367,8 @@ def test_how_an_item_lies_over_the_outer_place(outer: str, item: str, places: li
 
 def test_null_drops_any_outer_field() -> None:
     text = (
-        "resources: {accelerators: A100, cpus: 8+, ports: 80, labels: {a: b}, max_price: 3,"
-        " any_of: [%s]}"
+        "resources: "
+        "{accelerators: A100, cpus: 8+, ports: 80, labels: {a: b}, max_price: 3, any_of: [%s]}"
     )
     (request,) = parse(
         text % "{accelerators: null, cpus: null, ports: null, labels: null, max_price: null}"

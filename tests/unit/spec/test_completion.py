@@ -1,4 +1,4 @@
-"""What fits at the cursor, in cells that are still being written. `¦` marks the cursor."""
+"""Completion at the cursor, marked `¦`, in cells that are still being written."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Realistic cells, as people paste them, and the project's collection of real blocks where it is at
-hand.
-"""
+"""Realistic cells as people paste them, and the project's collection of real blocks if present."""
 
 from __future__ import annotations
 
@@ -72,18 +70,29 @@ resources:
 max_lifetime: 6h
 budget: {total: 25}
 """,
-    "image": "resources:\n  image_id: docker:nvcr.io/nvidia/pytorch:24.07-py3\n  cpus: 4+\nrun:"
-    " python -V\n",
-    "placeholders": "resources: {cpus: 2+}\nenvs:\n  BUCKET:   # your bucket\n  N: 4\nrun: echo"
-    " $BUCKET\n",
-    "old style": "resources: {cloud: gcp, region: us-west1, zone: us-west1-b, accelerators:"
-    " V100, spot_recovery: none}\nrun: hostname",
-    "guarded": "nbprov:\n  budget: $5\n  max_lifetime: 2h\n  race: 2\nresources: {accelerators:"
-    " RTX4090, infra: [runpod, vast]}\n",
-    "cpu only": "resources:\n  cpus: 8\n  memory: 16+\n  infra: azure\nsetup: |\n  sudo apt-get"
-    " update\nrun: make\n",
-    "json": '{"resources": {"accelerators": {"H100:8": null, "H200:8": null}, "disk_size":'
-    ' "1024GB"}, "run": "python train.py"}',
+    "image": (
+        "resources:\n  image_id: docker:nvcr.io/nvidia/pytorch:24.07-py3\n  cpus: 4+\nrun: "
+        "python -V\n"
+    ),
+    "placeholders": (
+        "resources: {cpus: 2+}\nenvs:\n  BUCKET:   # your bucket\n  N: 4\nrun: echo $BUCKET\n"
+    ),
+    "old style": (
+        "resources: {cloud: gcp, region: us-west1, zone: us-west1-b, accelerators: V100, "
+        "spot_recovery: none}\nrun: hostname"
+    ),
+    "guarded": (
+        "nbprov:\n  budget: $5\n  max_lifetime: 2h\n  race: 2\nresources: {accelerators: "
+        "RTX4090, infra: [runpod, vast]}\n"
+    ),
+    "cpu only": (
+        "resources:\n  cpus: 8\n  memory: 16+\n  infra: azure\nsetup: |\n  sudo apt-get "
+        "update\nrun: make\n"
+    ),
+    "json": (
+        '{"resources": {"accelerators": {"H100:8": null, "H200:8": null}, "disk_size": '
+        '"1024GB"}, "run": "python train.py"}'
+    ),
     "local": "resources:\n  infra: local\n  accelerators: A100\n",
 }
 

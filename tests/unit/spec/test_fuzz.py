@@ -1,6 +1,4 @@
-"""Whatever the text, reading it gives a spec or a `SpecError` with places that renders, within a
-bound on work; never anything else.
-"""
+"""Any text gives a spec, or a `SpecError` that renders with places, within a bound on work."""
 
 from __future__ import annotations
 
@@ -13,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from nbprov.model.spec import Origin, Spec
+from nbprov.model.remarks import Origin
+from nbprov.model.spec import Spec
 from nbprov.spec import SpecError, fields, parse, to_yaml
-from nbprov.spec.schema.registry import Where
+from nbprov.spec.schema.field import Section
 from nbprov.spec.yaml.diagnostics import MOST_SHOWN
 from nbprov.spec.yaml.reader import MAX_BYTES
 
@@ -39,8 +38,7 @@ VARIABLES: dict[str, object] = {
 }
 VARIABLES["loop"].append(VARIABLES["loop"])  # type: ignore[attr-defined]
 
-# Calls of functions, ours and PyYAML's and those in C, that reading may make: so many, and so many
-# a letter of the text.
+# Calls of functions that reading may make, C functions included: a base, and so many per letter.
 BASE_CALLS = 20_000
 CALLS_PER_LETTER = 100
 
@@ -152,7 +150,7 @@ VALUES += [
 
 
 class Meter:
-    """Counts the calls of functions while a piece of work is done."""
+    """Counts the function calls during a piece of work."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -183,7 +181,7 @@ def measured(text: str, variables: dict[str, object] | None) -> Spec | SpecError
 
 
 def asked(spec: Spec) -> object:
-    """What a spec asks for, wherever it was written: values of several lines are stored on one."""
+    """What a spec asks for, wherever it was written; values of several lines are stored on one."""
     nowhere = Origin("")
     return (
         [replace(r, origin=nowhere) for r in spec.requests],
@@ -235,13 +233,13 @@ def check(text: str, variables: dict[str, object] | None = None) -> None:
 
 
 def share(name: str) -> settings:
-    """The settings of one of the tests here: its share of all examples."""
+    """The settings of one test here: its share of all examples."""
     return settings(_SETTINGS, max_examples=int(EXAMPLES * SHARES[name]))
 
 
 @st.composite
 def _mutated(draw: st.DrawFn) -> str:
-    """One of the real files with a few values, lines and letters changed."""
+    """A real file with a few values, lines and letters changed."""
     text = CORPUS[draw(st.sampled_from(sorted(CORPUS)))]
     for _ in range(draw(st.integers(0, 3))):
         lines = text.split("\n")
@@ -268,7 +266,7 @@ def _mutated(draw: st.DrawFn) -> str:
 
 
 _names = st.sampled_from(
-    [f.name for where in Where for f in fields(where)]
+    [f.name for where in Section for f in fields(where)]
     + ["<<", "gpus", "accelerator", "x", "_y", "$region"]
 )
 _scalars = st.one_of(
@@ -295,7 +293,7 @@ def _flow(tree: object) -> str:
 @st.composite
 def _fitting(draw: st.DrawFn) -> str:
     """Fields where they belong, with any value."""
-    where = draw(st.sampled_from([w for w in Where if w is not Where.NBPROV]))
+    where = draw(st.sampled_from([w for w in Section if w is not Section.NBPROV]))
     names = draw(
         st.lists(st.sampled_from([f.name for f in fields(where)]), max_size=4, unique=True)
     )
@@ -362,8 +360,10 @@ BIG = {
     "wide anchors": "_b: &b [" + "x, " * 90 + "x]\n_c: [" + "*b, " * 3000 + "*b]",
     "merged anchors": "_a: &a0 {k0: 1}\n"
     + "\n".join(f"_a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}], k{n}: 1}}" for n in range(1, 400)),
-    "long anchored text with a variable": f'_a: &a "{"y" * 5_000}$region"\nresources: {{labels:'
-    f" {{{', '.join(f'l{n}: *a' for n in range(2000))}}}}}",
+    "long anchored text with a variable": (
+        f'_a: &a "{"y" * 5_000}$region"\nresources: {{labels: '
+        f"{{{', '.join(f'l{n}: *a' for n in range(2000))}}}}}"
+    ),
     "unknown keys": _many("zz{n}: 1\n"),
     "unknown nested keys": "resources:\n" + _many("  zz{n}: 1\n"),
     "repeated keys": _many("run: x{n}\n"),

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import LedgerError
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.run import events
 from nbprov.provisioning.run.context import RunContext
@@ -50,7 +50,7 @@ class StockWakeup:
     ) -> None:
         self._ledger, self._drivers, self._soon = ledger, drivers, soon
         self._lock = threading.Lock()
-        self._levels: dict[Pool, Level] = {}
+        self._levels: dict[Pool, StockLevel] = {}
 
     def observe(self, stocks: Sequence[Stock], account: str, count: int) -> None:
         """See `Engine.stock_seen`."""
@@ -73,7 +73,7 @@ class StockWakeup:
             restocked = {
                 s.pool
                 for s in stocks
-                if s.level is not Level.NONE and self._levels.get(s.pool) is Level.NONE
+                if s.level is not StockLevel.NONE and self._levels.get(s.pool) is StockLevel.NONE
             }
             self._levels.update((s.pool, s.level) for s in stocks)
         return frozenset(restocked)

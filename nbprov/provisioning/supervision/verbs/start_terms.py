@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nbprov.model.errors import UsageError
+from nbprov.model.guards import Guards
 from nbprov.model.offers import Candidate
-from nbprov.model.spec import Guards, Spec
+from nbprov.model.spec import Spec
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.run.pricing.consent import cap_of

@@ -8,7 +8,7 @@ from typing import Any
 from nbprov.model.clock import Instant
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Stock, StockLevel
 
 
 def levels(
@@ -21,7 +21,11 @@ def levels(
         number = left.get((offer.region, offer.instance_type))
         if number is not None and offer.market is Market.ON_DEMAND:
             level = (
-                Level.NONE if number < count else Level.LOW if number < 2 * count else Level.HIGH
+                StockLevel.NONE
+                if number < count
+                else StockLevel.LOW
+                if number < 2 * count
+                else StockLevel.HIGH
             )
-            said.append(Stock(at, Pool.of(offer), level))
+            said.append(Stock(at, offer.pool, level))
     return said

@@ -26,7 +26,7 @@ from nbprov.clouds.pricing import fetcher as prices
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.money import usd
 from nbprov.model.places import Market
-from nbprov.model.stock import Level
+from nbprov.model.stock import StockLevel
 
 pytestmark = pytest.mark.machine
 HERE = Path(__file__).parent
@@ -142,15 +142,23 @@ def test_stock_is_counted(fluffy: FluffyUnderTest) -> None:
     launch = fluffy.launch()
     offer = launch.candidate.offer
 
-    def level(count: int) -> Level:
+    def level(count: int) -> StockLevel:
         (told,) = fluffy.cloud.stock([offer], count)
         assert told.pool.region == "meadow"
         return told.level
 
     fluffy.leave(3)
-    assert [level(count) for count in (1, 2, 4)] == [Level.HIGH, Level.LOW, Level.NONE]
+    assert [level(count) for count in (1, 2, 4)] == [
+        StockLevel.HIGH,
+        StockLevel.LOW,
+        StockLevel.NONE,
+    ]
     fluffy.running(launch)
-    assert [level(count) for count in (1, 2, 3)] == [Level.HIGH, Level.LOW, Level.NONE]
+    assert [level(count) for count in (1, 2, 3)] == [
+        StockLevel.HIGH,
+        StockLevel.LOW,
+        StockLevel.NONE,
+    ]
 
 
 def test_what_it_does_not_sell_is_refused_before_anything_is_sent(fluffy: FluffyUnderTest) -> None:

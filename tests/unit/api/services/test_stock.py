@@ -26,7 +26,7 @@ from nbprov.model.clusters import RunState
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.money import usd
 from nbprov.model.offers import Offer
-from nbprov.model.stock import Level, Pool
+from nbprov.model.stock import Pool, StockLevel
 from nbprov.provisioning.run import events
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.run.unavailable import Unavailable
@@ -48,7 +48,7 @@ def only_in_the_last(pool: Pool) -> bool:
 def shelf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
     made = Shelf(
         there=only_in_the_last,
-        level=lambda pool: Level.HIGH if only_in_the_last(pool) else Level.NONE,
+        level=lambda pool: StockLevel.HIGH if only_in_the_last(pool) else StockLevel.NONE,
     )
     monkeypatch.setattr(registry, "_points", lambda: only(made))
     monkeypatch.setattr(registry, "_made", {})
@@ -250,7 +250,7 @@ def test_a_launch_goes_with_what_is_known_and_late_news_still_helps(
 
 
 def test_stock_that_cannot_be_told_changes_nothing(session: api.Session, shelf: Shelf) -> None:
-    def broken(pool: Pool) -> Level | None:
+    def broken(pool: Pool) -> StockLevel | None:
         raise CloudError(Failure(Cause.TRANSIENT, "HTTP 502"))
 
     shelf.level = broken
@@ -266,7 +266,7 @@ def test_stock_that_cannot_be_told_changes_nothing(session: api.Session, shelf: 
 def test_with_none_anywhere_it_is_tried_all_the_same_and_ends_with_a_clear_word(
     session: api.Session, shelf: Shelf
 ) -> None:
-    shelf.there, shelf.level = (lambda pool: False), (lambda pool: Level.NONE)
+    shelf.there, shelf.level = (lambda pool: False), (lambda pool: StockLevel.NONE)
     run = made_run(session)
     session.stock_order.order(run)
     assert run.plan.candidates, "stock never empties a plan"
@@ -290,12 +290,12 @@ def test_a_run_that_waits_is_woken_by_stock_that_came(
         monkeypatch.setattr(place, often)
     monkeypatch.setattr("nbprov.provisioning.ledger.blocks.HELD_SHARE", 0.0)
     session.engine.runs.least_pause = often
-    shelf.there, shelf.level = (lambda pool: False), (lambda pool: Level.NONE)
+    shelf.there, shelf.level = (lambda pool: False), (lambda pool: StockLevel.NONE)
     run = made_run(session, L40S + "wait: 1h\n").launch()
     until(session, run, lambda: run.state is RunState.WAITING)
     shelf.there, shelf.level = (
         only_in_the_last,
-        lambda pool: Level.HIGH if only_in_the_last(pool) else Level.NONE,
+        lambda pool: StockLevel.HIGH if only_in_the_last(pool) else StockLevel.NONE,
     )
     assert shelf.accepted.wait(LONG), (
         "nothing but the clouds' word tells of it within the hour's first minutes"
@@ -341,7 +341,7 @@ def test_each_answer_is_an_observation_in_the_ledger(session: api.Session, shelf
     wait_for(session.engine.thread.call(later()))
     kept = {stock.pool: stock.level for stock in session.engine.ledger.observations.probes(0.0)}
     assert kept == {
-        Pool.of(c.offer): Level.HIGH if c.offer.zone == LAST else Level.NONE
+        c.offer.pool: StockLevel.HIGH if c.offer.zone == LAST else StockLevel.NONE
         for c in made.candidates
     }
     assert session.engine.ledger.observations.attempts(0.0) == [], "a probe is no attempt"
@@ -367,7 +367,9 @@ def test_nobody_is_asked_for_clouds_that_are_only_assumed(
 def test_prices_of_now_come_with_stock(session: api.Session, shelf: Shelf) -> None:
     prices = session.prices("L40S:1", live=True, cloud="runpod", max_hourly=usd(5))
     offers = prices.offers()
-    assert {o.zone for o in offers if (s := prices.stock_of(o)) and s.level is Level.HIGH} == {LAST}
+    assert {o.zone for o in offers if (s := prices.stock_of(o)) and s.level is StockLevel.HIGH} == {
+        LAST
+    }
     frame = prices.to_frame()
     assert frame.stock.value_counts().to_dict()["high"] == sum(o.zone == LAST for o in offers)
     assert frame.stock_age_s.between(0, LONG).sum() == frame.stock.notna().sum() > 0
@@ -380,7 +382,7 @@ def test_other_frames_have_no_stock(session: api.Session, shelf: Shelf) -> None:
 
 
 def test_a_cloud_that_tells_no_stock_is_named(session: api.Session, shelf: Shelf) -> None:
-    def broken(pool: Pool) -> Level | None:
+    def broken(pool: Pool) -> StockLevel | None:
         raise CloudError(Failure(Cause.RATE_LIMIT, "slow down"))
 
     shelf.level = broken

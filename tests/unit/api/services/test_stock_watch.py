@@ -14,14 +14,14 @@ import nbprov
 from nbprov import api
 from nbprov.clouds import registry
 from nbprov.model.errors import UsageError
-from nbprov.model.stock import Level
+from nbprov.model.stock import StockLevel
 from nbprov.notebook.arguments import MagicParser
 from nbprov.notebook.commands import watch as watch_command
 
 
 @pytest.fixture
 def shelf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
-    made = Shelf(level=lambda pool: Level.NONE)
+    made = Shelf(level=lambda pool: StockLevel.NONE)
     monkeypatch.setattr(registry, "_points", lambda: only(made))
     monkeypatch.setattr(registry, "_made", {})
     monkeypatch.setattr("nbprov.api.services.stock_watch.ASKED_AGAIN", 0.05)
@@ -54,11 +54,11 @@ def test_a_watch_ends_with_what_is_in_stock_cheapest_first(
     watch.on_look = looked.set
     assert looked.wait(LONG)
     assert not watch.done
-    shelf.level = lambda pool: Level.LOW if pool.market == "on-demand" else None
+    shelf.level = lambda pool: StockLevel.LOW if pool.market == "on-demand" else None
     found = watch.wait(LONG)
     assert found
     assert all(
-        one.stock.level is Level.LOW and one.offer.market.value == "on-demand" for one in found
+        one.stock.level is StockLevel.LOW and one.offer.market.value == "on-demand" for one in found
     )
     assert [one.offer.hourly for one in found] == sorted(one.offer.hourly for one in found)
     assert watch.looks >= 2
@@ -66,7 +66,7 @@ def test_a_watch_ends_with_what_is_in_stock_cheapest_first(
 
 
 def test_a_price_that_is_asked_for_holds(session: api.Session, shelf: Shelf) -> None:
-    shelf.level = lambda pool: Level.HIGH
+    shelf.level = lambda pool: StockLevel.HIGH
     dear = session.watch_stock("L40S:1", market="on-demand").wait(LONG)
     cap = dear[0].offer.hourly
     assert all(
@@ -100,7 +100,7 @@ def test_the_command_lists_and_ends_watches(
     before = len(shelf.asked)
     time.sleep(0.3)
     assert len(shelf.asked) <= before + 1, "nobody is asked any more"
-    shelf.level = lambda pool: Level.HIGH
+    shelf.level = lambda pool: StockLevel.HIGH
     run("L40S:1 --max-price 50 --wait")
     told = capsys.readouterr().out
     assert "▲ L40S:1 at most $50.00/h is in stock: runpod/" in told

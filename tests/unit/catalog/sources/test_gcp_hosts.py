@@ -11,7 +11,7 @@ from nbprov.catalog import Catalog, Query
 from nbprov.catalog.sources.gcp_hosts import HOST_ALONE, NO_HOST, fixed_accelerator
 from nbprov.model.money import usd
 from nbprov.model.places import Market
-from nbprov.model.spec import Compare, Quantity
+from nbprov.model.resources import Compare, Quantity
 
 WriteV8 = Callable[..., Path]
 Open = Callable[..., Catalog]

@@ -19,7 +19,7 @@ from nbprov.catalog.sources.skypilot_csv import NO_PRICE, PLACEHOLDER
 from nbprov.catalog.sources.snapshot import write as write_own
 from nbprov.model.money import usd
 from nbprov.model.places import Market
-from nbprov.model.spec import Compare, Quantity
+from nbprov.model.resources import Compare, Quantity
 
 WriteV8 = Callable[..., Path]
 Open = Callable[..., Catalog]

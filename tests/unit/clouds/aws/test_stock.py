@@ -13,7 +13,7 @@ from nbprov.clouds.aws import make, stock
 from nbprov.clouds.aws.account import quotas
 from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.places import Market
-from nbprov.model.stock import Level, Pool
+from nbprov.model.stock import Pool, StockLevel
 
 pytest_plugins = ["aws_double_fixtures"]
 
@@ -26,7 +26,7 @@ SOLD, UNSOLD = "use1-az6", "use1-az3"
 def test_zones_that_do_not_sell_a_type_have_none(aws: Account) -> None:
     offers = [offer("g5.xlarge", zone=zone, gpu="A10G", vcpus=4) for zone in (SOLD, UNSOLD)]
     told = aws.cloud.stock(offers, 1)
-    assert {s.pool: s.level for s in told} == {Pool.of(offers[1]): Level.NONE}
+    assert {s.pool: s.level for s in told} == {offers[1].pool: StockLevel.NONE}
     assert all(time.time() - s.at < 10 for s in told)
 
 
@@ -56,13 +56,13 @@ def test_what_does_not_fit_into_the_quota_cannot_be_had(aws: Account) -> None:
         return {
             s.pool
             for s in type(aws.cloud)().stock([here, spot, offer()], count)
-            if s.level is Level.NONE
+            if s.level is StockLevel.NONE
         }
 
-    assert none(2) == {Pool.of(spot)}
-    assert none(3) == {Pool.of(here), Pool.of(spot)}
+    assert none(2) == {spot.pool}
+    assert none(3) == {here.pool, spot.pool}
     aws.up(here)
-    assert none(2) == {Pool.of(here), Pool.of(spot)}
+    assert none(2) == {here.pool, spot.pool}
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -76,11 +76,11 @@ def test_spot_scores_are_asked_for_three_types_and_more(aws: Account) -> None:
     told = {(s.pool.instance_type, s.pool.zone): s.level for s in aws.cloud.stock(offers, 1)}
     for kind in G5:
         assert (told[kind, SOLD], told[kind, "use1-az2"], told[kind, ""]) == (
-            Level.HIGH,
-            Level.MEDIUM,
-            Level.HIGH,
+            StockLevel.HIGH,
+            StockLevel.MEDIUM,
+            StockLevel.HIGH,
         )
-        assert told[kind, UNSOLD] is Level.NONE, "what is not sold there outweighs a score"
+        assert told[kind, UNSOLD] is StockLevel.NONE, "what is not sold there outweighs a score"
     aws.mark()
     assert aws.cloud.stock(offers[:2], 1) == []
     assert aws.sent("GetSpotPlacementScores") == []
@@ -173,7 +173,7 @@ def test_spot_machines_with_newer_gpus_have_a_limit_of_their_own(aws: Account) -
         for kind, gpu, n in (("p3.2xlarge", "V100", 8), ("p5.48xlarge", "H100", 192))
     )
     assert {s.pool for s in stock.within_quota(aws.cloud._session, "us-east-1", [old, new], 1)} == {
-        Pool.of(old)
+        old.pool
     }
 
 

@@ -23,7 +23,7 @@ from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, Launch, OnShutdown
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 
 IMAGE = Image("projects/ubuntu-os-cloud/global/images/ubuntu-2204-jammy-v20260801", 12)
 

@@ -32,7 +32,7 @@ from nbprov.model.launches import (
 )
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 
 DEADLINE = 15.0
 

@@ -14,7 +14,7 @@ from nbprov.clouds.gcp import make
 from nbprov.clouds.gcp import stock as module
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.stock import Level, Pool
+from nbprov.model.stock import Pool, StockLevel
 
 OFFER = Offer(
     "gcp",
@@ -56,7 +56,7 @@ def double(server: GcpDouble) -> Iterator[GcpDouble]:
     assert problems == []
 
 
-def levels(offers: list[Offer], count: int = 1) -> dict[Pool, Level]:
+def levels(offers: list[Offer], count: int = 1) -> dict[Pool, StockLevel]:
     return {said.pool: said.level for said in make().stock(offers, count)}
 
 
@@ -67,18 +67,18 @@ def test_quota_with_room_says_nothing(double: GcpDouble) -> None:
 def test_quota_without_room_is_none(double: GcpDouble) -> None:
     double.tell("stock", quotas={"NVIDIA_T4_GPUS": 3.0})
     assert levels([OFFER], 3) == {}
-    assert levels([OFFER], 4) == {Pool.of(OFFER): Level.NONE}
+    assert levels([OFFER], 4) == {OFFER.pool: StockLevel.NONE}
 
 
 def test_processors_have_a_quota_too(double: GcpDouble) -> None:
     double.tell("stock", quotas={"CPUS": 3.0})
-    assert levels([OFFER]) == {Pool.of(OFFER): Level.NONE}
+    assert levels([OFFER]) == {OFFER.pool: StockLevel.NONE}
 
 
 def test_project_without_gpus_has_none_anywhere(double: GcpDouble) -> None:
     double.tell("stock", project_quotas={"GPUS_ALL_REGIONS": 0.0})
     plain = replace(OFFER, instance_type="n2-standard-8", accelerator="", accelerator_count=0)
-    assert levels([OFFER, H100, plain]) == {Pool.of(OFFER): Level.NONE, Pool.of(H100): Level.NONE}
+    assert levels([OFFER, H100, plain]) == {OFFER.pool: StockLevel.NONE, H100.pool: StockLevel.NONE}
 
 
 def test_metric_that_google_does_not_have_is_unknown(double: GcpDouble) -> None:
@@ -87,19 +87,19 @@ def test_metric_that_google_does_not_have_is_unknown(double: GcpDouble) -> None:
 
 def test_advice_tells_of_spot_alone(double: GcpDouble) -> None:
     for score, level in (
-        (0.9, Level.HIGH),
-        (0.5, Level.MEDIUM),
-        (0.1, Level.LOW),
-        (0.0, Level.NONE),
+        (0.9, StockLevel.HIGH),
+        (0.5, StockLevel.MEDIUM),
+        (0.1, StockLevel.LOW),
+        (0.0, StockLevel.NONE),
     ):
         double.tell("stock", zone="us-central1-a", obtainability=score)
-        assert levels([OFFER, SPOT]) == {Pool.of(SPOT): level}
+        assert levels([OFFER, SPOT]) == {SPOT.pool: level}
     assert len(double.calls("advice.capacity")) == 4
 
 
 def test_quota_counts_before_advice(double: GcpDouble) -> None:
     double.tell("stock", quotas={"PREEMPTIBLE_NVIDIA_T4_GPUS": 0.0})
-    assert levels([SPOT]) == {Pool.of(SPOT): Level.NONE}
+    assert levels([SPOT]) == {SPOT.pool: StockLevel.NONE}
 
 
 def test_each_region_is_asked_once_and_offers_of_others_not_at_all(double: GcpDouble) -> None:
@@ -122,7 +122,7 @@ def test_what_is_late_is_left_out(double: GcpDouble, monkeypatch: pytest.MonkeyP
     double.add_fault(call="regions.get", do="slow", seconds=60, times=-1)
     monkeypatch.setattr("nbprov.clouds.gcp.provisioner.STOCK_SECONDS", 1.5)
     began = time.monotonic()
-    assert levels([SPOT]) == {Pool.of(SPOT): Level.HIGH}
+    assert levels([SPOT]) == {SPOT.pool: StockLevel.HIGH}
     assert time.monotonic() - began < 3.0
 
 

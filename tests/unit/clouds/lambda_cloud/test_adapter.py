@@ -27,8 +27,8 @@ from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Ope
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market, Place
-from nbprov.model.spec import Request
-from nbprov.model.stock import Level
+from nbprov.model.resources import Request
+from nbprov.model.stock import StockLevel
 
 FAST = Pace(between_launches=0.0, types_kept=0.0)
 TYPE, REGION = "gpu_1x_a100_sxm4", "us-west-2"
@@ -549,13 +549,13 @@ def test_stock_is_yes_or_no_a_region(double: LambdaDouble, cloud: LambdaCloud) -
         for stock in cloud.stock(asked, 1)
     }
     assert said == {
-        (TYPE, REGION): Level.MEDIUM,
-        (TYPE, "us-east-1"): Level.NONE,
-        ("gpu_1x_a10", REGION): Level.NONE,
-        ("gpu_9x_nothing", REGION): Level.NONE,
+        (TYPE, REGION): StockLevel.MEDIUM,
+        (TYPE, "us-east-1"): StockLevel.NONE,
+        ("gpu_1x_a10", REGION): StockLevel.NONE,
+        ("gpu_9x_nothing", REGION): StockLevel.NONE,
     }
     double.tell("stock", instance_type=TYPE, region=REGION, left=0)
-    assert [stock.level for stock in cloud.stock([offer()], 1)] == [Level.NONE]
+    assert [stock.level for stock in cloud.stock([offer()], 1)] == [StockLevel.NONE]
     assert cloud.stock([offer()], 2) == ()
 
 

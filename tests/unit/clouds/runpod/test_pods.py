@@ -18,7 +18,7 @@ from nbprov.clouds.runpod.type_ids import Kinds, read_type
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, Launch
 from nbprov.model.money import usd
-from nbprov.model.spec import DEFAULT_DISK_GB, Image, Request
+from nbprov.model.resources import DEFAULT_DISK_GB, Image, Request
 
 USUAL = Access("https://api.runpod.io", "rpa_KEY0123456789ABCDEF", "test")
 # A pod as REST v2 returned it on 2026-08-20 (a public client's recorded payload without its keys),

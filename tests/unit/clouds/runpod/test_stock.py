@@ -17,7 +17,7 @@ from nbprov.clouds.runpod.stock import MOST_QUESTIONS
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 
 COUNTRIES = ("IS", "NL", "CZ", "SE", "RO", "NO")
 
@@ -38,7 +38,7 @@ def double(server: Double, monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
     assert server.problems() == []
 
 
-def levels(said: list[Stock] | tuple[Stock, ...]) -> dict[str, Level]:
+def levels(said: list[Stock] | tuple[Stock, ...]) -> dict[str, StockLevel]:
     return {one.pool.zone: one.level for one in said}
 
 
@@ -76,7 +76,8 @@ def test_one_look_finds_the_only_place_that_has_any(double: Double) -> None:
     said = list(cloud.stock(offers, 1))
     assert time.monotonic() - started < STOCK_SECONDS
     assert levels(said) == {
-        offer.zone: Level.MEDIUM if offer.zone == "EUR-NO-1" else Level.NONE for offer in offers
+        offer.zone: StockLevel.MEDIUM if offer.zone == "EUR-NO-1" else StockLevel.NONE
+        for offer in offers
     }
     assert len(double.calls("listGpuTypes")) == 1
 
@@ -88,7 +89,7 @@ def test_one_look_finds_the_only_place_that_has_any(double: Double) -> None:
         refused.append(failure.cause)
     assert (len(refused) >= 8, set(refused)) == (True, {Cause.CAPACITY})
     level_of = {one.pool: one.level for one in said}
-    first = next(offer for offer in offers if level_of[Pool.of(offer)] is not Level.NONE)
+    first = next(offer for offer in offers if level_of[offer.pool] is not StockLevel.NONE)
     before = len(double.calls("createPod"))
     cloud.submit(a_launch(first))
     assert len(double.calls("createPod")) - before == 1
@@ -99,10 +100,10 @@ def test_levels_are_those_of_the_size_that_is_wanted(double: Double) -> None:
     offers = [an_offer(f"{count}x_L40S_SECURE") for count in (1, 2, 4, 8)]
     said = {one.pool.instance_type: one.level for one in make().stock(offers, 1)}
     assert said == {
-        "1x_L40S_SECURE": Level.HIGH,
-        "2x_L40S_SECURE": Level.MEDIUM,
-        "4x_L40S_SECURE": Level.LOW,
-        "8x_L40S_SECURE": Level.NONE,
+        "1x_L40S_SECURE": StockLevel.HIGH,
+        "2x_L40S_SECURE": StockLevel.MEDIUM,
+        "4x_L40S_SECURE": StockLevel.LOW,
+        "8x_L40S_SECURE": StockLevel.NONE,
     }
     asked = sorted(int(call["params"]["count"]) for call in double.calls("listGpuTypes"))
     assert asked == [1, 2, 4, 8]
@@ -113,7 +114,7 @@ def test_cpu_sizes_are_asked_for_too(double: Double) -> None:
     double.set_stock(1, kind="cpu5c", centre="EU-CZ-1")
     (said,) = make().stock([an_offer("cpu5c-4-8")], 1)
     assert (said.level, said.pool) == (
-        Level.LOW,
+        StockLevel.LOW,
         Pool("runpod", "CZ", "EU-CZ-1", "cpu5c-4-8", "on-demand"),
     )
 
@@ -122,7 +123,10 @@ def test_a_country_is_as_good_as_its_best_data_centre(double: Double) -> None:
     for centre in CENTRES:
         double.set_stock(1 if centre == "EUR-IS-3" else 0, kind=L40S_ID, centre=centre)
     said = make().stock([an_offer(region="IS", zone=""), an_offer(region="NL", zone="")], 1)
-    assert {one.pool.region: one.level for one in said} == {"IS": Level.LOW, "NL": Level.NONE}
+    assert {one.pool.region: one.level for one in said} == {
+        "IS": StockLevel.LOW,
+        "NL": StockLevel.NONE,
+    }
 
 
 def test_nothing_is_said_of_what_is_not_known(double: Double) -> None:
@@ -134,7 +138,7 @@ def test_nothing_is_said_of_what_is_not_known(double: Double) -> None:
 
 def test_sold_out_everywhere_is_none(double: Double) -> None:
     double.set_stock(0, kind=L40S_ID)
-    assert levels(list(make().stock([an_offer()], 1))) == {"EU-CZ-1": Level.NONE}
+    assert levels(list(make().stock([an_offer()], 1))) == {"EU-CZ-1": StockLevel.NONE}
 
 
 def test_questions_are_few_however_many_sizes_there_are(double: Double) -> None:

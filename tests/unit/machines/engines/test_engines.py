@@ -29,7 +29,7 @@ from nbprov.machines.engines.engine_state import (
 from nbprov.machines.engines.processes import printable
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
-from nbprov.model.spec import Engine
+from nbprov.model.spec import ComputeEngine
 from nbprov.on_machine import lazy_rfc3987
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 
@@ -71,7 +71,7 @@ def value(command: Any, flag: str) -> str:
 
 def test_everything_of_dask_is_bound_to_private_addresses_and_speaks_tls() -> None:
     live = cluster()
-    scheduler, workers = dask.scheduler(live), dask.workers(live, Engine("dask"), 8790)
+    scheduler, workers = dask.scheduler(live), dask.workers(live, ComputeEngine("dask"), 8790)
     assert value(scheduler.command, "--host") == "10.0.0.1"
     assert value(scheduler.command, "--dashboard-address") == "10.0.0.1:{dashboard}"
     assert [value(role.command, "--host") for role in workers] == ["10.0.0.1", "10.0.0.2"]
@@ -87,7 +87,7 @@ def test_everything_of_dask_is_bound_to_private_addresses_and_speaks_tls() -> No
 
 
 def test_a_worker_a_gpu_sees_that_gpu_alone() -> None:
-    found = dask.workers(cluster(2, gpus=2), Engine("dask"), 8786)
+    found = dask.workers(cluster(2, gpus=2), ComputeEngine("dask"), 8786)
     assert [(role.name, role.env["CUDA_VISIBLE_DEVICES"]) for role in found] == [
         ("dask-worker-0", "0"),
         ("dask-worker-0-1", "1"),
@@ -100,7 +100,9 @@ def test_a_worker_a_gpu_sees_that_gpu_alone() -> None:
 
 def test_the_memory_of_a_node_is_shared_among_its_workers_and_hard_beyond_them() -> None:
     (role,) = dask.workers(
-        cluster(1), Engine("dask", (("memory", "1GB"), ("threads", "1"), ("workers", "4"))), 8786
+        cluster(1),
+        ComputeEngine("dask", (("memory", "1GB"), ("threads", "1"), ("workers", "4"))),
+        8786,
     )
     assert value(role.command, "--memory-limit") == "250000000"
     assert role.data == 250_000_000 + process_specs.BASE_BYTES
@@ -110,8 +112,8 @@ def test_the_memory_of_a_node_is_shared_among_its_workers_and_hard_beyond_them()
 def test_ray_names_the_nodes_by_private_addresses_and_wants_a_token() -> None:
     live = cluster(3, gpus=4, vcpus=16)
     head, others = (
-        ray.head(live, Engine("ray", (("memory", "200MB"),))),
-        ray.nodes(live, Engine("ray"), 6380),
+        ray.head(live, ComputeEngine("ray", (("memory", "200MB"),))),
+        ray.nodes(live, ComputeEngine("ray"), 6380),
     )
     assert "--node-ip-address=10.0.0.1" in head.command
     assert {"--num-cpus=16", "--num-gpus=4", "--object-store-memory=200000000", "--block"} <= set(
@@ -140,12 +142,12 @@ def test_ray_shows_a_dashboard_where_all_that_it_stands_on_is_there() -> None:
         },
     )
     assert {"--include-dashboard=true", "--dashboard-host=10.0.0.1"} <= set(
-        ray.head(live, Engine("ray"), whole).command
+        ray.head(live, ComputeEngine("ray"), whole).command
     )
-    assert "--include-dashboard=false" in ray.head(live, Engine("ray"), lacking).command
+    assert "--include-dashboard=false" in ray.head(live, ComputeEngine("ray"), lacking).command
     # An engine of an earlier kernel is read by the same names, with or without a dashboard.
-    assert list(ray.head(live, Engine("ray")).ports) == list(
-        ray.head(live, Engine("ray"), whole).ports
+    assert list(ray.head(live, ComputeEngine("ray")).ports) == list(
+        ray.head(live, ComputeEngine("ray"), whole).ports
     )
 
 

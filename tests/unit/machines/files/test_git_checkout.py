@@ -19,7 +19,7 @@ from tunnel_world import WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
 from nbprov.machines.files.git_checkout import RepositoryCheckout, RepositoryError
-from nbprov.model.spec import Repository
+from nbprov.model.sources import Repository
 from nbprov.on_machine import git_commands
 from nbprov.on_machine.git_checkout import Checkout
 from nbprov.on_machine.git_commands import Git, trouble_of_git

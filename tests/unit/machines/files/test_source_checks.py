@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from nbprov.machines.files.source_checks import check_sources
-from nbprov.model.spec import Mount, Repository, Spec
+from nbprov.model.sources import Mount, Repository
+from nbprov.model.spec import Spec
 from nbprov.remote.sync.errors import SyncError
 
 

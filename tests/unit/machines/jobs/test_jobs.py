@@ -17,7 +17,7 @@ from nbprov.api.steps import run_sync
 from nbprov.machines.jobs import monitor
 from nbprov.machines.jobs.jobs import Job, JobError
 from nbprov.model.errors import NotFound, UsageError
-from nbprov.model.spec import Secret
+from nbprov.model.secret import Secret
 from nbprov.provisioning.live_cluster import agent_of
 from nbprov.remote.agent.config import GuardConfig
 

@@ -21,7 +21,7 @@ from testing_shell import TestingShell
 import nbprov
 from nbprov import api
 from nbprov.model.errors import UsageError
-from nbprov.model.spec import Secret
+from nbprov.model.secret import Secret
 from nbprov.notebook.arguments import HelpWanted, MagicParser, environment
 from nbprov.notebook.commands import registry
 from nbprov.notebook.completion.magics import match

@@ -19,7 +19,7 @@ from nbprov import api
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.failures import Cause, Failure
-from nbprov.model.stock import Level, Pool
+from nbprov.model.stock import Pool, StockLevel
 from nbprov.notebook.extension import load, unload
 from nbprov.notebook.magics import plan_table, provision
 from nbprov.notebook.panels import LiveDisplay, PriceTable, frontend
@@ -31,8 +31,8 @@ PLAN = (
 NO_KEY = "no AWS credentials were found"
 
 
-def level(pool: Pool) -> Level | None:
-    return {"CZ": Level.NONE, "NO": Level.HIGH}.get(pool.region)
+def level(pool: Pool) -> StockLevel | None:
+    return {"CZ": StockLevel.NONE, "NO": StockLevel.HIGH}.get(pool.region)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.model.offers import Unusable
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Stock, StockLevel
 from nbprov.notebook.rendering import CodedColumn, TableData
 from nbprov.notebook.rendering.price_data import COLUMNS, GREYED
 
@@ -79,7 +79,7 @@ def test_unknown_values_are_dashes() -> None:
 
 def test_stock_is_a_level_and_its_age_at_the_moment() -> None:
     offers = samples.offers(3)
-    said = Stock(NOW - 20.0, Pool.of(offers[1]), Level.HIGH)
+    said = Stock(NOW - 20.0, offers[1].pool, StockLevel.HIGH)
     data = TableData.from_offers(offers, stock=lambda o: said if o is offers[1] else None)
     assert [data.cells(i, TODAY, NOW)["stock"] for i in range(3)] == ["", "high, 20 s ago", ""]
     assert data.cells(1, TODAY, NOW + 60)["stock"] == "high, 1 min 20 s ago"
@@ -90,7 +90,7 @@ def test_stock_is_a_level_and_its_age_at_the_moment() -> None:
 def test_a_candidate_shows_what_its_cloud_said() -> None:
     plan = samples.plan(1)
     first = replace(
-        plan.candidates[0], stock=Stock(NOW, Pool.of(plan.candidates[0].offer), Level.NONE)
+        plan.candidates[0], stock=Stock(NOW, plan.candidates[0].offer.pool, StockLevel.NONE)
     )
     assert (
         TableData.from_plan(replace(plan, candidates=(first,))).cells(0, TODAY, NOW)["stock"]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nbprov.model.guards import Guards as SpecGuards
 from nbprov.model.money import usd
-from nbprov.model.spec import Guards as SpecGuards
 from nbprov.on_machine.agent.errors import RequestError
 from nbprov.on_machine.agent.guards.config import check_guards
 from nbprov.on_machine.agent.guards.guards import Guards

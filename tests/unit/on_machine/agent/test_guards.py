@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nbprov.model.guards import Autostop
+from nbprov.model.guards import Guards as SpecGuards
 from nbprov.model.money import usd
-from nbprov.model.spec import Autostop
-from nbprov.model.spec import Guards as SpecGuards
 from nbprov.on_machine.agent.errors import RequestError
 from nbprov.on_machine.agent.guards.config import check_guards
 from nbprov.on_machine.agent.guards.guards import Guards

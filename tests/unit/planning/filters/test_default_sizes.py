@@ -1,4 +1,4 @@
-"""The `local` cloud's shipped market answers a spec that asks for little, as every cloud's does."""
+"""The shipped market of the `local` cloud serves small specs, as those of all clouds do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns, countries and parts of the world in `Request.places`, and names that mean no place."""
+"""Patterns, countries and parts of the world in `Request.places`, and names of no place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 
 from nbprov.catalog import Catalog
 from nbprov.model.offers import Plan
-from nbprov.model.spec import Accelerator, PlaceGlob, PlaceRule, Request, Spec
+from nbprov.model.resources import Accelerator, PlaceGlob, PlaceRule, Request
+from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, PlanError, plan
 
 Enabled = dict[str, EnabledCloud]
@@ -25,7 +26,8 @@ def rule(*allow: str, deny: tuple[str, ...] = ()) -> PlaceRule:
 
 
 def one(*rules: PlaceRule, **fields: object) -> Spec:
-    return Spec(requests=(Request(accelerator=L4, places=rules, **fields),))  # type: ignore[arg-type]
+    request = Request(accelerator=L4, places=rules, **fields)  # type: ignore[arg-type]
+    return Spec(requests=(request,))
 
 
 def zones(made: Plan) -> set[str]:

@@ -1,4 +1,4 @@
-"""Names that are resolved, and those that are refused with their line."""
+"""Names that are resolved, and names that are refused with their line."""
 
 from __future__ import annotations
 
@@ -8,16 +8,9 @@ import pytest
 
 from nbprov.catalog import Catalog
 from nbprov.model.places import Market
-from nbprov.model.spec import (
-    Accelerator,
-    Compare,
-    Origin,
-    PlaceGlob,
-    PlaceRule,
-    Quantity,
-    Request,
-    Spec,
-)
+from nbprov.model.remarks import Origin
+from nbprov.model.resources import Accelerator, Compare, PlaceGlob, PlaceRule, Quantity, Request
+from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, PlanError, plan
 
 Enabled = dict[str, EnabledCloud]

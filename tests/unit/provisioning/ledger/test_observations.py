@@ -5,7 +5,7 @@ from __future__ import annotations
 from manual_clock import ManualClock
 from provisioning_samples import candidate, launch_row
 
-from nbprov.market import Chances, Pool
+from nbprov.market import SuccessModel
 from nbprov.market.success_model import FORGOTTEN
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.failures import Cause, Failure
@@ -40,7 +40,7 @@ def test_answers_come_back_as_they_were_given(ledger: Ledger, clock: ManualClock
     clock.advance(60.0)
     _attempt(ledger, wanted, 2, None)
     refused, accepted = ledger.observations.attempts(0.0)
-    assert (refused.pool, refused.outcome, refused.count) == (Pool.of(wanted.offer), "capacity", 2)
+    assert (refused.pool, refused.outcome, refused.count) == (wanted.offer.pool, "capacity", 2)
     assert (accepted.outcome, accepted.at - refused.at, accepted.seconds) == ("accepted", 60.0, 0.0)
 
 
@@ -77,7 +77,7 @@ def test_what_was_met_makes_a_chance(ledger: Ledger, clock: ManualClock) -> None
     _run(ledger)
     wanted = candidate()
     _attempt(ledger, wanted, 1, Cause.CAPACITY)
-    pool = Pool.of(wanted.offer)
-    known = Chances(ledger.observations.attempts(0.0), now=clock.now())
+    pool = wanted.offer.pool
+    known = SuccessModel(ledger.observations.attempts(0.0), now=clock.now())
     assert known.knows(pool)
-    assert known.success(pool) < Chances(now=clock.now()).success(pool)
+    assert known.success(pool) < SuccessModel(now=clock.now()).success(pool)

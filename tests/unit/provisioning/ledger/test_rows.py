@@ -17,7 +17,7 @@ from nbprov.model.failures import MINUTE, Cause, Failure
 from nbprov.model.launches import Instance, InstanceState, Launch, Operation
 from nbprov.model.money import usd
 from nbprov.model.offers import Block, Candidate, block_for
-from nbprov.model.spec import Secret
+from nbprov.model.secret import Secret
 from nbprov.provisioning.ledger import LEASE_SECONDS, LeaseLost, Ledger, NameTaken
 from nbprov.provisioning.ledger.json_codec import from_plain, to_plain
 from nbprov.provisioning.ledger.rows import candidate_of, dump

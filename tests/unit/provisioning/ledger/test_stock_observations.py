@@ -14,12 +14,12 @@ from engine_world import EngineWorld
 from manual_clock import ManualClock
 from provisioning_samples import candidate, launch_row
 
-from nbprov.market import Chances
+from nbprov.market import SuccessModel
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import LedgerError
 from nbprov.model.failures import Cause, Failure, Scope
 from nbprov.model.offers import Block, block_for
-from nbprov.model.stock import Level, Pool, Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import Ledger, blocks
 from nbprov.provisioning.ledger import observations as module
@@ -28,11 +28,11 @@ from nbprov.provisioning.ledger.observations import OBSERVATIONS_READ, PROBES_KE
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.run.waiting.stock_wait import StockWait
 
-EAST = Pool.of(candidate().offer)
+EAST = candidate().offer.pool
 SOLD_OUT = '[[stock]]\ntype = "small"\nleft = 0\n'
 
 
-def _stock(ledger: Ledger, level: Level, pool: Pool = EAST, *, ago: float = 0.0) -> Stock:
+def _stock(ledger: Ledger, level: StockLevel, pool: Pool = EAST, *, ago: float = 0.0) -> Stock:
     return Stock(ledger.clock.now() - ago, pool, level)
 
 
@@ -48,28 +48,28 @@ def _kept(ledger: Ledger) -> int:
 def test_the_last_word_of_each_pool_is_read_back(ledger: Ledger, clock: ManualClock) -> None:
     west = EAST._replace(region="west")
     ledger.observations.record_probes(
-        [_stock(ledger, Level.NONE), _stock(ledger, Level.HIGH, west)], "me"
+        [_stock(ledger, StockLevel.NONE), _stock(ledger, StockLevel.HIGH, west)], "me"
     )
     clock.advance(60)
-    ledger.observations.record_probes([_stock(ledger, Level.LOW)], "me")
+    ledger.observations.record_probes([_stock(ledger, StockLevel.LOW)], "me")
     assert ledger.observations.probes(0.0) == [
-        Stock(clock.now() - 60, west, Level.HIGH),
-        Stock(clock.now(), EAST, Level.LOW),
+        Stock(clock.now() - 60, west, StockLevel.HIGH),
+        Stock(clock.now(), EAST, StockLevel.LOW),
     ]
-    assert ledger.observations.probes(clock.now()) == [Stock(clock.now(), EAST, Level.LOW)]
+    assert ledger.observations.probes(clock.now()) == [Stock(clock.now(), EAST, StockLevel.LOW)]
     assert _kept(ledger) == 3, "every probe is an observation"
 
 
 def test_a_wide_pool_stays_wide(ledger: Ledger) -> None:
     wide = Pool("runpod", "EU-RO-1", "", "L40S", "")
-    ledger.observations.record_probes([_stock(ledger, Level.MEDIUM, wide)])
+    ledger.observations.record_probes([_stock(ledger, StockLevel.MEDIUM, wide)])
     assert [s.pool for s in ledger.observations.probes(0.0)] == [wide]
 
 
 def test_probes_older_than_a_week_are_forgotten(ledger: Ledger, clock: ManualClock) -> None:
-    ledger.observations.record_probes([_stock(ledger, Level.NONE)])
+    ledger.observations.record_probes([_stock(ledger, StockLevel.NONE)])
     clock.advance(PROBES_KEPT_SECONDS + 1)
-    ledger.observations.record_probes([_stock(ledger, Level.HIGH, EAST._replace(zone="b"))])
+    ledger.observations.record_probes([_stock(ledger, StockLevel.HIGH, EAST._replace(zone="b"))])
     assert _kept(ledger) == 1
 
 
@@ -78,7 +78,9 @@ def test_of_very_many_the_latest_are_kept(
 ) -> None:
     monkeypatch.setattr(module, "PROBES_KEPT", 10)
     for n in range(30):
-        ledger.observations.record_probes([_stock(ledger, Level.LOW, EAST._replace(zone=f"z{n}"))])
+        ledger.observations.record_probes(
+            [_stock(ledger, StockLevel.LOW, EAST._replace(zone=f"z{n}"))]
+        )
         clock.advance(1)
         assert _kept(ledger) <= 10
     assert {s.pool.zone for s in ledger.observations.probes(0.0)} == {
@@ -93,16 +95,16 @@ def test_probes_push_no_attempt_out_of_what_a_plan_reads(ledger: Ledger) -> None
     ledger.launches.intend(launch_row("t1", candidate()))
     ledger.launches.failed("t1", Failure(Cause.CAPACITY, "none left"), AttemptState.REFUSED)
     pools = [EAST._replace(zone=f"z{n}") for n in range(OBSERVATIONS_READ + 1)]
-    ledger.observations.record_probes([_stock(ledger, Level.LOW, pool) for pool in pools])
+    ledger.observations.record_probes([_stock(ledger, StockLevel.LOW, pool) for pool in pools])
     assert [seen.outcome for seen in ledger.observations.attempts(0.0)] == ["capacity"]
 
 
 def test_a_probe_makes_a_chance(ledger: Ledger, clock: ManualClock) -> None:
-    ledger.observations.record_probes([_stock(ledger, Level.NONE)])
+    ledger.observations.record_probes([_stock(ledger, StockLevel.NONE)])
     now = clock.now()
-    assert Chances(stock=ledger.observations.probes(now - 300), now=now).success(EAST) < Chances(
-        now=now
-    ).success(EAST)
+    assert SuccessModel(stock=ledger.observations.probes(now - 300), now=now).success(
+        EAST
+    ) < SuccessModel(now=now).success(EAST)
 
 
 # ---------------------------------------------------------------- blocks that a later word ends
@@ -123,7 +125,7 @@ def test_a_later_word_of_stock_ends_a_block_and_its_repeats_stay_known(
 ) -> None:
     block = _blocked(ledger, cause)
     clock.advance(120)
-    assert ledger.blocks.end_restocked([_stock(ledger, Level.LOW)]) == 1
+    assert ledger.blocks.end_restocked([_stock(ledger, StockLevel.LOW)]) == 1
     assert ledger.blocks.standing() == []
     assert ledger.blocks.repeats(block) == 1, "so the next one holds for longer"
 
@@ -131,11 +133,11 @@ def test_a_later_word_of_stock_ends_a_block_and_its_repeats_stay_known(
 @pytest.mark.parametrize(
     "said",
     [
-        lambda ledger: _stock(ledger, Level.NONE),
-        lambda ledger: _stock(ledger, Level.HIGH, ago=120 - LEAST_HELD + 1),
-        lambda ledger: _stock(ledger, Level.HIGH, EAST._replace(zone="another")),
-        lambda ledger: _stock(ledger, Level.HIGH, EAST._replace(market="spot")),
-        lambda ledger: _stock(ledger, Level.HIGH, EAST._replace(cloud="gcp")),
+        lambda ledger: _stock(ledger, StockLevel.NONE),
+        lambda ledger: _stock(ledger, StockLevel.HIGH, ago=120 - LEAST_HELD + 1),
+        lambda ledger: _stock(ledger, StockLevel.HIGH, EAST._replace(zone="another")),
+        lambda ledger: _stock(ledger, StockLevel.HIGH, EAST._replace(market="spot")),
+        lambda ledger: _stock(ledger, StockLevel.HIGH, EAST._replace(cloud="gcp")),
     ],
     ids=["none", "said too soon after", "another zone", "another market", "another cloud"],
 )
@@ -156,20 +158,22 @@ def test_stock_says_nothing_of_other_causes(
 ) -> None:
     _blocked(ledger, cause)
     clock.advance(120)
-    assert ledger.blocks.end_restocked([_stock(ledger, Level.HIGH)]) == 0
+    assert ledger.blocks.end_restocked([_stock(ledger, StockLevel.HIGH)]) == 0
 
 
 def test_a_word_for_one_machine_says_nothing_of_four(ledger: Ledger, clock: ManualClock) -> None:
     _blocked(ledger, count=4)
     clock.advance(120)
-    assert ledger.blocks.end_restocked([_stock(ledger, Level.HIGH)], 1) == 0
-    assert ledger.blocks.end_restocked([_stock(ledger, Level.HIGH)], 4) == 1
+    assert ledger.blocks.end_restocked([_stock(ledger, StockLevel.HIGH)], 1) == 0
+    assert ledger.blocks.end_restocked([_stock(ledger, StockLevel.HIGH)], 4) == 1
 
 
 def test_a_word_of_a_whole_region_is_one_of_its_zones(ledger: Ledger, clock: ManualClock) -> None:
     _blocked(ledger)
     clock.advance(120)
-    assert ledger.blocks.end_restocked([_stock(ledger, Level.HIGH, EAST._replace(zone=""))]) == 1
+    assert (
+        ledger.blocks.end_restocked([_stock(ledger, StockLevel.HIGH, EAST._replace(zone=""))]) == 1
+    )
 
 
 def test_a_cloud_that_says_so_and_refuses_is_asked_less_and_less_often(
@@ -181,7 +185,7 @@ def test_a_cloud_that_says_so_and_refuses_is_asked_less_and_less_often(
         assert block is not None
         ledger.blocks.remember(block)
         waited = 0
-        while not ledger.blocks.end_restocked([_stock(ledger, Level.HIGH)]):
+        while not ledger.blocks.end_restocked([_stock(ledger, StockLevel.HIGH)]):
             clock.advance(10)
             waited += 10
         pauses.append(waited)
@@ -214,7 +218,7 @@ def _waiting(world: EngineWorld) -> tuple[Engine, RunDriver]:
 
 
 def _pools(driver: RunDriver) -> list[Pool]:
-    return [Pool.of(a.candidate.offer) for a in driver.view().attempts]
+    return [a.candidate.offer.pool for a in driver.view().attempts]
 
 
 @pytest.mark.machine
@@ -226,9 +230,9 @@ def test_a_word_of_stock_wakes_a_run_that_waits_for_it(
     monkeypatch.setattr(blocks, "HELD_SHARE", 0.0)
     world.market()
     there = _pools(driver)[1]
-    engine.stock_seen([Stock(engine.clock.now(), there, Level.LOW)], "test")
+    engine.stock_seen([Stock(engine.clock.now(), there, StockLevel.LOW)], "test")
     assert world.finish(driver) is RunState.READY
-    assert Pool.of(driver.view().attempts[-1].candidate.offer) == there, (
+    assert driver.view().attempts[-1].candidate.offer.pool == there, (
         "the others are blocked still"
     )
     assert [s.pool for s in engine.ledger.observations.probes(0.0)] == [there]
@@ -242,10 +246,10 @@ def test_no_stock_wakes_nobody(world: EngineWorld, monkeypatch: pytest.MonkeyPat
     told: list[int] = []
     monkeypatch.setattr(engine.runs, "drivers", _Counted(engine.drivers, told))
     engine.stock_seen(
-        [Stock(engine.clock.now(), pool, Level.NONE) for pool in _pools(driver)], "test"
+        [Stock(engine.clock.now(), pool, StockLevel.NONE) for pool in _pools(driver)], "test"
     )
     engine.stock_seen(
-        [Stock(engine.clock.now(), Pool("other", "x", "", "big", ""), Level.HIGH)], "test"
+        [Stock(engine.clock.now(), Pool("other", "x", "", "big", ""), StockLevel.HIGH)], "test"
     )
     assert told == []
     assert driver.state is RunState.WAITING
@@ -275,9 +279,9 @@ def test_what_came_into_stock_where_nothing_was_tried_hurries_the_next_pass(
     elsewhere = replace(
         driver.view().attempts[0].candidate.offer, zone="elsewhere", instance_type=kind
     )
-    pool = Pool.of(elsewhere)
-    engine.stock_seen([Stock(engine.clock.now(), pool, Level.NONE)], "test")
-    engine.stock_seen([Stock(engine.clock.now(), pool, Level.HIGH)], "test")
+    pool = elsewhere.pool
+    engine.stock_seen([Stock(engine.clock.now(), pool, StockLevel.NONE)], "test")
+    engine.stock_seen([Stock(engine.clock.now(), pool, StockLevel.HIGH)], "test")
     world.do(engine, asyncio.sleep(0))  # what was handed to the engine's thread before is done then
     world.until(driver.context.queue.empty, "what it was told is taken in")
     if wakes:
@@ -297,8 +301,8 @@ def test_a_ledger_that_cannot_be_written_stops_no_probe(
 
     monkeypatch.setattr(engine.ledger.observations, "record_probes", full)
     pool = _pools(driver)[0]
-    engine.stock_seen([Stock(engine.clock.now(), pool, Level.NONE)])
-    engine.stock_seen([Stock(engine.clock.now(), pool, Level.HIGH)])
+    engine.stock_seen([Stock(engine.clock.now(), pool, StockLevel.NONE)])
+    engine.stock_seen([Stock(engine.clock.now(), pool, StockLevel.HIGH)])
     world.until(lambda: driver.failover.stock_wait.passes > 1, "it is woken all the same")
 
 

@@ -15,7 +15,8 @@ from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.failures import Cause
 from nbprov.model.launches import Instance
 from nbprov.model.offers import Candidate, Plan
-from nbprov.model.spec import Compare, Health, Image, Quantity, Spec
+from nbprov.model.resources import Compare, Image, Quantity
+from nbprov.model.spec import HealthCheck, Spec
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.run.health_check import (
@@ -36,12 +37,12 @@ memory_gib = 16
 hourly = 3.0
 """
 
-QUICK = Health(every=0.01, timeout=60.0, failures=2)
+QUICK = HealthCheck(every=0.01, timeout=60.0, failures=2)
 
 
 def run_with(
     world: EngineWorld,
-    health: Health,
+    health: HealthCheck,
     fault: str = "",
     kind: type[LocalCloud] = LocalCloud,
     places: int = 3,
@@ -101,7 +102,7 @@ def test_a_gpu_that_is_missing_is_ended_and_the_next_place_tried(world: EngineWo
 
 
 def test_a_check_that_is_switched_off_gates_nothing(world: EngineWorld) -> None:
-    driver = run_with(world, Health(on=False), world.fault(do="broken_gpus", zone="here-a"))()
+    driver = run_with(world, HealthCheck(on=False), world.fault(do="broken_gpus", zone="here-a"))()
     assert [a.state for a in driver.view().attempts] == [AttemptState.READY]
     assert "  health" not in driver.runlog.path.read_text()
 
@@ -118,7 +119,9 @@ def test_a_command_decides(world: EngineWorld) -> None:
 
 
 def test_a_check_that_does_not_answer_counts_as_failed(world: EngineWorld) -> None:
-    driver = run_with(world, Health(command="exec sleep 60", timeout=0.3, every=0.01, failures=1))()
+    driver = run_with(
+        world, HealthCheck(command="exec sleep 60", timeout=0.3, every=0.01, failures=1)
+    )()
     assert driver.state is RunState.FAILED
     assert {a.failure.cause for a in driver.view().attempts if a.failure} == {Cause.UNHEALTHY}
     assert {a.state for a in driver.view().attempts} == {AttemptState.GONE}
@@ -225,18 +228,18 @@ TPU = replace(GPU, offer=replace(GPU.offer, accelerator="tpu-v5e"))
 @pytest.mark.parametrize(
     ("health", "machine", "checked"),
     [
-        (Health(), GPU, True),
+        (HealthCheck(), GPU, True),
         (
-            Health(),
+            HealthCheck(),
             replace(CPU, offer=replace(CPU.offer, accelerator="", accelerator_count=0.0)),
             False,
         ),
-        (Health(), TPU, False),
-        (Health(command="true"), TPU, True),
-        (Health(on=False, command="true"), GPU, False),
+        (HealthCheck(), TPU, False),
+        (HealthCheck(command="true"), TPU, True),
+        (HealthCheck(on=False, command="true"), GPU, False),
     ],
 )
-def test_what_is_checked(health: Health, machine: Candidate, checked: bool) -> None:
+def test_what_is_checked(health: HealthCheck, machine: Candidate, checked: bool) -> None:
     assert is_checked(health, machine) is checked
     assert (health_seconds(health, machine) is not None) is checked
     assert bool(health_words(health, machine)) is checked
@@ -245,8 +248,8 @@ def test_what_is_checked(health: Health, machine: Candidate, checked: bool) -> N
 def test_memory_that_is_a_typical_figure_is_checked_once_the_machine_is_up() -> None:
     wants = replace(GPU.request, memory=Quantity(Compare.AT_LEAST, 64))
     assert is_checked(
-        Health(), replace(TPU, request=wants, offer=replace(TPU.offer, cloud="runpod"))
+        HealthCheck(), replace(TPU, request=wants, offer=replace(TPU.offer, cloud="runpod"))
     )
     assert not is_checked(
-        Health(), replace(TPU, request=wants, offer=replace(TPU.offer, cloud="aws"))
+        HealthCheck(), replace(TPU, request=wants, offer=replace(TPU.offer, cloud="aws"))
     )

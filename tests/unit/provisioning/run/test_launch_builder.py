@@ -17,9 +17,11 @@ from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL, Capabilities
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.clusters import RunState
 from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.guards import Autostop, Guards
 from nbprov.model.launches import Launch
 from nbprov.model.offers import Candidate, Plan
-from nbprov.model.spec import Autostop, Expose, Guards, Image, Request, Spec
+from nbprov.model.resources import Image, Request
+from nbprov.model.spec import ExposedPorts, Spec
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.run.launch_builder import image_at, make_launch, public_ports
 from nbprov.provisioning.run.run_builder import place_notes
@@ -36,7 +38,7 @@ EVERYTHING = Request(
     accelerator_args=(("runtime_version", "tpu-vm-base"), ("tpu_name", "a")),
 )
 SPEC = Spec(
-    expose=Expose(public=((8005, 8020),)),
+    expose=ExposedPorts(public=((8005, 8020),)),
     guards=Guards(autostop=Autostop(60.0, down=False), max_lifetime=3600.5, is_default=False),
 )
 CAN = Capabilities(login="ubuntu", own_timer=True, stop=True)
@@ -106,14 +108,14 @@ def test_the_image_is_the_regions_own(image: Image | None, region: str, found: s
 @pytest.mark.parametrize(
     ("expose", "ports", "opened"),
     [
-        (Expose(), ((80, 90),), ()),
-        (Expose(everything=True), ((80, 90), (443, 443)), ((80, 90), (443, 443))),
-        (Expose(public=((85, 100),)), ((80, 90), (95, 96), (443, 443)), ((85, 90), (95, 96))),
-        (Expose(public=((1, 2),)), (), ()),
+        (ExposedPorts(), ((80, 90),), ()),
+        (ExposedPorts(everything=True), ((80, 90), (443, 443)), ((80, 90), (443, 443))),
+        (ExposedPorts(public=((85, 100),)), ((80, 90), (95, 96), (443, 443)), ((85, 90), (95, 96))),
+        (ExposedPorts(public=((1, 2),)), (), ()),
     ],
 )
 def test_only_ports_that_are_asked_for_and_exposed_are_opened(
-    expose: Expose, ports: Any, opened: Any
+    expose: ExposedPorts, ports: Any, opened: Any
 ) -> None:
     assert public_ports(ports, expose) == opened
 
@@ -252,7 +254,7 @@ def test_what_will_be_open_to_the_internet_is_said_before_launch(
 ) -> None:
     chosen = candidate()
     chosen = replace(chosen, request=replace(chosen.request, ports=ports))
-    spec = Spec(expose=Expose(everything=True))
+    spec = Spec(expose=ExposedPorts(everything=True))
     assert (
         list(
             place_notes(

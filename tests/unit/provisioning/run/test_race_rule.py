@@ -12,10 +12,13 @@ from provisioning_samples import candidate, zones
 from nbprov.clouds.base import Capabilities
 from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.failures import Cause, Failure
+from nbprov.model.guards import Autostop, Guards
 from nbprov.model.launches import OnShutdown
 from nbprov.model.money import Micros, usd
 from nbprov.model.offers import Candidate, Plan
-from nbprov.model.spec import Autostop, ConfirmAbove, Guards, Race, Request, Spec
+from nbprov.model.resources import Request
+from nbprov.model.run_policies import ConfirmAbove, Race
+from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.run.pricing.consent import budget_note, consent_to, total_note
 from nbprov.provisioning.run.race_rule import (

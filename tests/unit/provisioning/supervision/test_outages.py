@@ -16,7 +16,7 @@ from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError
 from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.spec import Autostop
+from nbprov.model.guards import Autostop
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.ledger.events import EVENT_LIMIT
 from nbprov.provisioning.supervision import outages

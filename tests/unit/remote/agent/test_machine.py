@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from nbprov.model.spec import Secret
+from nbprov.model.secret import Secret
 from nbprov.on_machine.agent.tasks.store import TASK_JOURNAL_BYTES
 from nbprov.remote.agent.archive import Archive, agent_archive
 from nbprov.remote.agent.client import AgentClient

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nbprov.model.spec import Secret
+from nbprov.model.secret import Secret
 from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Output

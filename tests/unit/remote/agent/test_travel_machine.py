@@ -23,7 +23,7 @@ from nbprov.machines.variables.transfer import Copying, TransferInterrupted
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market, Place
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 from nbprov.on_machine.pack_values import pack
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.agent import transport

@@ -1,4 +1,4 @@
-"""No value of a secret is shown or stored: not in the source, a repr, an error or a remark."""
+"""No secret value is shown or stored: not in the source, a repr, an error or a remark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from nbprov.model.spec import Level, Secret, Spec
+from nbprov.model.remarks import Severity
+from nbprov.model.secret import Secret
+from nbprov.model.spec import Spec
 from nbprov.spec import SpecError, parse, to_yaml
 
 CANARY = "c4n4ry-0fD3ath"
@@ -109,7 +111,7 @@ def test_a_webhooks_address_is_not_stored() -> None:
     ):
         spec = parse(text)
         assert spec.wait.webhook == url
-        assert [(r.level, r.code) for r in spec.remarks] == [(Level.WARNING, "spec.webhook")]
+        assert [(r.level, r.code) for r in spec.remarks] == [(Severity.WARNING, "spec.webhook")]
         assert CANARY not in spec.source + repr(spec) + to_yaml(spec)
         again = parse(spec.source)
         assert (again.wait.seconds, again.wait.notify, again.wait.webhook) == (14400.0, True, "")
@@ -118,8 +120,8 @@ def test_a_webhooks_address_is_not_stored() -> None:
 
 def test_user_text_is_not_taken_for_a_secret() -> None:
     text = (
-        "envs: {_X: abcdef, MY_SECRET_LEVEL: high}\nresources: {labels: {_a: bcde}}\nrun: x #"
-        " abcdef\n"
+        "envs: {_X: abcdef, MY_SECRET_LEVEL: high}\nresources: {labels: {_a: bcde}}\nrun: x # "
+        "abcdef\n"
     )
     assert parse(text).source == text
 

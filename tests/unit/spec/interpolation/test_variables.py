@@ -1,7 +1,6 @@
-"""Notebook variables in a cell.
+"""Notebook variables in a cell: what they may be, and where they go.
 
-What they may be, where they go, and that their values add no structure and are not shown where they
-must not.
+Their values add no structure, and are not shown where they must not be.
 """
 
 from __future__ import annotations
@@ -16,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbprov.model.places import Market
-from nbprov.model.spec import Level, Secret, Spec, Variable
+from nbprov.model.remarks import Severity
+from nbprov.model.secret import Secret
+from nbprov.model.spec import Spec, Variable
 from nbprov.spec import SpecError, fill_paths, parse, to_yaml
 
 CANARY = "c4n4ry-0fD3ath"
@@ -212,8 +213,8 @@ def test_without_a_notebook() -> None:
 
 def test_the_shell_keeps_its_dollars() -> None:
     text = (
-        "run: echo $x ${x} $$\nsetup: echo $x\nhealth: test $x\nresources: {autostop: {hook:"
-        " save $x}}\nconfig: {hooks: [{run: echo $x}]}\n"
+        "run: echo $x ${x} $$\nsetup: echo $x\nhealth: test $x\nresources: "
+        "{autostop: {hook: save $x}}\nconfig: {hooks: [{run: echo $x}]}\n"
     )
     spec = filled(text, x="VALUE")
     assert (spec.run, spec.setup, spec.health.command, spec.hooks[0].run) == (
@@ -315,14 +316,14 @@ def test_a_webhook_is_told_and_not_stored() -> None:
         assert (spec.wait.seconds, spec.wait.notify, spec.wait.webhook) == (14400.0, True, url)
         assert [v.shown for v in spec.variables] == ["hidden"]
         assert CANARY not in spec.source + to_yaml(spec) + repr(spec)
-        assert [(r.level, r.code) for r in spec.remarks] == [(Level.NOTE, "spec.webhook")]
+        assert [(r.level, r.code) for r in spec.remarks] == [(Severity.NOTE, "spec.webhook")]
         assert parse(spec.source).wait.notify
 
 
 def test_a_name_that_machines_have_or_another_env_stays_in_an_env() -> None:
     text = (
-        "envs:\n  A: $HOME/x\n  B: ${SKYPILOT_NODE_RANK}\n  C: $A/$lr\n  D: $TOKEN\n  E:"
-        " $PATH:$$PATH\nsecrets: {TOKEN: null}\n"
+        "envs:\n  A: $HOME/x\n  B: ${SKYPILOT_NODE_RANK}\n  C: $A/$lr\n  D: $TOKEN\n  E: "
+        "$PATH:$$PATH\nsecrets: {TOKEN: null}\n"
     )
     spec = filled(text, lr=0.1)
     assert spec.envs == {
@@ -333,7 +334,7 @@ def test_a_name_that_machines_have_or_another_env_stays_in_an_env() -> None:
         "E": "$PATH:$PATH",
     }
     assert [(r.level, r.code, r.origin.path) for r in spec.remarks] == [
-        (Level.NOTE, "spec.dollar-kept", f"envs.{n}") for n in "ABCDE"
+        (Severity.NOTE, "spec.dollar-kept", f"envs.{n}") for n in "ABCDE"
     ]
     assert parse(text.replace("$lr", "")).envs["A"] == "$HOME/x"
     assert filled("envs: {A: $HOME/x}", HOME="/me").envs == {"A": "/me/x"}

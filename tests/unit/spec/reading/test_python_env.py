@@ -1,7 +1,4 @@
-"""`python` and `on_setup_failure`.
-
-Every form, every mistake with its place and the way out, and the way back to YAML.
-"""
+"""`python` and `on_setup_failure`: every form, every mistake with its place, and the way back."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from nbprov.model.python_env import PythonEnvironment
 from nbprov.model.spec import Spec
 from nbprov.spec import SpecError, keys_at, parse, to_skypilot, to_yaml
 from nbprov.spec.reading.python_env import python_version
-from nbprov.spec.reading.units import Bad
+from nbprov.spec.yaml.diagnostics import InvalidValue
 
 
 @pytest.mark.parametrize(
@@ -95,8 +92,8 @@ def test_mistakes_have_a_place_and_a_way_out(text: str, message: str, hint: str)
 def test_a_password_in_a_url_is_warned_of() -> None:
     told = [r.message for r in parse('python: ["x @ https://me:secret@host/x.whl"]').remarks]
     assert told == [
-        "python[0]: the password in this URL is saved in the notebook; a variable of uv under"
-        " `secrets` is not"
+        "python[0]: the password in this URL is saved in the notebook; a variable of uv under "
+        "`secrets` is not"
     ]
 
 
@@ -164,6 +161,6 @@ def test_the_way_to_yaml_and_back(python: PythonEnvironment, fate: str) -> None:
 def test_any_text_is_a_version_or_an_error(text: str) -> None:
     try:
         found = python_version(text)
-    except Bad:
+    except InvalidValue:
         return
     assert found.startswith("3.")

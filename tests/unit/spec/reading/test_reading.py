@@ -1,4 +1,4 @@
-"""From text to data, and how what is wrong is shown."""
+"""From text to nodes, and how problems are shown."""
 
 from __future__ import annotations
 

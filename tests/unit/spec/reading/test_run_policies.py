@@ -1,6 +1,6 @@
 """How a run chooses, waits, asks and checks.
 
-Prefer, race, wait, confirm_above, health, expose, engine, outputs, config.
+Covers prefer, race, wait, confirm_above, health, expose, engine, outputs and config.
 """
 
 from __future__ import annotations
@@ -8,19 +8,10 @@ from __future__ import annotations
 import pytest
 
 from nbprov.model.money import usd
-from nbprov.model.spec import (
-    ConfirmAbove,
-    Engine,
-    Expose,
-    Health,
-    Hook,
-    Level,
-    Policy,
-    Race,
-    Repository,
-    Spec,
-    Wait,
-)
+from nbprov.model.remarks import Severity
+from nbprov.model.run_policies import ConfirmAbove, Policy, Race, Wait
+from nbprov.model.sources import Repository
+from nbprov.model.spec import ComputeEngine, ExposedPorts, HealthCheck, Hook, Spec
 from nbprov.spec import SpecError, fill_paths, parse
 
 
@@ -41,8 +32,8 @@ def test_defaults() -> None:
     )
     assert (spec.engine, spec.health, spec.expose, spec.outputs, spec.hooks) == (
         None,
-        Health(),
-        Expose(),
+        HealthCheck(),
+        ExposedPorts(),
         (),
         (),
     )
@@ -112,7 +103,7 @@ def test_clusters_of_several_nodes_race_in_pairs() -> None:
     spec = parse("race: 5\nnum_nodes: 2")
     assert (spec.race.width, [(r.level, r.code) for r in spec.remarks]) == (
         2,
-        [(Level.NOTE, "spec.race-width")],
+        [(Severity.NOTE, "spec.race-width")],
     )
     assert parse("num_nodes: 2").remarks == ()
     assert parse("race: 1\nnum_nodes: 2").race.width == 1
@@ -191,36 +182,36 @@ def test_bad_confirmations(value: str) -> None:
 @pytest.mark.parametrize(
     ("value", "health"),
     [
-        ("nvidia-smi -L", Health(command="nvidia-smi -L")),
-        ("false", Health(on=False)),
-        ("true", Health()),
-        ("':8000/ok'", Health(http=":8000/ok")),
-        ("http://localhost:8000", Health(http=":8000/")),
+        ("nvidia-smi -L", HealthCheck(command="nvidia-smi -L")),
+        ("false", HealthCheck(on=False)),
+        ("true", HealthCheck()),
+        ("':8000/ok'", HealthCheck(http=":8000/ok")),
+        ("http://localhost:8000", HealthCheck(http=":8000/")),
         (
             "{command: ./ok, http: ':80', every: 5, timeout: 1m, failures: 5, on_fail: Replace}",
-            Health(True, "./ok", ":80/", 5.0, 60.0, 5, "replace"),
+            HealthCheck(True, "./ok", ":80/", 5.0, 60.0, 5, "replace"),
         ),
     ],
 )
-def test_forms_of_health(value: str, health: Health) -> None:
+def test_forms_of_health(value: str, health: HealthCheck) -> None:
     spec = parse(f"health: {value}")
     assert spec.health == health
-    assert [r.level for r in spec.remarks] == [Level.WARNING] * (
+    assert [r.level for r in spec.remarks] == [Severity.WARNING] * (
         bool(health.http) + (health.on_fail != "report")
     )
 
 
 def test_what_is_not_done_once_the_machine_is_ready_is_said() -> None:
-    def said(value: str, *ignore: str) -> list[tuple[Level, bool]]:
+    def said(value: str, *ignore: str) -> list[tuple[Severity, bool]]:
         return [
             (r.level, "on_fail" in r.message)
             for r in parse(f"health: {value}", frozenset(ignore)).remarks
         ]
 
     assert said("{command: ./ok, on_fail: report, timeout: 5s}") == []
-    assert said("{command: ./ok, every: 5s}") == said("{failures: 5}") == [(Level.NOTE, False)]
-    assert said("{command: ./ok, every: 5s, on_fail: down}") == [(Level.WARNING, True)]
-    assert said("{on_fail: replace}", "health") == [(Level.NOTE, True)]
+    assert said("{command: ./ok, every: 5s}") == said("{failures: 5}") == [(Severity.NOTE, False)]
+    assert said("{command: ./ok, every: 5s, on_fail: down}") == [(Severity.WARNING, True)]
+    assert said("{on_fail: replace}", "health") == [(Severity.NOTE, True)]
 
 
 @pytest.mark.parametrize(
@@ -244,9 +235,9 @@ def test_bad_health_checks(value: str) -> None:
 
 def test_who_may_reach_the_ports() -> None:
     ports = "resources: {ports: [8080-8090, 22]}\n"
-    assert parse(f"{ports}expose: Public").expose == Expose(everything=True)
+    assert parse(f"{ports}expose: Public").expose == ExposedPorts(everything=True)
     spec = parse(ports + "expose: {8081: public, 8080: public, 22: tunnel}")
-    assert spec.expose == Expose(public=((8080, 8081),))
+    assert spec.expose == ExposedPorts(public=((8080, 8081),))
     assert spec.remarks == ()
     assert codes(ports + "expose: {9000: public}") == ["spec.value"]
     assert codes(ports + "expose: {22: open}") == ["spec.choice"]
@@ -256,20 +247,20 @@ def test_who_may_reach_the_ports() -> None:
 @pytest.mark.parametrize(
     ("value", "engine"),
     [
-        ("dask", Engine("dask")),
-        ("Ray", Engine("ray")),
+        ("dask", ComputeEngine("dask")),
+        ("Ray", ComputeEngine("ray")),
         ("none", None),
         ("false", None),
-        ("{ray: null}", Engine("ray")),
+        ("{ray: null}", ComputeEngine("ray")),
         (
             "{dask: {workers: gpu, threads: 4}}",
-            Engine("dask", (("threads", "4"), ("workers", "gpu"))),
+            ComputeEngine("dask", (("threads", "4"), ("workers", "gpu"))),
         ),
-        ("{dask: {workers: 2}}", Engine("dask", (("workers", "2"),))),
-        ("{ray: {memory: 1.5 GiB}}", Engine("ray", (("memory", "1.5GiB"),))),
+        ("{dask: {workers: 2}}", ComputeEngine("dask", (("workers", "2"),))),
+        ("{ray: {memory: 1.5 GiB}}", ComputeEngine("ray", (("memory", "1.5GiB"),))),
     ],
 )
-def test_forms_of_engine(value: str, engine: Engine | None) -> None:
+def test_forms_of_engine(value: str, engine: ComputeEngine | None) -> None:
     spec = parse(f"engine: {value}")
     assert spec.engine == engine
     assert spec.remarks == ()
@@ -312,7 +303,7 @@ def test_forms_of_outputs() -> None:
 def test_a_number_makes_outputs_an_estimate() -> None:
     spec = parse("outputs: {s3://b/x: 20}\ninputs: {s3://b/y: 1.5}")
     assert (spec.outputs, spec.inputs) == ((), (("s3://b/y", 1.5),))
-    assert [r.level for r in spec.remarks] == [Level.NOTE, Level.NOTE]
+    assert [r.level for r in spec.remarks] == [Severity.NOTE, Severity.NOTE]
 
 
 @pytest.mark.parametrize(
@@ -352,7 +343,7 @@ def test_options_of_the_container() -> None:
     assert spec.docker_options == ("--ipc=host", "-v", "/a:/b", "--gpus=all")
     (remark,) = spec.remarks
     assert (remark.level, "--ipc=host" in remark.message, "--gpus" in remark.message) == (
-        Level.WARNING,
+        Severity.WARNING,
         True,
         False,
     )
@@ -363,8 +354,9 @@ def test_options_of_the_container() -> None:
 
 def test_hooks() -> None:
     spec = parse(
-        "config: {hooks: [{run: a}, {run: b, events: [stop, STOP], timeout: 60}, {run: c,"
-        " events: preemption}]}"
+        "config: "
+        "{hooks: [{run: a}, {run: b, events: [stop, STOP], timeout: 60}, {run: c, events: "
+        "preemption}]}"
     )
     assert spec.hooks == (Hook("a"), Hook("b", ("stop",), 60.0), Hook("c", ("preemption",)))
     for bad in (
@@ -383,7 +375,7 @@ def test_settings_of_other_platforms() -> None:
     assert [
         r.level
         for r in parse("config: {kubernetes: {a: b}, ssh: {x: 1}, active_workspace: x}").remarks
-    ] == [Level.NOTE] * 3
+    ] == [Severity.NOTE] * 3
     assert (
         parse("config: {kubernetes: {}, gcp: {}}\nvolumes: {}\nresources: {volumes: []}").remarks
         == ()

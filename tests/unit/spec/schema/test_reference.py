@@ -1,4 +1,4 @@
-"""docs/spec.md is what the table of fields says."""
+"""docs/spec.md says what the table of fields says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nbprov.spec import Where, fields, parse
+from nbprov.spec import Section, fields, parse
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -46,7 +46,7 @@ def test_what_the_pages_show_can_be_pasted(name: str) -> None:
 def _shown() -> list[str]:
     """Each example of the page, set where its field belongs."""
     cells = []
-    for where in [w for w in Where if w not in (Where.ITEM, Where.NBPROV)]:
+    for where in [w for w in Section if w not in (Section.ITEM, Section.NBPROV)]:
         for field in fields(where):
             for value in field.example:
                 body = f"{{{field.name}: {value}{_COMPANY.get((where, field.name), '')}}}"
@@ -58,14 +58,14 @@ def _shown() -> list[str]:
 
 
 _COMPANY = {
-    (Where.BUDGET, "warn"): ", total: 10",
-    (Where.HOOK, "events"): ", run: x",
-    (Where.HOOK, "timeout"): ", run: x",
-    (Where.TASK, "expose"): ", resources: {ports: 8080}",
-    (Where.RESOURCES, "image_id"): ", infra: aws",
-    (Where.RESOURCES, "accelerator_args"): ", accelerators: tpu-v5litepod-8, infra: gcp",
-    (Where.RESOURCES, "local_disk"): ", infra: aws",
-    (Where.RESOURCES, "region"): ", cloud: aws",
+    (Section.BUDGET, "warn"): ", total: 10",
+    (Section.HOOK, "events"): ", run: x",
+    (Section.HOOK, "timeout"): ", run: x",
+    (Section.TASK, "expose"): ", resources: {ports: 8080}",
+    (Section.RESOURCES, "image_id"): ", infra: aws",
+    (Section.RESOURCES, "accelerator_args"): ", accelerators: tpu-v5litepod-8, infra: gcp",
+    (Section.RESOURCES, "local_disk"): ", infra: aws",
+    (Section.RESOURCES, "region"): ", cloud: aws",
 }
 
 

@@ -1,14 +1,16 @@
-"""The fields of a task: what each takes, what it refuses, what is said of those not used yet."""
+"""The fields of a task: what each takes and refuses, and the remarks on unused ones."""
 
 from __future__ import annotations
 
 import pytest
 
+from nbprov.model.guards import DEFAULT_IDLE_SECONDS, Autostop, Guards
 from nbprov.model.money import usd
-from nbprov.model.sources import SourceKind
-from nbprov.model.spec import DEFAULT_IDLE_SECONDS, Autostop, Guards, Level, Mount, Secret
+from nbprov.model.remarks import Severity
+from nbprov.model.secret import Secret
+from nbprov.model.sources import Mount, SourceKind
 from nbprov.spec import SpecError, fields, fill_paths, parse
-from nbprov.spec.schema.registry import Use, Where
+from nbprov.spec.schema.field import FieldUse, Section
 
 
 def codes(text: str, ignore: frozenset[str] = frozenset()) -> list[str]:
@@ -38,8 +40,8 @@ def test_num_nodes_must_be_a_whole_number(value: str) -> None:
 
 def test_envs_keep_their_source_text() -> None:
     text = (
-        'envs: {A: 010, B: 0.10, C: yes, D: 12:30:45, E: "", F: null, G: 1_000, H: true, I:'
-        ' "null", J: ~}'
+        'envs: {A: 010, B: 0.10, C: yes, D: 12:30:45, E: "", F: null, G: 1_000, H: true, I: '
+        '"null", J: ~}'
     )
     assert parse(text).envs == {
         "A": "010",
@@ -124,7 +126,7 @@ def test_given_guards_replace_the_default(text: str, guards: Guards) -> None:
 def test_autostop_off_alone_warns() -> None:
     spec = parse("resources: {autostop: false}")
     assert spec.guards == Guards(None, None, None, False)
-    assert [(r.level, r.code) for r in spec.remarks] == [(Level.WARNING, "spec.unguarded")]
+    assert [(r.level, r.code) for r in spec.remarks] == [(Severity.WARNING, "spec.unguarded")]
 
 
 @pytest.mark.parametrize(
@@ -147,8 +149,9 @@ def test_forms_of_autostop(value: str, idle: float) -> None:
 
 def test_the_whole_autostop_map() -> None:
     text = (
-        "resources: {autostop: {idle_minutes: 7, down: yes, wait_for: JOBS, hook: 'sync it',"
-        " hook_timeout: 60}}"
+        "resources: "
+        "{autostop: {idle_minutes: 7, down: yes, wait_for: JOBS, hook: 'sync it', hook_timeout: "
+        "60}}"
     )
     assert parse(text).guards.autostop == Autostop(420.0, True, "jobs", "sync it", 60.0)
 
@@ -285,8 +288,8 @@ def test_ignoring_what_is_not_there_is_said() -> None:
 
 def test_nulls_are_absent() -> None:
     text = (
-        "name:\nrun: null\nsetup: ~\nenvs:\nresources:\nvolumes: null\nnbprov:\nbudget:"
-        " null\nfile_mounts:\n"
+        "name:\nrun: null\nsetup: ~\nenvs:\nresources:\nvolumes: null\nnbprov:\nbudget: "
+        "null\nfile_mounts:\n"
     )
     spec = parse(text)
     assert (spec.name, spec.run, spec.envs, spec.remarks, spec.guards.is_default) == (
@@ -312,8 +315,8 @@ def test_file_mounts() -> None:
 
 def test_paths_are_filled_once_all_values_are_known() -> None:
     spec = parse(
-        "envs: {WHERE: code, RUN_ID: null}\nworkdir: ./$WHERE\nfile_mounts: {'/d/${RUN_ID}':"
-        " ./$OTHER/$RUN_ID}"
+        "envs: {WHERE: code, RUN_ID: null}\nworkdir: ./$WHERE\nfile_mounts: "
+        "{'/d/${RUN_ID}': ./$OTHER/$RUN_ID}"
     )
     assert spec.workdir == "./$WHERE"
     filled = fill_paths(spec, {"WHERE": "code", "RUN_ID": "7"})
@@ -427,20 +430,22 @@ def test_places_as_sets_lists_and_blocks() -> None:
 
 def test_every_field_of_the_table_is_recognised() -> None:
     for where, template in [
-        (Where.TASK, "{}: null"),
-        (Where.RESOURCES, "resources: {{{}: null}}"),
-        (Where.AUTOSTOP, "resources: {{autostop: {{{}: null}}}}"),
+        (Section.TASK, "{}: null"),
+        (Section.RESOURCES, "resources: {{{}: null}}"),
+        (Section.AUTOSTOP, "resources: {{autostop: {{{}: null}}}}"),
     ]:
         for field in fields(where):
             remarks = parse(template.format(field.name)).remarks
             assert all(r.code == "spec.dropped" for r in remarks), field.name
-    assert all(f.doc for where in Where for f in fields(where))
-    assert all(f.use is Use.READ or f.use in Use for where in Where for f in fields(where))
+    assert all(f.doc for where in Section for f in fields(where))
+    assert all(
+        f.use is FieldUse.READ or f.use in FieldUse for where in Section for f in fields(where)
+    )
 
 
 def test_a_header_document_and_one_task() -> None:
     spec = parse("name: pipe\n---\nrun: x\n")
-    assert (spec.name, spec.run, [r.level for r in spec.remarks]) == ("pipe", "x", [Level.NOTE])
+    assert (spec.name, spec.run, [r.level for r in spec.remarks]) == ("pipe", "x", [Severity.NOTE])
     assert codes("run: a\n---\nrun: b") == ["spec.tasks"]
     assert parse("---\nrun: x\n...\n").run == "x"
 

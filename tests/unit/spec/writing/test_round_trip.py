@@ -1,4 +1,4 @@
-"""Writing a spec as YAML and reading it gives the same spec."""
+"""Writing a spec as YAML and reading it again gives the same spec."""
 
 from __future__ import annotations
 
@@ -9,39 +9,28 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nbprov.model.guards import Autostop, Guards
 from nbprov.model.money import Micros
 from nbprov.model.places import Market
-from nbprov.model.spec import (
+from nbprov.model.remarks import Origin
+from nbprov.model.resources import (
     Accelerator,
-    Autostop,
     Compare,
-    ConfirmAbove,
-    Engine,
-    Guards,
-    Health,
-    Hook,
     Image,
     LocalDisk,
-    Mount,
-    Origin,
     PlaceGlob,
     PlaceRule,
-    Policy,
     Quantity,
-    Race,
-    Repository,
     Request,
-    Spec,
-    Wait,
 )
+from nbprov.model.run_policies import ConfirmAbove, Policy, Race, Wait
+from nbprov.model.sources import Mount, Repository
+from nbprov.model.spec import ComputeEngine, HealthCheck, Hook, Spec
 from nbprov.spec import parse, to_yaml
 
 
 def essence(spec: Spec) -> Spec:
-    """The spec without what YAML need not keep.
-
-    Where things stood, what was said, the text, the values of secrets.
-    """
+    """The spec without what YAML need not keep: places, remarks, the text and values of secrets."""
     return replace(
         spec,
         requests=tuple(replace(r, origin=Origin("")) for r in spec.requests),
@@ -115,7 +104,7 @@ _tpu_args = st.sampled_from(
 def _image(draw: st.DrawFn, cloud: str, region: str) -> Image | None:
     """An image that its place can start.
 
-    A machine image only where the cloud is named, and by region only where no region is.
+    It is a machine image only if the cloud is named, and by region only if no region is.
     """
     kind = draw(st.sampled_from(["none", "docker", "one", "regions", "both"]))
     docker = draw(_images) if kind in ("docker", "both") else ""
@@ -134,7 +123,7 @@ def _image(draw: st.DrawFn, cloud: str, region: str) -> Image | None:
 
 
 def _regions_of(image: Image | None, region: str) -> tuple[PlaceRule, ...]:
-    """An image kept by region is to be had in these only."""
+    """The rule that an image by region can be had in these regions only."""
     regions = [where for where, _ in image.machine if where] if image and not region else []
     return (PlaceRule(tuple(PlaceGlob(region=where) for where in regions)),) if regions else ()
 
@@ -184,7 +173,7 @@ def _requests(draw: st.DrawFn) -> Request:
 
 @st.composite
 def _alternatives(draw: st.DrawFn) -> tuple[Request, ...]:
-    """Requests as a reader returns them: none equal to another, tiers without gaps."""
+    """Requests as a reader returns them: all different, and tiers without gaps."""
     found: dict[object, Request] = {}
     for request in draw(st.lists(_requests(), min_size=1, max_size=5)):
         kind = request.accelerator
@@ -230,10 +219,10 @@ def _guards(draw: st.DrawFn) -> Guards:
 
 _commands = st.from_regex(r"[a-z][a-z $./-]{0,20}[a-z]", fullmatch=True)
 _healths = st.one_of(
-    st.just(Health()),
-    st.just(Health(on=False)),
+    st.just(HealthCheck()),
+    st.just(HealthCheck(on=False)),
     st.builds(
-        Health,
+        HealthCheck,
         st.just(True),
         st.one_of(st.just(""), _commands),
         st.sampled_from(["", ":8000/ok"]),
@@ -248,7 +237,7 @@ _waits = st.one_of(
     st.builds(Wait, st.one_of(st.just(0.0), _seconds), st.booleans()),
 )
 _engines = st.sampled_from(
-    [None, Engine("ray"), Engine("dask", (("threads", "4"), ("workers", "gpu")))]
+    [None, ComputeEngine("ray"), ComputeEngine("dask", (("threads", "4"), ("workers", "gpu")))]
 )
 _confirms = st.builds(
     ConfirmAbove,
@@ -317,8 +306,8 @@ def test_any_spec(spec: Spec) -> None:
     "text",
     [
         "resources: {accelerators: [L4:1, T4:1], any_of: [{infra: gcp}, {infra: aws}]}",
-        "resources: {use_spot: prefer, ordered: [{accelerators: {H100, A100}}, {accelerators:"
-        " [L4, T4]}]}",
+        "resources: "
+        "{use_spot: prefer, ordered: [{accelerators: {H100, A100}}, {accelerators: [L4, T4]}]}",
         "resources: {infra: k8s/a/b/c}",
         "resources: {autostop: false}",
         "resources: {autostop: false}\nbudget: 3",
@@ -327,16 +316,17 @@ def test_any_spec(spec: Spec) -> None:
         "resources: {cloud: k8s, zone: z}",
         "resources: {cloud: aws, region: {allow: [us-*], deny: [us-west-1], prefer: [us-east-2]}}",
         "resources: {infra: {prefer: [gcp, 'aws/eu-*'], deny: [azure, '*/us-*']}}",
-        "resources: {region: {allow: [eu], prefer: [eu-west-1]}, cloud: [aws, gcp], use_spot:"
-        " prefer}",
+        "resources: "
+        "{region: {allow: [eu], prefer: [eu-west-1]}, cloud: [aws, gcp], use_spot: prefer}",
         "resources: {region: [us-*, CZ, eu-*], zone: {deny: [us-east-1e]}}",
         "resources: {places: [{allow: ['*/us-*'], deny: [aws]}, {}]}",
-        "resources: {accelerators: tpu-v5litepod-8, accelerator_args: {tpu_vm: false, tpu_name:"
-        " a}}",
+        "resources: "
+        "{accelerators: tpu-v5litepod-8, accelerator_args: {tpu_vm: false, tpu_name: a}}",
         "resources: {ports: [22, 8080-8090]}\nexpose: {8080-8090: public}",
         "resources: {ports: 22}\nexpose: public",
-        "config: {docker: {run_options: ['--ipc=host']}, hooks: [{run: ./x, events:"
-        " [preemption]}]}\nrun: x",
+        "config: "
+        "{docker: {run_options: ['--ipc=host']}, hooks: [{run: ./x, events: [preemption]}]}\nrun: "
+        "x",
         "outputs: [results, '*.ckpt']\nrun: x",
         "run: |\n  #!/bin/bash\n  echo 'x'\n\n  echo y\nsetup: '  x'",
     ],
@@ -367,8 +357,8 @@ def test_other_readers_see_the_same_text() -> None:
 
 def test_it_reads_well() -> None:
     text = (
-        "resources: {gpus: A100:8, infra: aws, use_spot: true, cpus: 8+}\nrun: |\n  python"
-        " a.py\n  python b.py\nbudget: 20"
+        "resources: {gpus: A100:8, infra: aws, use_spot: true, cpus: 8+}\nrun: |\n  python "
+        "a.py\n  python b.py\nbudget: 20"
     )
     assert to_yaml(parse(text)) == (
         'resources:\n  infra: aws\n  accelerators: A100:8\n  cpus: "8+"\n  use_spot: true\n'

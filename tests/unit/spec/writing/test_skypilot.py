@@ -1,7 +1,4 @@
-"""A spec as SkyPilot's task YAML.
-
-Only its fields and forms, the same requests, and a list of what is lost.
-"""
+"""A spec as SkyPilot's task YAML: its fields and forms only, the same requests, what is lost."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 from nbprov.spec import parse, to_skypilot
 from nbprov.spec.writing.skypilot import CLOUDS
 
@@ -28,9 +25,26 @@ TASK_FIELDS = {
     "config",
 }
 RESOURCE_FIELDS = {
-    "infra", "accelerators", "accelerator_args", "instance_type", "cpus", "memory", "use_spot", "image_id", "disk_size", "disk_tier",
-    "network_tier", "local_disk", "ports", "labels", "max_hourly_cost", "autostop", "job_recovery", "any_of", "ordered",
-}  # fmt: skip
+    "infra",
+    "accelerators",
+    "accelerator_args",
+    "instance_type",
+    "cpus",
+    "memory",
+    "use_spot",
+    "image_id",
+    "disk_size",
+    "disk_tier",
+    "network_tier",
+    "local_disk",
+    "ports",
+    "labels",
+    "max_hourly_cost",
+    "autostop",
+    "job_recovery",
+    "any_of",
+    "ordered",
+}
 
 
 def wants(requests: tuple[Request, ...]) -> list[tuple[int, str]]:
@@ -38,7 +52,7 @@ def wants(requests: tuple[Request, ...]) -> list[tuple[int, str]]:
 
 
 def check_form(task: dict[str, Any]) -> None:
-    """The rules SkyPilot's own parser holds a task to, for what is written here."""
+    """The rules of SkyPilot's own parser for what is written here."""
     assert set(task) <= TASK_FIELDS
     resources = task["resources"]
     assert set(resources) <= RESOURCE_FIELDS
@@ -65,8 +79,8 @@ def written(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     "resources",
     [
         "{}",
-        "{accelerators: A100:8, use_spot: true, infra: aws/us-east-1, disk_tier: best,"
-        " network_tier: best}",
+        "{accelerators: A100:8, use_spot: true, infra: aws/us-east-1, disk_tier: best, "
+        "network_tier: best}",
         "{accelerators: {L4:1, T4:1}, any_of: [{infra: aws}, {infra: gcp}]}",
         "{accelerators: [H100:8, A100:8]}",
         "{cloud: runpod, region: [CZ, NO, SE], accelerators: L40S}",
@@ -74,8 +88,8 @@ def written(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         "{gpus: 80GB+:8, memory: 4x, cpus: 8+}",
         "{cloud: aws, region: {allow: [us-east-1, us-west-2], prefer: [us-west-2]}}",
         "{infra: aws, image_id: {docker: 'a:1', us-east-1: ami-1}, local_disk: nvme:1000+}",
-        "{infra: gcp, accelerators: tpu-v5litepod-8, accelerator_args: {tpu_vm: false, tpu_name:"
-        " x}}",
+        "{infra: gcp, accelerators: tpu-v5litepod-8, accelerator_args: {tpu_vm: false, tpu_name: "
+        "x}}",
         "{disk_size: 1TB, labels: {a: 'no', b: '010'}, infra: 'k8s/ctx/with/slashes'}",
         "{instance_type: p4d.24xlarge, job_recovery: eager_next_region}",
     ],
@@ -134,23 +148,39 @@ def test_a_part_of_a_device_chosen_by_memory() -> None:
         {"accelerators": "A10:0.5"},
     ]
     assert lost == (
-        "accelerators 80GB+:0.5: SkyPilot counts whole devices where memory chooses them;"
-        " 80GB+:1 is asked for",
+        "accelerators 80GB+:0.5: SkyPilot counts whole devices where memory chooses them; "
+        "80GB+:1 is asked for",
     )
 
 
 def test_every_field_of_our_own_is_cut_out_and_named() -> None:
     text = """
-resources: {infra: aws, accelerators: A100, ports: 8080, max_price: 3, autostop: {idle_minutes: 1.5, down_after: 1d}}
-nbprov: {budget: 10, max_lifetime: 8h, prefer: soonest, race: 3, wait: 4h, confirm_above: 20%, engine: dask, health: ./ok.sh}
+resources:
+  {infra: aws, accelerators: A100, ports: 8080, max_price: 3,
+   autostop: {idle_minutes: 1.5, down_after: 1d}}
+nbprov:
+  {budget: 10, max_lifetime: 8h, prefer: soonest, race: 3, wait: 4h, confirm_above: 20%,
+   engine: dask, health: ./ok.sh}
 outputs: [results]
 inputs: {s3://a: 1, s3://b: 2}
 """
     body, lost = written(text)
     assert [line.split(":")[0] for line in lost] == [
-        "autostop", "autostop.down_after", "inputs", "max_lifetime", "budget", "max_price", "expose", "prefer", "race", "wait",
-        "confirm_above", "engine", "health", "outputs",
-    ]  # fmt: skip
+        "autostop",
+        "autostop.down_after",
+        "inputs",
+        "max_lifetime",
+        "budget",
+        "max_price",
+        "expose",
+        "prefer",
+        "race",
+        "wait",
+        "confirm_above",
+        "engine",
+        "health",
+        "outputs",
+    ]
     assert body["resources"]["autostop"] == {"idle_minutes": 2}
     assert body["resources"]["max_hourly_cost"] == 3
     assert "inputs" not in body
@@ -164,12 +194,12 @@ def test_labels_that_would_leak_are_said() -> None:
 
 def test_what_runs_is_kept_to_the_letter() -> None:
     text = (
-        "name: a\nnum_nodes: 2\nrun: |\n  echo $X ${Y}\n  echo 'no'\nsetup: 'no'\nworkdir:"
-        " ./$D\nsecrets: {T: null}\nresources: {}\n"
+        "name: a\nnum_nodes: 2\nrun: |\n  echo $X ${Y}\n  echo 'no'\nsetup: 'no'\nworkdir: "
+        "./$D\nsecrets: {T: null}\nresources: {}\n"
     )
     body, lost = written(
-        text + "config: {docker: {run_options: ['--ipc=host']}, hooks: [{run: ./save, events:"
-        " [stop]}]}\n"
+        text + "config: {docker: {run_options: ['--ipc=host']}, hooks: [{run: ./save, events: "
+        "[stop]}]}\n"
     )
     assert (body["run"], body["setup"], body["workdir"], body["secrets"]) == (
         "echo $X ${Y}\necho 'no'\n",

@@ -240,7 +240,7 @@ from nbprov.clouds.local.__main__ import main
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.launches import Launch
 from nbprov.model.offers import Candidate
-from nbprov.model.spec import Request
+from nbprov.model.resources import Request
 
 def until(look):
     end = time.monotonic() + 45

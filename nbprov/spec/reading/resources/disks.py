@@ -1,18 +1,17 @@
-"""Reading disks: the boot disk's size and the fast disk inside a machine."""
+"""Read disks: the size of the boot disk, and the fast disk inside a machine."""
 
 from __future__ import annotations
 
 import re
 
-from nbprov.model.spec import LocalDisk
-from nbprov.spec.yaml.diagnostics import Findings
-
-from . import units
-from .field_reader import converted
-from .nodes import Kind, Node, Scalar, quoted
+from nbprov.model.resources import LocalDisk
+from nbprov.spec.reading import units
+from nbprov.spec.reading.field_reader import converted
+from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
+from nbprov.spec.yaml.nodes import Node, Scalar, ScalarKind, quoted
 
 LOCAL_DISK_CLOUDS = frozenset({"", "aws"})
-"""Where machines are known to have disks inside; empty is a cloud not named."""
+"""Clouds whose machines are known to have disks inside; empty stands for no named cloud."""
 
 _KINDS = ("nvme", "ssd")
 _LOCAL_DISK = re.compile(
@@ -32,8 +31,11 @@ def read_disk(node: Node, path: str, findings: Findings) -> int | None:
 
 
 def read_local_disk(node: Node, path: str, findings: Findings) -> LocalDisk | None:
-    """Read `nvme:1000+`, `ssd:500`, `nvme`, `1000+`; None, and a problem, for anything else, a bare number included."""
-    if isinstance(node, Scalar) and node.kind in (Kind.INT, Kind.FLOAT):
+    """Read `nvme:1000+`, `ssd:500`, `nvme` or `1000+`.
+
+    None, and a problem, for anything else, also for a bare number.
+    """
+    if isinstance(node, Scalar) and node.kind in (ScalarKind.INT, ScalarKind.FLOAT):
         hint = f"write local_disk: {node.text}+ (at least) or nvme:{node.text} (exactly)"
         findings.error(
             node.start,
@@ -47,7 +49,7 @@ def read_local_disk(node: Node, path: str, findings: Findings) -> LocalDisk | No
 
 
 def local_disk(text: str) -> LocalDisk:
-    """A disk inside the machine.
+    """Parse a disk inside the machine.
 
     Examples
     --------
@@ -57,7 +59,7 @@ def local_disk(text: str) -> LocalDisk:
     match = _LOCAL_DISK.fullmatch(text.strip())
     if match is None or not text.strip():
         near = next((kind for kind in _KINDS if text.strip().lower().startswith(kind[:2])), "")
-        raise units.Bad(
+        raise InvalidValue(
             f"{quoted(text)} is not a disk inside the machine",
             f"did you mean {near}? {_HINT}" if near else _HINT,
         )
@@ -65,5 +67,5 @@ def local_disk(text: str) -> LocalDisk:
     if match[2] is None:
         return LocalDisk(kind)
     if float(match[2]) <= 0:
-        raise units.Bad(f"a disk of {quoted(text)} cannot be had", _HINT)
+        raise InvalidValue(f"a disk of {quoted(text)} cannot be had", _HINT)
     return LocalDisk(kind, float(match[2]), bool(match[3]))

@@ -1,10 +1,12 @@
-"""The other fields of `resources`: every form, old names, and how much is said of each."""
+"""The other fields of `resources`: every form, old names, and the remarks on each."""
 
 from __future__ import annotations
 
 import pytest
 
-from nbprov.model.spec import Compare, Level, Quantity, Spec
+from nbprov.model.remarks import Severity
+from nbprov.model.resources import Compare, Quantity
+from nbprov.model.spec import Spec
 from nbprov.spec import SpecError, parse
 
 
@@ -103,8 +105,8 @@ def test_exact_amounts_that_few_machines_have_are_warned_of() -> None:
         ("{job_recovery: none}", "", []),
         ("{spot_recovery: FAILOVER}", "failover", ["resources.spot_recovery"]),
         (
-            "{job_recovery: {strategy: FAILOVER, max_restarts_on_errors: 3,"
-            " recover_on_exit_codes: [33, 34]}}",
+            "{job_recovery: {strategy: FAILOVER, max_restarts_on_errors: 3, "
+            "recover_on_exit_codes: [33, 34]}}",
             "failover",
             [
                 "resources.job_recovery.max_restarts_on_errors",
@@ -122,15 +124,15 @@ def test_recovery(resources: str, strategy: str, notes: list[str]) -> None:
     found = spec(resources)
     assert found.recovery == strategy
     assert [(r.level, r.origin.path) for r in found.remarks] == [
-        (Level.NOTE, path) for path in notes
+        (Severity.NOTE, path) for path in notes
     ]
 
 
 def test_what_queues_is_noted() -> None:
     found = spec("{priority: -1000, priority_class: high}")
     assert [(r.level, r.origin.path) for r in found.remarks] == [
-        (Level.NOTE, "resources.priority"),
-        (Level.NOTE, "resources.priority_class"),
+        (Severity.NOTE, "resources.priority"),
+        (Severity.NOTE, "resources.priority_class"),
     ]
 
 
@@ -139,7 +141,7 @@ def test_what_the_program_would_miss_is_an_error_unless_ignored(field: str) -> N
     text = f"{{{field}: 50}}"
     assert problems(text) == [("spec.not-yet", f"resources.{field}")]
     assert [(r.level, r.code) for r in spec(text, field).remarks] == [
-        (Level.WARNING, "spec.ignored")
+        (Severity.WARNING, "spec.ignored")
     ]
 
 

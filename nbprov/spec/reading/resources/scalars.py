@@ -1,16 +1,32 @@
-"""Reading the smaller demands under `resources`: one function a field, from a node to a value or a problem."""
+"""Read the smaller fields under `resources`: one function for each field."""
 
 from __future__ import annotations
 
 from nbprov.model.money import Micros
 from nbprov.model.places import Market
-from nbprov.model.spec import Quantity
-from nbprov.spec.schema.registry import Where
-from nbprov.spec.yaml.diagnostics import Findings
-
-from . import units
-from .field_reader import as_mapping, choice, converted, join, read_boolean, recognise, text_of
-from .nodes import Kind, Mapping, Node, Scalar, Sequence, as_given, is_null, quoted
+from nbprov.model.resources import Quantity
+from nbprov.spec.reading import units
+from nbprov.spec.reading.field_reader import (
+    as_mapping,
+    choice,
+    converted,
+    join,
+    read_boolean,
+    recognise,
+    text_of,
+)
+from nbprov.spec.schema.registry import Section
+from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
+from nbprov.spec.yaml.nodes import (
+    Mapping,
+    Node,
+    Scalar,
+    ScalarKind,
+    Sequence,
+    as_given,
+    is_null,
+    quoted,
+)
 
 DISK_TIERS = ("low", "medium", "high", "ultra", "best")
 NETWORK_TIERS = ("standard", "best")
@@ -67,7 +83,7 @@ def read_labels(node: Node, path: str, findings: Findings) -> dict[str, str] | N
 def read_instance_type(node: Node, path: str, findings: Findings) -> str | None:
     def name(text: str) -> str:
         if not text.strip() or any(c.isspace() for c in text.strip()):
-            raise units.Bad(
+            raise InvalidValue(
                 f"{quoted(text)} is not an instance type",
                 "write the cloud's name of it, as in p4d.24xlarge",
             )
@@ -79,7 +95,7 @@ def read_instance_type(node: Node, path: str, findings: Findings) -> str | None:
 def read_tier(node: Node, path: str, findings: Findings) -> int | None:
     if (
         isinstance(node, Scalar)
-        and node.kind is Kind.INT
+        and node.kind is ScalarKind.INT
         and node.text.isdecimal()
         and len(node.text) <= 6
     ):
@@ -130,17 +146,20 @@ def read_disk_tier(node: Node, path: str, findings: Findings) -> str | None:
 
 
 def read_network_tier(node: Node, path: str, findings: Findings) -> str | None:
-    """Read the speed of the network; the standard one is no demand."""
+    """Read the speed of the network; `standard` is no demand."""
     tier = choice(node, path, findings, NETWORK_TIERS)
     return "" if tier == "standard" else tier
 
 
 def read_priority(node: Node, path: str, findings: Findings) -> int | None:
-    """Read a place in a queue, of which there is none here."""
-    hint = f"write priority: 0, a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}; or leave it out"
+    """Read a place in a queue, which nbprov does not have."""
+    hint = (
+        f"write priority: 0, a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}; or leave it "
+        "out"
+    )
     if (
         not isinstance(node, Scalar)
-        or node.kind is not Kind.INT
+        or node.kind is not ScalarKind.INT
         or len(node.text) > 8
         or not node.text.lstrip("+-").isdecimal()
     ):
@@ -163,7 +182,7 @@ def read_priority(node: Node, path: str, findings: Findings) -> int | None:
 
 
 def read_recovery(node: Node, path: str, findings: Findings) -> str | None:
-    """Read where a preempted cluster is replaced; the restarts of a failed program are noted."""
+    """Read where a preempted cluster is replaced; restarts of a failed program are noted."""
     if not isinstance(node, Mapping):
         return _strategy(node, path, findings)
     strategy: str | None = ""
@@ -174,7 +193,7 @@ def read_recovery(node: Node, path: str, findings: Findings) -> str | None:
         elif not is_null(value) and not _restarts_are_good(key.text, value, here, findings):
             strategy = None
         else:
-            recognise(key, value, Where.RECOVERY, path, findings)
+            recognise(key, value, Section.RECOVERY, path, findings)
     return strategy
 
 
@@ -192,7 +211,7 @@ def _restarts_are_good(name: str, node: Node, path: str, findings: Findings) -> 
     for number in numbers:
         good = (
             isinstance(number, Scalar)
-            and number.kind is Kind.INT
+            and number.kind is ScalarKind.INT
             and number.text.isdecimal()
             and len(number.text) <= 7
         )

@@ -1,4 +1,7 @@
-"""From `resources` to requests: alternatives, accelerators, places and markets expanded in a defined order, in preference tiers."""
+"""Expand `resources` into requests, in preference tiers.
+
+Alternatives, accelerators, places and markets are multiplied out in a fixed order.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nbprov.model.spec import Accelerator, Origin, Request
-from nbprov.spec.schema.registry import Where
+from nbprov.model.remarks import Origin
+from nbprov.model.resources import Accelerator, Request
+from nbprov.spec.reading.field_reader import join
+from nbprov.spec.reading.guards import AutostopField
+from nbprov.spec.schema.registry import Section
 from nbprov.spec.yaml.diagnostics import Findings
+from nbprov.spec.yaml.nodes import Mapping, Mark, Node, Sequence, describe, is_null
 
+from .accelerators import is_tpu, tpu_place
 from .disks import LOCAL_DISK_CLOUDS
-from .field_reader import join
-from .guards import GivenAutostop
 from .images import image_in, regions_rule
-from .nodes import Mapping, Mark, Node, Sequence, describe, is_null
-from .place_fields import MAX_REQUESTS, PlaceWish, TooMany, wishes
-from .resource_layer import Layer, read_layer
-from .tpus import is_tpu, tpu_place
+from .layer import ResourceLayer, read_layer
+from .place_choices import MAX_REQUESTS, RequestedPlace, TooManyRequests, requested_places
 
 TierKey = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What `resources` says: the requests, and what all of them share.
+    """The value of `resources`: the requests, and what all of them share.
 
     Attributes
     ----------
@@ -33,7 +37,7 @@ class Resources:
     """
 
     requests: tuple[Request, ...] = (Request(),)
-    autostop: GivenAutostop | None = None
+    autostop: AutostopField | None = None
     recovery: str = ""
 
 
@@ -41,9 +45,12 @@ def read_resources(node: Node, findings: Findings) -> Resources:
     """Read the value of `resources`: a map, or a list of maps, which is read as `ordered`."""
     try:
         return _read(node, findings)
-    except TooMany:
+    except TooManyRequests:
         message = f"more than {MAX_REQUESTS:,} alternatives once all lists are multiplied out"
-        hint = "leave out lists: a field that is absent means any; a pattern is one alternative: region: [us-*]"
+        hint = (
+            "leave out lists: a field that is absent means any; a pattern is one alternative: "
+            "region: [us-*]"
+        )
         findings.error(node.start, "resources", "too-many", message, hint)
         return Resources()
 
@@ -59,7 +66,9 @@ def _read(node: Node, findings: Findings) -> Resources:
         )
         layers = _items(node, path, findings, ordered=True)
         return _expanded(
-            _bounded(layers, Layer(node.start, path), findings), ordered=True, findings=findings
+            _bounded(layers, ResourceLayer(node.start, path), findings),
+            ordered=True,
+            findings=findings,
         )
     if not isinstance(node, Mapping):
         example = "resources: {accelerators: A100:8}"
@@ -71,7 +80,7 @@ def _read(node: Node, findings: Findings) -> Resources:
             f"write {example}",
         )
         return Resources()
-    outer = read_layer(node, Where.RESOURCES, path, findings)
+    outer = read_layer(node, Section.RESOURCES, path, findings)
     if outer is None:
         return Resources()
     kind = _kind_of_alternatives(node, findings)
@@ -97,29 +106,32 @@ def _read(node: Node, findings: Findings) -> Resources:
 
 
 def _kind_of_alternatives(node: Mapping, findings: Findings) -> str | None:
-    """`any_of` or `ordered`, whichever is there and not empty; a problem where both are."""
+    """`any_of` or `ordered`, whichever has entries; a problem if both have."""
     found = []
     for key, value in node.pairs:
         is_empty = is_null(value) or (isinstance(value, Sequence) and not value.items)
         if key.text in ("any_of", "ordered") and not is_empty:
             found.append(key)
     if len(found) > 1:
-        message = f"any_of and ordered are both given (lines {found[0].start.line} and {found[1].start.line})"
+        message = (
+            f"any_of and ordered are both given (lines {found[0].start.line} and "
+            f"{found[1].start.line})"
+        )
         hint = "keep one: any_of for the cheapest, ordered for the first"
         findings.error(found[1].start, join("resources", found[1].text), "two-lists", message, hint)
     return found[0].text if found else None
 
 
-def _items(node: Sequence, path: str, findings: Findings, *, ordered: bool) -> list[Layer]:
+def _items(node: Sequence, path: str, findings: Findings, *, ordered: bool) -> list[ResourceLayer]:
     if len(node.items) > MAX_REQUESTS:
-        raise TooMany
+        raise TooManyRequests
     layers = []
     for number, item in enumerate(node.items):
         here = f"{path}[{number}]"
         layer = (
-            Layer(item.start, here)
+            ResourceLayer(item.start, here)
             if is_null(item)
-            else read_layer(item, Where.ITEM, here, findings)
+            else read_layer(item, Section.ITEM, here, findings)
         )
         if layer is not None:
             if ordered and "tier" in layer.given:
@@ -131,35 +143,42 @@ def _items(node: Sequence, path: str, findings: Findings, *, ordered: bool) -> l
     return layers
 
 
-def _bounded(layers: list[Layer], outer: Layer, findings: Findings) -> list[Layer]:
-    """The alternatives laid over the outer map, as long as there are not too many."""
+def _bounded(
+    layers: list[ResourceLayer], outer: ResourceLayer, findings: Findings
+) -> list[ResourceLayer]:
+    """The alternatives over the outer map, up to the limit of requests."""
     merged, total = [], 0
     for layer in layers:
         merged.append(layer.over(outer, findings))
-        total += len(merged[-1].spots)
+        total += len(merged[-1].place_choices)
         if total > MAX_REQUESTS:
-            raise TooMany
+            raise TooManyRequests
     return merged
 
 
-def _refuse_two_orders(outer: Layer, items: list[Layer], findings: Findings) -> None:
+def _refuse_two_orders(
+    outer: ResourceLayer, items: list[ResourceLayer], findings: Findings
+) -> None:
     gpus = outer.accelerators
     if gpus is None or not gpus.ordered or len(gpus.kinds) < 2 or len(items) < 2:
         return
     if any("accelerators" not in item.given for item in items):
         names = ", ".join(str(kind) for kind in gpus.kinds)
         message = "two orders: a list of accelerators and a list of ordered alternatives"
-        hint = f"keep one: accelerators: {{{names}}} beside `ordered`, or accelerators: [{names}] with any_of in place of `ordered`"
+        hint = (
+            f"keep one: accelerators: {{{names}}} beside `ordered`, or accelerators: [{names}] "
+            "with any_of in place of `ordered`"
+        )
         findings.error(gpus.at, "resources.accelerators", "two-orders", message, hint)
 
 
-def _expanded(layers: list[Layer], *, ordered: bool, findings: Findings) -> Resources:
-    placed = [(layer, _wishes(layer, findings)) for layer in layers]
+def _expanded(layers: list[ResourceLayer], *, ordered: bool, findings: Findings) -> Resources:
+    placed = [(layer, _places(layer, findings)) for layer in layers]
     if (
         sum(len(_kinds(layer)) * len(places) * len(layer.use_spot) for layer, places in placed)
         > MAX_REQUESTS
     ):
-        raise TooMany
+        raise TooManyRequests
     found: dict[tuple[Any, ...], tuple[TierKey, dict[str, Any]]] = {}
     for number, (layer, places) in enumerate(placed):
         _check_layer(layer, findings)
@@ -177,8 +196,8 @@ def _expanded(layers: list[Layer], *, ordered: bool, findings: Findings) -> Reso
     return Resources(requests or (Request(),), _common_autostop(layers, findings), recovery)
 
 
-def _wishes(layer: Layer, findings: Findings) -> tuple[PlaceWish, ...]:
-    found = wishes(layer.spots)
+def _places(layer: ResourceLayer, findings: Findings) -> tuple[RequestedPlace, ...]:
+    found = requested_places(layer.place_choices)
     if not found:
         at, path = next(
             (layer.seen[n] for n in ("infra", "zone", "region", "cloud") if n in layer.seen),
@@ -194,11 +213,11 @@ def _wishes(layer: Layer, findings: Findings) -> tuple[PlaceWish, ...]:
     return found
 
 
-def _kinds(layer: Layer) -> tuple[Accelerator | None, ...]:
+def _kinds(layer: ResourceLayer) -> tuple[Accelerator | None, ...]:
     return layer.accelerators.kinds if layer.accelerators else (None,)
 
 
-def _check_layer(layer: Layer, findings: Findings) -> None:
+def _check_layer(layer: ResourceLayer, findings: Findings) -> None:
     if layer.accelerator_args and not any(is_tpu(kind) for kind in _kinds(layer)):
         at, path = layer.where("accelerator_args")
         message = f"{path} are options of a TPU, and none is asked for"
@@ -208,9 +227,9 @@ def _check_layer(layer: Layer, findings: Findings) -> None:
 
 
 def _each(
-    layer: Layer, places: tuple[PlaceWish, ...], first: int, findings: Findings
+    layer: ResourceLayer, places: tuple[RequestedPlace, ...], first: int, findings: Findings
 ) -> Iterator[tuple[tuple[Any, ...], TierKey, dict[str, Any]]]:
-    """The requests of one layer in the order of the loops: what tells them apart, their tier, and their demands."""
+    """The requests of one layer in the order of the loops: key, tier and demands of each."""
     common = _common_demands(layer)
     shared = tuple(common.values())
     origin = Origin(layer.path, layer.at.line)
@@ -256,7 +275,7 @@ def _each(
                 )
 
 
-def _common_demands(layer: Layer) -> dict[str, Any]:
+def _common_demands(layer: ResourceLayer) -> dict[str, Any]:
     return {
         "instance_type": layer.instance_type,
         "cpus": layer.cpus,
@@ -272,9 +291,12 @@ def _common_demands(layer: Layer) -> dict[str, Any]:
 
 
 def _without_impossible_disks(
-    requests: tuple[Request, ...], layers: list[Layer], findings: Findings
+    requests: tuple[Request, ...], layers: list[ResourceLayer], findings: Findings
 ) -> tuple[Request, ...]:
-    """An error, or without the demand where it is ignored, if all places are named and none has disks inside its machines."""
+    """Refuse local disks if all named places have none.
+
+    If the person ignores the field the demand is dropped instead.
+    """
     asking = [r for r in requests if r.local_disk is not None]
     if (
         not asking
@@ -283,13 +305,16 @@ def _without_impossible_disks(
     ):
         return requests
     at, path = layers[0].where("local_disk")
-    message = f"local_disk: no machine of {asking[0].cloud} is known to have a disk inside; the program would not find it"
+    message = (
+        f"local_disk: no machine of {asking[0].cloud} is known to have a disk inside; the program "
+        "would not find it"
+    )
     findings.cannot_honour(at, path, "local_disk", message, "write infra: aws")
     return tuple(replace(r, local_disk=None) for r in requests)
 
 
-def _agree(layers: list[Layer], name: str, findings: Findings) -> Any:
-    """What all layers say of a field that belongs to the whole cluster; a problem where they differ."""
+def _agree(layers: list[ResourceLayer], name: str, findings: Findings) -> Any:
+    """The value that all layers give to a field of the whole cluster; a problem if they differ."""
     for layer in layers[1:]:
         if getattr(layer, name) != getattr(layers[0], name):
             at, path = layer.where(name)
@@ -305,7 +330,7 @@ def _agree(layers: list[Layer], name: str, findings: Findings) -> Any:
     return getattr(layers[0], name) if layers else None
 
 
-def _common_autostop(layers: list[Layer], findings: Findings) -> GivenAutostop | None:
+def _common_autostop(layers: list[ResourceLayer], findings: Findings) -> AutostopField | None:
     if not layers:
         return None
     first = layers[0].autostop

@@ -1,4 +1,4 @@
-"""The small language of places: names and patterns of clouds, regions and zones, and what can be told of them from their text alone."""
+"""Names and patterns of clouds, regions and zones, and what their text alone tells."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import re
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from nbprov.model.spec import PlaceGlob
-
-from .nodes import quoted
-from .units import Bad
+from nbprov.model.resources import PlaceGlob
+from nbprov.spec.yaml.diagnostics import InvalidValue
+from nbprov.spec.yaml.nodes import quoted
 
 WHOLE_REST = frozenset({"kubernetes", "ssh"})
-"""Clouds whose contexts and pools hold slashes: everything after the first one is the region."""
+"""Clouds whose contexts and pools have slashes: all after the first slash is the region."""
 
 _CLOUD = re.compile(r"[A-Za-z*?][A-Za-z0-9_*?-]*")
 _PLACE = re.compile(r"[A-Za-z0-9*?][\w.+*? -]*")
@@ -20,17 +19,22 @@ _AREA = re.compile(r"[a-z ]+")
 
 
 def is_pattern(text: str) -> bool:
-    """Whether the text is a glob and not a name."""
+    """Whether the text is a pattern and not a name."""
     return "*" in text or "?" in text
 
 
 def cloud_name(text: str) -> str:
-    """The name of a cloud, or a pattern, in lower case; `k8s` is kubernetes; `*` is any, which is empty."""
+    """The lower-case name of a cloud, or a pattern.
+
+    `k8s` is kubernetes; `*` is any cloud, which is the empty name.
+    """
     name = text.strip().lower()
     if "/" in name:
-        raise Bad(f"{quoted(text)} is more than a cloud", f"write infra: {text.strip()}", "infra")
+        raise InvalidValue(
+            f"{quoted(text)} is more than a cloud", f"write infra: {text.strip()}", "infra"
+        )
     if not _CLOUD.fullmatch(name):
-        raise Bad(
+        raise InvalidValue(
             f"{quoted(text)} is not the name of a cloud", "write a cloud's name, as in aws", "infra"
         )
     return "kubernetes" if name == "k8s" else name.strip("*") and name
@@ -46,18 +50,18 @@ def place_name(text: str) -> str:
     """
     name = text.strip()
     if "/" in name:
-        raise Bad(
+        raise InvalidValue(
             f"{quoted(name)} is more than one place", "write infra: cloud/region/zone", "infra"
         )
     if not _PLACE.fullmatch(name):
-        raise Bad(
+        raise InvalidValue(
             f"{quoted(name)} is not the name of a place", "write a name, as in us-east-1", "infra"
         )
     return name.strip("*") and name
 
 
 def infra(text: str) -> PlaceGlob:
-    """A place from `cloud/region/zone`; each part a name or a pattern, `*` for any.
+    """A place from `cloud/region/zone`; each part is a name, a pattern, or `*` for any.
 
     Examples
     --------
@@ -71,16 +75,16 @@ def infra(text: str) -> PlaceGlob:
         return PlaceGlob(cloud, "" if rest.strip() == "*" else rest.strip())
     parts = [part.strip() for part in rest.split("/")] if slash else []
     if len(parts) > 2:
-        raise Bad(f"{quoted(text)} has more than three parts", hint, "infra")
+        raise InvalidValue(f"{quoted(text)} has more than three parts", hint, "infra")
     if any(not part for part in parts):
-        raise Bad(f"{quoted(text)} has an empty part", hint, "infra")
+        raise InvalidValue(f"{quoted(text)} has an empty part", hint, "infra")
     region, zone = (place_name(part) for part in [*parts, "*", "*"][:2])
     return PlaceGlob(cloud, region, zone)
 
 
 @lru_cache(maxsize=4096)
 def matches(pattern: str, name: str) -> bool:
-    """Whether a name, or everything another pattern stands for, falls under a pattern; an empty pattern is any.
+    """Whether a pattern matches a name, or everything that another pattern matches.
 
     Examples
     --------
@@ -95,12 +99,15 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def may_be_area(name: str) -> bool:
-    """Whether a region's name could be a country or continent, whose regions only the catalogue knows: `eu`, `germany`."""
+    """Whether a region's name may be a country or continent, such as `eu` or `germany`.
+
+    Only the catalogue knows the regions in it.
+    """
     return _AREA.fullmatch(name.casefold()) is not None
 
 
 def is_under(rule: PlaceGlob, place: PlaceGlob) -> bool:
-    """Whether all of a place falls under a pattern, as far as the text tells."""
+    """Whether a pattern contains a whole place, as far as the text tells."""
     return (
         matches(rule.cloud, place.cloud)
         and matches(rule.region, place.region)
@@ -109,7 +116,7 @@ def is_under(rule: PlaceGlob, place: PlaceGlob) -> bool:
 
 
 def is_apart(rule: PlaceGlob, place: PlaceGlob) -> bool:
-    """Whether nothing of a place can fall under a pattern: a name differs that stands for itself alone."""
+    """Whether a pattern and a place have nothing in common, because a full name differs."""
     return (
         _differ(rule.cloud, place.cloud)
         or _differ(rule.zone, place.zone)
@@ -126,7 +133,7 @@ def _differ(rule: str, name: str) -> bool:
 
 
 def rest_of(rule: PlaceGlob, place: PlaceGlob) -> PlaceGlob:
-    """The parts of a pattern that are not already certain of a place."""
+    """The parts of a pattern that a place does not already fulfil."""
     return PlaceGlob(
         *(
             "" if r and p and matches(r, p) else r
@@ -140,7 +147,7 @@ def _parts(glob: PlaceGlob) -> tuple[str, str, str]:
 
 
 def place_text(glob: PlaceGlob) -> str:
-    """A place as `infra` says it.
+    """A place as `infra` writes it.
 
     Examples
     --------

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbprov.model.spec import PlaceGlob, PlaceRule, Request
+from nbprov.model.resources import PlaceGlob, PlaceRule, Request
 from nbprov.spec import SpecError, parse
 
 REGIONS = ("us-east-1", "us-east-2", "us-west-1", "eu-west-1", "eu-north-1", "ap-1")
@@ -19,7 +19,7 @@ def requests(resources: str) -> tuple[Request, ...]:
 
 
 def places(resources: str) -> list[tuple[int, str, str]]:
-    """Tier, cloud and region of each request; its rules must be none."""
+    """Tier, cloud and region of each request; none may have rules."""
     found = requests(resources)
     assert not any(r.places for r in found)
     return [(r.tier, r.cloud, r.region) for r in found]

@@ -1,4 +1,7 @@
-"""One map of demands under `resources`, or one alternative of it, as typed values; and how an alternative lies over the outer map."""
+"""One map under `resources`, or one alternative of it, as typed values.
+
+An alternative lies over the outer map like a layer.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,19 @@ from typing import Any
 
 from nbprov.model.money import Micros
 from nbprov.model.places import Market
-from nbprov.model.spec import DEFAULT_DISK_GB, Image, LocalDisk, PlaceRule, Quantity
-from nbprov.spec.schema.registry import ALIASES, Where
+from nbprov.model.resources import DEFAULT_DISK_GB, Image, LocalDisk, PlaceRule, Quantity
+from nbprov.spec.reading.field_reader import as_mapping, join, recognise
+from nbprov.spec.reading.guards import AutostopField, read_autostop
+from nbprov.spec.schema.registry import ALIASES, Section
 from nbprov.spec.yaml.diagnostics import Findings
+from nbprov.spec.yaml.nodes import Mapping, Mark, Node, Scalar, is_null, quoted
 
-from . import resource_scalars
-from .accelerators import Choice, read_accelerators
+from . import scalars
+from .accelerators import AcceleratorChoice, read_accelerator_args, read_accelerators
 from .disks import read_disk, read_local_disk
-from .field_reader import as_mapping, join, recognise
-from .guards import GivenAutostop, read_autostop
 from .images import read_image
-from .nodes import Mapping, Mark, Node, Scalar, is_null, quoted
-from .place_fields import ANYWHERE, Spot, narrowed, read_rules, reader_of
-from .tpus import read_accelerator_args
+from .place_choices import ANYWHERE, PlaceChoice, narrowed
+from .place_fields import read_rules, reader_of
 
 PLACES = ("infra", "cloud", "region", "zone")
 _ABSENT_ALIKE = frozenset({"any_of", "ordered"})
@@ -28,20 +31,22 @@ _OLD_NAMES = {"spot_recovery": "job_recovery"}
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
-    """The demands of one map. `given` names the fields that were written, nulls included: they override an outer map's.
+class ResourceLayer:
+    """The demands of one map.
 
-    `seen` is where the value of each field stands, with its path; after `over`, also of those that came from the outer map.
+    `given` names the fields that are written, nulls included: they override those of an outer map.
+
+    `seen` has the place and path of each field's value; after `over` also of the outer map's.
     """
 
     at: Mark
     path: str
     given: frozenset[str] = frozenset()
     seen: dict[str, tuple[Mark, str]] = field(default_factory=dict)
-    spots: tuple[Spot, ...] = ANYWHERE
+    place_choices: tuple[PlaceChoice, ...] = ANYWHERE
     named: dict[str, Any] = field(default_factory=dict)
     places: tuple[PlaceRule, ...] = ()
-    accelerators: Choice | None = None
+    accelerators: AcceleratorChoice | None = None
     accelerator_args: tuple[tuple[str, str], ...] = ()
     instance_type: str = ""
     cpus: Quantity | None = None
@@ -54,7 +59,7 @@ class Layer:
     local_disk: LocalDisk | None = None
     ports: tuple[tuple[int, int], ...] = ()
     labels: dict[str, str] = field(default_factory=dict)
-    autostop: GivenAutostop | None = None
+    autostop: AutostopField | None = None
     job_recovery: str = ""
     priority: int | None = None
     max_hourly_cost: Micros | None = None
@@ -63,37 +68,50 @@ class Layer:
 
     @property
     def cap(self) -> Micros | None:
-        """The lower of the two price caps."""
+        """The lower one of the two price caps."""
         caps = [c for c in (self.max_hourly_cost, self.max_price) if c is not None]
         return min(caps) if caps else None
 
     def where(self, name: str) -> tuple[Mark, str]:
-        """Where the value of a field stands, and its path; the layer itself where it is not written."""
+        """Place and path of a field's value; those of the layer if it is not written."""
         return self.seen.get(name, (self.at, join(self.path, name)))
 
-    def over(self, outer: Layer, findings: Findings) -> Layer:
-        """This alternative laid over the outer map: its fields replace the outer ones, labels are merged, places narrowed."""
+    def over(self, outer: ResourceLayer, findings: Findings) -> ResourceLayer:
+        """This alternative over the outer map.
+
+        Its fields replace the outer ones, its labels are merged, and its places narrow the outer
+        ones.
+        """
         plain = self.given - {*PLACES, "labels"}
         changes: dict[str, Any] = {name: getattr(self, name) for name in plain}
         if "labels" in self.given:
             changes["labels"] = {**outer.labels, **self.labels} if self.labels else {}
-        spots, pushed = narrowed(outer.spots, self.named)
+        place_choices, pushed = narrowed(outer.place_choices, self.named)
         if pushed:
-            words = "cloud replaces the outer cloud, and with it the outer region and zone, which belong to that one"
+            words = (
+                "cloud replaces the outer cloud, and with it the outer region and zone, which "
+                "belong to that one"
+            )
             findings.note(self.at, join(self.path, "cloud"), "place-replaced", words)
         seen = {**outer.seen, **self.seen}
         return replace(
-            outer, at=self.at, path=self.path, given=self.given, seen=seen, spots=spots, **changes
+            outer,
+            at=self.at,
+            path=self.path,
+            given=self.given,
+            seen=seen,
+            place_choices=place_choices,
+            **changes,
         )
 
 
-def read_layer(node: Node, where: Where, path: str, findings: Findings) -> Layer | None:
-    """Read one map of demands; None, and a problem, where the node is no map."""
+def read_layer(node: Node, where: Section, path: str, findings: Findings) -> ResourceLayer | None:
+    """Read one map of demands; None, and a problem, if the node is no map."""
     mapping = as_mapping(
         node,
         path,
         findings,
-        f"write {path.rsplit('.', 1)[-1]}: {{infra: aws}}" if where is Where.RESOURCES else _ITEM,
+        f"write {path.rsplit('.', 1)[-1]}: {{infra: aws}}" if where is Section.RESOURCES else _ITEM,
     )
     if mapping is None:
         return None
@@ -102,7 +120,7 @@ def read_layer(node: Node, where: Where, path: str, findings: Findings) -> Layer
     seen: dict[str, tuple[Mark, str]] = {}
     for key, value in mapping.pairs:
         here = join(path, key.text)
-        if where is Where.ITEM and key.text in _ABSENT_ALIKE:
+        if where is Section.ITEM and key.text in _ABSENT_ALIKE:
             findings.error(
                 key.start,
                 here,
@@ -122,7 +140,7 @@ def read_layer(node: Node, where: Where, path: str, findings: Findings) -> Layer
         ):
             _same_field_twice(key, given[name], here, findings)
             continue
-        if is_null(value) and (where is Where.RESOURCES or name in given):
+        if is_null(value) and (where is Section.RESOURCES or name in given):
             continue
         given[name] = key
         _note_alias(key, here, findings)
@@ -133,7 +151,7 @@ def read_layer(node: Node, where: Where, path: str, findings: Findings) -> Layer
                 values[name] = read
     _check_places(mapping, given, path, findings)
     named = {name: values.pop(name, ()) for name in PLACES if name in given}
-    return Layer(
+    return ResourceLayer(
         mapping.start, path, frozenset(given), seen, narrowed(ANYWHERE, named)[0], named, **values
     )
 
@@ -181,7 +199,7 @@ def _check_places(
 
 
 def _one_infra(infra: Node, texts: dict[str, str]) -> str:
-    """The place written once, where both ways are single names."""
+    """The place written once, if both ways are single names."""
     if not isinstance(infra, Scalar) or not texts:
         return "write it all in infra: cloud/region/zone"
     parts = [*infra.text.split("/"), "*", "*"][:3]
@@ -196,21 +214,21 @@ _READERS: dict[str, Callable[[Node, str, Findings], Any]] = {
     "places": read_rules,
     "accelerators": read_accelerators,
     "accelerator_args": read_accelerator_args,
-    "instance_type": resource_scalars.read_instance_type,
-    "cpus": resource_scalars.read_cpus,
-    "memory": resource_scalars.read_memory,
-    "use_spot": resource_scalars.read_spot,
+    "instance_type": scalars.read_instance_type,
+    "cpus": scalars.read_cpus,
+    "memory": scalars.read_memory,
+    "use_spot": scalars.read_spot,
     "image_id": read_image,
     "disk_size": read_disk,
-    "disk_tier": resource_scalars.read_disk_tier,
-    "network_tier": resource_scalars.read_network_tier,
+    "disk_tier": scalars.read_disk_tier,
+    "network_tier": scalars.read_network_tier,
     "local_disk": read_local_disk,
-    "ports": resource_scalars.read_ports,
-    "labels": resource_scalars.read_labels,
+    "ports": scalars.read_ports,
+    "labels": scalars.read_labels,
     "autostop": read_autostop,
-    "job_recovery": resource_scalars.read_recovery,
-    "priority": resource_scalars.read_priority,
-    "max_hourly_cost": resource_scalars.read_amount,
-    "max_price": resource_scalars.read_amount,
-    "tier": resource_scalars.read_tier,
+    "job_recovery": scalars.read_recovery,
+    "priority": scalars.read_priority,
+    "max_hourly_cost": scalars.read_amount,
+    "max_price": scalars.read_amount,
+    "tier": scalars.read_tier,
 }

@@ -1,10 +1,12 @@
-"""Images, disks, networks and TPUs: what is read, and what cannot be."""
+"""Images, disks, networks and TPUs: what is read, and what is refused."""
 
 from __future__ import annotations
 
 import pytest
 
-from nbprov.model.spec import Image, Level, LocalDisk, PlaceGlob, PlaceRule, Request, Spec
+from nbprov.model.remarks import Severity
+from nbprov.model.resources import Image, LocalDisk, PlaceGlob, PlaceRule, Request
+from nbprov.model.spec import Spec
 from nbprov.spec import SpecError, parse
 
 
@@ -18,7 +20,7 @@ def one(resources: str) -> Request:
 
 
 def problem(resources: str) -> tuple[str, str, str]:
-    """Code, hint and nearest word of the one problem."""
+    """Code, hint and nearest word of the only problem."""
     with pytest.raises(SpecError) as caught:
         spec(resources)
     (found,) = caught.value.problems
@@ -132,7 +134,7 @@ def test_a_disk_inside_the_machine_where_none_is_known() -> None:
     ignored = spec("{infra: gcp, local_disk: nvme}", "local_disk")
     assert ignored.requests[0].local_disk is None
     assert [(r.level, r.origin.path) for r in ignored.remarks] == [
-        (Level.WARNING, "resources.local_disk")
+        (Severity.WARNING, "resources.local_disk")
     ]
     either = spec("{local_disk: nvme, any_of: [{infra: gcp}, {infra: aws}]}").requests
     assert [(r.cloud, r.local_disk) for r in either] == [("gcp", LocalDisk()), ("aws", LocalDisk())]
@@ -143,14 +145,14 @@ def test_tiers() -> None:
     assert one("{disk_tier: medium}").disk_tier == "medium"
     assert one("{network_tier: best}").network_tier == "best"
     assert one("{network_tier: standard}") == one("{}")
-    assert [r.level for r in spec("{disk_tier: ultra}").remarks] == [Level.WARNING]
+    assert [r.level for r in spec("{disk_tier: ultra}").remarks] == [Severity.WARNING]
     assert problem("{disk_tier: bset}")[2] == "best"
 
 
 def test_tpus() -> None:
     request = one(
-        "{accelerators: tpu-v5litepod-8, accelerator_args: {runtime_version: v2-alpha-tpuv5,"
-        " tpu_vm: false}}"
+        "{accelerators: tpu-v5litepod-8, accelerator_args: {runtime_version: v2-alpha-tpuv5, "
+        "tpu_vm: false}}"
     )
     assert (request.cloud, request.accelerator_args) == (
         "gcp",

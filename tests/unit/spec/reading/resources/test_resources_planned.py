@@ -1,4 +1,4 @@
-"""The acceptance cases that only a catalogue can answer, from the text to the plan."""
+"""Acceptance cases that only a catalogue can answer, from the text to the plan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from nbprov.model.offers import Plan
 from nbprov.planning import EnabledCloud, PlanError, plan
 from nbprov.spec import parse
 
-HEADER = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,SpotPrice,Region,AvailabilityZone\n"
+HEADER = (
+    "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,SpotPrice,"
+    "Region,AvailabilityZone\n"
+)
 PRICES = {
     "aws": """\
 g5.xlarge,A10G,1,4,16,1.01,0.40,us-east-1,use1-az1
@@ -59,8 +62,8 @@ def test_fractions(catalog: Catalog) -> None:
 
 def test_preferred_then_every_other_but_the_denied(catalog: Catalog) -> None:
     found = planned(
-        "{accelerators: A10G, cloud: aws, region: {allow: [us-*], deny: [us-west-1], prefer:"
-        " [us-east-2]}}",
+        "{accelerators: A10G, cloud: aws, region: {allow: [us-*], deny: [us-west-1], prefer: "
+        "[us-east-2]}}",
         catalog,
     )
     assert places(found) == ["aws/us-east-2", "aws/us-west-2", "aws/us-east-1"]

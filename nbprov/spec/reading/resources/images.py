@@ -1,34 +1,36 @@
-"""Reading `image_id`, and what an image demands of the place it starts in."""
+"""Read `image_id`, and check an image against the place where it starts."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 
-from nbprov.model.spec import Image, PlaceGlob, PlaceRule
-from nbprov.spec.yaml.diagnostics import Findings
+from nbprov.model.resources import Image, PlaceGlob, PlaceRule
+from nbprov.spec.reading.field_reader import converted, join
+from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
+from nbprov.spec.yaml.nodes import Mapping, Mark, Node, Scalar, describe, is_null, quoted
 
-from .field_reader import converted, join
-from .nodes import Mapping, Mark, Node, Scalar, describe, is_null, quoted
-from .place_fields import PlaceWish
+from .place_choices import RequestedPlace
 from .place_patterns import may_be_area
-from .units import Bad
 
 DOCKER = "docker:"
 STOCK = "skypilot:"
-"""What begins the tag of a stock image, which is resolved where the machine starts."""
+"""Prefix of SkyPilot's stock images, which are resolved where the machine starts."""
 
 NO_MACHINE_IMAGES = frozenset({"cudo", "lambda", "primeintellect"})
-"""Clouds that start no machine image of one's choice."""
+"""Clouds that cannot start a machine image of the user's choice."""
 
 OWN_FAST_NETWORK = frozenset({"", "gcp", "kubernetes", "nebius"})
-"""Clouds that bring the fast network themselves, whatever the image; elsewhere it is part of the stock image."""
+"""Clouds that bring the fast network themselves; elsewhere it is part of the stock image."""
 
 _REFERENCE = re.compile(r"[\w./:@+~-]+")
 
 
 def read_image(node: Node, path: str, findings: Findings) -> Image | None:
-    """Read `docker:…`, a tag, a cloud's own id, or a map of regions; None, and a problem, for anything else."""
+    """Read `docker:…`, a tag, a cloud's own id, or a map of regions.
+
+    None, and a problem, for anything else.
+    """
     if isinstance(node, Mapping):
         return _by_region(node, path, findings)
     text = converted(node, path, findings, _reference, wants="an image")
@@ -42,12 +44,12 @@ def read_image(node: Node, path: str, findings: Findings) -> Image | None:
 
 
 def _reference(text: str) -> str:
-    """An image as written; the word docker in any case."""
+    """An image as written; `docker` may be in any case."""
     name = text.strip()
     if name.lower().startswith(DOCKER):
         name = DOCKER + name[len(DOCKER) :].strip().removeprefix("//")
     if name in ("", DOCKER) or not _REFERENCE.fullmatch(name):
-        raise Bad(
+        raise InvalidValue(
             f"{quoted(text)} is not an image",
             "write image_id: docker:ubuntu:22.04, or the cloud's own id of an image",
             "image",
@@ -97,18 +99,18 @@ def _by_region(node: Mapping, path: str, findings: Findings) -> Image | None:
 
 
 def image_in(
-    image: Image, wish: PlaceWish, network_tier: str, at: Mark, path: str, findings: Findings
+    image: Image, place: RequestedPlace, network_tier: str, at: Mark, path: str, findings: Findings
 ) -> Image:
-    """The image as one place starts it: only the region's own id where the region is named.
+    """The image for one place: only the region's own id if the region is named.
 
-    Records a problem where the place cannot be known to have the image, or cannot start it.
+    Records a problem if the place may not have the image, or cannot start it.
     """
     if not image.machine:
         return image
-    if wish.cloud == "kubernetes" and not image.docker and not image.machine[0][0]:
+    if place.cloud == "kubernetes" and not image.docker and not image.machine[0][0]:
         return Image(docker=image.machine[0][1])
     shown = quoted(image.machine[0][1])
-    if not wish.cloud:
+    if not place.cloud:
         message = f"{path}: the machine image {shown} belongs to one cloud, and none is named"
         findings.error(
             at,
@@ -117,47 +119,49 @@ def image_in(
             message,
             "write infra: aws/us-east-1, or for a container image_id: docker:…",
         )
-    elif wish.cloud in NO_MACHINE_IMAGES:
-        message = f"{path}: {wish.cloud} starts containers but no machine images such as {shown}"
+    elif place.cloud in NO_MACHINE_IMAGES:
+        message = f"{path}: {place.cloud} starts containers but no machine images such as {shown}"
         findings.error(
             at,
             path,
             "image",
             message,
-            f"write image_id: docker:…, or image_id: null for the alternative on {wish.cloud}",
+            f"write image_id: docker:…, or image_id: null for the alternative on {place.cloud}",
         )
-    elif network_tier == "best" and wish.cloud not in OWN_FAST_NETWORK:
+    elif network_tier == "best" and place.cloud not in OWN_FAST_NETWORK:
         message = f"{path}: network_tier best needs the image that brings its drivers, not {shown}"
         findings.error(
             at, path, "image", message, "leave out image_id, or write network_tier: standard"
         )
-    return _in_region(image, wish, at, path, findings)
+    return _in_region(image, place, at, path, findings)
 
 
 def regions_rule(image: Image | None, region: str) -> tuple[PlaceRule, ...]:
-    """The rule that an image kept by region makes where no region is named: only these."""
+    """The rule of an image by region: if no region is named, only its regions are possible."""
     if image is None or not image.machine or region or not all(where for where, _ in image.machine):
         return ()
     return (PlaceRule(tuple(PlaceGlob(region=where) for where, _ in image.machine)),)
 
 
-def _in_region(image: Image, wish: PlaceWish, at: Mark, path: str, findings: Findings) -> Image:
+def _in_region(
+    image: Image, place: RequestedPlace, at: Mark, path: str, findings: Findings
+) -> Image:
     everywhere = dict(image.machine).get("")
     if everywhere is not None:
-        if wish.cloud == "aws" and not wish.region and not everywhere.startswith(STOCK):
+        if place.cloud == "aws" and not place.region and not everywhere.startswith(STOCK):
             message = (
                 f"{path}: on AWS {quoted(everywhere)} is in one region only, and none is named"
             )
             hint = f"write infra: aws/us-east-1, or image_id: {{us-east-1: {everywhere}}}"
             findings.error(at, path, "image", message, hint)
         return image
-    if not wish.region:
+    if not place.region:
         return image
     for region, one in image.machine:
-        if region.casefold() == wish.region.casefold():
+        if region.casefold() == place.region.casefold():
             return replace(image, machine=(("", one),))
-    if not may_be_area(wish.region):
+    if not may_be_area(place.region):
         held = ", ".join(f"{region}: {one}" for region, one in image.machine)
-        message = f"{path} holds no image for {quoted(wish.region)}"
-        findings.error(at, path, "image", message, f"write image_id: {{{held}, {wish.region}: …}}")
+        message = f"{path} holds no image for {quoted(place.region)}"
+        findings.error(at, path, "image", message, f"write image_id: {{{held}, {place.region}: …}}")
     return image

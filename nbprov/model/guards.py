@@ -1,0 +1,70 @@
+"""Guards: the idle time, lifetime and budget after which a cluster stops or ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .clock import Seconds, short_duration
+from .money import Micros, format_usd
+
+DEFAULT_IDLE_SECONDS: Seconds = 60 * 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Autostop:
+    """Stop or end the cluster after a time without use.
+
+    Attributes
+    ----------
+    idle
+        Seconds without a cell, a job, an ssh session, GPU or CPU use.
+    down
+        True ends the cluster; False stops it and keeps the disk.
+    wait_for
+        What counts as use: `jobs_and_ssh`, `jobs` or `none`.
+    hook, hook_timeout
+        A command that runs on the machine before it stops; if it fails there is only a warning.
+    down_after
+        Seconds after which a stopped cluster ends; None for never.
+    """
+
+    idle: Seconds
+    down: bool = False
+    wait_for: str = "jobs_and_ssh"
+    hook: str = ""
+    hook_timeout: Seconds = 3600.0
+    down_after: Seconds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """The limits that end a cluster without a person: idle time, lifetime and budget.
+
+    Attributes
+    ----------
+    autostop
+        None only if the spec switches it off.
+    warn
+        Shares of the budget (0 to 1) at which to warn, ascending.
+    at_limit
+        What happens at the budget's limit: `down` or `stop`.
+    """
+
+    autostop: Autostop | None = Autostop(DEFAULT_IDLE_SECONDS, down=True)
+    max_lifetime: Seconds | None = None
+    budget: Micros | None = None
+    is_default: bool = True
+    warn: tuple[float, ...] = ()
+    at_limit: str = "down"
+
+    def words(self) -> str:
+        """The guards as one phrase for the plan, the panel and the table."""
+        said = []
+        if self.autostop is not None:
+            verb = "down" if self.autostop.down else "stop"
+            said.append(f"{verb} after {short_duration(self.autostop.idle)} idle")
+        if self.max_lifetime is not None:
+            said.append(f"down after {short_duration(self.max_lifetime)}")
+        if self.budget is not None:
+            said.append(f"{self.at_limit} at {format_usd(self.budget)}")
+        return ", ".join(said) if said else "none"
