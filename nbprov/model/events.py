@@ -1,4 +1,4 @@
-"""Events of a run's history: a closed set of kinds, what programs read of each, and a text for people."""
+"""Events of a run's history: their kinds, their data for programs and their text for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .clock import Instant
 
 
 class EventKind(StrEnum):
-    """What happened. Programs tell events apart by their kind and their data, never by their text."""
+    """What happened. Programs read the kind and the data of an event, never its text."""
 
     RUN_FINISHED = "run_finished"
     ATTEMPT_CHANGED = "attempt_changed"

@@ -110,12 +110,16 @@ async def set_up_gang(gang: Gang, nodes: Sequence[GangNode], keys: ClusterKeys) 
             rank for rank, is_heard in zip(joined, heard, strict=True) if not is_heard
         }
     if state.unheard:
-        names = ", ".join(str(nodes[rank].instance.node) for rank in sorted(state.unheard))
-        state.notes.append(
-            f"the agents of nodes {names} do not hear of all others:"
-            " while they idle, work on other nodes does not keep them"
-        )
+        state.notes.append(_unheard_words(nodes, state.unheard))
     return state
+
+
+def _unheard_words(nodes: Sequence[GangNode], unheard: set[int]) -> str:
+    names = ", ".join(str(nodes[rank].instance.node) for rank in sorted(unheard))
+    return (
+        f"the agents of nodes {names} do not hear of all others:"
+        " while they idle, work on other nodes does not keep them"
+    )
 
 
 async def _hears_all(nodes: Sequence[GangNode], rank: int) -> bool:

@@ -28,7 +28,7 @@ TEST_SECONDS = 180.0
 COME_SECONDS = 60.0
 """How long something awaited may take on a machine busy with other tests."""
 KEPT = 4
-"""So many stores are kept; each has some megabytes, and few contents of files are asked for again."""
+"""Number of stores that are kept. Each takes some megabytes, and few are asked for again."""
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -34,10 +34,17 @@ For tags given with a create, and for the first spot machine of an account.
 """
 
 _MAKING = {
-    "compute.instances.create", "compute.instances.setLabels", "compute.instances.setMetadata", "compute.instances.setTags",
-    "compute.disks.create", "compute.disks.setLabels", "compute.subnetworks.use", "compute.subnetworks.useExternalIp",
-    "compute.networks.use", "compute.networks.useExternalIp",
-}  # fmt: skip
+    "compute.instances.create",
+    "compute.instances.setLabels",
+    "compute.instances.setMetadata",
+    "compute.instances.setTags",
+    "compute.disks.create",
+    "compute.disks.setLabels",
+    "compute.subnetworks.use",
+    "compute.subnetworks.useExternalIp",
+    "compute.networks.use",
+    "compute.networks.useExternalIp",
+}
 GCP_METHODS: dict[str, set[str]] = {
     "Disks": {"aggregated_list", "delete_unary"},
     "Firewalls": {"delete_unary", "insert_unary", "patch_unary"},
@@ -61,18 +68,27 @@ are words of every day, are not looked for.
 GCP_NEEDS = {
     "Disks": {"compute.disks.list", "compute.disks.delete"},
     "Firewalls": {
-        "compute.firewalls.create", "compute.firewalls.list", "compute.firewalls.get", "compute.firewalls.update", "compute.firewalls.delete",
+        "compute.firewalls.create",
+        "compute.firewalls.list",
+        "compute.firewalls.get",
+        "compute.firewalls.update",
+        "compute.firewalls.delete",
         "compute.networks.updatePolicy",
     },
     "Images": {"compute.images.get", "compute.images.getFromFamily", "compute.images.useReadOnly"},
-    "Instances": _MAKING | {
-        "compute.instances.delete", "compute.instances.get", "compute.instances.list", "compute.instances.start", "compute.instances.stop",
+    "Instances": _MAKING
+    | {
+        "compute.instances.delete",
+        "compute.instances.get",
+        "compute.instances.list",
+        "compute.instances.start",
+        "compute.instances.stop",
         "compute.instances.getSerialPortOutput",
     },
     "RegionInstances": _MAKING,
     "ZoneOperations": {"compute.zoneOperations.get", "compute.zoneOperations.list"},
     "RegionOperations": {"compute.regionOperations.get"},
-}  # fmt: skip
+}
 """What Google's reference says these need."""
 GCP_REST = {
     "": {"compute.projects.get"},

@@ -6,7 +6,7 @@ import concurrent.futures
 import difflib
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +28,7 @@ from .file_lease import Held, lease
 from .policy import HOSTED, Settings, Source
 from .price_diff import Differences, compare
 from .refresh_cloud import Job, refresh
-from .status import CloudRefresh, CloudStatus, Outcome, Refreshed, Step, Watch
+from .status import CloudRefresh, CloudStatus, Outcome, Refreshed, Watch
 from .validation import Yardstick, joined, yardstick
 
 AT_ONCE: Final = 4
@@ -49,14 +49,6 @@ A source that is down is asked six times an hour at most.
 
 SHIPPED: Final = "shipped"
 LAST: Final = "last"
-
-
-def _unseen(step: Step) -> None:
-    """Ignore the progress: nobody watches."""
-
-
-def _nothing() -> None:
-    """Do nothing between two looks."""
 
 
 class Upkeep:
@@ -146,16 +138,14 @@ class Upkeep:
             result.append(name)
         return list(dict.fromkeys(result))
 
-    # ------------------------------------------------------------ refresh
-
     def refresh(
         self,
         clouds: Sequence[str] | None = None,
         *,
         source: Source = Source.AUTO,
         force: bool = False,
-        watch: Watch = _unseen,
-        tick: Callable[[], object] = _nothing,
+        watch: Watch = lambda step: None,
+        tick: Callable[[], object] = lambda: None,
         stop: threading.Event | None = None,
     ) -> Refreshed:
         """Fetch prices, a few clouds at a time, and publish the lists that pass validation.
@@ -193,7 +183,7 @@ class Upkeep:
         )
         futures = {name: self._workers.submit(partial(refresh, job)) for name, job in jobs.items()}
         try:
-            while not _all_done(futures.values()):
+            while concurrent.futures.wait(futures.values(), SLICE).not_done:
                 tick()
         except KeyboardInterrupt:
             stop.set()
@@ -276,8 +266,6 @@ class Upkeep:
                 return made[0]
 
         return once
-
-    # ------------------------------------------------------------ status and restore
 
     def status(self, clouds: Sequence[str] | None = None) -> list[CloudStatus]:
         """Return the state of each cloud's prices. Nothing is fetched, and no prices are read."""
@@ -397,11 +385,6 @@ class Upkeep:
         folder = self.folder(name)
         shipped = self._shipped / name
         return folder.path if folder.marks() or not shipped.is_dir() else shipped
-
-
-def _all_done(futures: Iterable[concurrent.futures.Future[CloudRefresh]]) -> bool:
-    """Wait for a slice of time, which an interrupt can end."""
-    return not concurrent.futures.wait(futures, SLICE).not_done
 
 
 def _interrupted(futures: Mapping[str, concurrent.futures.Future[CloudRefresh]]) -> str:

@@ -73,17 +73,23 @@ def check(
             )
         notes.append(f"{now:,} {what}, where {was:,} were known")
     absurd = _absurd(cloud, entries, others)
+    if not force:
+        _refuse_absurd(cloud, entries, absurd)
+    notes += [f"{n:,} hidden: {why}" for why, n in sorted(absurd.items())]
+    return tuple(notes)
+
+
+def _refuse_absurd(cloud: str, entries: Sequence[Entry], absurd: Mapping[str, int]) -> None:
+    """Raise if too many prices of accelerators are absurd."""
     on_accelerators = _count(e for e in entries if e.accelerator)
     wrong = sum(n for why, n in absurd.items() if why == price_sanity.ABSURD_FOR_KIND)
-    if not force and wrong > on_accelerators * MOST_ABSURD:
+    if wrong > on_accelerators * MOST_ABSURD:
         raise CatalogError(
             f"{wrong:,} of {on_accelerators:,} prices that were sent for {cloud} are absurd"
             " beside other clouds' prices of the same GPUs",
             hint="--force takes the list all the same; absurd prices stay hidden",
             code="catalog.absurd",
         )
-    notes += [f"{n:,} hidden: {why}" for why, n in sorted(absurd.items())]
-    return tuple(notes)
 
 
 def yardstick(by_cloud: Mapping[str, Iterable[Entry]]) -> Yardstick:

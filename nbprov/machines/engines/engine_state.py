@@ -16,7 +16,7 @@ FOLDER = "~/.nbprov/engine"
 UP_MARK = "nbprov-engine: "
 """Starts the line by which the supervisor says that the process is up.
 
-`on_machine/process_supervisor.py` has the same text, since it runs on the machine and cannot import this module.
+`on_machine/process_supervisor.py` has the same text. It cannot be imported on Windows.
 """
 
 PORTS_MARK = "nbprov-engine-ports: "

@@ -43,7 +43,7 @@ HARMLESS = (
     *(Skip.SPECIAL, Skip.LINK_NOWHERE, Skip.LINK_OUTSIDE, Skip.WINDOWS_LINK),
     *(Skip.GIT_FOLDER, Skip.IGNORE_FILE, Skip.IGNORED, Skip.UNFINISHED),
 )
-"""Why something is left on the machine that nobody misses; the rest is a result that would be lost."""
+"""Why a file may be left on the machine. Every other file is a result that would be lost."""
 
 
 class OutputsNotPulled(NbprovError):

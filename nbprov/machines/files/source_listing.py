@@ -109,7 +109,8 @@ def chosen(
 
     Examples
     --------
-    >>> files, skipped = chosen([DownloadItem("x/a", "x/a"), DownloadItem("x/../b", "x/../b")], "x/")
+    >>> items = [DownloadItem("x/a", "x/a"), DownloadItem("x/../b", "x/../b")]
+    >>> files, skipped = chosen(items, "x/")
     >>> [file.name for file in files], skipped
     (['a'], (('x/../b', 'a name that leads out of the folder'),))
     """

@@ -60,14 +60,11 @@ class RunTable:
         now = self._clock.now()
         with self._store.transaction() as db:
             busy = db.execute(
-                "SELECT state FROM clusters WHERE name = ? AND state <> 'ended'", (name,)
+                "SELECT state FROM clusters WHERE name = ? AND state <> 'ended' UNION ALL"
+                " SELECT state FROM runs WHERE name = ?"
+                " AND state IN ('launching', 'waiting', 'cancelling')",
+                (name, name),
             ).fetchone()
-            if busy is None:
-                busy = db.execute(
-                    "SELECT state FROM runs WHERE name = ? AND state IN ('launching', 'waiting',"
-                    " 'cancelling')",
-                    (name,),
-                ).fetchone()
             if busy is not None:
                 raise NameTaken(
                     f"a cluster called {name!r} is {busy[0]} already",

@@ -14,7 +14,10 @@ from nbprov.model.stock import Stock, StockLevel
 def levels(
     sizes: Sequence[Mapping[str, Any]], offers: Iterable[Offer], count: int, at: Instant
 ) -> list[Stock]:
-    """The stock of these offers for `count` machines at once. What FluffyCloud does not count is left out: nothing said, nothing known."""
+    """The stock of these offers for `count` machines at once.
+
+    Offers that FluffyCloud does not count are left out: their stock is unknown.
+    """
     left = {(size["burrow"], size["size"]): size["left"] for size in sizes}
     said = []
     for offer in offers:

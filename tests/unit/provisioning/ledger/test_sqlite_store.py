@@ -160,7 +160,9 @@ from provisioning_samples import candidate, launch_row
 
 ledger = Ledger(Path({path!r}), SystemClock(), "doomed", 0.5)
 steps = [
-    lambda: ledger.runs.open("run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING),
+    lambda: ledger.runs.open(
+        "run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING
+    ),
     lambda: ledger.launches.intend(launch_row("t1", candidate())),
     lambda: ledger.launches.sent("t1", Operation("aws", "t1", "op-1")),
     lambda: ledger.launches.accepted("t1", ("i-1",)),
@@ -220,7 +222,10 @@ ledger = Ledger(path, SystemClock(), me)
 taken = 0
 for i in range(40):
     try:
-        ledger.runs.open(f"{me}-{i}", f"name-{i}", "", folder="", race=1, consent=0, state=RunState.LAUNCHING)
+        name = f"name-{i}"
+        ledger.runs.open(
+            f"{me}-{i}", name, "", folder="", race=1, consent=0, state=RunState.LAUNCHING
+        )
     except NameTaken:
         taken += 1
         continue

@@ -232,9 +232,7 @@ def test_a_word_of_stock_wakes_a_run_that_waits_for_it(
     there = _pools(driver)[1]
     engine.stock_seen([Stock(engine.clock.now(), there, StockLevel.LOW)], "test")
     assert world.finish(driver) is RunState.READY
-    assert driver.view().attempts[-1].candidate.offer.pool == there, (
-        "the others are blocked still"
-    )
+    assert driver.view().attempts[-1].candidate.offer.pool == there, "the others are blocked still"
     assert [s.pool for s in engine.ledger.observations.probes(0.0)] == [there]
 
 
