@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nbprov.clouds.local import __main__ as command
 from nbprov.clouds.local import rpc
-from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.client import DaemonClient
 from nbprov.clouds.local.daemon.market import MARKET_FILE
 
 START_SECONDS = 10.0
@@ -80,7 +80,7 @@ def local_cloud(home: Path, sold: str) -> Iterator[Path]:
     """
     folder = rpc.private_dir(home / "local")
     (folder / MARKET_FILE).write_text(sold, encoding="utf-8")
-    Client(folder).call("describe", timeout=START_SECONDS)
+    DaemonClient(folder).call("describe", timeout=START_SECONDS)
     try:
         yield folder
     finally:

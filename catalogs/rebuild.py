@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nbprov.catalog.sources import skypilot_csv
-from nbprov.catalog.sources.price_entry import Entry
+from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.catalog.sources.snapshot import FILE_NAMES, write
 from nbprov.catalog.vocabulary.instance_families import GENERAL_PURPOSE, family_of
 
@@ -39,7 +39,7 @@ class Source:
     as_of: str
     text: str
 
-    def mark(self, entry: Entry, spot: Source | None = None) -> Entry:
+    def mark(self, entry: PriceEntry, spot: Source | None = None) -> PriceEntry:
         """The entry with this source, and another one for its spot price."""
         beside = spot or self
         return entry._replace(
@@ -76,7 +76,7 @@ SOURCES: dict[str, tuple[Source, ...]] = {
 }
 
 
-def is_kept(entry: Entry) -> bool:
+def is_kept(entry: PriceEntry) -> bool:
     """Whether a row goes into the snapshot."""
     families = GENERAL_PURPOSE.get(entry.cloud)
     if families is None or entry.accelerator:
@@ -86,7 +86,7 @@ def is_kept(entry: Entry) -> bool:
     )
 
 
-def aws_marker(excerpts: Path) -> Callable[[Entry], Entry]:
+def aws_marker(excerpts: Path) -> Callable[[PriceEntry], PriceEntry]:
     """How AWS rows get their sources.
 
     Us-east-1 from one list, GPU types named in the excerpt from another, the rest from a third.
@@ -94,7 +94,7 @@ def aws_marker(excerpts: Path) -> Callable[[Entry], Entry]:
     with (excerpts / EXCERPT).open(encoding="utf-8", newline="") as file:
         listed = {(line["InstanceType"], line["Region"]) for line in csv.DictReader(file)}
 
-    def mark(entry: Entry) -> Entry:
+    def mark(entry: PriceEntry) -> PriceEntry:
         if entry.region == "us-east-1":
             on_demand = KARPENTER_AWS
         elif (entry.instance_type, entry.region) in listed or AWS_P_FAMILY.match(
@@ -111,14 +111,14 @@ def aws_marker(excerpts: Path) -> Callable[[Entry], Entry]:
     return mark
 
 
-def gcp_mark(entry: Entry) -> Entry:
+def gcp_mark(entry: PriceEntry) -> PriceEntry:
     """GCP rows: accelerators sold apart come from one source, whole machines from another."""
     return (CYCLENERD if entry.instance_type else SKY_GCP).mark(entry)
 
 
 def compile_cloud(cloud: str, prices: Path, excerpts: Path, out: Path) -> int:
     """Write one cloud's folder and return how many rows of type and place it has."""
-    mark: Callable[[Entry], Entry]
+    mark: Callable[[PriceEntry], PriceEntry]
     if cloud == "aws":
         mark = aws_marker(excerpts)
     else:

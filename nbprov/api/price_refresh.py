@@ -14,8 +14,8 @@ from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError, UsageError
 
 if TYPE_CHECKING:
-    from nbprov.catalog import Problem
-    from nbprov.catalog.refresh import CloudStatus, Differences, Refreshed, Upkeep
+    from nbprov.catalog import CatalogProblem
+    from nbprov.catalog.refresh import CloudStatus, Differences, PriceFileStore, Refreshed
     from nbprov.catalog.refresh.status import Watch
 
 log = logging.getLogger("nbprov.catalog")
@@ -38,7 +38,7 @@ class PriceFiles:
         self._options: Mapping[str, Any] = {}
         self._lock = threading.Lock()
         self._automatic: threading.Thread | None = None
-        self._told: set[Problem] = set()
+        self._told: set[CatalogProblem] = set()
 
     def configure(self, options: Mapping[str, Any]) -> None:
         """Set policies in addition to `catalog.toml`; they take precedence.
@@ -64,11 +64,11 @@ class PriceFiles:
         Settings.read(paths.home(), asked)
         self._options = asked
 
-    def upkeep(self) -> Upkeep:
+    def upkeep(self) -> PriceFileStore:
         """The upkeep of the price files in the current home."""
-        from nbprov.catalog.refresh import Upkeep
+        from nbprov.catalog.refresh import PriceFileStore
 
-        return Upkeep(paths.home(), options=lambda: self._options)
+        return PriceFileStore(paths.home(), options=lambda: self._options)
 
     def refresh(
         self,
@@ -158,7 +158,7 @@ class PriceFiles:
         """The folder of the price files of one cloud, or of all."""
         return self.upkeep().path(cloud)
 
-    def untold(self, problems: Iterable[Problem]) -> list[Problem]:
+    def untold(self, problems: Iterable[CatalogProblem]) -> list[CatalogProblem]:
         """Those of the problems that were not returned before: each is told once."""
         with self._lock:
             news = [problem for problem in dict.fromkeys(problems) if problem not in self._told]

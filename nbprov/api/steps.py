@@ -28,14 +28,14 @@ _workers = WorkerPool("aio")
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitFor:
     """A future that a verb needs, and for how many seconds it waits for it."""
 
     future: concurrent.futures.Future[Any]
     timeout: Seconds | None = None
 
 
-Steps: TypeAlias = Generator[Wait, Any, T]
+Steps: TypeAlias = Generator[WaitFor, Any, T]
 """A verb that ends in a `T`."""
 
 
@@ -47,7 +47,7 @@ def result(future: concurrent.futures.Future[T], timeout: Seconds | None = None)
     TimeoutError
         After `timeout` seconds; the work goes on.
     """
-    value: T = yield Wait(future, timeout)
+    value: T = yield WaitFor(future, timeout)
     return value
 
 
@@ -69,7 +69,7 @@ def run_sync(steps: Steps[T]) -> T:
 
 async def run_async(steps: Steps[T]) -> T:
     """Drive a verb from any event loop; the verb sees a cancellation of the await."""
-    advance: Callable[[], Wait] = functools.partial(next, steps)
+    advance: Callable[[], WaitFor] = functools.partial(next, steps)
     while True:
         wait = await _advanced(steps, advance)
         if isinstance(wait, _End):
@@ -92,10 +92,10 @@ class _End:
     value: Any
 
 
-async def _advanced(steps: Steps[Any], advance: Callable[[], Wait]) -> Wait | _End:
+async def _advanced(steps: Steps[Any], advance: Callable[[], WaitFor]) -> WaitFor | _End:
     """Run a verb's code up to its next wait, or to its end, in a worker thread."""
 
-    def run() -> Wait | _End:
+    def run() -> WaitFor | _End:
         try:
             return advance()
         except StopIteration as end:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from .catalog import Catalog, default_catalog, shipped_folder
 from .errors import AmbiguousName, CatalogError, QueryError, UnknownName
 from .query import Query
-from .store.summary import AcceleratorInfo, CloudInfo, Problem
+from .store.summary import AcceleratorInfo, CatalogProblem, CloudInfo
 from .vocabulary.instance_families import DEFAULT_FAMILIES, GENERAL_PURPOSE, MEMORY_IS_TYPICAL
 
 __all__ = [
@@ -21,8 +21,8 @@ __all__ = [
     "AmbiguousName",
     "Catalog",
     "CatalogError",
+    "CatalogProblem",
     "CloudInfo",
-    "Problem",
     "Query",
     "QueryError",
     "UnknownName",

@@ -16,7 +16,7 @@ from .errors import UnknownName
 from .query import Query
 from .sources.locations import Layout
 from .store import summary as info
-from .store.summary import AcceleratorInfo, CloudInfo, Problem
+from .store.summary import AcceleratorInfo, CatalogProblem, CloudInfo
 from .store.watched_folders import WatchedFolders
 from .vocabulary import name_matching, query_syntax
 from .vocabulary.geography import regions_meant
@@ -267,7 +267,7 @@ class Catalog:
         """
         return info.cloud_info(self._head(), self._extra, cloud)
 
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[CatalogProblem, ...]:
         """Return what is wrong with price and override files, sorted by cloud.
 
         The catalogue works without the lines and files that are named here.

@@ -17,7 +17,7 @@ LEAST_SHOWN = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class KeyAccess:
     """The address of a service and the key for it.
 
     Attributes
@@ -43,7 +43,7 @@ class Access:
 
         Examples
         --------
-        >>> Access("https://api.runpod.io", "rpa_0123456789ABCDEF", "RUNPOD_API_KEY").account
+        >>> KeyAccess("https://api.runpod.io", "rpa_0123456789ABCDEF", "RUNPOD_API_KEY").account
         'key-905ab471'
         """
         return f"key-{hashlib.sha256(self.key.encode()).hexdigest()[:8]}"
@@ -54,7 +54,7 @@ class Access:
 
         Examples
         --------
-        >>> Access("https://api.runpod.io", "rpa_0123456789ABCDEF", "RUNPOD_API_KEY").masked
+        >>> KeyAccess("https://api.runpod.io", "rpa_0123456789ABCDEF", "RUNPOD_API_KEY").masked
         'RUNPOD_API_KEY (…CDEF)'
         """
         return f"{self.source} (…{self.key[-4:]})" if len(self.key) >= LEAST_SHOWN else self.source
@@ -86,7 +86,7 @@ class KeyPlace:
     advice: str
     ending: str = ""
 
-    def find(self, environ: Mapping[str, str] | None = None) -> Access:
+    def find(self, environ: Mapping[str, str] | None = None) -> KeyAccess:
         """Return the current key and address; reads at most a file and sends no request.
 
         Raises
@@ -105,14 +105,14 @@ class KeyPlace:
             )
             raise CloudError(Failure(Cause.BAD_REQUEST, words))
         if key := env.get(self.key_variable, "").strip():
-            return Access(base, key, self.key_variable, base == self.api)
+            return KeyAccess(base, key, self.key_variable, base == self.api)
         try:
             key = self.inside(self.file.expanduser().read_text(encoding="utf-8")).strip()
         except (OSError, UnicodeDecodeError, RuntimeError):
             key = ""
         if not key:
             raise CloudError(Failure(Cause.CREDENTIALS, self.advice, "no-key"))
-        return Access(base, key, str(self.file), base == self.api)
+        return KeyAccess(base, key, str(self.file), base == self.api)
 
     def missing(self) -> Failure | None:
         """Say why the service cannot be asked; None if it can."""

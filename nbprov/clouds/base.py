@@ -16,9 +16,9 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import (
     CheckResult,
+    CreateOperation,
     Instance,
     Launch,
-    Operation,
     PollResult,
     Quote,
     SideObject,
@@ -167,7 +167,7 @@ class Cloud(ABC):
         return None
 
     @abstractmethod
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         """Send one create for `launch.count` machines. At most `CALL_SECONDS`.
 
         It is all or none, except with `Capabilities.fills` and `replaces_nodes`.
@@ -180,7 +180,7 @@ class Cloud(ABC):
         """
 
     @abstractmethod
-    def poll(self, operation: Operation) -> PollResult:
+    def poll(self, operation: CreateOperation) -> PollResult:
         """Return the outcome of a create. At most `LIST_SECONDS`.
 
         If the cloud has forgotten the operation, the answer comes from its listing.

@@ -104,7 +104,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class CreateOperation:
     """A create that a cloud has taken note of, in a form that can be stored before it is polled.
 
     Attributes

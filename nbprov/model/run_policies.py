@@ -9,7 +9,7 @@ from .clock import Seconds
 from .money import Micros
 
 
-class Policy(StrEnum):
+class OrderPolicy(StrEnum):
     """What decides the order inside a tier."""
 
     CHEAPEST = "cheapest"
@@ -35,7 +35,7 @@ class Race:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitPolicy:
     """How long to watch for stock after every place has refused for capacity, spot or quota.
 
     Attributes

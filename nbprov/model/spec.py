@@ -14,7 +14,7 @@ from .guards import Guards
 from .python_env import KEEP, PythonEnvironment
 from .remarks import Remark
 from .resources import Request
-from .run_policies import ConfirmAbove, Policy, Race, Wait
+from .run_policies import ConfirmAbove, OrderPolicy, Race, WaitPolicy
 from .secret import Secret
 from .sources import Mount, Repository
 
@@ -141,9 +141,9 @@ class Spec:
     guards: Guards = field(default_factory=Guards)
     remarks: tuple[Remark, ...] = ()
     source: str = ""
-    prefer: Policy = Policy.CHEAPEST
+    prefer: OrderPolicy = OrderPolicy.CHEAPEST
     race: Race = field(default_factory=Race)
-    wait: Wait = field(default_factory=Wait)
+    wait: WaitPolicy = field(default_factory=WaitPolicy)
     confirm_above: ConfirmAbove = field(default_factory=ConfirmAbove)
     engine: ComputeEngine | None = None
     health: HealthCheck = HealthCheck()

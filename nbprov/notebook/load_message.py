@@ -12,11 +12,11 @@ log = logging.getLogger("nbprov.notebook")
 def report_earlier_kernels() -> None:
     """Reconcile in the background, and report in one line what was found and what became of it."""
     from nbprov.api import session
-    from nbprov.provisioning.reconcile import Report, reconcile
+    from nbprov.provisioning.reconcile import ReconcileReport, reconcile
 
     engine = session().engine
     line = OutputLine("nbprov: checking what an earlier kernel left running …")
-    report = Report()
+    report = ReconcileReport()
 
     def show() -> None:
         line.replace(

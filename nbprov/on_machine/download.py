@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 from .download_file import Download, Target, digest_of_kind
-from .sync_protocol import CHUNK, Frames, Trouble, message, trouble_of
+from .sync_protocol import CHUNK, Frames, SyncFailure, message, trouble_of
 
 MARKER = b"\0nbprov-fetch 1\0"
 """What it says first; what a login script prints before it is skipped."""
@@ -71,7 +71,7 @@ class Fetching:
         try:
             path = self.target.folder.place(name)
             info = os.lstat(path)
-        except (OSError, Trouble):
+        except (OSError, SyncFailure):
             return False
         if not stat.S_ISREG(info.st_mode) or info.st_size != size:
             return False
@@ -84,7 +84,7 @@ class Fetching:
             with self.target.folder.open(name) as file:
                 for data in iter(lambda: file.read(CHUNK), b""):
                     made.update(data)
-        except (OSError, Trouble):
+        except (OSError, SyncFailure):
             return False
         if made.hexdigest() != md5:
             return False
@@ -111,8 +111,8 @@ class Fetching:
             except Exception as error:
                 trouble = (
                     error
-                    if isinstance(error, Trouble)
-                    else Trouble("io", f"could not be fetched ({type(error).__name__})")
+                    if isinstance(error, SyncFailure)
+                    else SyncFailure("io", f"could not be fetched ({type(error).__name__})")
                 )
                 if trouble.code != "busy":
                     download.leave()
@@ -148,7 +148,7 @@ def main() -> None:
                 saved = time.monotonic()
     except BrokenPipeError:
         pass  # nobody listens any more
-    except Trouble as trouble:
+    except SyncFailure as trouble:
         _say(trouble=trouble.code, why=trouble.why)
     except OSError as error:
         _say(trouble=trouble_of(error).code, why=trouble_of(error).why)
@@ -164,12 +164,12 @@ def _say(**content: Any) -> None:
 
 def _answer(fetching: Fetching | None, frame: Any) -> Fetching | None:
     if isinstance(frame, bytes):
-        raise Trouble("foul", "what came is no message of ours")
+        raise SyncFailure("foul", "what came is no message of ours")
     if "open" in frame:
         fetching = Fetching(frame["open"])
         fetching.say(**fetching.opened())
     elif fetching is None:
-        raise Trouble("foul", "no folder is named")
+        raise SyncFailure("foul", "no folder is named")
     elif "check" in frame:
         fetching.say(stale=fetching.check(frame["check"]))
     elif "get" in frame:

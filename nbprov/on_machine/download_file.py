@@ -16,8 +16,8 @@ import urllib.request
 from typing import Any, Iterator
 
 from .download_http import SILENCE_SECONDS, Again, connection_failure, make_opener
-from .sync_files import KEEP_FROM, Folder
-from .sync_protocol import CHUNK, Trouble, trouble_of
+from .sync_files import KEEP_FROM, SyncFolder
+from .sync_protocol import CHUNK, SyncFailure, trouble_of
 
 TRIES = 6
 """In a row without a byte; with the pauses between them they outlast a restart of a server."""
@@ -90,7 +90,7 @@ class Target:
     """The folder that files come to, shared by all downloads."""
 
     def __init__(self, folder: str) -> None:
-        self.folder = Folder(folder)
+        self.folder = SyncFolder(folder)
         self.known = Known(self.folder.path)
         self.opener = make_opener()
         self.lock = threading.Lock()
@@ -158,7 +158,7 @@ class Download:
 
     def _begin(self) -> None:
         if os.path.isdir(self._path) and not os.path.islink(self._path):
-            raise Trouble("place", "a folder stands in its place")
+            raise SyncFailure("place", "a folder stands in its place")
         flags = (
             os.O_RDWR
             | os.O_CREAT
@@ -191,7 +191,7 @@ class Download:
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise Trouble("busy", "another run is fetching it") from None
+                raise SyncFailure("busy", "another run is fetching it") from None
 
     def _digests(self) -> None:
         """Begin digests with what is here already."""
@@ -226,11 +226,11 @@ class Download:
                 damaged += 1
                 self._restart()
                 if damaged > 1:
-                    raise Trouble("damaged", "arrives otherwise than its digest says")
+                    raise SyncFailure("damaged", "arrives otherwise than its digest says")
             except Again as again:
                 failed = 1 if self._have > before else failed + 1
                 if failed >= TRIES:
-                    raise Trouble(again.code, again.why) from None
+                    raise SyncFailure(again.code, again.why) from None
                 time.sleep(min(LONGEST_PAUSE, max(again.pause, 0.3 * 2**failed)))
 
     def _one_try(self) -> bool:
@@ -244,7 +244,7 @@ class Download:
         except urllib.error.HTTPError as error:
             with error:
                 return self._refused(error)
-        except Trouble:
+        except SyncFailure:
             raise
         except Again:
             raise
@@ -288,7 +288,7 @@ class Download:
         code = {401: "denied", 403: "denied", 404: "missing", 410: "missing", 412: "changed"}.get(
             status, "http"
         )
-        raise Trouble(code, f"the server answers {status}")
+        raise SyncFailure(code, f"the server answers {status}")
 
     def _take(self, response: Any) -> None:
         headers = response.headers
@@ -305,7 +305,7 @@ class Download:
             if self._have:
                 self._restart()
         else:
-            raise Trouble("http", f"the server answers {response.status}")
+            raise SyncFailure("http", f"the server answers {response.status}")
         self._learn(headers, total)
         for data in self._pieces(response, total):
             self._write(data)
@@ -320,14 +320,14 @@ class Download:
             self._validator = validator
         self._etag = str(self._asked["etag"]) or validator
         if total >= 0 and 0 <= int(self._asked["size"]) != total:
-            raise Trouble("changed", "has another length now than when it was listed")
+            raise SyncFailure("changed", "has another length now than when it was listed")
         self._size = total if total >= 0 else self._size
         if (
             self._size < 0
             and not self._asked["sha256"]
             and headers.get("Transfer-Encoding", "").lower() != "chunked"
         ):
-            raise Trouble(
+            raise SyncFailure(
                 "length", "the server does not say how long it is: add #sha256=… to the address"
             )
         # With keys of KMS or of the user's own, an ETag is no digest of the content.
@@ -337,7 +337,7 @@ class Download:
             self._checks_md5 = False
         need = self._size - self._have
         if need > shutil.disk_usage(os.path.dirname(self._part)).free:
-            raise Trouble("full", "the disk is full")
+            raise SyncFailure("full", "the disk is full")
         if need >= KEEP_FROM and self._validator:
             try:
                 with open(self._from, "w", encoding="utf-8") as file:
@@ -354,7 +354,7 @@ class Download:
             if not data:
                 return
             if 0 <= total < self._have + len(data):
-                raise Trouble("length", "more comes than the server announced")
+                raise SyncFailure("length", "more comes than the server announced")
             yield data
 
     def _write(self, data: bytes) -> None:

@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from .sync_protocol import Trouble
+from .sync_protocol import SyncFailure
 
 SILENCE_SECONDS = 30.0
 """How long to wait for a byte.
@@ -41,7 +41,7 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         if made is None:
             return None
         if made.type != "https" and not (made.type == "http" and req.type == "http"):
-            raise Trouble("redirect", "leads on to an address that is not https")
+            raise SyncFailure("redirect", "leads on to an address that is not https")
         if made.host != req.host:
             made.headers = {k: v for k, v in made.headers.items() if k.lower() != "authorization"}
         return made
@@ -70,7 +70,7 @@ def connection_failure(error: BaseException) -> Exception:
         else error
     )
     if isinstance(reason, ssl.SSLCertVerificationError):
-        return Trouble(
+        return SyncFailure(
             "certificate",
             f"the server's certificate is not one this machine trusts: {reason.verify_message}",
         )
@@ -84,4 +84,4 @@ def connection_failure(error: BaseException) -> Exception:
         return Again("connect", f"no connection: {reason.strerror}")
     if isinstance(reason, (OSError, http.client.HTTPException)):
         return Again("cut", "the connection broke")
-    return Trouble("http", f"could not be fetched ({type(reason).__name__})")
+    return SyncFailure("http", f"could not be fetched ({type(reason).__name__})")

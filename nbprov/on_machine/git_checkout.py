@@ -14,7 +14,7 @@ from typing import Any
 
 from .git_commands import Git, fetch, protocols_for, resolve, tracking
 from .git_install import Lock, install_git
-from .sync_protocol import CHUNK, Frames, Trouble, message, trouble_of
+from .sync_protocol import CHUNK, Frames, SyncFailure, message, trouble_of
 
 MARKER = b"\0nbprov-fetch 1\0"
 """What it says first; what a login script prints before it is skipped."""
@@ -114,7 +114,7 @@ class Checkout:
                 if os.path.isdir(self._place) and not os.path.islink(self._place):
                     os.rmdir(self._place)
                 if os.path.lexists(self._place):
-                    raise Trouble("place", "is a link to an empty folder: remove it")
+                    raise SyncFailure("place", "is a link to an empty folder: remove it")
                 os.rename(beside, self._place)
                 return done
             finally:
@@ -124,14 +124,14 @@ class Checkout:
 
     def _check_place(self) -> None:
         if not os.path.isdir(self._place):
-            raise Trouble("place", "is a file")
+            raise SyncFailure("place", "is a file")
         if not os.path.exists(os.path.join(self._place, ".git")):
-            raise Trouble("place", "is a folder that is no git repository, and is not empty")
+            raise SyncFailure("place", "is a folder that is no git repository, and is not empty")
         self._git.folder = self._place
         origin = self._git.run("config", "--get", "remote.origin.url", check=False).strip()
         if _plain(origin) != _plain(self._url):
             shown = re.sub(r"//[^/@]*@", "//", origin)
-            raise Trouble(
+            raise SyncFailure(
                 "place", "holds another repository ({})".format(shown or "without an origin")
             )
 
@@ -189,7 +189,7 @@ class Checkout:
                     **self._now(),
                     "left": "files that are not git's would be written over there",
                 }
-            raise Trouble(
+            raise SyncFailure(
                 "failed", "could not be checked out: " + " ".join(complaint.split())[-150:]
             )
         if branch:
@@ -336,7 +336,7 @@ def main() -> None:
             checkout = Checkout(asked, say)
             running.append(checkout)
             answer = checkout.carry_out()
-        except Trouble as trouble:
+        except SyncFailure as trouble:
             answer = {"failed": trouble.code, "why": trouble.why}
         except OSError as error:
             answer = {"failed": trouble_of(error).code, "why": trouble_of(error).why}

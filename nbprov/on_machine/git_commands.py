@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any, Callable
 
-from .sync_protocol import Trouble
+from .sync_protocol import SyncFailure
 
 STALL_SECONDS = 120.0
 """How long git may say nothing.
@@ -124,7 +124,7 @@ class Git:
                 **more,
             )
         except FileNotFoundError:
-            raise Trouble("git", "git is not installed") from None
+            raise SyncFailure("git", "git is not installed") from None
         self._process = process
         if self._stopped:
             _kill(process)
@@ -135,7 +135,7 @@ class Git:
             code = process.wait()
             self._process = None
         if self._stopped:
-            raise Trouble("stopped", "was stopped")
+            raise SyncFailure("stopped", "was stopped")
         return code, out, complaint
 
     def _environment(self) -> dict[str, str]:
@@ -187,7 +187,7 @@ class Git:
             try:
                 number, data = heard.get(timeout=STALL_SECONDS)
             except queue.Empty:
-                raise Trouble(
+                raise SyncFailure(
                     "stalled", f"git has said nothing for {STALL_SECONDS:.0f} s"
                 ) from None
             still_open -= not data
@@ -196,7 +196,7 @@ class Git:
                 del texts[1][:-KEPT_WORDS]
                 self._tell(texts[1])
             if len(texts[0]) > MOST_OUT or time.monotonic() > end:
-                raise Trouble(
+                raise SyncFailure(
                     "foul" if len(texts[0]) > MOST_OUT else "stalled", "git comes to no end"
                 )
         return texts[0].decode("utf-8", "surrogateescape"), texts[1].decode("utf-8", "replace")
@@ -224,7 +224,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         pass  # it has ended
 
 
-def trouble_of_git(complaint: str) -> Trouble:
+def trouble_of_git(complaint: str) -> SyncFailure:
     """Return the kind of git's complaint: login, road (to the server), ref, full or failed."""
     lines = [line.strip() for line in complaint.splitlines() if line.strip() and "%" not in line]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))]
@@ -232,14 +232,14 @@ def trouble_of_git(complaint: str) -> Trouble:
     for prefix in ("fatal: ", "error: "):
         said = said[len(prefix) :] if said.startswith(prefix) else said
     if "No space left" in complaint:
-        return Trouble("full", "the disk is full")
+        return SyncFailure("full", "the disk is full")
     if "certificate" in complaint:
-        return Trouble("road", said)
+        return SyncFailure("road", said)
     if _NO_LOGIN.search(complaint):
-        return Trouble("login", said)
+        return SyncFailure("login", said)
     if _NO_ROAD.search(complaint):
-        return Trouble("road", said)
-    return Trouble("failed", said)
+        return SyncFailure("road", said)
+    return SyncFailure("failed", said)
 
 
 def protocols_for(url: str) -> str:
@@ -284,7 +284,7 @@ def resolve(git: Git, url: str, ref: str) -> dict[str, str]:
         # A server may not say what its HEAD is named after: a branch with the same commit is it.
         head = head or _branch_at(known.get("HEAD"), known)
         if head not in known:
-            raise Trouble(
+            raise SyncFailure(
                 "ref", "it is empty" if not known else "it has no default branch: name a ref"
             )
         plain = [head]
@@ -306,7 +306,7 @@ def resolve(git: Git, url: str, ref: str) -> dict[str, str]:
             }
     if _HEX.match(ref):
         return {"kind": "commit", "name": ref, "commit": "", "full": ""}
-    raise Trouble("ref", "it has no branch, tag or commit of that name")
+    raise SyncFailure("ref", "it has no branch, tag or commit of that name")
 
 
 def _branch_at(commit: str | None, known: dict[str, str]) -> str:
@@ -345,7 +345,7 @@ def fetch(git: Git, source: str, wanted: dict[str, str], *, shallow: bool) -> st
         "rev-parse", "--verify", "--quiet", (full or wanted["name"]) + "^{commit}", check=False
     ).strip()
     if not commit:
-        raise Trouble("ref", "it has no branch, tag or commit of that name")
+        raise SyncFailure("ref", "it has no branch, tag or commit of that name")
     git.run("update-ref", tracking(wanted), commit)
     return commit
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
-from .sync_protocol import Trouble
+from .sync_protocol import SyncFailure
 
 INSTALL_SECONDS = 600.0
 """For a package manager: a fresh machine's own updates hold its lock for minutes."""
@@ -37,7 +37,7 @@ def install_git(is_allowed: bool) -> None:
     """
     command = next((command for name, command in _MANAGERS if shutil.which(name)), "")
     if not is_allowed or not command:
-        raise Trouble("git", "git is not installed")
+        raise SyncFailure("git", "git is not installed")
     is_root = sys.platform != "win32" and os.geteuid() == 0
     way = ["sh", "-c", command] if is_root else ["sudo", "-n", "sh", "-c", command]
     try:
@@ -51,11 +51,11 @@ def install_git(is_allowed: bool) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        raise Trouble("git", "git is not installed, and could not be") from None
+        raise SyncFailure("git", "git is not installed, and could not be") from None
     if done.returncode or shutil.which("git") is None:
         lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
         why = lines[-1] if lines else "no reason given"
-        raise Trouble("git", f"git is not installed, and could not be: {why}")
+        raise SyncFailure("git", f"git is not installed, and could not be: {why}")
 
 
 class Lock:
@@ -72,7 +72,7 @@ class Lock:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise Trouble("busy", "another run is cloning it") from None
+                raise SyncFailure("busy", "another run is cloning it") from None
 
     def __exit__(self, *_: Any) -> None:
         self._file.close()

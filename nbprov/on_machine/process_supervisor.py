@@ -119,7 +119,7 @@ def put(place: str, text: str) -> None:
     os.replace(fresh, place)
 
 
-class Supervisor:
+class ProcessSupervisor:
     """One process, started again and again.
 
     Parameters
@@ -249,7 +249,7 @@ def main(text: str) -> int:
     """Supervise one process until its end, and return the exit code."""
     config = json.loads(text)
     os.umask(0o077)
-    supervisor = Supervisor(config)
+    supervisor = ProcessSupervisor(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, supervisor.end)
     return supervisor.run()

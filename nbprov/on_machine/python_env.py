@@ -24,9 +24,9 @@ from .uv import (
     STEP_SECONDS,
     TOO_LONG,
     Json,
-    Machine,
+    MachinePaths,
     TooLong,
-    Trouble,
+    UvError,
     get_uv,
     index_settings,
     output,
@@ -63,7 +63,7 @@ def interpreter_commands(uv: str, version: str) -> tuple[list[str], list[str]]:
     return [uv, "python", "find", "--no-project", version], [uv, "python", "install", version]
 
 
-def find_interpreter(uv: str, version: str, machine: Machine) -> str:
+def find_interpreter(uv: str, version: str, machine: MachinePaths) -> str:
     """Return a Python of this version, fetched if the machine has none."""
     look, fetch = interpreter_commands(uv, version)
     found = output(look, machine.env, machine.root)
@@ -75,7 +75,7 @@ def find_interpreter(uv: str, version: str, machine: Machine) -> str:
     return found or version
 
 
-def make_interpreter(uv: str, request: Json, place: str, build: str, machine: Machine) -> str:
+def make_interpreter(uv: str, request: Json, place: str, build: str, machine: MachinePaths) -> str:
     """Make an empty environment with the version asked for, and return its interpreter.
 
     If no version is asked for it is what the project wants, or the machine's own.
@@ -122,7 +122,7 @@ def workshop(request: Json, place: str) -> Iterator[str]:
         shutil.rmtree(build, ignore_errors=True)
 
 
-def fill(uv: str, request: Json, place: str, build: str, machine: Machine) -> str:
+def fill(uv: str, request: Json, place: str, build: str, machine: MachinePaths) -> str:
     """Install the packages, and return the exact list of those that no lock of a project names."""
     python = os.path.join(place, "bin", "python")
     wanted, exact = os.path.join(build, "wanted.in"), os.path.join(build, "exact.txt")
@@ -201,7 +201,7 @@ def changed(record: Json, now: dict[str, str]) -> list[str]:
     return sorted(name for name, version in record["packages"].items() if now.get(name) != version)
 
 
-def make(request: Json, machine: Machine) -> None:
+def make(request: Json, machine: MachinePaths) -> None:
     """Make the environment of a request, or find that it is there, and make it the machine's.
 
     In the request, `key` names the environment; `kind` is `requirements` or `project`; `files` are
@@ -245,7 +245,7 @@ def make(request: Json, machine: Machine) -> None:
 
 
 def put_back(
-    uv: str, record: Json, differing: list[str], place: str, build: str, machine: Machine
+    uv: str, record: Json, differing: list[str], place: str, build: str, machine: MachinePaths
 ) -> None:
     """Install changed packages again as they were; what was added is left alone."""
     exact = os.path.join(build, "exact.txt")
@@ -270,7 +270,7 @@ def put_back(
     )
 
 
-def make_anew(uv: str, request: Json, place: str, build: str, machine: Machine) -> None:
+def make_anew(uv: str, request: Json, place: str, build: str, machine: MachinePaths) -> None:
     """Make an environment from nothing; its record is written last."""
     shutil.rmtree(place, ignore_errors=True)
     try:
@@ -280,7 +280,7 @@ def make_anew(uv: str, request: Json, place: str, build: str, machine: Machine) 
             output([python, "-I", "-c", TELL], machine.env) or "[0, 0]"
         )
         if not version:
-            raise Trouble(f"the new interpreter does not start: {python}")
+            raise UvError(f"the new interpreter does not start: {python}")
         record = {
             "key": request["key"],
             "python": version,
@@ -310,7 +310,7 @@ def words(record: Json) -> str:
     return f"Python {record['python']} with {len(record['packages'])} packages"
 
 
-def choose(machine: Machine, place: str) -> None:
+def choose(machine: MachinePaths, place: str) -> None:
     """Make an environment the machine's: all that is started from now on uses it."""
     os.utime(os.path.join(place, RECORD))
     if os.path.realpath(machine.chosen) == os.path.realpath(place):
@@ -322,7 +322,7 @@ def choose(machine: Machine, place: str) -> None:
     os.rename(fresh, machine.chosen)
 
 
-def tidy(machine: Machine) -> None:
+def tidy(machine: MachinePaths) -> None:
     """Remove environments that are half made, long unused, or too many, but none in use."""
     current, used = os.path.realpath(machine.chosen), places_in_use(machine)
     found = []
@@ -343,7 +343,7 @@ def tidy(machine: Machine) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def places_in_use(machine: Machine) -> set[str]:
+def places_in_use(machine: MachinePaths) -> set[str]:
     """Return the environments that some process of ours was started in."""
     found = set()
     marks = [entry.path for entry in os.scandir(machine.environments)]
@@ -357,7 +357,7 @@ def places_in_use(machine: Machine) -> set[str]:
 
 
 @contextlib.contextmanager
-def alone(machine: Machine) -> Iterator[None]:
+def alone(machine: MachinePaths) -> Iterator[None]:
     """Hold the lock under which one job at a time makes environments on this machine."""
     os.makedirs(machine.environments, mode=0o700, exist_ok=True)
     lock = os.open(os.path.join(machine.root, "python.lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -381,12 +381,12 @@ def alone(machine: Machine) -> Iterator[None]:
 
 def main(request: Json) -> int:
     """Do what a request says, and return the exit code of the job."""
-    machine = Machine(os.path.join(os.path.expanduser("~"), ".nbprov"))
+    machine = MachinePaths(os.path.join(os.path.expanduser("~"), ".nbprov"))
     try:
         with alone(machine):
             make(request, machine)
             tidy(machine)
-    except (Trouble, OSError) as error:
+    except (UvError, OSError) as error:
         say(f"nbprov: {error}")
         return TOO_LONG if isinstance(error, TooLong) else 1
     return 0

@@ -16,7 +16,7 @@ from .sync_protocol import (
     CHUNK,
     PART,
     Skip,
-    Trouble,
+    SyncFailure,
     new_digest,
     trouble_of,
     why_not_link,
@@ -92,7 +92,7 @@ NOFOLLOW = (
 )
 
 
-class Folder:
+class SyncFolder:
     """One folder on this side.
 
     Names are relative to it, with `/`; no function follows a link below it.
@@ -135,7 +135,7 @@ class Folder:
         except FileNotFoundError:
             now = None
         if now != self.standing.get(name):
-            raise Trouble("kept", "changed here meanwhile, and was left alone")
+            raise SyncFailure("kept", "changed here meanwhile, and was left alone")
 
     def is_home_or_above(self) -> bool:
         """Return whether it holds the whole home, with keys and settings."""
@@ -153,7 +153,7 @@ class Folder:
             if not (as_root and self._make_as_root()):
                 raise trouble_of(error) from None
         except (FileExistsError, FileNotFoundError, NotADirectoryError):
-            raise Trouble("permission", "may not be made") from None
+            raise SyncFailure("permission", "may not be made") from None
         except OSError as error:
             raise trouble_of(error) from None
 
@@ -193,7 +193,7 @@ class Folder:
                     if row[1] == "d":
                         waiting.append(prefix + entry.name + "/")
             if len(found.rows) > MOST_ENTRIES:
-                raise Trouble("many", f"holds more than {MOST_ENTRIES:,} entries")
+                raise SyncFailure("many", f"holds more than {MOST_ENTRIES:,} entries")
         return found
 
     def _row(self, found: Survey, rules: Rules, name: str, entry: os.DirEntry[str]) -> Row | None:
@@ -246,7 +246,7 @@ class Folder:
         """Return the path of a name, whose folders are real ones; with `make` they are made."""
         why = why_not_name(name)
         if why:
-            raise Trouble("foul", why)
+            raise SyncFailure("foul", why)
         parts = name.split("/")
         for depth in range(1, len(parts)):
             above = "/".join(parts[:depth])
@@ -257,7 +257,7 @@ class Folder:
                 if make and not os.path.lexists(path):
                     os.mkdir(path)
                 if not stat.S_ISDIR(os.lstat(path).st_mode):
-                    raise Trouble("io", f"{above} stands in its way")
+                    raise SyncFailure("io", f"{above} stands in its way")
             except OSError as error:
                 raise trouble_of(error) from None
             self._real.add(above)
@@ -271,7 +271,7 @@ class Folder:
             raise trouble_of(error) from None
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             file.close()
-            raise Trouble("io", "is not a file any more")
+            raise SyncFailure("io", "is not a file any more")
         return file
 
     def digest(self, name: str, length: int | None = None) -> str:
@@ -287,7 +287,7 @@ class Folder:
                         return "" if left else str(made.hexdigest())
                     made.update(data)
                     left = None if left is None else left - len(data)
-        except (OSError, Trouble):
+        except (OSError, SyncFailure):
             return ""
         return str(made.hexdigest())
 
@@ -303,7 +303,7 @@ class Folder:
                 while data := file.read(CHUNK):
                     made.update(data)
                     length += len(data)
-        except (OSError, Trouble):
+        except (OSError, SyncFailure):
             return 0, ""
         self._prefixes[name] = (length, made)
         return length, made.hexdigest()
@@ -320,7 +320,7 @@ class Folder:
         """Return the digest so far of an unfinished file that `part` looked at."""
         known, made = self._prefixes.pop(name, (-1, None))
         if known != length:
-            raise Trouble("foul", "its unfinished part is another one")
+            raise SyncFailure("foul", "its unfinished part is another one")
         return made
 
     def delete(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -340,7 +340,7 @@ class Folder:
             except OSError as error:
                 if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
                     yield name, trouble_of(error).why
-            except Trouble as trouble:
+            except SyncFailure as trouble:
                 if trouble.code != "missing":
                     yield name, trouble.why
 

@@ -33,7 +33,7 @@ PART = ".nbprov-part."
 """Begins the names of unfinished files, which are no part of a folder's content."""
 
 
-class Trouble(Exception):
+class SyncFailure(Exception):
     """Something does not work on this side.
 
     Parameters
@@ -49,22 +49,22 @@ class Trouble(Exception):
         self.code, self.why = code, why
 
 
-def trouble_of(error: OSError) -> Trouble:
+def trouble_of(error: OSError) -> SyncFailure:
     """Return what an error of the system means."""
     if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
-        return Trouble("full", "the disk is full")
+        return SyncFailure("full", "the disk is full")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return Trouble(
+        return SyncFailure(
             "permission",
             "may not be {}".format(
                 "written: read-only" if error.errno == errno.EROFS else "read or written"
             ),
         )
     if error.errno == errno.EISDIR:
-        return Trouble("io", "a folder stands in its place")
+        return SyncFailure("io", "a folder stands in its place")
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return Trouble("missing", "is not there any more")
-    return Trouble("io", (error.strerror or str(error)).lower())
+        return SyncFailure("missing", "is not there any more")
+    return SyncFailure("io", (error.strerror or str(error)).lower())
 
 
 _HEAD = struct.Struct(">cI")
@@ -106,7 +106,7 @@ class Frames:
             while len(self._buffer) - at >= _HEAD.size:
                 kind, length = _HEAD.unpack_from(self._buffer, at)
                 if kind not in (b"J", b"D") or length > MOST_FRAME:
-                    raise Trouble("foul", "what came is no message of a sync")
+                    raise SyncFailure("foul", "what came is no message of a sync")
                 end = at + _HEAD.size + length
                 if end > len(self._buffer):
                     break
@@ -123,7 +123,7 @@ def _object(payload: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise Trouble("foul", "what came is no message of a sync")
+        raise SyncFailure("foul", "what came is no message of a sync")
     return content
 
 

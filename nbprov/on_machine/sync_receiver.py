@@ -11,13 +11,13 @@ import os
 import stat
 import sys
 
-from .sync_files import KEEP_FROM, Folder
+from .sync_files import KEEP_FROM, SyncFolder
 from .sync_protocol import (
     PACKED_BYTES,
     PACKED_FILES,
     PART,
     SMALL,
-    Trouble,
+    SyncFailure,
     new_digest,
     trouble_of,
     why_not_link,
@@ -48,7 +48,7 @@ class Receiver:
         send what it likes.
     """
 
-    def __init__(self, folder: Folder, expected: dict[str, int] | None = None) -> None:
+    def __init__(self, folder: SyncFolder, expected: dict[str, int] | None = None) -> None:
         self._folder = folder
         self._expected = None if expected is None else dict(expected)
         self._name = ""
@@ -57,7 +57,7 @@ class Receiver:
         self._left = self._size = 0
         self._head: dict[str, Any] = {}
         self._made: Any = None
-        self._trouble: Trouble | None = None
+        self._trouble: SyncFailure | None = None
         self._packed: list[list[Any]] = []
         self._smalls = PART + os.urandom(8).hex()
 
@@ -80,7 +80,7 @@ class Receiver:
             self._write(frame)
             return None
         if self._packed:
-            raise Trouble("foul", "the content of files did not come")
+            raise SyncFailure("foul", "the content of files did not come")
         if "files" in frame:
             return self._pack(frame["files"])
         if "put" in frame:
@@ -94,7 +94,7 @@ class Receiver:
             return self._guarded(frame["folder"], self._make_folder)
         if "mode" in frame:
             return self._guarded(frame["mode"], self._set_mode, frame["to"])
-        raise Trouble("foul", "what came is no message of a sync")
+        raise SyncFailure("foul", "what came is no message of a sync")
 
     def close(self) -> None:
         """Keep the unfinished part of a large file and drop that of a small one; no more comes."""
@@ -103,7 +103,7 @@ class Receiver:
     def _pack(self, rows: Any) -> dict[str, Any] | None:
         """Check the heads of small files, whose content is the next frame."""
         if self._name or not isinstance(rows, list) or not 0 < len(rows) <= PACKED_FILES:
-            raise Trouble("foul", "files began where none may")
+            raise SyncFailure("foul", "files began where none may")
         for row in rows:
             name, size, mtime, mode, digest = row
             if (
@@ -111,18 +111,18 @@ class Receiver:
                 or not isinstance(digest, str)
                 or not all(type(number) is int for number in (size, mtime, mode))
             ):
-                raise Trouble("foul", "files began where none may")
+                raise SyncFailure("foul", "files began where none may")
             if not 0 <= size <= SMALL or (
                 self._expected is not None and self._expected.pop(name, None) != size
             ):
-                raise Trouble("foul", "a file came that was not asked for")
+                raise SyncFailure("foul", "a file came that was not asked for")
         self._packed = rows
         return None if any(row[1] for row in rows) else self._unpack(b"")
 
     def _unpack(self, data: bytes) -> dict[str, Any]:
         rows, self._packed, at = self._packed, [], 0
         if len(data) != sum(row[1] for row in rows) or len(data) > PACKED_BYTES + SMALL:
-            raise Trouble("foul", "more or less came than was announced")
+            raise SyncFailure("foul", "more or less came than was announced")
         took: list[list[Any]] = []
         lost: list[list[str]] = []
         for name, size, mtime, mode, digest in rows:
@@ -131,13 +131,13 @@ class Receiver:
             made.update(content)
             try:
                 if made.hexdigest() != digest:
-                    raise Trouble("digest", "arrived damaged")
+                    raise SyncFailure("digest", "arrived damaged")
                 info = self._put(name, content, mtime, mode)
                 took.append([name, digest, info.st_size, info.st_mtime_ns, info.st_ctime_ns])
             except OSError as error:
                 trouble = trouble_of(error)
                 lost.append([name, trouble.code, trouble.why])
-            except Trouble as trouble:
+            except SyncFailure as trouble:
                 if trouble.code == "foul":
                     raise
                 lost.append([name, trouble.code, trouble.why])
@@ -179,11 +179,11 @@ class Receiver:
             or not isinstance(name, str)
             or not all(type(head[key]) is int for key in ("size", "offset", "mtime", "mode"))
         ):
-            raise Trouble("foul", "a file began where none may")
+            raise SyncFailure("foul", "a file began where none may")
         if not 0 <= offset <= size or (
             self._expected is not None and self._expected.pop(name, None) != size
         ):
-            raise Trouble("foul", "a file came that was not asked for")
+            raise SyncFailure("foul", "a file came that was not asked for")
         self._head, self._name, self._size, self._left, self._trouble = (
             head,
             name,
@@ -195,7 +195,7 @@ class Receiver:
             self._open(name, offset)
         except OSError as error:
             self._trouble = trouble_of(error)
-        except Trouble as trouble:
+        except SyncFailure as trouble:
             self._trouble = trouble
         if self._trouble is not None:
             self._drop(keep=self._trouble.code == "busy")
@@ -209,7 +209,7 @@ class Receiver:
         _lock(self._fd)
         info = os.fstat(self._fd)
         if not stat.S_ISREG(info.st_mode):
-            raise Trouble("io", "something else stands in its way")
+            raise SyncFailure("io", "something else stands in its way")
         if sys.platform != "win32" and info.st_mode & 0o777 & ~mode:
             os.fchmod(self._fd, info.st_mode & mode)
         self._made = self._folder.known_prefix(name, offset) if offset else new_digest()
@@ -228,7 +228,7 @@ class Receiver:
 
     def _write(self, data: bytes) -> None:
         if not self._name or not 0 < len(data) <= self._left:
-            raise Trouble("foul", "more came than was announced")
+            raise SyncFailure("foul", "more came than was announced")
         self._left -= len(data)
         if self._fd < 0:
             return
@@ -243,20 +243,20 @@ class Receiver:
 
     def _end(self, frame: dict[str, Any]) -> dict[str, Any]:
         if frame["end"] != self._name or not self._name:
-            raise Trouble("foul", "a file ended that had not begun")
+            raise SyncFailure("foul", "a file ended that had not begun")
         name, trouble = self._name, self._trouble
         if trouble is None and "digest" not in frame:
-            trouble = Trouble(
+            trouble = SyncFailure(
                 str(frame.get("code", "io"))[:20], str(frame.get("why", "could not be read"))[:200]
             )
         elif trouble is None and (self._left or self._made.hexdigest() != frame["digest"]):
-            trouble = Trouble("digest", "arrived damaged")
+            trouble = SyncFailure("digest", "arrived damaged")
         if trouble is None:
             try:
                 info = self._settle(name)
             except OSError as error:
                 trouble = trouble_of(error)
-            except Trouble as met:
+            except SyncFailure as met:
                 trouble = met
         self._drop(keep=False)
         self._name = ""
@@ -305,7 +305,7 @@ class Receiver:
         except OSError as error:
             trouble = trouble_of(error)
             return {"failed": name, "code": trouble.code, "why": trouble.why}
-        except Trouble as trouble:
+        except SyncFailure as trouble:
             if trouble.code == "foul":
                 raise
             return {"failed": name, "code": trouble.code, "why": trouble.why}
@@ -316,15 +316,15 @@ class Receiver:
         if not os.path.lexists(path):
             os.mkdir(path)
         elif not stat.S_ISDIR(os.lstat(path).st_mode):
-            raise Trouble("io", "something else stands in its place")
+            raise SyncFailure("io", "something else stands in its place")
 
     def _link(self, name: str, target: str) -> None:
         why = why_not_link(name, target)
         if why:
-            raise Trouble("foul", why)
+            raise SyncFailure("foul", why)
         path, part = self._folder.place(name, make=True), self._folder.part_path(name, make=True)
         if os.path.isdir(path) and not os.path.islink(path):
-            raise Trouble("io", "a folder stands in its place")
+            raise SyncFailure("io", "a folder stands in its place")
         if os.path.lexists(part):
             os.unlink(part)
         self._folder.must_stand(name, path)
@@ -335,7 +335,7 @@ class Receiver:
         path = self._folder.place(name)
         now = os.lstat(path).st_mode
         if not stat.S_ISREG(now):
-            raise Trouble("missing", "is not there any more")
+            raise SyncFailure("missing", "is not there any more")
         # Who may read it may run it, or nobody.
         os.chmod(path, now & 0o666 | (now >> 2 & 0o111 if mode & 0o100 else 0))
 
@@ -358,7 +358,7 @@ def _lock(fd: int) -> None:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
-            raise Trouble("busy", "another sync is writing it") from None
+            raise SyncFailure("busy", "another sync is writing it") from None
         raise
 
 

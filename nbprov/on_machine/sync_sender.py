@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import stat
 
-from .sync_files import NOFOLLOW, Folder, changed_at
+from .sync_files import NOFOLLOW, SyncFolder, changed_at
 from .sync_protocol import (
     CHUNK,
     PACKED_BYTES,
     PACKED_FILES,
     SMALL,
-    Trouble,
+    SyncFailure,
     data_frame,
     message,
     new_digest,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Row = list[Any]
 
 
-def outgoing(folder: Folder, files: Iterable[Row]) -> Iterator[bytes]:
+def outgoing(folder: SyncFolder, files: Iterable[Row]) -> Iterator[bytes]:
     """Yield the frames of files, each `[name, offset, size, mtime ns, mode]`.
 
     A file that changes meanwhile ends in an error of its own.
@@ -40,7 +40,7 @@ def outgoing(folder: Folder, files: Iterable[Row]) -> Iterator[bytes]:
             continue
         try:
             content = _small(folder, name, size)
-        except Trouble as trouble:
+        except SyncFailure as trouble:
             yield message(put=name, offset=0, size=size, mtime=mtime, mode=mode)
             yield message(end=name, code=trouble.code, why=trouble.why)
             continue
@@ -56,23 +56,23 @@ def outgoing(folder: Folder, files: Iterable[Row]) -> Iterator[bytes]:
         yield _packed(heads, contents)
 
 
-def _small(folder: Folder, name: str, size: int) -> bytes:
+def _small(folder: SyncFolder, name: str, size: int) -> bytes:
     try:
         fd = os.open(folder.place(name), os.O_RDONLY | NOFOLLOW)
         try:
             before = os.fstat(fd)
             if not stat.S_ISREG(before.st_mode):
-                raise Trouble("io", "is not a file any more")
+                raise SyncFailure("io", "is not a file any more")
             content = os.read(fd, size) if size else b""
             _must_be_whole(size - len(content), size, before, os.fstat(fd))
         finally:
             os.close(fd)
     except OSError as error:
-        raise Trouble("io", trouble_of(error).why) from None
+        raise SyncFailure("io", trouble_of(error).why) from None
     return content
 
 
-def _alone(folder: Folder, row: Row) -> Iterator[bytes]:
+def _alone(folder: SyncFolder, row: Row) -> Iterator[bytes]:
     name, offset, size, mtime, mode = row
     yield message(put=name, offset=offset, size=size, mtime=mtime, mode=mode)
     made, left = new_digest(), size
@@ -91,7 +91,7 @@ def _alone(folder: Folder, row: Row) -> Iterator[bytes]:
             _must_be_whole(left, size, before, os.fstat(file.fileno()))
     except OSError as error:
         yield message(end=name, code="io", why=trouble_of(error).why)
-    except Trouble as trouble:
+    except SyncFailure as trouble:
         yield message(end=name, code=trouble.code, why=trouble.why)
     else:
         yield message(end=name, digest=made.hexdigest())
@@ -109,4 +109,4 @@ def _must_be_whole(left: int, size: int, before: os.stat_result, after: os.stat_
     """
     is_touched = (after.st_mtime_ns, changed_at(after)) != (before.st_mtime_ns, changed_at(before))
     if left or after.st_size < size or (is_touched and after.st_size == size):
-        raise Trouble("changed", "changed while it was read")
+        raise SyncFailure("changed", "changed while it was read")

@@ -11,8 +11,8 @@ import os
 import sys
 import time
 
-from .sync_files import ROWS, Folder, Rules
-from .sync_protocol import CHUNK, MARKER, Frames, Skip, Trouble, message
+from .sync_files import ROWS, Rules, SyncFolder
+from .sync_protocol import CHUNK, MARKER, Frames, Skip, SyncFailure, message
 from .sync_receiver import Receiver
 from .sync_sender import outgoing
 
@@ -51,7 +51,7 @@ def main() -> None:
                 return
     except BrokenPipeError:
         return
-    except Trouble as trouble:
+    except SyncFailure as trouble:
         _write(message(trouble=trouble.code, why=trouble.why))
     finally:
         serving.close()
@@ -93,7 +93,7 @@ class Serving:
 
     def __init__(self) -> None:
         self.rests = False
-        self._folder = Folder("~")
+        self._folder = SyncFolder("~")
         self._receiver: Receiver | None = None
 
     def close(self) -> None:
@@ -114,18 +114,18 @@ class Serving:
                 yield message(**told)
             return
         if isinstance(frame, bytes) or frame.get("ask") not in _ASKS:
-            raise Trouble("foul", "what came is no message of a sync")
+            raise SyncFailure("foul", "what came is no message of a sync")
         try:
             yield from _ASKS[frame["ask"]](self, frame)
-        except Trouble as trouble:
+        except SyncFailure as trouble:
             yield message(trouble=trouble.code, why=trouble.why)
 
     def _open(self, frame: dict[str, Any]) -> Iterator[bytes]:
-        self._folder = folder = Folder(frame["folder"])
+        self._folder = folder = SyncFolder(frame["folder"])
         there = folder.path
         exists = os.path.isdir(there)
         if not exists and os.path.lexists(there):
-            raise Trouble("file", "is a file")
+            raise SyncFailure("file", "is a file")
         near = there
         while not os.path.isdir(near):
             near = os.path.dirname(near)

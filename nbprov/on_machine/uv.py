@@ -33,11 +33,11 @@ _LOGIN = re.compile(r"://[^/@\s]+@")
 Json = Dict[str, Any]
 
 
-class Trouble(Exception):
+class UvError(Exception):
     """Something cannot be done; its text is one line."""
 
 
-class TooLong(Trouble):
+class TooLong(UvError):
     """A step was ended, since it took longer than it may."""
 
 
@@ -90,7 +90,7 @@ def run(command: list[str], env: dict[str, str], folder: str) -> None:
     if late.is_set():
         raise TooLong(f"{what} took longer than {STEP_SECONDS / 60:.0f} min, and was ended")
     if code:
-        raise Trouble(
+        raise UvError(
             f"{what} ended with code {code}"
             if code != KILLED
             else f"{what} was killed; is the memory full?"
@@ -115,7 +115,7 @@ def output(command: list[str], env: dict[str, str] | None = None, folder: str | 
     return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""
 
 
-class Machine:
+class MachinePaths:
     """Paths and variables of a machine; `root` is the agent's folder."""
 
     def __init__(self, root: str) -> None:
@@ -184,7 +184,7 @@ def index_settings(env: dict[str, str], said: str) -> dict[str, str]:
     return made
 
 
-def find_uv(machine: Machine) -> str:
+def find_uv(machine: MachinePaths) -> str:
     """Return the path of a uv that is new enough; empty if there is none."""
     home = os.path.expanduser("~")
     places = [shutil.which("uv", path=machine.env["PATH"]) or ""]
@@ -201,7 +201,7 @@ def find_uv(machine: Machine) -> str:
     return ""
 
 
-def get_uv(machine: Machine) -> str:
+def get_uv(machine: MachinePaths) -> str:
     """Return the path of the machine's uv, else of one that is installed now.
 
     pip installs it, in a virtual environment if there is no other pip, else uv's own installer.
@@ -220,7 +220,7 @@ def get_uv(machine: Machine) -> str:
         shutil.rmtree(fresh, ignore_errors=True)
         try:
             made = way(machine, fresh)
-        except (Trouble, OSError) as error:
+        except (UvError, OSError) as error:
             say(f"  {error}")
             continue
         if made:
@@ -229,20 +229,20 @@ def get_uv(machine: Machine) -> str:
             found = find_uv(machine)
             if found:
                 return found
-    raise Trouble(
+    raise UvError(
         "uv could not be installed; the lines above say why. "
         "Put it on the machine's PATH in its image, or let it reach a package index"
     )
 
 
-def by_pip(machine: Machine, place: str) -> bool:
+def by_pip(machine: MachinePaths, place: str) -> bool:
     if not output([machine.python, "-m", "pip", "--version"], machine.env):
         return False
     pip_install(machine.python, machine, place)
     return True
 
 
-def by_venv(machine: Machine, place: str) -> bool:
+def by_venv(machine: MachinePaths, place: str) -> bool:
     venv = place + ".venv"
     shutil.rmtree(venv, ignore_errors=True)
     try:
@@ -256,7 +256,7 @@ def by_venv(machine: Machine, place: str) -> bool:
         shutil.rmtree(venv, ignore_errors=True)
 
 
-def pip_install(python: str, machine: Machine, place: str) -> None:
+def pip_install(python: str, machine: MachinePaths, place: str) -> None:
     options = [
         "--quiet",
         "--progress-bar",
@@ -273,7 +273,7 @@ def pip_install(python: str, machine: Machine, place: str) -> None:
     )
 
 
-def by_installer(machine: Machine, place: str) -> bool:
+def by_installer(machine: MachinePaths, place: str) -> bool:
     os.makedirs(place, exist_ok=True)
     script = os.path.join(place, "install.sh")
     say(f"  from {INSTALLER}")
@@ -289,7 +289,7 @@ def by_installer(machine: Machine, place: str) -> bool:
     return True
 
 
-def by_package_manager(machine: Machine, place: str) -> bool:
+def by_package_manager(machine: MachinePaths, place: str) -> bool:
     if shutil.which("apt-get") is None:
         return False
     root = [] if getattr(os, "geteuid", int)() == 0 else ["sudo", "-n"]

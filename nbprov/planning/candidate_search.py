@@ -14,7 +14,7 @@ import numpy as np
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Block, DropRule, RuleKind
 from nbprov.model.resources import PlaceGlob
-from nbprov.model.run_policies import Policy
+from nbprov.model.run_policies import OrderPolicy
 from nbprov.model.spec import ExposedPorts
 
 from .conditions import PlanConditions
@@ -63,7 +63,7 @@ class CandidateSearch:
         *,
         count: int,
         expose: ExposedPorts = TUNNELS,
-        prefer: Policy = Policy.CHEAPEST,
+        prefer: OrderPolicy = OrderPolicy.CHEAPEST,
     ) -> None:
         self._table = table
         self._enabled = conditions.enabled
@@ -308,7 +308,7 @@ class CandidateSearch:
             return np.zeros(0, dtype=np.int64)
         if (
             len(chunks) == 1
-            and self._prefer is Policy.CHEAPEST
+            and self._prefer is OrderPolicy.CHEAPEST
             and not are_known(self._table, chunks[0], self._success_model).any()
         ):
             return self._table.in_rank_order(chunks[0])

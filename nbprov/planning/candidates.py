@@ -14,7 +14,7 @@ from nbprov.model.clock import short_duration
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.resources import Request
-from nbprov.model.run_policies import Policy
+from nbprov.model.run_policies import OrderPolicy
 
 if TYPE_CHECKING:
     from .lookup.catalog_columns import Ints
@@ -24,9 +24,9 @@ MOST_KEPT = 1000
 
 ORDINALS = ("1st", "2nd", "3rd")
 FIRST = {
-    Policy.CHEAPEST: "cheapest",
-    Policy.SOONEST: "soonest",
-    Policy.BALANCED: "best price for its chance",
+    OrderPolicy.CHEAPEST: "cheapest",
+    OrderPolicy.SOONEST: "soonest",
+    OrderPolicy.BALANCED: "best price for its chance",
 }
 """What the first candidate is, by what the spec prefers."""
 
@@ -60,7 +60,7 @@ class CandidateBuilder:
         accounts: Mapping[str, str],
         count: int,
         cloud_codes: Callable[[Ints], Ints],
-        prefer: Policy = Policy.CHEAPEST,
+        prefer: OrderPolicy = OrderPolicy.CHEAPEST,
         success_model: SuccessModel,
     ) -> None:
         self.rows = rows
@@ -109,7 +109,7 @@ class CandidateBuilder:
         choice = soon = ""
         if len(self._tiers) > 1:
             choice = f"{ordinal(self._tiers.index(request.tier))} choice"
-        if self._prefer is Policy.SOONEST:
+        if self._prefer is OrderPolicy.SOONEST:
             seconds = self._success_model.expected_seconds(offer.pool)
             soon = f"ready in about {short_duration(seconds)}"
         if rank == 0:
@@ -126,7 +126,7 @@ class CandidateBuilder:
         if more < 0:
             return f"{format_usd(-more)}/h less than the first"
         reason = ""
-        if self._prefer is Policy.CHEAPEST:
+        if self._prefer is OrderPolicy.CHEAPEST:
             reason = self._tie_break(first, offer, request, success)
         return f"same price as the first{reason}"
 

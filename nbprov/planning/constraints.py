@@ -18,7 +18,7 @@ from nbprov.model.spec import ExposedPorts, Spec
 
 from .hardware_constraints import HardwareConstraints
 from .lookup.enabled_clouds import EnabledCloud
-from .spec_changes import Change, ChangeBuilder
+from .spec_changes import ChangeBuilder, SpecChange
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog
@@ -43,7 +43,7 @@ class Constraints:
         now: Instant,
         enabled: Mapping[str, EnabledCloud],
         off: Mapping[str, EnabledCloud],
-    ) -> Iterator[Change]:
+    ) -> Iterator[SpecChange]:
         """Each constraint relaxed alone, `off` being the clouds that could be set up.
 
         A price cap is dropped here; `raised_cap` says which cap would do.
@@ -55,7 +55,7 @@ class Constraints:
         yield from self._rest()
         spec = self._spec
         if spec.num_nodes > 1:
-            yield Change(
+            yield SpecChange(
                 "num_nodes",
                 "num_nodes: 1",
                 replace(spec, num_nodes=1),
@@ -63,7 +63,7 @@ class Constraints:
                 origin=Origin("num_nodes"),
             )
         if (spec.expose.everything or spec.expose.public) and any(r.ports for r in self._requests):
-            yield Change(
+            yield SpecChange(
                 "expose",
                 "expose: tunnel",
                 replace(spec, expose=ExposedPorts()),
@@ -79,9 +79,9 @@ class Constraints:
                 if len(live) == 1
                 else f"waiting for the blocks to end, {first} to {last} from now"
             )
-            yield Change("blocks", words, spec, unblocked=True, origin=Origin(""))
+            yield SpecChange("blocks", words, spec, unblocked=True, origin=Origin(""))
         for name, cloud in off.items():
-            yield Change(
+            yield SpecChange(
                 name,
                 f"setting up {name}",
                 spec,
@@ -89,7 +89,7 @@ class Constraints:
                 origin=Origin(""),
             )
 
-    def raised_cap(self, cheapest: Micros) -> Change | None:
+    def raised_cap(self, cheapest: Micros) -> SpecChange | None:
         """The lowest cap in whole cents that permits an offer of this price.
 
         None if the caps of the requests differ, because no single one would replace them.
@@ -118,7 +118,7 @@ class Constraints:
             is_yaml=len(written) == 1,
         )
 
-    def _places(self) -> Iterator[Change]:
+    def _places(self) -> Iterator[SpecChange]:
         yield from self._without_place("zone", lambda r: bool(r.zone), zone="")
         yield from self._without_place(
             "region", lambda r: bool(r.region and r.cloud), region="", zone=""
@@ -136,7 +136,7 @@ class Constraints:
 
     def _without_place(
         self, field: str, has: Callable[[Request], bool], **changes: str
-    ) -> Iterator[Change]:
+    ) -> Iterator[SpecChange]:
         """The change without the zone or region; nothing if no request has it."""
         if any(map(has, self._requests)):
             is_yaml, words = self._place_words(field)
@@ -172,7 +172,7 @@ class Constraints:
         texts = [f'"{place}"' if place.startswith("*") else place for place in places]
         return True, f"infra: {texts[0]}" if len(texts) == 1 else f"infra: [{', '.join(texts)}]"
 
-    def _sizes(self) -> Iterator[Change]:
+    def _sizes(self) -> Iterator[SpecChange]:
         for field, other in (("cpus", "memory"), ("memory", "cpus")):
             written = [
                 asked
@@ -202,7 +202,7 @@ class Constraints:
                 field, f"leaving out {field}", could_go, **{field: None}
             )
 
-    def _rest(self) -> Iterator[Change]:
+    def _rest(self) -> Iterator[SpecChange]:
         markets = {r.market for r in self._requests}
         if len(markets) == 1:
             [market] = markets

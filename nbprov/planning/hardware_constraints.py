@@ -10,7 +10,7 @@ from nbprov.catalog.errors import AmbiguousName, UnknownName
 from nbprov.model.offers import Offer
 from nbprov.model.resources import Accelerator, Compare, Quantity, Request
 
-from .spec_changes import Change, ChangeBuilder
+from .spec_changes import ChangeBuilder, SpecChange
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog
@@ -29,7 +29,7 @@ class HardwareConstraints:
         self._catalog = catalog
         self._changes = changes
 
-    def accelerators(self) -> Iterator[Change]:
+    def accelerators(self) -> Iterator[SpecChange]:
         kinds = list(
             dict.fromkeys(r.accelerator for r in self._requests if r.accelerator is not None)
         )
@@ -97,7 +97,7 @@ class HardwareConstraints:
         except (UnknownName, AmbiguousName):
             return kind.name
 
-    def instance_type(self) -> Iterator[Change]:
+    def instance_type(self) -> Iterator[SpecChange]:
         """Any machine with the hardware of the named type."""
         named = [r for r in self._requests if r.instance_type]
         if not named:

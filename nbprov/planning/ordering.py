@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nbprov.market import Pool, Stock, StockLevel, SuccessModel
 from nbprov.market.success_model import REFUSED_SECONDS
 from nbprov.model.places import Market
-from nbprov.model.run_policies import Policy
+from nbprov.model.run_policies import OrderPolicy
 
 if TYPE_CHECKING:
     from .lookup.catalog_columns import Bools, CatalogColumns, Ints
@@ -105,7 +105,7 @@ def are_known(table: CatalogColumns, rows: Ints, success_model: SuccessModel) ->
 def ranking(
     table: CatalogColumns,
     rows: Ints,
-    policy: Policy,
+    policy: OrderPolicy,
     success_model: SuccessModel,
     seen: StockOutlook,
 ) -> tuple[Ints | Floats, ...]:
@@ -120,12 +120,12 @@ def ranking(
         # Whole micros make the order the same on every machine; at equal prices low stock is
         # later.
         hourly = np.where(seen.is_low, np.rint(hourly * (1 + LOW_MARKUP)), hourly)
-    if policy is Policy.SOONEST:
+    if policy is OrderPolicy.SOONEST:
         clouds = np.array([success_model.ready_seconds(name) for name in table.names("cloud")])
         # Whole seconds: places that differ by less are equally soon, and the cheaper one is
         # first.
         expected = np.rint(clouds[table.of("cloud", rows)] + REFUSED_SECONDS * (1 / likely - 1))
         return (expected, hourly, seen.is_low, -likely)
-    if policy is Policy.BALANCED:
+    if policy is OrderPolicy.BALANCED:
         return (np.rint(table.of("hourly", rows) / likely), hourly, seen.is_low, -likely)
     return (hourly, seen.is_low, -likely)

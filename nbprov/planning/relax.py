@@ -18,7 +18,7 @@ from .constraints import Constraints
 from .errors import PlanError
 from .lookup.enabled_clouds import EnabledCloud
 from .planner import search_spec
-from .spec_changes import RESOURCES, Change
+from .spec_changes import RESOURCES, SpecChange
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog
@@ -156,7 +156,7 @@ class _Relaxer:
                 if raised is not None:
                     yield self._relaxation(raised)
 
-    def _relaxation(self, change: Change) -> Relaxation:
+    def _relaxation(self, change: SpecChange) -> Relaxation:
         conditions = replace(
             self._conditions,
             enabled=change.enabled or self._conditions.enabled,

@@ -16,7 +16,7 @@ RESOURCES = Origin("resources")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SpecChange:
     """One constraint, what to write instead, and the spec without it.
 
     `enabled` and `unblocked` hold what else changes in the conditions of the plan.
@@ -47,7 +47,7 @@ class ChangeBuilder:
 
     def without(
         self, field: str, words: str, has: Callable[[Request], bool], **changes: Any
-    ) -> Iterator[Change]:
+    ) -> Iterator[SpecChange]:
         """The change of a plain field in every request that has it; nothing if none has it."""
         if any(map(has, self._requests)):
             yield self.changed(field, words, self.replaced(has, **changes), self.origin(has))
@@ -64,8 +64,8 @@ class ChangeBuilder:
         origin: Origin,
         *,
         is_yaml: bool = False,
-    ) -> Change:
-        return Change(
+    ) -> SpecChange:
+        return SpecChange(
             field,
             words,
             replace(self._spec, requests=_renumbered(requests)),

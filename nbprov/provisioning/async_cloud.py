@@ -24,9 +24,9 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Retry
 from nbprov.model.launches import (
     CheckResult,
+    CreateOperation,
     Instance,
     Launch,
-    Operation,
     PollResult,
     Quote,
     SideObject,
@@ -119,7 +119,7 @@ class AsyncCloud:
         except CloudError:
             return None
 
-    async def submit(self, launch: Launch) -> Operation:
+    async def submit(self, launch: Launch) -> CreateOperation:
         """See `Cloud.submit`.
 
         Silence is an unknown outcome, and so is an error that the adapter does not call a refusal.
@@ -136,7 +136,7 @@ class AsyncCloud:
                 failure = replace(failure, cause=Cause.UNKNOWN_OUTCOME)
             raise CloudError(failure) from error
 
-    async def poll(self, operation: Operation) -> PollResult:
+    async def poll(self, operation: CreateOperation) -> PollResult:
         """See `Cloud.poll`."""
         return await self._call(self.adapter.poll, operation, seconds=LIST_SECONDS)
 

@@ -31,7 +31,7 @@ from .run.driver import RunDriver
 from .run.waiting.stock_wakeup import StockWakeup
 from .run_controller import RunController
 from .supervision.context import SupervisionContext
-from .supervision.lifecycle import Lifecycle
+from .supervision.lifecycle import ClusterLifecycle
 from .supervision.other_kernels import OtherKernels
 from .supervision.side_objects import SideObjectCollector
 
@@ -117,7 +117,7 @@ class Engine:
             watch=self._watch,
             left=self.side_objects.told,
         )
-        self.lifecycle = Lifecycle(
+        self.lifecycle = ClusterLifecycle(
             SupervisionContext(
                 ledger=self.ledger,
                 clock=self.clock,

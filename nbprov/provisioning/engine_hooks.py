@@ -38,7 +38,7 @@ class Teardown(Protocol):
         """Whether a stopped cluster has outputs that nobody tried to fetch since it ran."""
 
 
-class NodeSetup(Protocol):
+class NodeSetupHook(Protocol):
     """What a session does for a machine that replaces a lost one."""
 
     def why_not(self, row: ClusterRow) -> NotNow | None:
@@ -72,4 +72,4 @@ class EngineHooks:
     replan: Callable[[Spec, Sequence[Block]], Plan] | None = None
     take_outputs: Callable[[ClusterRow, Seconds], Coroutine[Any, Any, bool]] | None = None
     teardown: Teardown | None = None
-    node_setup: NodeSetup | None = None
+    node_setup: NodeSetupHook | None = None

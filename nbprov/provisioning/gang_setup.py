@@ -17,7 +17,7 @@ from nbprov.remote.errors import RemoteError
 
 if TYPE_CHECKING:
     from nbprov.remote.agent.client import AgentClient
-    from nbprov.remote.boot.gang_config import Gang
+    from nbprov.remote.boot.gang_config import GangConfig
     from nbprov.remote.ssh.connection import Connection
     from nbprov.remote.ssh.keys import ClusterKeys
 
@@ -55,7 +55,7 @@ class GangState:
     notes: list[str] = field(default_factory=list)
 
 
-async def set_up_gang(gang: Gang, nodes: Sequence[GangNode], keys: ClusterKeys) -> GangState:
+async def set_up_gang(gang: GangConfig, nodes: Sequence[GangNode], keys: ClusterKeys) -> GangState:
     """Put hosts files and the cluster's inner key on every machine, and connect the agents.
 
     What fails is only noted: the machines are there, and each can be reached from here.

@@ -18,7 +18,7 @@ from .gang_setup import set_up_gang
 if TYPE_CHECKING:
     from nbprov.remote.agent.client import AgentClient
     from nbprov.remote.agent.config import GuardConfig
-    from nbprov.remote.boot.gang_config import Gang
+    from nbprov.remote.boot.gang_config import GangConfig
     from nbprov.remote.ssh.connection import Connection
     from nbprov.remote.ssh.keys import ClusterKeys
 
@@ -91,14 +91,14 @@ class LiveCluster:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def gang(self) -> Gang:
+    def gang(self) -> GangConfig:
         """The machines as a gang, in the order of their ranks."""
-        from nbprov.remote.boot.gang_config import Gang, slots_of
+        from nbprov.remote.boot.gang_config import GangConfig, slots_of
 
         offer = self.candidate.offer
         slots = slots_of(offer.accelerator_count, offer.vcpus or 0)
         missing = frozenset(rank for rank, node in enumerate(self.nodes) if node.missing)
-        return Gang(self.run_id, tuple(node.instance for node in self.nodes), slots, missing)
+        return GangConfig(self.run_id, tuple(node.instance for node in self.nodes), slots, missing)
 
     @property
     def head(self) -> Node:

@@ -13,7 +13,7 @@ from nbprov.model.launches import Instance, InstanceState
 
 from .async_cloud import AsyncCloud, is_passing
 from .ledger import Ledger
-from .reconcile_report import Report
+from .reconcile_report import ReconcileReport
 from .supervision.listing.intervals import CONFIRM_SECONDS, MOST_WATCH
 
 log = logging.getLogger("nbprov.lifecycle")
@@ -64,7 +64,7 @@ class OrphanCollector:
         self._young: dict[str, asyncio.Task[None]] = {}
 
     async def end(
-        self, cloud_name: str, report: Report, *, least_age: Seconds = ORPHAN_SECONDS
+        self, cloud_name: str, report: ReconcileReport, *, least_age: Seconds = ORPHAN_SECONDS
     ) -> list[Instance]:
         """End orphans, and confirm that by listing. Returns those that were found.
 
@@ -109,7 +109,7 @@ class OrphanCollector:
         return orphans
 
     async def _end_confirmed(
-        self, cloud: AsyncCloud, doomed: dict[str, str], report: Report
+        self, cloud: AsyncCloud, doomed: dict[str, str], report: ReconcileReport
     ) -> bool:
         """Whether all are confirmed gone."""
         end, pause = self._clock.elapsed() + CONFIRM_SECONDS, cloud.capabilities.poll_every
@@ -190,7 +190,7 @@ class OrphanCollector:
 
     async def _end_found(self, name: str) -> bool:
         """End the orphans of a cloud; whether it could be listed and there were none."""
-        report = Report()
+        report = ReconcileReport()
         try:
             found = await self.end(name, report)
             if found:

@@ -15,7 +15,7 @@ from nbprov.model.launches import Instance
 
 from .ledger import ClusterRow
 from .orphans import ORPHAN_SECONDS
-from .reconcile_report import Report
+from .reconcile_report import ReconcileReport
 from .run_adoption import adopt_run, setup_left_words, take_lease
 from .supervision.side_objects import words
 from .supervision.stopped_expiry import left_note
@@ -23,7 +23,7 @@ from .supervision.stopped_expiry import left_note
 if TYPE_CHECKING:
     from .engine import Engine
 
-__all__ = ["ORPHAN_SECONDS", "Report", "end_orphans", "reconcile", "tidy"]
+__all__ = ["ORPHAN_SECONDS", "ReconcileReport", "end_orphans", "reconcile", "tidy"]
 
 log = logging.getLogger("nbprov.reconcile")
 
@@ -34,7 +34,7 @@ That is twice its own limit, since the watcher's listing may come first.
 """
 
 
-async def reconcile(engine: Engine, report: Report) -> None:
+async def reconcile(engine: Engine, report: ReconcileReport) -> None:
     """Bring every unfinished run to its end, and check every live cluster by its cloud's listing.
 
     A launch whose kernel died is adopted if it was accepted and not cancelled; otherwise it is
@@ -72,13 +72,13 @@ async def reconcile(engine: Engine, report: Report) -> None:
 
 
 async def end_orphans(
-    engine: Engine, cloud_name: str, report: Report, *, least_age: Seconds = ORPHAN_SECONDS
+    engine: Engine, cloud_name: str, report: ReconcileReport, *, least_age: Seconds = ORPHAN_SECONDS
 ) -> list[Instance]:
     """End machines of ours that no live launch made; see `OrphanCollector.end`."""
     return await engine.orphans.end(cloud_name, report, least_age=least_age)
 
 
-async def tidy(engine: Engine, cloud_name: str, report: Report) -> None:
+async def tidy(engine: Engine, cloud_name: str, report: ReconcileReport) -> None:
     """Remove what launches left beside their machines and is nobody's.
 
     What cannot be removed now is tried again in the background.
@@ -97,7 +97,7 @@ async def tidy(engine: Engine, cloud_name: str, report: Report) -> None:
         side_objects.soon(cloud_name)
 
 
-async def _list(engine: Engine, name: str, report: Report) -> bool:
+async def _list(engine: Engine, name: str, report: ReconcileReport) -> bool:
     """Compare the ledger with a cloud's listing; whether it could be listed."""
     try:
         await asyncio.wait_for(engine.lifecycle.observe(engine.cloud(name)), LOOK_SECONDS)
@@ -118,7 +118,7 @@ async def _list(engine: Engine, name: str, report: Report) -> bool:
 # ---------------------------------------------------------------- clusters
 
 
-def _report_cluster(engine: Engine, run_id: str, report: Report) -> None:
+def _report_cluster(engine: Engine, run_id: str, report: ReconcileReport) -> None:
     row = engine.ledger.clusters.of_run(run_id)
     if row is None or row.state is ClusterState.ENDING:
         return
@@ -160,7 +160,7 @@ def _pending_words(row: ClusterRow) -> str:
     )
 
 
-async def _finish_change(engine: Engine, run_id: str, report: Report) -> None:
+async def _finish_change(engine: Engine, run_id: str, report: ReconcileReport) -> None:
     """Repeat a start or a stop that a kernel did not finish."""
     row, run = _changing(engine, run_id), engine.ledger.runs.get(run_id)
     if row is None or run is None or not await take_lease(engine, run, report, row.cluster_id):
@@ -181,7 +181,7 @@ def _changing(engine: Engine, run_id: str) -> ClusterRow | None:
     return row if is_changing else None
 
 
-async def _start(engine: Engine, row: ClusterRow, report: Report) -> None:
+async def _start(engine: Engine, row: ClusterRow, report: ReconcileReport) -> None:
     # A machine that was started and got no agent has no guards, so the whole start is repeated.
     before = f"{row.name}: was being started when its kernel stopped"
     try:
@@ -192,7 +192,7 @@ async def _start(engine: Engine, row: ClusterRow, report: Report) -> None:
         report.say(row.cluster_id, f"{before}; it runs: %%on {row.name} uses it")
 
 
-async def _stop(engine: Engine, row: ClusterRow, report: Report) -> None:
+async def _stop(engine: Engine, row: ClusterRow, report: ReconcileReport) -> None:
     # Its cloud may never have been asked: then it runs, and costs, as if nobody wanted a stop.
     before = f"{row.name}: was being stopped when its kernel stopped"
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Report:
+class ReconcileReport:
     """What was found at load and what became of it, one line each.
 
     A line is replaced as things settle.

@@ -15,7 +15,7 @@ from nbprov.remote.ssh.keys import ClusterKeys, KeyMaterialError
 from nbprov.spec import parse
 
 from .ledger import LaunchRow, RunRow
-from .reconcile_report import Report
+from .reconcile_report import ReconcileReport
 from .run.attempt import Attempt
 from .run.events import Action
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("nbprov.reconcile")
 
 
-async def adopt_run(engine: Engine, row: RunRow, report: Report, listed: set[str]) -> None:
+async def adopt_run(engine: Engine, row: RunRow, report: ReconcileReport, listed: set[str]) -> None:
     """Continue or end an unfinished run of the ledger, once its lease has lapsed.
 
     Parameters
@@ -72,7 +72,7 @@ def _clouds_of(engine: Engine, run_id: str) -> set[str]:
     return clouds
 
 
-async def take_lease(engine: Engine, row: RunRow, report: Report, key: str) -> bool:
+async def take_lease(engine: Engine, row: RunRow, report: ReconcileReport, key: str) -> bool:
     """Wait until a run's lease has lapsed, and take it; whether this kernel has it then.
 
     Parameters
@@ -98,7 +98,9 @@ async def take_lease(engine: Engine, row: RunRow, report: Report, key: str) -> b
     return True
 
 
-async def _continue(engine: Engine, row: RunRow, report: Report, *, has_cluster: bool) -> None:
+async def _continue(
+    engine: Engine, row: RunRow, report: ReconcileReport, *, has_cluster: bool
+) -> None:
     launches = engine.ledger.launches.of_run(row.run_id)
     # A run with a cluster keeps exactly that one; whatever else it made is ended.
     cancelled = row.cancelled or row.state is RunState.CANCELLING or has_cluster
@@ -143,7 +145,7 @@ async def _continue(engine: Engine, row: RunRow, report: Report, *, has_cluster:
     report.say(row.run_id, _outcome_words(engine, row, driver))
 
 
-def _may_wait(engine: Engine, row: RunRow, report: Report, *, cancelled: bool) -> bool:
+def _may_wait(engine: Engine, row: RunRow, report: ReconcileReport, *, cancelled: bool) -> bool:
     """Whether the run may continue to wait for stock.
 
     It may not without its spec: then it would take any machine at all.
@@ -159,7 +161,9 @@ def _may_wait(engine: Engine, row: RunRow, report: Report, *, cancelled: bool) -
     return False
 
 
-def _close_empty(engine: Engine, row: RunRow, report: Report, *, has_launches: bool) -> None:
+def _close_empty(
+    engine: Engine, row: RunRow, report: ReconcileReport, *, has_launches: bool
+) -> None:
     """Close a run of which nothing is left."""
     words = (
         "its kernel stopped when nothing of it was left"
@@ -173,7 +177,7 @@ def _close_empty(engine: Engine, row: RunRow, report: Report, *, has_launches: b
 
 
 def _continue_waiting(
-    engine: Engine, row: RunRow, driver: RunDriver, first: list[Action], report: Report
+    engine: Engine, row: RunRow, driver: RunDriver, first: list[Action], report: ReconcileReport
 ) -> None:
     """Continue a wait for stock; it may last for hours, so nothing else waits for its end."""
     report.say(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nbprov.model.clock import Seconds
 from nbprov.on_machine.download import MARKER
 from nbprov.on_machine.loader import program, reading_command
-from nbprov.on_machine.sync_protocol import CHUNK, MOST_FRAME, Frames, Trouble, message
+from nbprov.on_machine.sync_protocol import CHUNK, MOST_FRAME, Frames, SyncFailure, message
 from nbprov.remote.sync.errors import MOST_WORDS, shown
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class RemoteProgram:
         seen = b""
         while (at := seen.find(MARKER)) < 0:
             if len(seen) > MOST_GREETING:
-                raise Trouble("foul", "nbprov's program does not answer")
+                raise SyncFailure("foul", "nbprov's program does not answer")
             seen += await self._read(ANSWER_SECONDS)
         self._feed(seen[at + len(MARKER) :])
 
@@ -71,13 +71,15 @@ class RemoteProgram:
             self._feed(await self._read(patience))
         answer = self._waiting.popleft()
         if "trouble" in answer:
-            raise Trouble(str(answer["trouble"])[:20], shown(str(answer.get("why")), MOST_WORDS))
+            raise SyncFailure(
+                str(answer["trouble"])[:20], shown(str(answer.get("why")), MOST_WORDS)
+            )
         return answer
 
     def _feed(self, data: bytes) -> None:
         for frame in self._frames.feed(data):
             if not isinstance(frame, dict) or len(self._waiting) > MOST_FRAME // 1024:
-                raise Trouble("foul", "the machine sent what was not asked for")
+                raise SyncFailure("foul", "the machine sent what was not asked for")
             self._waiting.append(frame)
 
     async def _write(self, data: bytes) -> None:
@@ -88,7 +90,7 @@ class RemoteProgram:
                 self._process.stdin.write(data)
                 await self._process.stdin.drain()
         except (OSError, TimeoutError, asyncssh.Error):
-            raise Trouble("lost", f"the connection to {self._host} broke") from None
+            raise SyncFailure("lost", f"the connection to {self._host} broke") from None
 
     async def _read(self, patience: Seconds) -> bytes:
         import asyncssh
@@ -97,11 +99,11 @@ class RemoteProgram:
             async with asyncio.timeout(patience):
                 data = await self._process.stdout.read(CHUNK)
         except TimeoutError:
-            raise Trouble("stalled", f"nothing has come for {patience:g} s") from None
+            raise SyncFailure("stalled", f"nothing has come for {patience:g} s") from None
         except (OSError, asyncssh.Error):
             data = b""
         if not data:
-            raise Trouble(
+            raise SyncFailure(
                 "lost", f"the connection to {self._host} broke, or the machine has no Python 3.8"
             )
         return data if isinstance(data, bytes) else data.encode()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .parser import parse
 from .reading.mounts import fill_paths
 from .schema.registry import Field, Section, fields
-from .yaml.diagnostics import Problem, SpecError
+from .yaml.diagnostics import SpecError, SpecProblem
 
 if TYPE_CHECKING:
     from .completion import KeyContext, keys_at
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Field",
     "KeyContext",
-    "Problem",
     "Section",
     "SkyPilotTask",
     "SpecError",
+    "SpecProblem",
     "fields",
     "fill_paths",
     "keys_at",

@@ -10,7 +10,7 @@ from typing import Any
 
 from nbprov.model.python_env import KEEP
 from nbprov.model.resources import Request
-from nbprov.model.run_policies import ConfirmAbove, Policy, Race, Wait
+from nbprov.model.run_policies import ConfirmAbove, OrderPolicy, Race, WaitPolicy
 from nbprov.model.spec import ComputeEngine, ExposedPorts, HealthCheck, Spec
 
 from .interpolation.redaction import hide_secrets
@@ -207,9 +207,9 @@ class _TaskReader:
                 self._at("budget", read_budget),
                 self._findings,
             ),
-            prefer=self._at("prefer", read_prefer) or Policy.CHEAPEST,
+            prefer=self._at("prefer", read_prefer) or OrderPolicy.CHEAPEST,
             race=self._race(num_nodes),
-            wait=self._at("wait", read_wait) or Wait(),
+            wait=self._at("wait", read_wait) or WaitPolicy(),
             confirm_above=self._at("confirm_above", read_confirm) or ConfirmAbove(),
             engine=self._engine(),
             health=self._at("health", read_health) or HealthCheck(),

@@ -23,10 +23,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from player import NAME, STEP_SECONDS, make_engine, see_wait_out
 from stories import REPLACING, Story
 
-from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.client import DaemonClient
 from nbprov.model.clusters import ClusterState
 from nbprov.provisioning.ledger import ClusterRow, Ledger
-from nbprov.provisioning.reconcile import Report, reconcile
+from nbprov.provisioning.reconcile import ReconcileReport, reconcile
 
 PLAYER = Path(__file__).resolve().parent / "player.py"
 PLAY_SECONDS = 90.0
@@ -139,7 +139,7 @@ class Bench:
 
     def close(self) -> None:
         """End the daemon and what it may still run."""
-        client = Client(self.cloud)
+        client = DaemonClient(self.cloud)
         with suppress(Exception):
             pid = client.call("describe", timeout=5, start=False)["pid"]
             client.call("end_all", timeout=30, start=False)
@@ -182,7 +182,7 @@ class Bench:
         draft = self.cloud / "market.new"
         draft.write_text(story.market, encoding="utf-8")
         draft.replace(self.cloud / "market.toml")
-        Client(self.cloud).call("describe", timeout=15)
+        DaemonClient(self.cloud).call("describe", timeout=15)
 
     def _order(self, story: Story, home: Path) -> dict[str, Any]:
         return {
@@ -225,7 +225,7 @@ class Bench:
         at_kill = {m.id for m in self.machines()}
         outcome.alive = len(at_kill)
         engine = make_engine(order, None)
-        report = Report()
+        report = ReconcileReport()
         try:
             engine.thread.call(reconcile(engine, report)).result(STEP_SECONDS)
             for driver in list(engine.drivers.values()):
@@ -262,7 +262,7 @@ class Bench:
         left = self.machines()
         if left:
             outcome.orphans += [f"{m.id} after the end" for m in left]
-            Client(self.cloud).call("end_all", timeout=30)
+            DaemonClient(self.cloud).call("end_all", timeout=30)
 
     def _is_mended(self, ledger: Ledger, count: int) -> bool:
         """Whether nothing is being replaced, and every cluster that runs has its machines."""

@@ -22,7 +22,7 @@ from nbprov.catalog import Query, default_catalog
 from nbprov.clouds import registry
 from nbprov.clouds.base import Cloud
 from nbprov.clouds.lambda_cloud.provisioner import LambdaCloud
-from nbprov.clouds.lambda_cloud.rate_limit import Pace
+from nbprov.clouds.lambda_cloud.rate_limit import LaunchPace
 from nbprov.model.clock import Clock, Instant
 from nbprov.model.offers import Candidate, Plan
 from nbprov.provisioning.engine import Engine
@@ -59,7 +59,7 @@ def quickened(name: str, trap: Trap | None) -> Cloud:
     """The adapter of a cloud with short waits, and with a trap at every call that matters; the
     doubles take launches as they come.
     """
-    adapter = LambdaCloud(Pace(0.1)) if name == "lambda" else registry.get(name)
+    adapter = LambdaCloud(LaunchPace(0.1)) if name == "lambda" else registry.get(name)
     adapter.capabilities = replace(
         adapter.capabilities,
         settle=SETTLE_SECONDS,

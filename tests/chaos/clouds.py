@@ -37,7 +37,7 @@ from cloud_player import SPECS, Tomorrow, make_engine
 from clouds_at_hand import AtHand, started
 
 from nbprov.provisioning.engine import Engine
-from nbprov.provisioning.reconcile import Report, reconcile
+from nbprov.provisioning.reconcile import ReconcileReport, reconcile
 
 PLAYER = Path(__file__).resolve().parent / "cloud_player.py"
 Point = tuple[str, str]
@@ -173,7 +173,7 @@ def settle(
     """Let a fresh engine take up what a killed one left, compare the double's books with its
     ledger, and end the clusters.
     """
-    engine.thread.call(reconcile(engine, Report())).result(STEP_SECONDS)
+    engine.thread.call(reconcile(engine, ReconcileReport())).result(STEP_SECONDS)
     clusters = engine.ledger.clusters.latest(live_only=True)
     owned = {
         instance.id for row in clusters for instance in engine.ledger.instances.of_launch(row.token)
@@ -215,7 +215,7 @@ def tidy_tomorrow(order: dict[str, Any], cloud: AtHand) -> None:
     """
     engine = make_engine(order, None, Tomorrow())
     try:
-        engine.thread.call(reconcile(engine, Report())).result(STEP_SECONDS)
+        engine.thread.call(reconcile(engine, ReconcileReport())).result(STEP_SECONDS)
         tidy(engine, cloud, order["cloud"])
     finally:
         engine.shut_down()

@@ -23,15 +23,15 @@ from stories import REPLACING, ZONES
 from trap import Trap, finder
 
 from nbprov.clouds.base import Capabilities
-from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.client import DaemonClient
 from nbprov.clouds.local.provisioner import CAPABILITIES
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.offers import Block, Candidate, Plan
 from nbprov.model.resources import Request
-from nbprov.model.run_policies import Race, Wait
+from nbprov.model.run_policies import Race, WaitPolicy
 from nbprov.model.spec import Spec
 from nbprov.provisioning.engine import Engine
-from nbprov.provisioning.reconcile import Report, reconcile
+from nbprov.provisioning.reconcile import ReconcileReport, reconcile
 from nbprov.provisioning.replacement import node_replacer, policy
 from nbprov.provisioning.run.actions import partial_gang
 from nbprov.provisioning.run.driver import RunDriver
@@ -78,7 +78,7 @@ def make_engine(order: dict[str, Any], trap: Trap | None) -> Engine:
 
 POLICIES: dict[str, dict[str, Any]] = {
     "hedge": {"race": Race(2, HEDGE_SECONDS)},
-    "wait": {"wait": Wait(3600.0)},
+    "wait": {"wait": WaitPolicy(3600.0)},
 }
 """What the cell of a story says beside its resources."""
 
@@ -111,7 +111,7 @@ def play(order: dict[str, Any]) -> None:
     trap = Trap(order["transition"], order["when"], order["nth"], Path(order["mark"]))
     engine = make_engine(order, trap)
     if order["takes_up"]:
-        engine.thread.call(reconcile(engine, Report())).result(STEP_SECONDS)
+        engine.thread.call(reconcile(engine, ReconcileReport())).result(STEP_SECONDS)
         return
     plan = _plan(order, engine)
     driver = engine.prepare_run(
@@ -203,7 +203,7 @@ def _take_back(kind: str, engine: Engine, cloud: Path) -> None:
     """
     ledger, token = engine.ledger, engine.cluster(NAME).token
     lost = ledger.instances.members(token)[1].id
-    Client(cloud).call("terminate", {"ids": [lost]}, timeout=15)
+    DaemonClient(cloud).call("terminate", {"ids": [lost]}, timeout=15)
 
     def is_over() -> bool:
         if kind == "replace-stop":

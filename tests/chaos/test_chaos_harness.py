@@ -22,7 +22,7 @@ from nbprov.clouds.base import Cloud
 from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import ClusterRow, Ledger
-from nbprov.provisioning.reconcile import Report
+from nbprov.provisioning.reconcile import ReconcileReport
 from nbprov.runtime.clocks import SystemClock
 
 WRITING = re.compile(r"self\._store\.transaction\(\)")
@@ -134,7 +134,7 @@ def test_a_story_is_cut_where_it_is_to_be_and_leaves_nothing(worker: Bench) -> N
 def test_an_engine_that_takes_nothing_up_is_caught(
     worker: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def sleep_on(engine: Engine, report: Report) -> None:
+    async def sleep_on(engine: Engine, report: ReconcileReport) -> None:
         report.say("none", "nothing to do")
 
     monkeypatch.setattr(bench, "reconcile", sleep_on)

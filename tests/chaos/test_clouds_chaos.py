@@ -16,7 +16,7 @@ from runpod_launches import a_launch
 
 from nbprov.clouds.runpod import make
 from nbprov.provisioning.engine import Engine
-from nbprov.provisioning.reconcile import Report
+from nbprov.provisioning.reconcile import ReconcileReport
 
 ACCEPTED = ("launches.accepted", "after")
 
@@ -61,7 +61,7 @@ def test_a_machine_that_no_ledger_knows_is_seen(runpod: AtHand, nbprov_home: Pat
 def test_an_engine_that_takes_nothing_up_is_caught(
     runpod: AtHand, nbprov_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def sleep_on(engine: Engine, report: Report) -> None:
+    async def sleep_on(engine: Engine, report: ReconcileReport) -> None:
         report.say("none", "nothing to do")
 
     monkeypatch.setattr(clouds, "reconcile", sleep_on)

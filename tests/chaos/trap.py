@@ -14,7 +14,7 @@ from typing import Any
 
 from nbprov.clouds.base import Capabilities, Cloud
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.model.launches import Instance, Launch, Operation, PollResult, Quote
+from nbprov.model.launches import CreateOperation, Instance, Launch, PollResult, Quote
 from nbprov.model.offers import Candidate
 from nbprov.provisioning.ledger import Ledger
 
@@ -175,11 +175,13 @@ class TrappedCloud(LocalCloud):
         found: Quote | None = self._passing("quote", lambda: LocalCloud.quote(self, candidate))
         return found
 
-    def submit(self, launch: Launch) -> Operation:
-        operation: Operation = self._passing("submit", lambda: LocalCloud.submit(self, launch))
+    def submit(self, launch: Launch) -> CreateOperation:
+        operation: CreateOperation = self._passing(
+            "submit", lambda: LocalCloud.submit(self, launch)
+        )
         return operation
 
-    def poll(self, operation: Operation) -> PollResult:
+    def poll(self, operation: CreateOperation) -> PollResult:
         result: PollResult = self._passing("poll", lambda: LocalCloud.poll(self, operation))
         return result
 

@@ -19,11 +19,11 @@ from nbprov.clouds.base import CHECK_SECONDS
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import (
     Accepted,
+    CreateOperation,
     Instance,
     InstanceState,
     Launch,
     OnShutdown,
-    Operation,
     Refused,
 )
 from nbprov.model.places import Market
@@ -273,10 +273,10 @@ def an_unknown_operation_is_answered_from_the_listing(subject: CloudUnderTest) -
     launch = subject.launch()
     ids = subject.accepted(subject.cloud.submit(launch))
     assert subject.make().poll(
-        Operation(subject.cloud.name, launch.token, "forgotten")
+        CreateOperation(subject.cloud.name, launch.token, "forgotten")
     ) == Accepted(ids)
     assert isinstance(
-        subject.cloud.poll(Operation(subject.cloud.name, uuid.uuid4().hex, "never")), Refused
+        subject.cloud.poll(CreateOperation(subject.cloud.name, uuid.uuid4().hex, "never")), Refused
     )
 
 

@@ -20,10 +20,10 @@ from nbprov.clouds.base import Cloud
 from nbprov.model.failures import Cause
 from nbprov.model.launches import (
     Accepted,
+    CreateOperation,
     Instance,
     InstanceState,
     Launch,
-    Operation,
     Pending,
     PollResult,
 )
@@ -201,13 +201,13 @@ class CloudUnderTest(ABC):
         """Delay every answer from now on; return False if the cloud cannot do that."""
         return False
 
-    def accepted(self, operation: Operation) -> tuple[str, ...]:
+    def accepted(self, operation: CreateOperation) -> tuple[str, ...]:
         """Return the ids of a create once it is decided."""
         result = self.decided(operation)
         assert isinstance(result, Accepted), result
         return result.ids
 
-    def decided(self, operation: Operation) -> PollResult:
+    def decided(self, operation: CreateOperation) -> PollResult:
         """Return the outcome of a create."""
 
         def look() -> PollResult | None:

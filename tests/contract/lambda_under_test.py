@@ -56,9 +56,9 @@ class LambdaUnderTest(CloudUnderTest):
 
     def make(self) -> Cloud:
         from nbprov.clouds.lambda_cloud.provisioner import LambdaCloud
-        from nbprov.clouds.lambda_cloud.rate_limit import Pace
+        from nbprov.clouds.lambda_cloud.rate_limit import LaunchPace
 
-        return LambdaCloud(Pace(between_launches=0.0, types_kept=0.0))
+        return LambdaCloud(LaunchPace(between_launches=0.0, types_kept=0.0))
 
     def launch(self, **changes: Any) -> Launch:
         market = changes.pop("market", Market.ON_DEMAND)

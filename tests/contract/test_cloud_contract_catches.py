@@ -13,7 +13,7 @@ from clouds_under_test import LocalUnderTest
 
 from nbprov.clouds.base import Cloud
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.model.launches import Instance, InstanceState, Launch, Operation
+from nbprov.model.launches import CreateOperation, Instance, InstanceState, Launch
 
 pytestmark = pytest.mark.machine
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.machine
 class IgnoresTheToken(LocalCloud):
     """Broken on purpose: sends a new idempotency key with every create."""
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         return super().submit(replace(launch, token=uuid.uuid4().hex))
 
 
@@ -32,7 +32,7 @@ class ListsAllOwners(LocalCloud):
         super().__init__(folder)
         self.owners: set[str] = set()
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         self.owners.add(launch.owner)
         return super().submit(launch)
 
@@ -51,7 +51,7 @@ class SaysGoneTooEarly(LocalCloud):
         super().__init__(folder)
         self.made: dict[str, Launch] = {}
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         self.made[launch.token] = launch
         return super().submit(launch)
 

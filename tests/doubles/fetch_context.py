@@ -1,4 +1,4 @@
-"""The inputs of a price fetcher in a test: an `Http` that does not sleep, and a double's
+"""The inputs of a price fetcher in a test: an `HttpClient` that does not sleep, and a double's
 addresses.
 """
 
@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from nbprov.clouds.pricing.fetcher import FetchContext, Progress
-from nbprov.clouds.web.client import Http
+from nbprov.clouds.web.client import HttpClient
 
 TODAY = "2026-11-22"
 
@@ -37,7 +37,7 @@ class Fetching:
         self.seen: list[Progress] = []
         self.stop = threading.Event()
         self.context = FetchContext(
-            Http(stop=self.stop, pause=self.pauses.append),
+            HttpClient(stop=self.stop, pause=self.pauses.append),
             TODAY,
             tuple(regions),
             dict(keys or {}),

@@ -21,7 +21,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.client import DaemonClient
 from nbprov.clouds.local.daemon import platform_calls
 from nbprov.clouds.local.daemon.daemon import lock
 from nbprov.clouds.local.rpc import AnswerLost, Unreachable
@@ -103,7 +103,7 @@ class Machines:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._is_own = _short(folder.absolute())
-        self._client = Client(self.folder)
+        self._client = DaemonClient(self.folder)
         self._lock = threading.Lock()
         self._types: dict[str, str] = {}
         self._reached: dict[str, tuple[str, int]] = {}

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from nbprov.catalog.refresh import Upkeep
-from nbprov.clouds.web.client import Http
+from nbprov.catalog.refresh import PriceFileStore
+from nbprov.clouds.web.client import HttpClient
 
 HEADER = (
     "InstanceType",
@@ -72,7 +72,7 @@ def v8_text(
     return text.getvalue()
 
 
-class QuickHttp(Http):
+class QuickHttp(HttpClient):
     """The real client without pauses between attempts."""
 
     def __init__(self, stop: threading.Event) -> None:
@@ -92,12 +92,12 @@ def upkeep(
     home: Path,
     shipped: Path,
     *,
-    http: Callable[[threading.Event], Http] = QuickHttp,
+    http: Callable[[threading.Event], HttpClient] = QuickHttp,
     clock: Callable[[], float] = time.time,
-) -> Upkeep:
+) -> PriceFileStore:
     """Return the refresher of a home with other shipped prices than the project's.
 
     If the folder is empty, there are no clouds.
     """
     shipped.mkdir(parents=True, exist_ok=True)
-    return Upkeep(home, shipped=shipped, http=http, clock=clock)
+    return PriceFileStore(home, shipped=shipped, http=http, clock=clock)

@@ -13,7 +13,7 @@ from typing import Any
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
 from nbprov.provisioning.live_cluster import Node
-from nbprov.remote.agent.messages import Output, TaskInfo
+from nbprov.remote.agent.messages import OutputPiece, TaskInfo
 
 
 class ShellMachine:
@@ -60,7 +60,7 @@ class ShellAgent:
         """Take a job."""
         self.scripts[id] = script, env
 
-    async def job_output(self, id: str) -> AsyncIterator[Output]:
+    async def job_output(self, id: str) -> AsyncIterator[OutputPiece]:
         """Run a job and yield its output line by line."""
         script, env = self.scripts[id]
         process = await asyncio.create_subprocess_exec(
@@ -77,7 +77,7 @@ class ShellAgent:
         number = 0
         async for line in process.stdout:
             number += 1
-            yield Output(number, 0.0, "stdout", line.decode())
+            yield OutputPiece(number, 0.0, "stdout", line.decode())
         self.codes[id] = await process.wait()
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from jupyter_client.manager import KernelManager
 
 from nbprov.catalog import Catalog
-from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.client import DaemonClient
 from nbprov.clouds.local.rpc import Unreachable
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -108,7 +108,9 @@ def end_cloud(home: Path) -> None:
 
 def _ask_cloud(home: Path, verb: str, arguments: dict[str, Any] | None = None) -> Any:
     try:
-        return Client(home / "local").call(verb, arguments or {}, timeout=DEADLINE, start=False)
+        return DaemonClient(home / "local").call(
+            verb, arguments or {}, timeout=DEADLINE, start=False
+        )
     except Unreachable:
         return None
 

@@ -81,3 +81,27 @@ def test_no_function_is_too_long() -> None:
     found = dict(pair for path in _modules() for pair in _functions(path))
     assert len(found) > 1000
     assert {name: lines for name, lines in found.items() if lines > MOST_FUNCTION_LINES} == {}
+
+
+def test_a_class_name_means_one_thing() -> None:
+    found: dict[str, list[str]] = {}
+    for path in _modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(_name(path))
+    assert len(found) > 500
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}
+
+
+def test_no_class_has_two_bases_of_ours() -> None:
+    classes = [
+        (path, node)
+        for path in _modules()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    ours = {node.name for _, node in classes}
+    assert len(ours) > 500
+    for path, node in classes:
+        bases = [ast.unparse(base).partition("[")[0].split(".")[-1] for base in node.bases]
+        assert len(ours & set(bases)) <= 1, f"{_name(path)}: {node.name}{bases}"

@@ -14,9 +14,9 @@ from nbprov.model.errors import NbprovError
 
 def sweep(context: Context, clouds: CloudService, *, end: bool) -> Steps[list[str]]:
     """End machines that the ledger does not know; see `Session.sweep`."""
-    from nbprov.provisioning.reconcile import ORPHAN_SECONDS, Report, end_orphans, tidy
+    from nbprov.provisioning.reconcile import ORPHAN_SECONDS, ReconcileReport, end_orphans, tidy
 
-    engine, report = context.engine, Report()
+    engine, report = context.engine, ReconcileReport()
 
     async def look(name: str) -> None:
         try:

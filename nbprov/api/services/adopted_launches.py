@@ -154,10 +154,10 @@ async def until_adopted(engine: Engine, row: RunRow, *, patient: bool = False) -
 
 
 async def _reconcile(engine: Engine) -> None:
-    from nbprov.provisioning.reconcile import Report, reconcile
+    from nbprov.provisioning.reconcile import ReconcileReport, reconcile
 
     try:
-        await reconcile(engine, Report())
+        await reconcile(engine, ReconcileReport())
     except Exception:
         log.exception("what an earlier kernel left could not be adopted")
 

@@ -28,7 +28,7 @@ from .compute_engines import ComputeEngineService
 from .job_archive import JobArchiveService
 
 if TYPE_CHECKING:
-    from nbprov.machines.setup.setup_jobs import Report
+    from nbprov.machines.setup.setup_jobs import SetupReport
     from nbprov.provisioning.ledger import ClusterRow, Ledger
     from nbprov.provisioning.live_cluster import LiveCluster
 
@@ -206,7 +206,7 @@ class SetupService:
         spec: Spec,
         given: SpecInputs,
         folder: str,
-        report: Report,
+        report: SetupReport,
         *,
         again: bool,
     ) -> None:
@@ -223,7 +223,7 @@ class SetupService:
         spec: Spec,
         given: SpecInputs,
         folder: str,
-        report: Report,
+        report: SetupReport,
         *,
         note: Callable[[str], None] | None = None,
         again: bool = False,
@@ -267,7 +267,7 @@ class SetupService:
             await self._engines.start(live, spec.engine, given.everything, report)
 
     async def _after_failure(
-        self, run_id: str, spec: Spec, error: BaseException, report: Report
+        self, run_id: str, spec: Spec, error: BaseException, report: SetupReport
     ) -> BaseException:
         """Keep or end the cluster of a failed set-up; the error for the person says which it was.
 

@@ -7,23 +7,23 @@ May import `catalog.sources`, `nbprov.clouds` and what is below them. Start read
 from __future__ import annotations
 
 from .cloud_folder import Owner
-from .policy import Policy, Settings, Source
-from .price_diff import Change, Differences, Kind
-from .refresher import Upkeep
-from .status import CloudRefresh, CloudStatus, Outcome, Refreshed, Step
+from .policy import RefreshPolicy, Settings, Source
+from .price_diff import ChangeKind, Differences, PriceChange
+from .refresher import PriceFileStore
+from .status import CloudRefresh, CloudStatus, Outcome, Refreshed, RefreshStep
 
 __all__ = [
-    "Change",
+    "ChangeKind",
     "CloudRefresh",
     "CloudStatus",
     "Differences",
-    "Kind",
     "Outcome",
     "Owner",
-    "Policy",
+    "PriceChange",
+    "PriceFileStore",
+    "RefreshPolicy",
+    "RefreshStep",
     "Refreshed",
     "Settings",
     "Source",
-    "Step",
-    "Upkeep",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from . import atomic_files
-from .price_diff import Change, Differences, Key
+from .price_diff import Differences, PriceChange, PriceKey
 
 
 def write(path: Path, differences: Differences, marks: Mapping[str, str]) -> None:
@@ -28,9 +28,10 @@ def read(path: Path, marks: Mapping[str, str]) -> Differences:
         told = json.loads(gzip.decompress(path.read_bytes()))
         if told["marks"] != dict(marks):
             return Differences(())
-        width = len(Key._fields)
+        width = len(PriceKey._fields)
         return Differences(
-            Change(Key(*line[:width]), line[width], line[width + 1]) for line in told["changes"]
+            PriceChange(PriceKey(*line[:width]), line[width], line[width + 1])
+            for line in told["changes"]
         )
     except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError):
         return Differences(())

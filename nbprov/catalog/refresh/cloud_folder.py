@@ -20,7 +20,7 @@ from pathlib import Path
 
 from nbprov.catalog.errors import CatalogError
 from nbprov.catalog.sources import locations
-from nbprov.catalog.sources.price_entry import Entry
+from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.catalog.sources.skypilot_csv import FILE_NAME as V8_FORM
 from nbprov.catalog.sources.snapshot import FILE_NAMES as OWN_FORM
 from nbprov.model.clock import Instant
@@ -62,7 +62,7 @@ class Owner(StrEnum):
     DAMAGED = "damaged"
 
 
-class Folder:
+class CloudFolder:
     """One cloud's folder. Changes need the cloud's lease; reads do not."""
 
     def __init__(self, root: Path, cloud: str) -> None:
@@ -105,7 +105,7 @@ class Folder:
             sorted(name for name, mark in self.marks().items() if known.marks.get(name) != mark)
         )
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[PriceEntry]:
         """Return the price rows of the files in place; empty if there are no files.
 
         Raises

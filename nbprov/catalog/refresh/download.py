@@ -11,11 +11,11 @@ from typing import Final
 
 from nbprov.catalog.errors import CatalogError
 from nbprov.catalog.sources import fetch_merge, skypilot_csv
-from nbprov.catalog.sources.price_entry import Entry
+from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.clouds.pricing import fetcher as prices
 from nbprov.clouds.pricing.fetcher import FetchContext, Progress
 from nbprov.clouds.web import error_text
-from nbprov.clouds.web.client import Http
+from nbprov.clouds.web.client import HttpClient
 from nbprov.model.clock import Instant
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -49,7 +49,7 @@ class Fetched:
 
     source: Source
     url: str = ""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[PriceEntry, ...] = ()
     unchanged: bool = False
     etag: str = ""
     last_modified: str = ""
@@ -59,7 +59,7 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class DownloadTask:
     """The input of a fetch.
 
     Attributes
@@ -75,15 +75,15 @@ class Task:
 
     cloud: str
     settings: Settings
-    http: Http
+    http: HttpClient
     known: State
-    before: Callable[[], Sequence[Entry]]
+    before: Callable[[], Sequence[PriceEntry]]
     staging: Path
     now: Instant
     progress: Callable[[Progress], None]
 
 
-def fetch(task: Task, source: Source) -> Fetched:
+def fetch(task: DownloadTask, source: Source) -> Fetched:
     """Fetch one cloud's prices.
 
     Raises
@@ -117,7 +117,7 @@ def fetch(task: Task, source: Source) -> Fetched:
         ) from None
 
 
-def hosted(task: Task) -> Fetched:
+def hosted(task: DownloadTask) -> Fetched:
     """Fetch the file of the v8 mirror.
 
     The fallback address is tried if the primary one has no usable file.
@@ -131,7 +131,7 @@ def hosted(task: Task) -> Fetched:
     raise _worst(errors, task.cloud)
 
 
-def _from(task: Task, url: str) -> Fetched:
+def _from(task: DownloadTask, url: str) -> Fetched:
     target = task.staging / skypilot_csv.FILE_NAME
     same = task.known.url == url
     got = task.http.download(
@@ -162,7 +162,7 @@ def _from(task: Task, url: str) -> Fetched:
     )
 
 
-def provided(task: Task) -> Fetched:
+def provided(task: DownloadTask) -> Fetched:
     """Fetch the cloud's own price list, and merge it with the rows that were known before."""
     fetcher = prices.find(task.cloud)
     if fetcher is None:
@@ -212,7 +212,7 @@ def provided(task: Task) -> Fetched:
     )
 
 
-def _positive(entry: Entry) -> Entry | None:
+def _positive(entry: PriceEntry) -> PriceEntry | None:
     """Return the entry with only its positive prices; None if it has none."""
     on_demand, spot = (
         price if price is not None and price > 0 else None
@@ -245,7 +245,7 @@ def _whole(path: Path, url: str, etag: str, md5: str) -> None:
         )
 
 
-def _read(path: Path, cloud: str) -> tuple[Entry, ...]:
+def _read(path: Path, cloud: str) -> tuple[PriceEntry, ...]:
     try:
         reading = skypilot_csv.read(path, cloud)
     except CatalogError as error:

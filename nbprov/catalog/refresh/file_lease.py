@@ -30,7 +30,7 @@ The delay is too short for a person to notice, and far longer than a try takes.
 """
 
 
-class Held(Exception):
+class LeaseHeld(Exception):
     """Another process has held the lock for longer than this one waits."""
 
 
@@ -64,7 +64,7 @@ def lease(
                 waited = True
                 waiting()
             if time.monotonic() > end:
-                raise Held
+                raise LeaseHeld
             if stop.wait(POLL_SECONDS):
                 raise Stopped
         try:

@@ -83,7 +83,7 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RefreshPolicy:
     """When a cloud is refreshed automatically.
 
     Attributes
@@ -109,7 +109,7 @@ class Policy:
         )
 
     @classmethod
-    def of(cls, text: str) -> Policy:
+    def of(cls, text: str) -> RefreshPolicy:
         """Read `7h`, `30 min`, `1d`, `on demand` or `never`.
 
         Raises
@@ -128,10 +128,10 @@ class Policy:
         return cls(every=float(found[1]) * _UNITS[found[2]])
 
 
-DEFAULTS: Final[Mapping[str, Policy]] = {
-    "gcp": Policy(every=7 * 3600.0),
-    "cudo": Policy(every=7 * 3600.0),
-    "runpod": Policy(never=True),
+DEFAULTS: Final[Mapping[str, RefreshPolicy]] = {
+    "gcp": RefreshPolicy(every=7 * 3600.0),
+    "cudo": RefreshPolicy(every=7 * 3600.0),
+    "runpod": RefreshPolicy(never=True),
 }
 
 
@@ -152,8 +152,8 @@ class Settings:
     """
 
     automatic: bool = True
-    default_policy: Policy = field(default_factory=Policy)
-    policies: Mapping[str, Policy] = field(default_factory=lambda: dict(DEFAULTS))
+    default_policy: RefreshPolicy = field(default_factory=RefreshPolicy)
+    policies: Mapping[str, RefreshPolicy] = field(default_factory=lambda: dict(DEFAULTS))
     default_source: Source = Source.AUTO
     sources: Mapping[str, Source] = field(default_factory=dict)
     primary: str = PRIMARY
@@ -200,7 +200,7 @@ class Settings:
             settings = replace(settings, automatic=False)
         return settings
 
-    def policy(self, cloud: str) -> Policy:
+    def policy(self, cloud: str) -> RefreshPolicy:
         """Return the refresh policy of this cloud."""
         return self.policies.get(cloud, self.default_policy)
 
@@ -224,7 +224,7 @@ def _taken(settings: Settings, told: Mapping[str, Any], where: str) -> Settings:
             if key == "automatic":
                 changes["automatic"] = _truth(value)
             elif key == "refresh":
-                chosen = {cloud: Policy.of(str(text)) for cloud, text in value.items()}
+                chosen = {cloud: RefreshPolicy.of(str(text)) for cloud, text in value.items()}
                 changes["default_policy"] = chosen.pop("default", settings.default_policy)
                 changes["policies"] = {**settings.policies, **chosen}
             elif key == "source":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nbprov.catalog.sources.price_entry import Entry
+from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.model.money import MICROS_PER_USD, Micros
 from nbprov.model.places import Market
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     """The kind of a price change."""
 
     UP = "up"
@@ -24,10 +24,10 @@ class Kind(StrEnum):
     GONE = "gone"
 
 
-_ORDER = {kind: i for i, kind in enumerate(Kind)}
+_ORDER = {kind: i for i, kind in enumerate(ChangeKind)}
 
 
-class Key(NamedTuple):
+class PriceKey(NamedTuple):
     """The thing that a price is for."""
 
     cloud: str
@@ -40,21 +40,21 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PriceChange:
     """One price before and after, in micro-dollars an hour; None if it did not exist."""
 
-    key: Key
+    key: PriceKey
     before: Micros | None
     after: Micros | None
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ChangeKind:
         """The kind of the change."""
         if self.before is None:
-            return Kind.NEW
+            return ChangeKind.NEW
         if self.after is None:
-            return Kind.GONE
-        return Kind.UP if self.after > self.before else Kind.DOWN
+            return ChangeKind.GONE
+        return ChangeKind.UP if self.after > self.before else ChangeKind.DOWN
 
     @property
     def percent(self) -> float | None:
@@ -64,7 +64,7 @@ class Change:
         return 100.0 * (self.after - self.before) / self.before
 
 
-class Differences(Sequence[Change]):
+class Differences(Sequence[PriceChange]):
     """The changes of one or more clouds.
 
     The largest price change comes first, then new prices, then prices that are gone.
@@ -77,7 +77,7 @@ class Differences(Sequence[Change]):
     >>> differences.to_frame()                          # doctest: +SKIP
     """
 
-    def __init__(self, changes: Iterable[Change]) -> None:
+    def __init__(self, changes: Iterable[PriceChange]) -> None:
         self._changes = sorted(changes, key=_order)
 
     def __len__(self) -> int:
@@ -86,12 +86,12 @@ class Differences(Sequence[Change]):
     def __getitem__(self, index: Any) -> Any:
         return self._changes[index]
 
-    def __iter__(self) -> Iterator[Change]:
+    def __iter__(self) -> Iterator[PriceChange]:
         return iter(self._changes)
 
     def counts(self) -> dict[str, int]:
         """Count the prices that rose, fell, are new and are gone."""
-        counts = {kind.value: 0 for kind in Kind}
+        counts = {kind.value: 0 for kind in ChangeKind}
         for change in self._changes:
             counts[change.kind.value] += 1
         return counts
@@ -110,32 +110,34 @@ class Differences(Sequence[Change]):
             }
             for change in self._changes
         ]
-        return pd.DataFrame(rows, columns=["change", *Key._fields, "before", "after", "percent"])
+        return pd.DataFrame(
+            rows, columns=["change", *PriceKey._fields, "before", "after", "percent"]
+        )
 
     def __repr__(self) -> str:
         return f"<price changes: {words(self.counts())}>"
 
 
-def compare(before: Iterable[Entry], after: Iterable[Entry]) -> Differences:
+def compare(before: Iterable[PriceEntry], after: Iterable[PriceEntry]) -> Differences:
     """Return the differences between two price lists of one cloud."""
     old, new = prices_of(before), prices_of(after)
     return Differences(
-        Change(key, old.get(key), new.get(key))
+        PriceChange(key, old.get(key), new.get(key))
         for key in old.keys() | new.keys()
         if old.get(key) != new.get(key)
     )
 
 
-def prices_of(entries: Iterable[Entry]) -> dict[Key, Micros]:
+def prices_of(entries: Iterable[PriceEntry]) -> dict[PriceKey, Micros]:
     """Return the price of everything that is on sale.
 
     If the same thing has two prices, the higher one counts, as in the catalogue.
     """
-    prices: dict[Key, Micros] = {}
+    prices: dict[PriceKey, Micros] = {}
     for entry in entries:
         for market, price in ((Market.ON_DEMAND, entry.on_demand), (Market.SPOT, entry.spot)):
             if price is not None:
-                key = Key(
+                key = PriceKey(
                     entry.cloud,
                     entry.region,
                     entry.zone,
@@ -156,11 +158,11 @@ def words(counts: Mapping[str, int]) -> str:
     >>> words({"up": 12, "down": 0, "new": 3, "gone": 0}), words({})
     ('12 up, 3 new', 'none changed')
     """
-    told = ", ".join(f"{counts[kind]:,} {kind}" for kind in Kind if counts.get(kind))
+    told = ", ".join(f"{counts[kind]:,} {kind}" for kind in ChangeKind if counts.get(kind))
     return told or "none changed"
 
 
-def _order(change: Change) -> tuple[Any, ...]:
+def _order(change: PriceChange) -> tuple[Any, ...]:
     percent = change.percent
     return (
         percent is None,

@@ -12,22 +12,22 @@ from functools import cache
 from typing import Final
 
 from nbprov.catalog.errors import CatalogError
-from nbprov.catalog.sources.price_entry import Entry
+from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.clouds.pricing.fetcher import Progress
-from nbprov.clouds.web.client import Http, Stopped
+from nbprov.clouds.web.client import HttpClient, Stopped
 from nbprov.clouds.web.error_text import NOBODY
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.failures import Cause, CloudError
 
 from . import change_log
 from .atomic_files import marks as marks_of
-from .cloud_folder import Folder, Owner
-from .download import Fetched, Task, fetch
-from .file_lease import Held, lease
+from .cloud_folder import CloudFolder, Owner
+from .download import DownloadTask, Fetched, fetch
+from .file_lease import LeaseHeld, lease
 from .policy import Settings, Source
 from .price_diff import Differences, compare
 from .refresh_state import State
-from .status import OFFLINE, CloudRefresh, Outcome, Step, Watch
+from .status import OFFLINE, CloudRefresh, Outcome, RefreshStep, Watch
 from .validation import Yardstick, check, joined
 
 JUST_NOW: Final[Seconds] = 60.0
@@ -40,7 +40,7 @@ log = logging.getLogger("nbprov.catalog")
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class RefreshJob:
     """The input of one cloud's refresh.
 
     Attributes
@@ -53,13 +53,13 @@ class Job:
         Wall-clock time.
     """
 
-    folder: Folder
+    folder: CloudFolder
     settings: Settings
     source: Source
     force: bool
-    http: Http
+    http: HttpClient
     stop: threading.Event
-    shipped: Callable[[], Sequence[Entry]]
+    shipped: Callable[[], Sequence[PriceEntry]]
     others: Callable[[], Yardstick]
     watch: Watch
     clock: Callable[[], Instant] = time.time
@@ -70,7 +70,7 @@ class Job:
         return self.folder.cloud
 
 
-def refresh(job: Job) -> CloudRefresh:
+def refresh(job: RefreshJob) -> CloudRefresh:
     """Refresh one cloud.
 
     Any failure is reported in the result, and the prices in place then stay as they are.
@@ -82,7 +82,7 @@ def refresh(job: Job) -> CloudRefresh:
         result = CloudRefresh(
             job.cloud, Outcome.STOPPED, message="stopped; the prices in place stay"
         )
-    except Held:
+    except LeaseHeld:
         result = CloudRefresh(
             job.cloud,
             Outcome.PASSED,
@@ -109,11 +109,11 @@ def refresh(job: Job) -> CloudRefresh:
             "the log says where",
         )
     result = replace(result, seconds=time.monotonic() - begun, notes=(*found, *result.notes))
-    job.watch(Step(job.cloud, result.outcome.value, result=result))
+    job.watch(RefreshStep(job.cloud, result.outcome.value, result=result))
     return result
 
 
-def _refresh(job: Job, found: list[str]) -> CloudRefresh:
+def _refresh(job: RefreshJob, found: list[str]) -> CloudRefresh:
     """Refresh one cloud as `refresh` does; note repairs of earlier damage in `found`."""
     folder = job.folder
     if job.stop.is_set():
@@ -121,7 +121,7 @@ def _refresh(job: Job, found: list[str]) -> CloudRefresh:
     with lease(
         folder.lock,
         stop=job.stop,
-        waiting=lambda: job.watch(Step(job.cloud, "waiting for another kernel")),
+        waiting=lambda: job.watch(RefreshStep(job.cloud, "waiting for another kernel")),
     ) as waited:
         recovered = folder.recover()
         if recovered:
@@ -140,7 +140,7 @@ def _refresh(job: Job, found: list[str]) -> CloudRefresh:
         owner = folder.owner(known)
         if owner is Owner.PERSON and not job.force:
             return _edited(job, known)
-        job.watch(Step(job.cloud, "asking"))
+        job.watch(RefreshStep(job.cloud, "asking"))
         known = folder.remember(known, tried=job.clock())
         try:
             return _renewed(job, owner, known)
@@ -148,17 +148,17 @@ def _refresh(job: Job, found: list[str]) -> CloudRefresh:
             folder.unstage()
 
 
-def _renewed(job: Job, owner: Owner, known: State) -> CloudRefresh:
+def _renewed(job: RefreshJob, owner: Owner, known: State) -> CloudRefresh:
     folder = job.folder
     before = cache(
         lambda: tuple(job.shipped() if owner in (Owner.NOBODY, Owner.DAMAGED) else folder.entries())
     )
 
     def progress(step: Progress) -> None:
-        job.watch(Step(job.cloud, "reading", step))
+        job.watch(RefreshStep(job.cloud, "reading", step))
 
     has_validators = owner is Owner.NBPROV and not job.force
-    task = Task(
+    task = DownloadTask(
         job.cloud,
         job.settings,
         job.http,
@@ -173,7 +173,7 @@ def _renewed(job: Job, owner: Owner, known: State) -> CloudRefresh:
         raise Stopped
     if fetched.unchanged:
         return _still_current(job, known, fetched)
-    job.watch(Step(job.cloud, "checking"))
+    job.watch(RefreshStep(job.cloud, "checking"))
     same_source = fetched.source is Source.HOSTED or known.source == fetched.source.value
     notes = check(
         job.cloud, fetched.entries, before(), job.others(), force=job.force, same_source=same_source
@@ -194,7 +194,7 @@ def _renewed(job: Job, owner: Owner, known: State) -> CloudRefresh:
 
 
 def _published(
-    job: Job, fetched: Fetched, differences: Differences, notes: tuple[str, ...]
+    job: RefreshJob, fetched: Fetched, differences: Differences, notes: tuple[str, ...]
 ) -> CloudRefresh:
     folder, now = job.folder, job.clock()
     change_log.write(folder.difference, differences, marks_of(folder.staging.iterdir()))
@@ -227,7 +227,7 @@ def _published(
     )
 
 
-def _still_current(job: Job, known: State, fetched: Fetched) -> CloudRefresh:
+def _still_current(job: RefreshJob, known: State, fetched: Fetched) -> CloudRefresh:
     now = job.clock()
     for name in known.marks:
         # A v8 file's time stamp is the date of its prices, which have just been confirmed.
@@ -245,7 +245,7 @@ def _still_current(job: Job, known: State, fetched: Fetched) -> CloudRefresh:
     )
 
 
-def _edited(job: Job, known: State) -> CloudRefresh:
+def _edited(job: RefreshJob, known: State) -> CloudRefresh:
     names = ", ".join(job.folder.changed_by_hand(known))
     return CloudRefresh(
         job.cloud,
@@ -259,7 +259,7 @@ def _edited(job: Job, known: State) -> CloudRefresh:
     )
 
 
-def _refused(job: Job, error: CloudError | CatalogError) -> CloudRefresh:
+def _refused(job: RefreshJob, error: CloudError | CatalogError) -> CloudRefresh:
     if isinstance(error, CatalogError):
         return _failed(job, error.message, error.code, error.hint)
     failure = error.failure
@@ -277,7 +277,7 @@ def _refused(job: Job, error: CloudError | CatalogError) -> CloudRefresh:
 
 
 def _failed(
-    job: Job, message: str, code: str, hint: str, outcome: Outcome = Outcome.FAILED
+    job: RefreshJob, message: str, code: str, hint: str, outcome: Outcome = Outcome.FAILED
 ) -> CloudRefresh:
     try:
         job.folder.remember(job.folder.state, error=message)

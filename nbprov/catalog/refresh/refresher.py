@@ -14,20 +14,20 @@ from typing import Any, Final
 from nbprov.catalog.catalog import shipped_folder
 from nbprov.catalog.errors import CatalogError
 from nbprov.catalog.sources import locations
-from nbprov.catalog.sources.price_entry import Entry
+from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.clouds.pricing import fetcher
-from nbprov.clouds.web.client import Http
+from nbprov.clouds.web.client import HttpClient
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.errors import Interrupted, UsageError
 from nbprov.runtime.waiting import SLICE
 from nbprov.runtime.worker_pool import WorkerPool
 
 from . import change_log
-from .cloud_folder import Folder, Owner
-from .file_lease import Held, lease
+from .cloud_folder import CloudFolder, Owner
+from .file_lease import LeaseHeld, lease
 from .policy import HOSTED, Settings, Source
 from .price_diff import Differences, compare
-from .refresh_cloud import Job, refresh
+from .refresh_cloud import RefreshJob, refresh
 from .status import CloudRefresh, CloudStatus, Outcome, Refreshed, Watch
 from .validation import Yardstick, joined, yardstick
 
@@ -51,7 +51,7 @@ SHIPPED: Final = "shipped"
 LAST: Final = "last"
 
 
-class Upkeep:
+class PriceFileStore:
     """The price files of a user's home.
 
     Parameters
@@ -72,7 +72,7 @@ class Upkeep:
         *,
         options: Callable[[], Mapping[str, Any]] = dict,
         shipped: Path | None = None,
-        http: Callable[[threading.Event], Http] = lambda stop: Http(stop=stop),
+        http: Callable[[threading.Event], HttpClient] = lambda stop: HttpClient(stop=stop),
         clock: Callable[[], Instant] = time.time,
     ) -> None:
         self.home = home
@@ -111,9 +111,9 @@ class Upkeep:
         }
         return sorted(kept | set(fetcher.known()) - {"local"})
 
-    def folder(self, cloud: str) -> Folder:
+    def folder(self, cloud: str) -> CloudFolder:
         """Return one cloud's folder, by its exact name."""
-        return Folder(self.root, cloud)
+        return CloudFolder(self.root, cloud)
 
     def named(self, clouds: Sequence[str]) -> list[str]:
         """Return clouds in the catalogue's spelling, each once.
@@ -203,10 +203,10 @@ class Upkeep:
         force: bool,
         stop: threading.Event,
         watch: Watch,
-    ) -> dict[str, Job]:
+    ) -> dict[str, RefreshJob]:
         http, others = self._http(stop), self._others()
         return {
-            name: Job(
+            name: RefreshJob(
                 self.folder(name),
                 settings,
                 source,
@@ -240,14 +240,14 @@ class Upkeep:
         renewed = known.fetched + every
         return max(renewed, known.tried + min(AFTER_A_FAILURE, every)) if known.error else renewed
 
-    def shipped(self, cloud: str) -> tuple[Entry, ...]:
+    def shipped(self, cloud: str) -> tuple[PriceEntry, ...]:
         """Return the rows of a cloud that came with this release; empty if it has none."""
         try:
             return tuple(locations.read_prices(self._shipped / cloud, cloud))
         except CatalogError:
             return ()
 
-    def present(self, cloud: str) -> tuple[Entry, ...]:
+    def present(self, cloud: str) -> tuple[PriceEntry, ...]:
         """Return the rows of a cloud that hold now."""
         try:
             own = self.folder(cloud).entries()
@@ -361,13 +361,13 @@ class Upkeep:
             try:
                 with lease(folder.lock, stop=threading.Event()):
                     what = self._restore(folder, to, named=bool(cloud))
-            except Held:
+            except LeaseHeld:
                 what = "not restored: another kernel is refreshing it"
             if what:
                 done[name] = what
         return done
 
-    def _restore(self, folder: Folder, to: str, *, named: bool) -> str:
+    def _restore(self, folder: CloudFolder, to: str, *, named: bool) -> str:
         folder.recover()
         edited = folder.owner() in (Owner.PERSON, Owner.DAMAGED)
         if to == LAST and edited and folder.restore():

@@ -12,7 +12,7 @@ from nbprov.clouds.web.error_text import PROXY_LOGIN, WEB_PAGE
 from nbprov.model.clock import Instant, Seconds
 
 from .cloud_folder import Owner
-from .policy import Policy
+from .policy import RefreshPolicy
 from .price_diff import Differences, words
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class CloudStatus:
     source: str
     owner: Owner
     fetched: Instant
-    policy: Policy
+    policy: RefreshPolicy
     next_refresh: Instant | None
     edited: tuple[str, ...] = ()
     changes: Mapping[str, int] = field(default_factory=dict)
@@ -232,7 +232,7 @@ class CloudStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RefreshStep:
     """The progress of one cloud's refresh.
 
     Attributes
@@ -251,5 +251,5 @@ class Step:
     result: CloudRefresh | None = None
 
 
-Watch = Callable[[Step], object]
+Watch = Callable[[RefreshStep], object]
 """Called with every step, from any thread."""

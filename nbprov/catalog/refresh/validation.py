@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nbprov.catalog.errors import CatalogError
 from nbprov.catalog.sources import gcp_hosts, price_sanity
-from nbprov.catalog.sources.price_entry import Entry, Reading
+from nbprov.catalog.sources.price_entry import PriceEntry, Reading
 
 LEAST_KEPT = 0.6
 """A list with a smaller share of the earlier prices than this counts as incomplete.
@@ -19,14 +19,14 @@ MOST_ABSURD = 0.2
 Prices are absurd in comparison with other clouds'; the wildest real list has a tenth.
 """
 
-Yardstick = Mapping[str, Sequence[Entry]]
+Yardstick = Mapping[str, Sequence[PriceEntry]]
 """The cheapest machine with each kind of accelerator, by cloud; new lists are compared with it."""
 
 
 def check(
     cloud: str,
-    entries: Sequence[Entry],
-    before: Sequence[Entry],
+    entries: Sequence[PriceEntry],
+    before: Sequence[PriceEntry],
     others: Yardstick,
     *,
     force: bool,
@@ -79,7 +79,7 @@ def check(
     return tuple(notes)
 
 
-def _refuse_absurd(cloud: str, entries: Sequence[Entry], absurd: Mapping[str, int]) -> None:
+def _refuse_absurd(cloud: str, entries: Sequence[PriceEntry], absurd: Mapping[str, int]) -> None:
     """Raise if too many prices of accelerators are absurd."""
     on_accelerators = _count(e for e in entries if e.accelerator)
     wrong = sum(n for why, n in absurd.items() if why == price_sanity.ABSURD_FOR_KIND)
@@ -92,9 +92,9 @@ def _refuse_absurd(cloud: str, entries: Sequence[Entry], absurd: Mapping[str, in
         )
 
 
-def yardstick(by_cloud: Mapping[str, Iterable[Entry]]) -> Yardstick:
+def yardstick(by_cloud: Mapping[str, Iterable[PriceEntry]]) -> Yardstick:
     """Return the cheapest machine of each cloud with each kind of accelerator."""
-    cheapest: dict[str, dict[str, Entry]] = {}
+    cheapest: dict[str, dict[str, PriceEntry]] = {}
     for cloud, entries in by_cloud.items():
         best = cheapest.setdefault(cloud, {})
         for entry in joined(cloud, entries):
@@ -108,7 +108,7 @@ def yardstick(by_cloud: Mapping[str, Iterable[Entry]]) -> Yardstick:
     return {cloud: tuple(best.values()) for cloud, best in cheapest.items()}
 
 
-def joined(cloud: str, entries: Iterable[Entry]) -> list[Entry]:
+def joined(cloud: str, entries: Iterable[PriceEntry]) -> list[PriceEntry]:
     """Join accelerators and hosts that a cloud sells apart, as the catalogue does."""
     reading = Reading(entries=list(entries))
     if cloud == gcp_hosts.CLOUD:
@@ -116,7 +116,7 @@ def joined(cloud: str, entries: Iterable[Entry]) -> list[Entry]:
     return reading.entries
 
 
-def _absurd(cloud: str, entries: Sequence[Entry], others: Yardstick) -> dict[str, int]:
+def _absurd(cloud: str, entries: Sequence[PriceEntry], others: Yardstick) -> dict[str, int]:
     reading = Reading(entries=joined(cloud, entries))
     reading.left_out.clear()
     before = dict(reading.left_out)
@@ -127,13 +127,13 @@ def _absurd(cloud: str, entries: Sequence[Entry], others: Yardstick) -> dict[str
     }
 
 
-def _count(entries: Iterable[Entry]) -> int:
+def _count(entries: Iterable[PriceEntry]) -> int:
     return sum((entry.on_demand is not None) + (entry.spot is not None) for entry in entries)
 
 
-def _types(entries: Iterable[Entry]) -> int:
+def _types(entries: Iterable[PriceEntry]) -> int:
     return len({(entry.instance_type, entry.accelerator, entry.devices) for entry in entries})
 
 
-def _each(entry: Entry) -> float:
+def _each(entry: PriceEntry) -> float:
     return (entry.on_demand or 0) / max(entry.devices, 1.0)

@@ -13,7 +13,7 @@ from pathlib import Path
 from nbprov.model.price_list import PriceList, PriceRow
 
 from . import snapshot
-from .price_entry import Entry
+from .price_entry import PriceEntry
 
 UNSEEN_CPU = "cpu"
 UNSEEN_SPOT = "spot"
@@ -22,7 +22,7 @@ _Type = tuple[str, str, float]
 _Place = tuple[str, str]
 
 
-def entries(price_list: PriceList, cloud: str) -> list[Entry]:
+def entries(price_list: PriceList, cloud: str) -> list[PriceEntry]:
     """Return the rows of a list as entries, without those that have no price."""
     return [
         _entry(row, price_list, cloud)
@@ -31,7 +31,7 @@ def entries(price_list: PriceList, cloud: str) -> list[Entry]:
     ]
 
 
-def merge(old: Sequence[Entry], price_list: PriceList, cloud: str) -> list[Entry]:
+def merge(old: Sequence[PriceEntry], price_list: PriceList, cloud: str) -> list[PriceEntry]:
     """Merge a list into the old rows of its cloud.
 
     The old rows stay in regions that failed or are not covered, and for kinds that the list did not
@@ -64,7 +64,7 @@ def merge(old: Sequence[Entry], price_list: PriceList, cloud: str) -> list[Entry
     return kept + fresh
 
 
-def write(folder: Path, rows: Iterable[Entry]) -> None:
+def write(folder: Path, rows: Iterable[PriceEntry]) -> None:
     """Write entries of one cloud into `folder` as the three files of nbprov's own form.
 
     The files are not replaced in one step: pass a new folder and move it into place. The same
@@ -78,9 +78,9 @@ def write(folder: Path, rows: Iterable[Entry]) -> None:
     snapshot.write(folder, said, keys)
 
 
-def _entry(row: PriceRow, listed: PriceList, cloud: str) -> Entry:
+def _entry(row: PriceRow, listed: PriceList, cloud: str) -> PriceEntry:
     counted = row.count if row.accelerator else 0.0
-    return Entry(
+    return PriceEntry(
         cloud,
         row.region,
         row.zone,
@@ -101,24 +101,24 @@ def _entry(row: PriceRow, listed: PriceList, cloud: str) -> Entry:
     )
 
 
-def _is_apart(entry: Entry, listed: PriceList, failed: set[str]) -> bool:
+def _is_apart(entry: PriceEntry, listed: PriceList, failed: set[str]) -> bool:
     """Tell whether the list does not cover the entry's region."""
     return entry.region in failed or (
         listed.covered is not None and entry.region not in listed.covered
     )
 
 
-def _stands(entry: Entry, listed: PriceList) -> bool:
+def _stands(entry: PriceEntry, listed: PriceList) -> bool:
     if _is_apart(entry, listed, set(listed.failed)):
         return True
     return UNSEEN_CPU in listed.unseen and not entry.accelerator
 
 
-def _type(entry: Entry) -> _Type:
+def _type(entry: PriceEntry) -> _Type:
     return entry.instance_type, entry.accelerator, entry.devices
 
 
-def _with_zones(fresh: Sequence[Entry], before: Sequence[Entry]) -> list[Entry]:
+def _with_zones(fresh: Sequence[PriceEntry], before: Sequence[PriceEntry]) -> list[PriceEntry]:
     zones: dict[tuple[str, _Type], set[str]] = defaultdict(set)
     for entry in before:
         if entry.zone:
@@ -132,7 +132,7 @@ def _with_zones(fresh: Sequence[Entry], before: Sequence[Entry]) -> list[Entry]:
     return result
 
 
-def _with_sizes(fresh: Sequence[Entry], old: Sequence[Entry]) -> list[Entry]:
+def _with_sizes(fresh: Sequence[PriceEntry], old: Sequence[PriceEntry]) -> list[PriceEntry]:
     known = {_type(entry): entry for entry in old}
     result = []
     for entry in fresh:
@@ -153,8 +153,8 @@ def _with_sizes(fresh: Sequence[Entry], old: Sequence[Entry]) -> list[Entry]:
     return result
 
 
-def _with_spot(fresh: Sequence[Entry], before: Sequence[Entry]) -> list[Entry]:
-    known: dict[tuple[_Place, _Type], Entry] = {
+def _with_spot(fresh: Sequence[PriceEntry], before: Sequence[PriceEntry]) -> list[PriceEntry]:
+    known: dict[tuple[_Place, _Type], PriceEntry] = {
         ((e.region, e.zone), _type(e)): e for e in before if e.spot is not None
     }
     result = []
@@ -168,7 +168,7 @@ def _with_spot(fresh: Sequence[Entry], before: Sequence[Entry]) -> list[Entry]:
     return result
 
 
-def _sourced(entry: Entry) -> Entry:
+def _sourced(entry: PriceEntry) -> PriceEntry:
     """Return the entry with only the sources of the prices that it has."""
     if entry.spot is None:
         return entry._replace(spot_source=entry.source, spot_as_of=entry.as_of)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from nbprov.model.money import Micros
 
-from .price_entry import Entry, Reading
+from .price_entry import PriceEntry, Reading
 
 CLOUD = "gcp"
 JOINER = "+"
@@ -82,8 +82,8 @@ def join(reading: Reading) -> None:
     split_hosts = [e for e in whole if not e.accelerator and fixed_accelerator(e.instance_type)]
     if not apart and not split_hosts:
         return
-    n1: dict[Place, list[Entry]] = defaultdict(list)
-    fixed: dict[tuple[Place, str, float], list[Entry]] = defaultdict(list)
+    n1: dict[Place, list[PriceEntry]] = defaultdict(list)
+    fixed: dict[tuple[Place, str, float], list[PriceEntry]] = defaultdict(list)
     for entry in whole:
         place = (entry.region, entry.zone)
         if _HOST.match(entry.instance_type):
@@ -113,7 +113,7 @@ def join(reading: Reading) -> None:
     reading.entries = result
 
 
-def _at(n1: Mapping[Place, list[Entry]], device: Entry) -> Iterable[Entry]:
+def _at(n1: Mapping[Place, list[PriceEntry]], device: PriceEntry) -> Iterable[PriceEntry]:
     """Return the hosts in the device's zone, or those of other zones in its region.
 
     Host prices go by region, so hosts of another zone do if the zone has no lines of its own.
@@ -124,7 +124,7 @@ def _at(n1: Mapping[Place, list[Entry]], device: Entry) -> Iterable[Entry]:
     return next((hosts for (region, _), hosts in n1.items() if region == device.region), ())
 
 
-def _attach(device: Entry, hosts: Iterable[Entry]) -> list[Entry]:
+def _attach(device: PriceEntry, hosts: Iterable[PriceEntry]) -> list[PriceEntry]:
     count = round(device.devices)
     limit = _LIMITS[device.accelerator].get(count)
     if limit is None:
@@ -141,7 +141,7 @@ def _attach(device: Entry, hosts: Iterable[Entry]) -> list[Entry]:
     return made
 
 
-def _sum(device: Entry, host: Entry, name: str, *, asked_only: bool) -> Entry:
+def _sum(device: PriceEntry, host: PriceEntry, name: str, *, asked_only: bool) -> PriceEntry:
     def both(a: Micros | None, b: Micros | None) -> Micros | None:
         return None if a is None or b is None else a + b
 

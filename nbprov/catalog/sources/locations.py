@@ -18,7 +18,7 @@ from nbprov.catalog.errors import CatalogError
 from nbprov.model.paths import home
 
 from . import skypilot_csv, snapshot
-from .price_entry import Entry, Reading
+from .price_entry import PriceEntry, Reading
 
 LAST_GOOD = ".last-good"
 """Folder inside a cloud's folder with a copy of the files that were last readable.
@@ -215,7 +215,7 @@ def read(choice: Choice, cloud: str) -> Reading:
     return reading
 
 
-def read_prices(folder: Path, cloud: str) -> list[Entry]:
+def read_prices(folder: Path, cloud: str) -> list[PriceEntry]:
     """Read the rows of one cloud's folder as they stand there.
 
     Accelerators and hosts that are sold apart are not joined, and no price is hidden.

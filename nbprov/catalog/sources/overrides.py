@@ -24,7 +24,7 @@ from nbprov.model.money import Micros
 from nbprov.model.resources import COUNT_TOLERANCE
 
 from . import skypilot_csv
-from .price_entry import Entry, Reading
+from .price_entry import PriceEntry, Reading
 
 COLUMNS = (
     "InstanceType",
@@ -108,7 +108,7 @@ class _Line:
     info: str
     hide: bool
 
-    def fits(self, entry: Entry) -> bool:
+    def fits(self, entry: PriceEntry) -> bool:
         return (
             (not self.instance_type or entry.instance_type.lower() == self.instance_type.lower())
             and (not self.region or entry.region.lower() == self.region.lower())
@@ -168,7 +168,7 @@ def _apply(reading: Reading, path: Path, cloud: str) -> Applied:
 class _Rows:
     """The rows of a cloud, found by type, while lines are applied to them."""
 
-    def __init__(self, entries: list[Entry]) -> None:
+    def __init__(self, entries: list[PriceEntry]) -> None:
         self.entries = list(entries)
         self.gone: set[int] = set()
         self.changed: set[int] = set()
@@ -186,7 +186,7 @@ class _Rows:
         )
         return [i for i in among if i not in self.gone and line.fits(self.entries[i])]
 
-    def like(self, line: _Line) -> Entry | None:
+    def like(self, line: _Line) -> PriceEntry | None:
         """Return a row of the same machine in another place."""
         same = (self.entries[i] for i in self._by_type.get(line.instance_type.lower(), ()))
         wanted = (line.accelerator.lower(), line.count)
@@ -199,7 +199,7 @@ class _Rows:
             None,
         )
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: PriceEntry) -> None:
         """Add a new row."""
         self._by_type[entry.instance_type.lower()].append(len(self.entries))
         self.entries.append(entry)
@@ -307,7 +307,9 @@ def _addable(line: _Line) -> str:
     )
 
 
-def _changed(entry: Entry, line: _Line, source: str, as_of: str, reading: Reading) -> Entry:
+def _changed(
+    entry: PriceEntry, line: _Line, source: str, as_of: str, reading: Reading
+) -> PriceEntry:
     new: dict[str, Any] = {}
     if line.price is not None:
         new |= {"on_demand": line.price, "source": source, "as_of": as_of}
@@ -330,8 +332,8 @@ def _changed(entry: Entry, line: _Line, source: str, as_of: str, reading: Readin
 
 
 def _added(
-    line: _Line, like: Entry | None, cloud: str, source: str, as_of: str, reading: Reading
-) -> Entry:
+    line: _Line, like: PriceEntry | None, cloud: str, source: str, as_of: str, reading: Reading
+) -> PriceEntry:
     """Make a new row from a line.
 
     Figures that the line does not give are taken from the same type in another place, if any.
@@ -343,7 +345,7 @@ def _added(
             if line.accelerator
             else (None, "")
         )
-        like = Entry(
+        like = PriceEntry(
             cloud,
             "",
             "",

@@ -12,7 +12,7 @@ Key = tuple[str, str, str, str, float]
 """The fields that identify an entry of a cloud."""
 
 
-class Entry(NamedTuple):
+class PriceEntry(NamedTuple):
     """An instance type in a place with its prices.
 
     `instance_type` is empty for accelerators that are sold alone and attach to a host. A price of
@@ -54,6 +54,6 @@ class Reading:
         Prices that the user gave, by entry and whether they are spot prices.
     """
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[PriceEntry] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     said: set[tuple[Key, bool]] = field(default_factory=set)

@@ -13,7 +13,7 @@ from statistics import median
 from nbprov.catalog.vocabulary.geography import ground_of
 from nbprov.model.money import MICROS_PER_USD
 
-from .price_entry import Entry, Reading
+from .price_entry import PriceEntry, Reading
 
 ABSURD_FOR_KIND = "price absurd for this kind of accelerator"
 ABSURD_FOR_TYPE = "price far below the same type's in the cloud's other regions"
@@ -79,7 +79,7 @@ def hide_absurd(readings: Mapping[str, Reading]) -> None:
         reading.entries = kept
 
 
-def hide_flat(reading: Reading, witness: Callable[[], Sequence[Entry]] = tuple) -> None:
+def hide_flat(reading: Reading, witness: Callable[[], Sequence[PriceEntry]] = tuple) -> None:
     """Remove, in place, wrong flat prices of parts.
 
     Matching the lines of a price list by their text may put one wrong part into many regions at
@@ -115,11 +115,11 @@ def hide_flat(reading: Reading, witness: Callable[[], Sequence[Entry]] = tuple) 
 _Part = tuple[str, str, str, float]
 
 
-def _part(entry: Entry) -> _Part:
+def _part(entry: PriceEntry) -> _Part:
     return (entry.cloud, entry.instance_type, entry.accelerator, entry.devices)
 
 
-def _by_devices(entries: Sequence[Entry]) -> dict[tuple[str, float], list[int]]:
+def _by_devices(entries: Sequence[PriceEntry]) -> dict[tuple[str, float], list[int]]:
     found: dict[tuple[str, float], list[int]] = defaultdict(list)
     for entry in entries:
         if entry.accelerator and entry.on_demand is not None:
@@ -134,7 +134,7 @@ def _most_common(by_region: Mapping[str, int]) -> tuple[int, set[str]]:
     return max(regions.items(), key=lambda pair: (len(pair[1]), -pair[0]))
 
 
-def _without(entry: Entry, wrong: Mapping[_Part, int], reading: Reading) -> Entry:
+def _without(entry: PriceEntry, wrong: Mapping[_Part, int], reading: Reading) -> PriceEntry:
     if entry.on_demand is None or wrong.get(_part(entry)) != entry.on_demand:
         return entry
     reading.left_out[FLAT] += 1
@@ -166,7 +166,7 @@ def _device_prices(readings: Mapping[str, Reading]) -> dict[str, float]:
     }
 
 
-def _type_medians(entries: Sequence[Entry]) -> dict[str, float]:
+def _type_medians(entries: Sequence[PriceEntry]) -> dict[str, float]:
     by_region: dict[str, dict[str, int]] = defaultdict(dict)
     for entry in entries:
         if entry.accelerator and entry.instance_type and entry.on_demand is not None:
@@ -178,7 +178,9 @@ def _type_medians(entries: Sequence[Entry]) -> dict[str, float]:
     }
 
 
-def _wrong_on_demand(entry: Entry, kinds: Mapping[str, float], types: Mapping[str, float]) -> str:
+def _wrong_on_demand(
+    entry: PriceEntry, kinds: Mapping[str, float], types: Mapping[str, float]
+) -> str:
     price = entry.on_demand
     if price is None:
         return ""
@@ -197,7 +199,7 @@ def _wrong_on_demand(entry: Entry, kinds: Mapping[str, float], types: Mapping[st
     return ""
 
 
-def _wrong_spot(entry: Entry, kinds: Mapping[str, float]) -> str:
+def _wrong_spot(entry: PriceEntry, kinds: Mapping[str, float]) -> str:
     price = entry.spot
     if price is None:
         return ""

@@ -21,7 +21,7 @@ from nbprov.catalog.errors import CatalogError
 from nbprov.model.money import Micros, usd
 from nbprov.model.price_list import MOST_HOURLY
 
-from .price_entry import Entry, Reading
+from .price_entry import PriceEntry, Reading
 
 FILE_NAME = "vms.csv"
 REQUIRED = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region")
@@ -111,7 +111,7 @@ def _ends_whole(path: Path) -> bool:
 
 def _entry(
     cells: Sequence[str], cloud: str, source: str, as_of: str, reading: Reading
-) -> Entry | None:
+) -> PriceEntry | None:
     (
         kind,
         accelerator,
@@ -146,7 +146,7 @@ def _entry(
         reading.left_out[PLACEHOLDER] += 1
         return None
     device, maker = device_of(info, accelerator, count, cloud) if accelerator else (None, "")
-    return Entry(
+    return PriceEntry(
         cloud, region, zone, kind, accelerator, count if accelerator else 0.0, device, maker,
         cores, gib, arch, on_demand, spot, source, as_of, source, as_of,
     )  # fmt: skip

@@ -24,7 +24,7 @@ from pathlib import Path
 from nbprov.catalog.errors import CatalogError
 from nbprov.model.money import MICROS_PER_USD, Micros
 
-from .price_entry import Entry, Reading
+from .price_entry import PriceEntry, Reading
 from .skypilot_csv import NO_PRICE, number, price
 
 FILE_NAMES = ("prices.csv", "sources.csv", "types.csv")
@@ -71,7 +71,8 @@ def read(folder: Path, cloud: str) -> Reading:
                 continue
             prices = (on_demand, spot, source, as_of, spot_source, spot_as_of)
             reading.entries += [
-                Entry(cloud, region, zone, *types[kind], *prices) for zone in zones.split() or ("",)
+                PriceEntry(cloud, region, zone, *types[kind], *prices)
+                for zone in zones.split() or ("",)
             ]
     except KeyError as error:
         raise CatalogError(
@@ -99,7 +100,7 @@ def sources(folder: Path) -> list[tuple[str, str, str]]:
 
 
 def write(
-    folder: Path, entries: Iterable[Entry], source_keys: Sequence[tuple[str, str, str]]
+    folder: Path, entries: Iterable[PriceEntry], source_keys: Sequence[tuple[str, str, str]]
 ) -> None:
     """Write entries of one cloud as its three files.
 
@@ -164,11 +165,11 @@ def _type_of(
     )
 
 
-def _name(entry: Entry) -> str:
+def _name(entry: PriceEntry) -> str:
     return entry.instance_type or f"{entry.accelerator}:{entry.devices:g}"
 
 
-def _spec(entry: Entry) -> tuple[str, ...]:
+def _spec(entry: PriceEntry) -> tuple[str, ...]:
     def text(value: float | None) -> str:
         return "" if not value else f"{value:.10g}"
 

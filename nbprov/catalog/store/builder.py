@@ -13,7 +13,7 @@ from nbprov.catalog.errors import CatalogError
 from nbprov.catalog.sources import gcp_hosts, overrides, price_sanity, skypilot_csv
 from nbprov.catalog.sources.locations import SHIPPED, Choice, CloudFiles, read
 from nbprov.catalog.sources.overrides import Applied
-from nbprov.catalog.sources.price_entry import Entry, Reading
+from nbprov.catalog.sources.price_entry import PriceEntry, Reading
 from nbprov.catalog.vocabulary.device_memory import nominal_gb
 from nbprov.catalog.vocabulary.geography import ground_of
 from nbprov.catalog.vocabulary.instance_families import (
@@ -25,7 +25,7 @@ from nbprov.catalog.vocabulary.instance_families import (
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 
-from .columns import Columns, encode
+from .columns import RowColumns, encode
 
 AT_ONCE = 1024
 """Entries that become rows in one batch: enough to be fast, too few to need much memory."""
@@ -83,13 +83,13 @@ def _read(cloud: str, sources: CloudFiles) -> CloudReading:
     return CloudReading(Reading(), None, errors, passed_over=sources.passed_over)
 
 
-def _witness(made: CloudReading, sources: CloudFiles) -> Callable[[], Sequence[Entry]]:
+def _witness(made: CloudReading, sources: CloudFiles) -> Callable[[], Sequence[PriceEntry]]:
     """Return a function that reads the shipped snapshot of the same cloud.
 
     It returns nothing if the snapshot itself is what was read.
     """
 
-    def rows() -> Sequence[Entry]:
+    def rows() -> Sequence[PriceEntry]:
         for choice in sources.choices:
             if choice.label == SHIPPED and choice != made.choice:
                 with contextlib.suppress(CatalogError):
@@ -133,7 +133,7 @@ def encode_readings(found: Mapping[str, CloudReading]) -> bytes:
 
     The readings are empty afterwards, since holding both would need twice the memory.
     """
-    columns = Columns()
+    columns = RowColumns()
     for made in found.values():
         entries = made.reading.entries
         while entries:
@@ -142,7 +142,7 @@ def encode_readings(found: Mapping[str, CloudReading]) -> bytes:
     return encode(columns, _summary(columns, found))
 
 
-def rows_of(entry: Entry) -> Iterable[tuple[Any, ...]]:
+def rows_of(entry: PriceEntry) -> Iterable[tuple[Any, ...]]:
     """Return the rows of an entry in the order of `COLUMNS`.
 
     There is one row for each market with a known price.
@@ -217,7 +217,7 @@ def _drop_typeless(reading: Reading) -> None:
 
 
 def _drop_repeats(reading: Reading) -> None:
-    kept: dict[tuple[str, str, str], Entry] = {}
+    kept: dict[tuple[str, str, str], PriceEntry] = {}
     for entry in reading.entries:
         key = (entry.region, entry.zone, entry.instance_type)
         known = kept.get(key)
@@ -230,7 +230,7 @@ def _drop_repeats(reading: Reading) -> None:
     reading.entries = list(kept.values())
 
 
-def _summary(columns: Columns, found: Mapping[str, CloudReading]) -> dict[str, Any]:
+def _summary(columns: RowColumns, found: Mapping[str, CloudReading]) -> dict[str, Any]:
     """Return the parts of the head that need no columns: places, accelerators, clouds' sources."""
     totals = _Totals()
     for row in zip(*map(columns.of, _COUNTED), strict=True):

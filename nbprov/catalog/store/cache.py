@@ -21,7 +21,7 @@ from pathlib import Path
 from nbprov.catalog.errors import CatalogError
 from nbprov.catalog.sources.locations import CloudFiles
 
-from .columns import FORMAT, Store
+from .columns import FORMAT, ColumnStore
 
 Files = Mapping[str, CloudFiles]
 Stamp = list[list[str | int]]
@@ -40,7 +40,7 @@ KEEP_SECONDS = 30 * 24 * 3600.0
 """Older caches are removed when a new one is made; a kernel that needs one makes it again."""
 
 
-def load(files: Files, folder: Path) -> Store:
+def load(files: Files, folder: Path) -> ColumnStore:
     """Return the store of these files from the cache in `folder`, or make it.
 
     A store that was made is written to the cache if the folder allows it.
@@ -69,7 +69,7 @@ def load(files: Files, folder: Path) -> Store:
             store = _kept(data, folder, content)
             break
     else:
-        return Store.of(
+        return ColumnStore.of(
             data
             # Valid prices of unknown content, since the files keep changing: the next question
             # reads them again.
@@ -82,14 +82,14 @@ def load(files: Files, folder: Path) -> Store:
     return store
 
 
-def _kept(data: bytes, folder: Path, content: str) -> Store:
+def _kept(data: bytes, folder: Path, content: str) -> ColumnStore:
     place = _place(folder, content)
     if _write(place, data):
         _prune(folder, place)
         store = _open(place)  # mapped, so that the bytes need not stay in memory
         if store is not None:
             return store
-    return Store.of(data)
+    return ColumnStore.of(data)
 
 
 def _place(folder: Path, content: str) -> Path:
@@ -156,11 +156,11 @@ def _pointed(pointer: Path, stamp: Stamp) -> str | None:
         return None
 
 
-def _open(place: Path) -> Store | None:
+def _open(place: Path) -> ColumnStore | None:
     try:
         with place.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return Store.of(memoryview(mapped))
+        return ColumnStore.of(memoryview(mapped))
     except (OSError, ValueError, CatalogError):
         return None
 

@@ -65,8 +65,8 @@ families. `asked_only` marks rows that only match queries that name vCPUs, memor
 COLUMNS: Final = STRINGS + tuple(NUMBERS)
 
 
-class Store:
-    """Columns over a buffer, never changed. `encode` makes one and `Store.of` reads it back.
+class ColumnStore:
+    """Columns over a buffer, never changed. `encode` makes one and `ColumnStore.of` reads it back.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Store:
         self._folded: dict[str, dict[str, list[int]]] = {}
 
     @staticmethod
-    def of(buffer: bytes | memoryview) -> Store:
+    def of(buffer: bytes | memoryview) -> ColumnStore:
         """Open a store from its bytes.
 
         Raises
@@ -112,7 +112,7 @@ class Store:
         meta = json.loads(bytes(view[_HEAD.size : _HEAD.size + head_size]))
         if not meta["layout"].keys() >= set(COLUMNS):
             raise CatalogError("the price cache has other columns", code="catalog.cache")
-        return Store(meta, view[start:])
+        return ColumnStore(meta, view[start:])
 
     def array(self, name: str) -> Array:
         """Return a stored column (codes for strings) or an index by name, read-only."""
@@ -156,7 +156,7 @@ class Store:
         return self.array(f"{name}.rows")[int(starts[code]) : int(starts[code + 1])]
 
 
-class Columns:
+class RowColumns:
     """Rows on their way into a store, as compact as they are there.
 
     A hundred thousand rows take a few MB.
@@ -216,7 +216,7 @@ class Columns:
 _LETTERS: Final[Mapping[str, str]] = {"<i8": "q", "<f4": "d", "|b1": "b"}
 
 
-def encode(columns: Columns, meta: Mapping[str, Any]) -> bytes:
+def encode(columns: RowColumns, meta: Mapping[str, Any]) -> bytes:
     """Sort rows and write them as the bytes of a store.
 
     Parameters

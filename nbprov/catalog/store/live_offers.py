@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbprov.model.offers import Offer
 
-from .columns import COLUMNS, NUMBERS, STRINGS, Store
+from .columns import COLUMNS, NUMBERS, STRINGS, ColumnStore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,10 +30,10 @@ class LiveBlock:
     regions
         Regions by cloud, of these offers alone.
     meant
-        As `Store.meant`, for store and live offers together.
+        As `ColumnStore.meant`, for store and live offers together.
     """
 
-    def __init__(self, offers: Sequence[Offer], store: Store) -> None:
+    def __init__(self, offers: Sequence[Offer], store: ColumnStore) -> None:
         import numpy as np
 
         from .builder import row_of_offer
@@ -56,14 +56,14 @@ class LiveBlock:
             else:
                 self.arrays[name] = self._code(name, values, store)
 
-    def places(self, store: Store) -> dict[str, set[str]]:
+    def places(self, store: ColumnStore) -> dict[str, set[str]]:
         """Return the regions of each cloud, of the store and of these offers."""
         both = {cloud: set(regions) for cloud, regions in store.meta["places"].items()}
         for cloud, regions in self.regions.items():
             both[cloud] = both.get(cloud, set()) | regions
         return both
 
-    def _code(self, name: str, values: Sequence[str], store: Store) -> Array:
+    def _code(self, name: str, values: Sequence[str], store: ColumnStore) -> Array:
         import numpy as np
 
         code_of = store.codes(name)

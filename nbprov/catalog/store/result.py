@@ -9,7 +9,7 @@ from nbprov.catalog.vocabulary.instance_families import MEMORY_IS_TYPICAL
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 
-from .columns import NUMBERS, Store
+from .columns import NUMBERS, ColumnStore
 from .live_offers import LiveBlock
 from .select import Question, combined, in_live, in_store
 
@@ -28,7 +28,7 @@ class View:
     The live offers follow the store's rows.
     """
 
-    def __init__(self, store: Store, live: LiveBlock | None) -> None:
+    def __init__(self, store: ColumnStore, live: LiveBlock | None) -> None:
         self.store = store
         self.live = live
         self.rows = store.rows + (live.rows if live is not None else 0)

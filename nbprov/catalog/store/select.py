@@ -15,7 +15,7 @@ from nbprov.catalog.vocabulary.name_matching import pattern
 from nbprov.model.places import Market
 from nbprov.model.resources import COUNT_TOLERANCE, Compare, Quantity
 
-from .columns import Store, member_mask
+from .columns import ColumnStore, member_mask
 from .live_offers import LiveBlock
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _NAMED = ("cloud", "zone", "instance_type", "accelerator", "maker")
 class Question:
     """A query with its names turned into codes of one store and its live block."""
 
-    def __init__(self, query: Query, store: Store, live: LiveBlock | None) -> None:
+    def __init__(self, query: Query, store: ColumnStore, live: LiveBlock | None) -> None:
         self.query = query
         self.tables = {name: combined(store, live, name) for name in ("cloud",)}
         self.codes: dict[str, tuple[int, ...]] = {}
@@ -75,7 +75,7 @@ class Question:
         )
 
     def _resolve(
-        self, name: str, wanted: Sequence[str], store: Store, live: LiveBlock | None
+        self, name: str, wanted: Sequence[str], store: ColumnStore, live: LiveBlock | None
     ) -> None:
         with_hosts = name == "instance_type" and self.query.wants_accelerator
         found: list[int] = []
@@ -97,13 +97,17 @@ class Question:
                 ]
         self._take(name, found, store, live)
 
-    def _take(self, name: str, codes: Sequence[int], store: Store, live: LiveBlock | None) -> None:
+    def _take(
+        self, name: str, codes: Sequence[int], store: ColumnStore, live: LiveBlock | None
+    ) -> None:
         self.codes[name] = tuple(dict.fromkeys(codes))
         self.sizes[name] = len(store.table(name)) + (
             len(live.added[name]) if live is not None else 0
         )
 
-    def _resolve_regions(self, wanted: Sequence[str], store: Store, live: LiveBlock | None) -> None:
+    def _resolve_regions(
+        self, wanted: Sequence[str], store: ColumnStore, live: LiveBlock | None
+    ) -> None:
         """Resolve names to regions, and words for places to pairs of cloud and region."""
         import numpy as np
 
@@ -113,7 +117,7 @@ class Question:
         tables = [_meant(store, live, text) for text in wanted]
         self.places = reduce(np.logical_or, tables)
 
-    def _resolve_ground(self, store: Store, live: LiveBlock | None) -> None:
+    def _resolve_ground(self, store: ColumnStore, live: LiveBlock | None) -> None:
         for name, what in (("country", "country"), ("continent", "part")):
             wanted = names(getattr(self.query, name))
             if wanted:
@@ -141,13 +145,13 @@ class Question:
         )
 
 
-def combined(store: Store, live: LiveBlock | None, name: str) -> list[str]:
+def combined(store: ColumnStore, live: LiveBlock | None, name: str) -> list[str]:
     """Return the strings of a column by code; the live block's follow the store's."""
     table = store.table(name)
     return table + live.added[name] if live is not None and live.added[name] else table
 
 
-def _meant(store: Store, live: LiveBlock | None, text: str) -> Array:
+def _meant(store: ColumnStore, live: LiveBlock | None, text: str) -> Array:
     """Return the places that a region's name or a word means, by the codes of cloud and region.
 
     They are worked out once for a store and its live block.
@@ -168,7 +172,7 @@ def _meant(store: Store, live: LiveBlock | None, text: str) -> Array:
     return table
 
 
-def _code(store: Store, live: LiveBlock | None, name: str, text: str) -> int:
+def _code(store: ColumnStore, live: LiveBlock | None, name: str, text: str) -> int:
     code = store.codes(name).get(text)
     if code is None:
         assert live is not None
@@ -176,7 +180,7 @@ def _code(store: Store, live: LiveBlock | None, name: str, text: str) -> int:
     return code
 
 
-def in_store(question: Question, store: Store) -> Array:
+def in_store(question: Question, store: ColumnStore) -> Array:
     """Return the store's rows that match, ascending, which is the order of price."""
     import numpy as np
 
@@ -314,7 +318,7 @@ def _device_mask(query: Query, sizes: Array) -> Array:
     return np.asarray(np.abs(sizes - query.device_gib) <= SIZE_SLACK * query.device_gib)
 
 
-def _codes_of(store: Store, name: str, text: str, *, with_hosts: bool) -> list[int]:
+def _codes_of(store: ColumnStore, name: str, text: str, *, with_hosts: bool) -> list[int]:
     fits = pattern(text)
     if fits is not None:
         return [code for code, known in enumerate(store.table(name)) if fits(known)]

@@ -79,7 +79,7 @@ class CloudInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class CatalogProblem:
     """A fault in the price files that a person should know.
 
     Whatever the catalogue leaves out has a problem that says so.
@@ -196,7 +196,7 @@ def cloud_info(head: Mapping[str, Any], extra: Sequence[Offer], cloud: str) -> C
     )
 
 
-def problems(head: Mapping[str, Any]) -> tuple[Problem, ...]:
+def problems(head: Mapping[str, Any]) -> tuple[CatalogProblem, ...]:
     """Return the files that could not be read and the lines of overrides that were not used."""
     found = []
     for cloud, stored in head["clouds"].items():
@@ -205,12 +205,14 @@ def problems(head: Mapping[str, Any]) -> tuple[Problem, ...]:
             if stored["origin"]
             else f"%nbprov catalog restore {cloud}"
         )
-        found += [Problem(cloud, code, message, instead) for code, message in stored["errors"]]
+        found += [
+            CatalogProblem(cloud, code, message, instead) for code, message in stored["errors"]
+        ]
         for applied in stored["overrides"]:
             for bad in applied["bad"]:
                 hint = "correct it, or delete it: the other lines hold"
                 found.append(
-                    Problem(
+                    CatalogProblem(
                         cloud,
                         "catalog.override",
                         bad["message"],
@@ -222,7 +224,7 @@ def problems(head: Mapping[str, Any]) -> tuple[Problem, ...]:
             more = applied["bad_lines"] - len(applied["bad"])
             if more:
                 found.append(
-                    Problem(
+                    CatalogProblem(
                         cloud,
                         "catalog.override",
                         f"{more:,} more lines were not used",

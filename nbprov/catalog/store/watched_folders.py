@@ -14,7 +14,7 @@ from nbprov.model.paths import home
 from .cache import SETTLED_NS
 
 if TYPE_CHECKING:
-    from .columns import Store
+    from .columns import ColumnStore
 
 
 class WatchedFolders:
@@ -27,13 +27,13 @@ class WatchedFolders:
         self.layout = layout
         self.cache = cache
         self._lock = threading.Lock()
-        self._store: Store | None = None
+        self._store: ColumnStore | None = None
         self._watched: tuple[str, ...] = ()
         self._stamp: Stamp = ()
         self._stamped_at = 0
 
     @property
-    def store(self) -> Store:
+    def store(self) -> ColumnStore:
         if self._store is None:
             with self._lock:
                 if self._store is None:
@@ -67,7 +67,7 @@ class WatchedFolders:
             return self
         return fresh
 
-    def _load(self) -> Store:
+    def _load(self) -> ColumnStore:
         from nbprov.catalog.sources.locations import find
 
         from .cache import load

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from nbprov.clouds.aws.account import quotas
-from nbprov.clouds.aws.account.clients import QUICK, REGIONS_VARIABLE, Session, narrowed
+from nbprov.clouds.aws.account.clients import QUICK, REGIONS_VARIABLE, AwsAccount, narrowed
 from nbprov.clouds.aws.account.detection import missing
 from nbprov.clouds.aws.account.parallel_calls import call_each
 from nbprov.clouds.aws.images import UBUNTU
@@ -43,7 +43,7 @@ _SOURCES = {
 _ACTION = re.compile(r"not authorized to perform: (\S+)")
 
 
-def check(session: Session, networks: Networks, name: str) -> CheckResult:
+def check(session: AwsAccount, networks: Networks, name: str) -> CheckResult:
     """Check the account. At most `CHECK_SECONDS`; never raises."""
     if lacking := missing():
         return CheckResult(name, enabled=False, problem=lacking)
@@ -57,7 +57,7 @@ def check(session: Session, networks: Networks, name: str) -> CheckResult:
     )
 
 
-def _check(session: Session, networks: Networks, name: str) -> CheckResult:
+def _check(session: AwsAccount, networks: Networks, name: str) -> CheckResult:
     source, home = _source(session), session.home()
     looks: dict[str, Callable[[], Any]] = {
         "who": lambda: session.call(home, "GetCallerIdentity", QUICK, service="sts"),
@@ -100,7 +100,7 @@ def _is_shut(failure: Failure) -> bool:
     return failure.message.startswith("ec2:") and failure.scope is not Scope.REGION
 
 
-def _source(session: Session) -> str:
+def _source(session: AwsAccount) -> str:
     """Say where the credentials come from, with the key masked."""
     boto = session.boto()
     found = boto.get_credentials()
@@ -119,7 +119,7 @@ def _source(session: Session) -> str:
 
 
 def _zone_names(
-    session: Session, networks: Networks
+    session: AwsAccount, networks: Networks
 ) -> tuple[list[tuple[str, str, str]], list[str]]:
     """List this account's names for zones, and the regions that it may not use.
 
@@ -150,7 +150,7 @@ def _closed(regions: Sequence[str]) -> Failure | None:
     return Failure(Cause.PERMISSION, words, "ClosedRegions", Scope.ACCOUNT)
 
 
-def _may_launch(session: Session, region: str) -> Failure | None:
+def _may_launch(session: AwsAccount, region: str) -> Failure | None:
     """Return the permission that a launch would lack, or None.
 
     EC2 checks the permissions of a create without making anything (`DryRun`).

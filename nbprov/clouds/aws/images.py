@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbprov.clouds.aws.account import fact_cache
-from nbprov.clouds.aws.account.clients import Session
+from nbprov.clouds.aws.account.clients import AwsAccount
 from nbprov.clouds.aws.catalog.gpu_families import FAMILIES, family_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
@@ -111,7 +111,7 @@ def parameters_for(offer: Offer) -> tuple[str, ...]:
     return plain
 
 
-def find(session: Session, region: str, offer: Offer, wanted: str) -> MachineImage:
+def find(session: AwsAccount, region: str, offer: Offer, wanted: str) -> MachineImage:
     """Return the image of a launch in a region.
 
     Parameters
@@ -163,7 +163,7 @@ def forget(region: str, offer: Offer) -> bool:
     return True
 
 
-def _looked_up(session: Session, region: str, names: tuple[str, ...], *, asked_for: bool) -> str:
+def _looked_up(session: AwsAccount, region: str, names: tuple[str, ...], *, asked_for: bool) -> str:
     try:
         answer = session.call(region, "GetParameters", service="ssm", Names=list(names))
     except CloudError as error:
@@ -179,7 +179,7 @@ def _looked_up(session: Session, region: str, names: tuple[str, ...], *, asked_f
     return found
 
 
-def _by_name(session: Session, region: str, parameter: str, refused: CloudError) -> str:
+def _by_name(session: AwsAccount, region: str, parameter: str, refused: CloudError) -> str:
     """Find the newest image that the parameter would name, by its owner and its name."""
     owner, pattern = next(found for start, found in NAMES.items() if parameter.startswith(start))
     arm = "/arm64/" in parameter
@@ -198,7 +198,7 @@ def _by_name(session: Session, region: str, parameter: str, refused: CloudError)
     return str(newest["ImageId"])
 
 
-def _described(session: Session, region: str, image: str) -> MachineImage:
+def _described(session: AwsAccount, region: str, image: str) -> MachineImage:
     key = f"{region} {image}"
     remembered = fact_cache.read("image-facts", key)
     if isinstance(remembered, list) and len(remembered) == 3:

@@ -15,7 +15,7 @@ from nbprov.clouds.aws.catalog.account_catalog import Account, Described, Region
 from nbprov.clouds.aws.catalog.gpu_families import (
     FAMILIES,
     OTHERS,
-    Accelerator,
+    FamilyAccelerator,
     accelerator_of,
     family_of,
 )
@@ -166,10 +166,10 @@ def _machine(
     )
 
 
-_NONE = Accelerator("", 0.0, "")
+_NONE = FamilyAccelerator("", 0.0, "")
 
 
-def _device(name: str, listed: Listed | None, said: Described | None) -> Accelerator | None:
+def _device(name: str, listed: Listed | None, said: Described | None) -> FamilyAccelerator | None:
     """Return the accelerator of a type, from the table of families or as EC2 describes it.
 
     `_NONE` stands for a machine without one, None for a type whose devices cannot be determined.

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 from nbprov.clouds.aws import check as account_check
 from nbprov.clouds.aws import errors
-from nbprov.clouds.aws.account.clients import QUICK, Session
+from nbprov.clouds.aws.account.clients import QUICK, AwsAccount
 from nbprov.clouds.aws.account.parallel_calls import call_each
-from nbprov.clouds.aws.instances.actions import InstanceActions
-from nbprov.clouds.aws.instances.listing import Listing
-from nbprov.clouds.aws.instances.side_objects import SideObjects
+from nbprov.clouds.aws.instances.actions import AwsInstanceActions
+from nbprov.clouds.aws.instances.listing import InstanceListing
+from nbprov.clouds.aws.instances.side_objects import AwsSideObjects
 from nbprov.clouds.aws.instances.states import CLOUD, LOGIN
 from nbprov.clouds.aws.instances.submit import Submitter
 from nbprov.clouds.aws.network.security_groups import SecurityGroups
@@ -23,9 +23,9 @@ from nbprov.clouds.pricing.region_fetch import price
 from nbprov.model.failures import Failure
 from nbprov.model.launches import (
     CheckResult,
+    CreateOperation,
     Instance,
     Launch,
-    Operation,
     PollResult,
     Quote,
     SideObject,
@@ -81,15 +81,15 @@ class AwsCloud(Cloud):
     capabilities = CAPABILITIES
 
     def __init__(self) -> None:
-        self._session = Session()
+        self._session = AwsAccount()
         self._networks = Networks(self._session)
         self._security_groups = SecurityGroups(self._session)
-        self._listing = Listing(self._session, self._networks)
+        self._listing = InstanceListing(self._session, self._networks)
         self._submitter = Submitter(
             self._session, self._networks, self._security_groups, self._listing
         )
-        self._actions = InstanceActions(self._session, self._security_groups, self._listing)
-        self._side_objects = SideObjects(self._session, self._networks, self._security_groups)
+        self._actions = AwsInstanceActions(self._session, self._security_groups, self._listing)
+        self._side_objects = AwsSideObjects(self._session, self._networks, self._security_groups)
 
     def check(self) -> CheckResult:
         return account_check.check(self._session, self._networks, self.name)
@@ -145,7 +145,7 @@ class AwsCloud(Cloud):
             max(amount for _, amount in newest.values()), "EC2 spot price history", time.time()
         )
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         """See `Cloud.submit`. Prepare the security group, then send one `RunInstances`.
 
         The launch's token is its `ClientToken`. If the token was used before with other parameters
@@ -153,7 +153,7 @@ class AwsCloud(Cloud):
         """
         return self._submitter.submit(launch)
 
-    def poll(self, operation: Operation) -> PollResult:
+    def poll(self, operation: CreateOperation) -> PollResult:
         return self._submitter.poll(operation)
 
     def list(self, owner: str) -> builtins.list[Instance]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from nbprov.clouds.aws.account import fact_cache, quotas
-from nbprov.clouds.aws.account.clients import QUICK, Session
+from nbprov.clouds.aws.account.clients import QUICK, AwsAccount
 from nbprov.clouds.aws.account.detection import credentials_lie_about
 from nbprov.clouds.aws.account.parallel_calls import call_each
 from nbprov.clouds.aws.instances.states import CLOUD
@@ -39,7 +39,7 @@ SCORES_HOLD: Seconds = 600.0
 _LOW, _MEDIUM = 3, 6
 
 
-def look(session: Session, offers: Sequence[Offer], count: int) -> list[Stock]:
+def look(session: AwsAccount, offers: Sequence[Offer], count: int) -> list[Stock]:
     """Return what is known about the stock of these offers, for `count` machines at once.
 
     Answers that do not arrive in time are left out. A score belongs to a set of types; each type of
@@ -77,7 +77,7 @@ def look(session: Session, offers: Sequence[Offer], count: int) -> list[Stock]:
     return [stock for pool, stock in found.items() if pool in wanted]
 
 
-def offered(session: Session, region: str, offers: Sequence[Offer]) -> list[Stock]:
+def offered(session: AwsAccount, region: str, offers: Sequence[Offer]) -> list[Stock]:
     """Report no stock for offers in zones that do not sell their type.
 
     Answers are cached for a day.
@@ -103,7 +103,9 @@ def offered(session: Session, region: str, offers: Sequence[Offer]) -> list[Stoc
     return found
 
 
-def within_quota(session: Session, region: str, offers: Sequence[Offer], count: int) -> list[Stock]:
+def within_quota(
+    session: AwsAccount, region: str, offers: Sequence[Offer], count: int
+) -> list[Stock]:
     """Report no stock for offers that would exceed the account's quota beside what it runs now."""
     now = time.time()
     wanted = {
@@ -154,7 +156,7 @@ def spot_sets(offers: Sequence[Offer]) -> list[tuple[str, ...]]:
 
 
 def scores(
-    session: Session, kinds: Sequence[str], regions: Sequence[str], count: int
+    session: AwsAccount, kinds: Sequence[str], regions: Sequence[str], count: int
 ) -> list[Stock]:
     """Return EC2's spot placement scores of a set of types, for each zone and for each region's
     best.
@@ -181,7 +183,7 @@ def scores(
 
 
 def _scores(
-    session: Session, kinds: Sequence[str], regions: Sequence[str], count: int
+    session: AwsAccount, kinds: Sequence[str], regions: Sequence[str], count: int
 ) -> dict[tuple[str, str], int]:
     pages = session.pages(
         regions[0],
@@ -218,7 +220,7 @@ def level(score: int) -> StockLevel:
     )
 
 
-def _zones(session: Session, region: str, kinds: Sequence[str]) -> dict[str, list[str]]:
+def _zones(session: AwsAccount, region: str, kinds: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {kind: [] for kind in kinds}
     filters = [{"Name": "instance-type", "Values": [*kinds]}]
     for page in session.pages(

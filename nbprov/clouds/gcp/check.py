@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbprov.clouds.gcp.account.clients import Deadline, Rest
+from nbprov.clouds.gcp.account.clients import ComputeRest, Deadline
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult
 
@@ -14,7 +14,7 @@ SHOWN_QUOTAS = {
 }
 
 
-def check(rest: Rest, deadline: Deadline) -> CheckResult:
+def check(rest: ComputeRest, deadline: Deadline) -> CheckResult:
     """Check the account with one request (`projects.get`, permission `compute.projects.get`).
 
     Raises

@@ -163,7 +163,7 @@ _MINUTE: Seconds = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class GoogleRefusal:
     """One refusal of Google's: its codes and its message.
 
     Attributes
@@ -185,7 +185,7 @@ class Said:
     is_json: bool = True
 
 
-def failure_of(said: Said, *, call: str = "", spot: bool = False) -> Failure:
+def failure_of(said: GoogleRefusal, *, call: str = "", spot: bool = False) -> Failure:
     """Return the failure that an answer or an operation's error means.
 
     Parameters
@@ -198,7 +198,7 @@ def failure_of(said: Said, *, call: str = "", spot: bool = False) -> Failure:
 
     Examples
     --------
-    >>> said = Said(codes=("ZONE_RESOURCE_POOL_EXHAUSTED",), message="… not enough resources …")
+    >>> said = GoogleRefusal(codes=("ZONE_RESOURCE_POOL_EXHAUSTED",), message="no resources")
     >>> failure_of(said).cause.value
     'capacity'
     """
@@ -229,7 +229,7 @@ def failure_of(said: Said, *, call: str = "", spot: bool = False) -> Failure:
     return Failure(cause, message, code, scope, pause, zero)
 
 
-def _meaning(said: Said) -> tuple[Cause, str, Scope | None]:
+def _meaning(said: GoogleRefusal) -> tuple[Cause, str, Scope | None]:
     read = next(
         ((cause, scope) for pattern, cause, scope in _COMPILED if pattern.search(said.message)),
         None,
@@ -260,22 +260,22 @@ def _is_global(message: str) -> bool:
 
 def said_of_answer(
     status: int, body: Any, *, retry_after: Seconds | None = None, text: str = ""
-) -> Said:
+) -> GoogleRefusal:
     """Read the body of an HTTP refusal; `text` is for a body that is not JSON."""
     error = body.get("error") if isinstance(body, Mapping) else None
     if isinstance(error, str):  # the token service's format
         words = str(body.get("error_description") or error)
-        return Said(
+        return GoogleRefusal(
             status, ("authError",) if error == "invalid_grant" else (error,), words, retry_after
         )
     if not isinstance(error, Mapping):
-        return Said(status, (), text[:300], retry_after, is_json=False)
+        return GoogleRefusal(status, (), text[:300], retry_after, is_json=False)
     exact = [str(d["reason"]) for d in _maps(error.get("details")) if d.get("reason")]
     reasons = [str(e.get("reason")) for e in _maps(error.get("errors")) if e.get("reason")]
-    return Said(status, (*exact, *reasons), str(error.get("message") or ""), retry_after)
+    return GoogleRefusal(status, (*exact, *reasons), str(error.get("message") or ""), retry_after)
 
 
-def said_of_operation(operation: Mapping[str, Any]) -> list[Said]:
+def said_of_operation(operation: Mapping[str, Any]) -> list[GoogleRefusal]:
     """Read the errors of an operation (`error.errors[]`); empty if it did not fail."""
     found = []
     for error in _maps((operation.get("error") or {}).get("errors")):
@@ -286,10 +286,12 @@ def said_of_operation(operation: Mapping[str, Any]) -> list[Said]:
             hint = hint or str((info.get("metadatas") or {}).get("zonesAvailable") or "")
             limit = (detail.get("quotaInfo") or {}).get("limit", limit)
         code = str(error.get("code") or "")
-        found.append(Said(0, (code, *exact), str(error.get("message") or ""), None, limit, hint))
+        found.append(
+            GoogleRefusal(0, (code, *exact), str(error.get("message") or ""), None, limit, hint)
+        )
     if not found and operation.get("httpErrorStatusCode"):
         found.append(
-            Said(
+            GoogleRefusal(
                 int(operation["httpErrorStatusCode"]),
                 (),
                 str(operation.get("httpErrorMessage") or ""),
@@ -298,7 +300,7 @@ def said_of_operation(operation: Mapping[str, Any]) -> list[Said]:
     return found
 
 
-def worst_of(said: Iterable[Said], *, call: str = "", spot: bool = False) -> Failure:
+def worst_of(said: Iterable[GoogleRefusal], *, call: str = "", spot: bool = False) -> Failure:
     """Return one failure for several errors of an operation: the most informative.
 
     `VM_MIN_COUNT_NOT_REACHED` only says that there was another error.
@@ -311,7 +313,7 @@ def worst_of(said: Iterable[Said], *, call: str = "", spot: bool = False) -> Fai
     return known[0] if known else Failure(Cause.UNKNOWN, "the operation failed and gave no reason")
 
 
-def exists(said: Iterable[Said]) -> bool:
+def exists(said: Iterable[GoogleRefusal]) -> bool:
     """Whether a create was refused because its name exists already."""
     return any(_EXISTS & set(s.codes) for s in said)
 
@@ -375,7 +377,7 @@ def failure_of_exception(
     return None
 
 
-def said_of_exception(error: BaseException, names: set[str] | None = None) -> Said | None:
+def said_of_exception(error: BaseException, names: set[str] | None = None) -> GoogleRefusal | None:
     """Read an exception of google-api-core; None for any other exception."""
     names = names or {f"{kind.__module__}.{kind.__name__}" for kind in type(error).__mro__}
     if "google.api_core.exceptions.GoogleAPICallError" not in names:

@@ -53,7 +53,7 @@ _IMAGE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ComputeImage:
     """An image and the smallest disk it fits on.
 
     With `installs_driver` it downloads the NVIDIA driver at its first boot if it is told to.
@@ -69,7 +69,7 @@ class Images:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[tuple[str, ...], tuple[float, Image]] = {}
+        self._kept: dict[tuple[str, ...], tuple[float, ComputeImage]] = {}
 
     def of(
         self,
@@ -80,7 +80,7 @@ class Images:
         machine_family: str,
         has_gpu: bool,
         device: str = "",
-    ) -> Image:
+    ) -> ComputeImage:
         """Return the image for a machine.
 
         Parameters
@@ -117,7 +117,7 @@ class Images:
             )
         )
 
-    def _own(self, compute: Compute, deadline: Deadline, own: str) -> Image:
+    def _own(self, compute: Compute, deadline: Deadline, own: str) -> ComputeImage:
         found = _IMAGE.fullmatch(own.strip())
         if found is None:
             raise CloudError(
@@ -135,7 +135,9 @@ class Images:
             return self._family(compute, deadline, found["project"], name.removeprefix("family/"))
         return self._asked(("image", found["project"], name), compute, deadline, "get", image=name)
 
-    def _family(self, compute: Compute, deadline: Deadline, project: str, family: str) -> Image:
+    def _family(
+        self, compute: Compute, deadline: Deadline, project: str, family: str
+    ) -> ComputeImage:
         return self._asked(
             ("family", project, family), compute, deadline, "get_from_family", family=family
         )
@@ -147,14 +149,14 @@ class Images:
         deadline: Deadline,
         method: str,
         **fields: str,
-    ) -> Image:
+    ) -> ComputeImage:
         with self._lock:
             when, image = self._kept.get(key, (0.0, None))
         if image is not None and 0 <= time.time() - when < KEPT:
             return image
         extra: dict[str, Any] = {"project": key[1], **fields}
         answer = compute.call("Images", method, deadline, **extra)
-        image = Image(
+        image = ComputeImage(
             f"projects/{key[1]}/global/images/{answer['name']}",
             int(answer.get("diskSizeGb") or 10),
             installs_driver=key[1] == _DEEP,

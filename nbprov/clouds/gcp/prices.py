@@ -72,7 +72,9 @@ def fetcher() -> Fetcher:
     return GcpPrices()
 
 
-def _skus(context: FetchContext, allowed: price_list_auth.Access) -> Iterator[Mapping[str, Any]]:
+def _skus(
+    context: FetchContext, allowed: price_list_auth.PriceListAuth
+) -> Iterator[Mapping[str, Any]]:
     url = f"{endpoint(context, 'billing', BILLING)}/v1/services/{SERVICE}/skus"
     params: dict[str, Any] = {"pageSize": PAGE, "currencyCode": "USD", **allowed.params}
     lines = 0
@@ -104,8 +106,8 @@ def _asked(
 
 
 def _places(
-    context: FetchContext, allowed: price_list_auth.Access
-) -> tuple[accelerator_zones.Places, tuple[str, ...]]:
+    context: FetchContext, allowed: price_list_auth.PriceListAuth
+) -> tuple[accelerator_zones.ZonesByType, tuple[str, ...]]:
     """Return which zones sell what, as exactly as can be determined, and notes about it."""
     old = (
         f"accelerators are listed in the zones known in {accelerator_zones.KNOWN_AS_OF}, CPU "

@@ -20,12 +20,12 @@ from nbprov.clouds.base import (
 from nbprov.clouds.gcp import check as account_check
 from nbprov.clouds.gcp import errors, labels, stock
 from nbprov.clouds.gcp.account import projects
-from nbprov.clouds.gcp.account.clients import Compute, Deadline, Rest
-from nbprov.clouds.gcp.account.connection import Connection
+from nbprov.clouds.gcp.account.clients import Compute, ComputeRest, Deadline
+from nbprov.clouds.gcp.account.connection import GcpConnection
 from nbprov.clouds.gcp.account.credentials import missing
 from nbprov.clouds.gcp.catalog import disk_types
 from nbprov.clouds.gcp.instances import listing, side_objects
-from nbprov.clouds.gcp.instances.actions import InstanceActions
+from nbprov.clouds.gcp.instances.actions import GcpInstanceActions
 from nbprov.clouds.gcp.instances.insert import Inserter
 from nbprov.clouds.gcp.instances.label_search import rows
 from nbprov.clouds.gcp.instances.poweroff_cleanup import (
@@ -37,7 +37,14 @@ from nbprov.clouds.gcp.instances.poweroff_cleanup import (
 )
 from nbprov.clouds.gcp.network.firewall import KIND, is_gone
 from nbprov.model.failures import CloudError, Failure
-from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, SideObject
+from nbprov.model.launches import (
+    CheckResult,
+    CreateOperation,
+    Instance,
+    Launch,
+    PollResult,
+    SideObject,
+)
 from nbprov.model.offers import Offer
 from nbprov.model.stock import Stock
 
@@ -104,8 +111,8 @@ class GcpCloud(Cloud):
     capabilities = CAPABILITIES
 
     def __init__(self) -> None:
-        self._connection = Connection()
-        self._actions = InstanceActions(self._connection)
+        self._connection = GcpConnection()
+        self._actions = GcpInstanceActions(self._connection)
         self._inserter = Inserter()
         self._firewall = self._inserter.firewall
         self._powered_off = PoweroffCleanup()
@@ -113,7 +120,7 @@ class GcpCloud(Cloud):
     def check(self) -> CheckResult:
         deadline = Deadline(CHECK_SECONDS)
         try:
-            return account_check.check(Rest(self._connection.login()), deadline)
+            return account_check.check(ComputeRest(self._connection.login()), deadline)
         except Exception as error:
             return CheckResult(self.name, enabled=False, problem=self.classify(error))
 
@@ -128,17 +135,17 @@ class GcpCloud(Cloud):
         if not ours or missing():
             return ()
         began = time.monotonic()
-        rest = Rest(self._connection.login())
+        rest = ComputeRest(self._connection.login())
         return stock.look(rest, ours, count, STOCK_SECONDS - (time.monotonic() - began))
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         compute = self._connection.compute()
         # In the project of the plan: a repeat in another one would create a second machine.
         return self._inserter.submit(
             compute.within(launch.candidate.account or compute.project), launch
         )
 
-    def poll(self, operation: Operation) -> PollResult:
+    def poll(self, operation: CreateOperation) -> PollResult:
         return self._inserter.poll(self._connection.compute(), operation)
 
     def list(self, owner: str) -> builtins.list[Instance]:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from nbprov.clouds.gcp.account.clients import Deadline, Rest
+from nbprov.clouds.gcp.account.clients import ComputeRest, Deadline
 from nbprov.clouds.gcp.instances.insert_bodies import device_need, shape_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import CloudError
@@ -50,7 +50,7 @@ CPU_METRICS = {
 Question = Callable[[], list[Stock]]
 
 
-def look(rest: Rest, offers: Sequence[Offer], count: int, seconds: Seconds) -> list[Stock]:
+def look(rest: ComputeRest, offers: Sequence[Offer], count: int, seconds: Seconds) -> list[Stock]:
     """Ask everything at once and return the answers that arrive within `seconds`."""
     deadline = Deadline(seconds)
     end = time.monotonic() + seconds - 0.1
@@ -85,7 +85,7 @@ def worst(said: Sequence[Stock]) -> list[Stock]:
 
 
 def _questions(
-    rest: Rest, deadline: Deadline, offers: Sequence[Offer], count: int
+    rest: ComputeRest, deadline: Deadline, offers: Sequence[Offer], count: int
 ) -> Iterator[Question]:
     if any(offer.accelerator for offer in offers):
         yield lambda: project_quota(rest.ask("", deadline), offers, count)
@@ -103,7 +103,7 @@ def _questions(
             yield lambda offer=offer: advice(rest, deadline, offer, count)  # type: ignore[misc]
 
 
-def advice(rest: Rest, deadline: Deadline, offer: Offer, count: int) -> list[Stock]:
+def advice(rest: ComputeRest, deadline: Deadline, offer: Offer, count: int) -> list[Stock]:
     """Ask `advice.capacity` about spot machines of one type in one zone, or in the region if the
     offer names no zone.
     """

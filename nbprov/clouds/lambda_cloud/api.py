@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
-from nbprov.clouds.api_keys import Access
+from nbprov.clouds.api_keys import KeyAccess
 from nbprov.clouds.web.error_text import NOBODY, blotted, host_of, retry_after
-from nbprov.clouds.web.response import Answer, Ask, Broken, Stopped
+from nbprov.clouds.web.response import HttpRequest, HttpResponse, IncompleteResponse, Stopped
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -39,7 +39,7 @@ class _Deadline(threading.Event):
 
 
 def call(
-    access: Access,
+    access: KeyAccess,
     method: str,
     path: str,
     body: Any = None,
@@ -65,7 +65,7 @@ def call(
     CloudError
         With the cause that `errors.py` gives it.
     """
-    ask = Ask(
+    ask = HttpRequest(
         method,
         f"{access.base}{path}",
         {"Authorization": f"Bearer {access.key}", "Accept": "application/json"},
@@ -74,7 +74,7 @@ def call(
     lost = Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT
     try:
         status, pause, raw = _exchange(ask, seconds)
-    except Broken as broke:
+    except IncompleteResponse as broke:
         failure = broke.error.failure
         unsent = failure.code in NOBODY
         raise CloudError(
@@ -99,7 +99,7 @@ def call(
     return document["data"]
 
 
-def _exchange(ask: Ask, seconds: Seconds) -> tuple[int, Seconds | None, bytes]:
+def _exchange(ask: HttpRequest, seconds: Seconds) -> tuple[int, Seconds | None, bytes]:
     """Return the status, the requested pause and the body of one answer."""
     import requests
 
@@ -107,13 +107,13 @@ def _exchange(ask: Ask, seconds: Seconds) -> tuple[int, Seconds | None, bytes]:
     # create written into that would end as an unknown outcome.
     with requests.Session() as session:
         session.headers["User-Agent"] = "nbprov"
-        with Answer(_Deadline(seconds), ask, session) as answer:
+        with HttpResponse(_Deadline(seconds), ask, session) as answer:
             answer.head()
             body = bytearray()
             for chunk in answer.chunks():
                 body += chunk
                 if len(body) > MOST_BODY:
-                    raise Broken(
+                    raise IncompleteResponse(
                         CloudError(
                             Failure(
                                 Cause.TRANSIENT,

@@ -11,7 +11,7 @@ import builtins
 import time
 from collections.abc import Sequence
 
-from nbprov.clouds.api_keys import Access
+from nbprov.clouds.api_keys import KeyAccess
 from nbprov.clouds.base import (
     CALL_SECONDS,
     CHECK_SECONDS,
@@ -27,10 +27,10 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import (
     Accepted,
     CheckResult,
+    CreateOperation,
     Instance,
     InstanceState,
     Launch,
-    Operation,
     PollResult,
     Quote,
     Refused,
@@ -44,7 +44,7 @@ from . import errors, images, instances, ssh_keys
 from . import stock as type_list
 from .account import find_access
 from .api import call
-from .rate_limit import Pace, Sent, answer_of, sent_of
+from .rate_limit import LaunchPace, Sent, answer_of, sent_of
 
 NAME = "lambda"
 SOURCE = "Lambda Cloud API, instance-types"
@@ -101,8 +101,8 @@ class LambdaCloud(Cloud):
     name = NAME
     capabilities = CAPABILITIES
 
-    def __init__(self, pace: Pace | None = None) -> None:
-        self._pace = pace or Pace()
+    def __init__(self, pace: LaunchPace | None = None) -> None:
+        self._pace = pace or LaunchPace()
 
     def check(self) -> CheckResult:
         try:
@@ -125,7 +125,7 @@ class LambdaCloud(Cloud):
         hourly = type_list.hourly(types, candidate.offer.instance_type)
         return None if hourly is None else Quote(hourly, SOURCE, at)
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         _refuse_what_cannot_be(launch)
         body = _request(launch)
         access = find_access()
@@ -141,11 +141,11 @@ class LambdaCloud(Cloud):
                 self._tagged(access, launch.token, STEP_SECONDS) if sent.unclear else ()
             )
             ids = found or self._create(access, launch, body, sent, by)
-            return Operation(self.name, launch.token, ids[0], {"ids": ",".join(ids)})
+            return CreateOperation(self.name, launch.token, ids[0], {"ids": ",".join(ids)})
         finally:
             sent.lock.release()
 
-    def poll(self, operation: Operation) -> PollResult:
+    def poll(self, operation: CreateOperation) -> PollResult:
         if operation.data.get("ids"):
             return Accepted(tuple(operation.data["ids"].split(",")))
         found = self._tagged(find_access(), operation.token)
@@ -202,7 +202,7 @@ class LambdaCloud(Cloud):
         return errors.failure_of_exception(error) or super().classify(error)
 
     def _create(
-        self, access: Access, launch: Launch, body: dict[str, object], sent: Sent, by: float
+        self, access: KeyAccess, launch: Launch, body: dict[str, object], sent: Sent, by: float
     ) -> tuple[str, ...]:
         """Send the one request that may create a machine.
 
@@ -246,14 +246,14 @@ class LambdaCloud(Cloud):
         return sent.ids
 
     def _tagged(
-        self, access: Access, token: str, seconds: Seconds = LIST_SECONDS
+        self, access: KeyAccess, token: str, seconds: Seconds = LIST_SECONDS
     ) -> tuple[str, ...]:
         return tuple(machine.id for machine in self._all(access, seconds) if machine.token == token)
 
-    def _all(self, access: Access, seconds: Seconds = LIST_SECONDS) -> builtins.list[Instance]:
+    def _all(self, access: KeyAccess, seconds: Seconds = LIST_SECONDS) -> builtins.list[Instance]:
         return instances.read(self.name, call(access, "GET", "/instances", seconds=seconds))
 
-    def _terminate(self, access: Access, ids: Sequence[str]) -> None:
+    def _terminate(self, access: KeyAccess, ids: Sequence[str]) -> None:
         call(
             access,
             "POST",
@@ -270,7 +270,7 @@ class LambdaCloud(Cloud):
             lambda: type_list.read(call(access, "GET", "/instance-types", seconds=seconds)),
         )
 
-    def _firewall(self, access: Access) -> tuple[str, ...]:
+    def _firewall(self, access: KeyAccess) -> tuple[str, ...]:
         """Say what the account's rules allow on port 22; empty if they cannot be read in time."""
         try:
             rules = call(access, "GET", "/firewall-rules", seconds=CHECK_SECONDS / 2)

@@ -45,7 +45,7 @@ _sent: OrderedDict[tuple[str, str], Sent] = OrderedDict()
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LaunchPace:
     """The interval between launches in seconds, and how long the list of types is valid."""
 
     between_launches: Seconds = LAUNCH_PAUSE

@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from nbprov.clouds.api_keys import Access
+from nbprov.clouds.api_keys import KeyAccess
 from nbprov.clouds.base import LIST_SECONDS
 from nbprov.clouds.pricing.region_fetch import expect
 from nbprov.model.clock import Seconds
@@ -26,7 +26,7 @@ _known: dict[tuple[str, str, str], str] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class RegisteredKey:
     """A registered key."""
 
     id: str
@@ -44,20 +44,20 @@ def name_for(owner: str) -> str:
     return f"nbprov-{owner}"[:MOST_NAME]
 
 
-def of_owner(access: Access, owner: str, seconds: Seconds = LIST_SECONDS) -> list[Key]:
+def of_owner(access: KeyAccess, owner: str, seconds: Seconds = LIST_SECONDS) -> list[RegisteredKey]:
     """Return the keys with this owner's name."""
     found = expect(
         call(access, "GET", "/ssh-keys", seconds=seconds), list, "Lambda's list of ssh keys"
     )
     keys = [expect(entry, dict, "an ssh key of Lambda's") for entry in found]
     return [
-        Key(str(entry.get("id")), name_for(owner))
+        RegisteredKey(str(entry.get("id")), name_for(owner))
         for entry in keys
         if entry.get("name") == name_for(owner)
     ]
 
 
-def ensured(access: Access, owner: str, seconds: Seconds) -> str:
+def ensured(access: KeyAccess, owner: str, seconds: Seconds) -> str:
     """Return the name of the owner's key, registering it if necessary.
 
     It asks once in each process; `seconds` is for each of two requests.
@@ -82,13 +82,13 @@ def ensured(access: Access, owner: str, seconds: Seconds) -> str:
         return _known[place]
 
 
-def forget(access: Access, owner: str) -> None:
+def forget(access: KeyAccess, owner: str) -> None:
     """Look for the key again before the next launch, because somebody may have removed it."""
     with _lock:
         _known.pop((access.base, access.account, owner), None)
 
 
-def removed(access: Access, key_id: str, seconds: Seconds) -> bool:
+def removed(access: KeyAccess, key_id: str, seconds: Seconds) -> bool:
     """Remove a key from the account.
 
     Returns False if a machine still uses it; one that is gone counts as removed.

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from .client import START_STEP, Client
+from .client import START_STEP, DaemonClient
 from .daemon.daemon import lock
 from .rpc import AnswerLost, Refusal, Unreachable, state_dir
 
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dir", type=Path, help="the state directory")
     options = parser.parse_args(arguments)
     folder: Path = options.dir or state_dir()
-    client = Client(folder)
+    client = DaemonClient(folder)
     try:
         if options.verb == "stop":
             # Machines outlive a daemon that was killed; then a new one ends them.

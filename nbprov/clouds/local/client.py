@@ -48,7 +48,7 @@ REPEATABLE = frozenset(
 twice is harmless."""
 
 
-class Client:
+class DaemonClient:
     """Calls the daemon of one state directory. Holds no connection; safe to share between
     threads.
     """

@@ -9,12 +9,12 @@ from nbprov.model.offers import Offer
 from nbprov.model.places import Market as Side
 
 if TYPE_CHECKING:
-    from .daemon.market import Market
+    from .daemon.market import SimulatedMarket
 
 SOURCE = "simulated"
 
 
-def table(market: Market) -> list[dict[str, Any]]:
+def table(market: SimulatedMarket) -> list[dict[str, Any]]:
     """Return the market's rows as JSON-serialisable dictionaries."""
     return [
         {

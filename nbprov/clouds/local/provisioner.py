@@ -14,10 +14,10 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import (
     Accepted,
     CheckResult,
+    CreateOperation,
     Instance,
     InstanceState,
     Launch,
-    Operation,
     Pending,
     PollResult,
     Quote,
@@ -27,7 +27,7 @@ from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Place
 
 from . import errors, market_offers, rpc
-from .client import Client
+from .client import DaemonClient
 from .daemon import platform_calls
 
 NAME = "local"
@@ -123,7 +123,7 @@ class LocalCloud(Cloud):
         hourly = self._call("quote", _row(candidate), CHECK_SECONDS)
         return None if hourly is None else Quote(int(hourly), market_offers.SOURCE, time.time())
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         arguments: dict[str, Any] = {
             **_row(launch.candidate),
             "token": launch.token,
@@ -143,9 +143,9 @@ class LocalCloud(Cloud):
             "answer_by": launch.answer_by,
         }
         answer = self._call("submit", arguments, CALL_SECONDS, creates=True)
-        return Operation(self.name, launch.token, answer["id"], {"key": launch.key})
+        return CreateOperation(self.name, launch.token, answer["id"], {"key": launch.key})
 
-    def poll(self, operation: Operation) -> PollResult:
+    def poll(self, operation: CreateOperation) -> PollResult:
         answer = self._call(
             "poll", {"token": operation.data.get("key", operation.token)}, LIST_SECONDS
         )
@@ -188,7 +188,7 @@ class LocalCloud(Cloud):
         self, name: str, arguments: Mapping[str, Any], timeout: Seconds, *, creates: bool = False
     ) -> Any:
         try:
-            return Client(self.folder).call(name, arguments, timeout=timeout)
+            return DaemonClient(self.folder).call(name, arguments, timeout=timeout)
         except (rpc.Refusal, rpc.Unreachable, rpc.AnswerLost) as error:
             failure = errors.failure_of_exception(error, creates=creates)
             raise CloudError(failure or super().classify(error)) from error

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 
-from nbprov.clouds.web.client import Http
+from nbprov.clouds.web.client import HttpClient
 from nbprov.model.clock import Seconds
 from nbprov.model.price_list import PriceList
 
@@ -62,7 +62,7 @@ class FetchContext:
         Called now and then, from any thread.
     """
 
-    http: Http
+    http: HttpClient
     today: str
     regions: Sequence[str] = ()
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from nbprov.clouds.api_keys import Access
+from nbprov.clouds.api_keys import KeyAccess
 from nbprov.clouds.web.error_text import (
     NOBODY,
     blotted,
@@ -23,7 +23,13 @@ from nbprov.clouds.web.error_text import (
     retry_after,
     web_page,
 )
-from nbprov.clouds.web.response import CONNECT_SECONDS, Answer, Ask, Broken, Stopped
+from nbprov.clouds.web.response import (
+    CONNECT_SECONDS,
+    HttpRequest,
+    HttpResponse,
+    IncompleteResponse,
+    Stopped,
+)
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -42,7 +48,7 @@ MOST_PAGES = 50
 cursors must not hold a call for ever."""
 
 
-class Deadline(threading.Event):
+class DeadlineEvent(threading.Event):
     """An event that is set from an instant on; the reader of an answer and its caller look at it.
 
     Parameters
@@ -77,7 +83,7 @@ class Api:
         The address and the key.
     """
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: KeyAccess) -> None:
         self.access = access
 
     def get(self, path: str, params: Mapping[str, Any] | None = None, *, seconds: Seconds) -> Any:
@@ -88,7 +94,7 @@ class Api:
         self, path: str, name: str, params: Mapping[str, Any] | None = None, *, seconds: Seconds
     ) -> list[dict[str, Any]]:
         """Return all entries of a list, from all its pages, within `seconds` in all."""
-        deadline, found, cursor = Deadline(seconds), [], ""
+        deadline, found, cursor = DeadlineEvent(seconds), [], ""
         for _ in range(MOST_PAGES):
             asked = {**(params or {}), **({"cursor": cursor} if cursor else {})}
             answer = self.get(path, asked, seconds=deadline.left())
@@ -134,7 +140,7 @@ class Api:
             With the cause that `errors.py` gives it.
         """
         headers = {"Authorization": f"Bearer {self.access.key}", "Accept": "application/json"}
-        ask = Ask(method, f"{self.access.base}{path}", headers, params, body)
+        ask = HttpRequest(method, f"{self.access.base}{path}", headers, params, body)
         if body is not None and len(json.dumps(body)) > MOST_REQUEST:
             raise CloudError(
                 Failure(
@@ -145,8 +151,8 @@ class Api:
             )
         lost = Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT
         try:
-            status, pause, raw = _exchange(ask, Deadline(seconds))
-        except (Broken, CloudError) as broke:
+            status, pause, raw = _exchange(ask, DeadlineEvent(seconds))
+        except (IncompleteResponse, CloudError) as broke:
             raise _unanswered(broke, lost) from None
         except Stopped:
             raise CloudError(
@@ -190,7 +196,7 @@ class Api:
             "Accept": "text/event-stream",
             "User-Agent": "nbprov",
         }
-        url, deadline, began = f"{self.access.base}{path}", Deadline(seconds), False
+        url, deadline, began = f"{self.access.base}{path}", DeadlineEvent(seconds), False
         try:
             # Without an `auth`, a .netrc entry would replace our own Authorization.
             with requests.get(
@@ -229,7 +235,7 @@ class Api:
         )
 
 
-def _exchange(ask: Ask, deadline: Deadline) -> tuple[int, Seconds | None, bytes]:
+def _exchange(ask: HttpRequest, deadline: DeadlineEvent) -> tuple[int, Seconds | None, bytes]:
     """Return the status, the requested pause and the body of one answer."""
     import requests
 
@@ -237,7 +243,7 @@ def _exchange(ask: Ask, deadline: Deadline) -> tuple[int, Seconds | None, bytes]
     # create written into that would end as an unknown outcome.
     with requests.Session() as session:
         session.headers["User-Agent"] = "nbprov"
-        with Answer(deadline, ask, session) as answer:
+        with HttpResponse(deadline, ask, session) as answer:
             answer.head()
             body = bytearray()
             for chunk in answer.chunks():
@@ -253,12 +259,12 @@ def _exchange(ask: Ask, deadline: Deadline) -> tuple[int, Seconds | None, bytes]
             return answer.status, retry_after(answer.header("Retry-After")), bytes(body)
 
 
-def _unanswered(broke: Broken | CloudError, lost: Cause) -> CloudError:
+def _unanswered(broke: IncompleteResponse | CloudError, lost: Cause) -> CloudError:
     """Return the error for a broken exchange.
 
     A request that never reached the service created nothing.
     """
-    failure = broke.error.failure if isinstance(broke, Broken) else broke.failure
+    failure = broke.error.failure if isinstance(broke, IncompleteResponse) else broke.failure
     if failure.code in (*NOBODY, "bad-address") or any(
         words in failure.message for words in _UNSENT
     ):

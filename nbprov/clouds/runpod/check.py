@@ -13,7 +13,7 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult
 
 from .account import find_access
-from .api import Api, Deadline
+from .api import Api, DeadlineEvent
 from .pods import NAME
 
 ENOUGH: Seconds = 0.5
@@ -26,7 +26,7 @@ QUERY = "query Account { myself { id clientBalance currentSpendPerHr spendLimit 
 
 def check(seconds: Seconds) -> CheckResult:
     """Test the key and read the account's balance. Never raises; takes at most `seconds`."""
-    deadline = Deadline(seconds)
+    deadline = DeadlineEvent(seconds)
     try:
         access = find_access()
     except CloudError as error:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nbprov.clouds.pricing.region_fetch import expect, number, price
-from nbprov.clouds.web.client import Http
+from nbprov.clouds.web.client import HttpClient
 from nbprov.model.failures import Cause, CloudError, Failure
 
 from .merged_catalog import Centre, GpuKind, Offered
@@ -28,7 +28,7 @@ _CAUSES = {
 }
 
 
-def read(http: Http, base: str) -> Offered:
+def read(http: HttpClient, base: str) -> Offered:
     """Read GPUs and data centres with one request.
 
     Raises

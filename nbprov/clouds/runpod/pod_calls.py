@@ -10,7 +10,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import CloudError
 
 from . import pods
-from .api import Api, Deadline
+from .api import Api, DeadlineEvent
 
 PODS = "/v2/pods"
 LOOK_SECONDS: Seconds = 8.0
@@ -33,12 +33,12 @@ def of_launch(api: Api, seconds: Seconds, *, token: str) -> list[dict[str, Any]]
     )
 
 
-def pod_of(api: Api, pod_id: str, deadline: Deadline) -> dict[str, Any] | None:
+def pod_of(api: Api, pod_id: str, deadline: DeadlineEvent) -> dict[str, Any] | None:
     found = unless_gone(lambda: api.get(path_of(pod_id), seconds=deadline.left(STEP_SECONDS)))
     return found if isinstance(found, dict) else None
 
 
-def tokens_of(api: Api, ids: Sequence[str], deadline: Deadline) -> set[str]:
+def tokens_of(api: Api, ids: Sequence[str], deadline: DeadlineEvent) -> set[str]:
     """Return the tokens of pods, with one request.
 
     Empty if they cannot be read now, because nothing may prevent a pod from being ended.
@@ -56,7 +56,7 @@ def tokens_of(api: Api, ids: Sequence[str], deadline: Deadline) -> set[str]:
     return {pods.token_of(pod) for pod in found if isinstance(pod, dict)}
 
 
-def act_on(api: Api, pod_id: str, action: str, deadline: Deadline) -> Any:
+def act_on(api: Api, pod_id: str, action: str, deadline: DeadlineEvent) -> Any:
     return api.call(
         "POST",
         f"{path_of(pod_id)}/action",

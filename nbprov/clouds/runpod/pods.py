@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from nbprov.clouds.api_keys import Access
+from nbprov.clouds.api_keys import KeyAccess
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
 from nbprov.clouds.pricing.region_fetch import price
 from nbprov.model.failures import Cause, CloudError, Failure
@@ -19,7 +19,7 @@ from nbprov.model.resources import DEFAULT_DISK_GB
 from . import pod_entrypoint
 from .images import PREFIX, Container
 from .merged_catalog import Centre
-from .type_ids import CpuType, GpuType, Kinds
+from .type_ids import CpuType, GpuType, TypeCatalog
 
 NAME = "runpod"
 LOGIN = "root"
@@ -114,7 +114,7 @@ def body(
     gpu_id: str,
     centres: list[str],
     container: Container,
-    access: Access,
+    access: KeyAccess,
     start_value: str,
 ) -> dict[str, Any]:
     """Build the body of a create.
@@ -157,7 +157,7 @@ def body(
     return made
 
 
-def environment(launch: Launch, kind: GpuType | CpuType, access: Access) -> dict[str, str]:
+def environment(launch: Launch, kind: GpuType | CpuType, access: KeyAccess) -> dict[str, str]:
     """Return the environment of a pod that describes its launch.
 
     RunPod's lists show it, so it holds no secret.
@@ -262,7 +262,7 @@ def lacks_gpus(pod: Mapping[str, Any]) -> bool:
     return not isinstance(has, (int, float)) or has < wanted
 
 
-def instance(pod: Mapping[str, Any], kinds: Kinds) -> Instance:
+def instance(pod: Mapping[str, Any], kinds: TypeCatalog) -> Instance:
     """Translate a pod of the listing into an instance."""
     env = _env(pod)
     host, port, user = _address(pod, env)
@@ -375,7 +375,7 @@ def _private(pod: Mapping[str, Any]) -> str:
     return str(network.get("ip") or "") if isinstance(network, Mapping) else ""
 
 
-def _type(pod: Mapping[str, Any], kinds: Kinds) -> str:
+def _type(pod: Mapping[str, Any], kinds: TypeCatalog) -> str:
     gpu, cpu = pod.get("gpu"), pod.get("cpu")
     if isinstance(gpu, Mapping):
         name = kinds.name(str(gpu.get("id"))) or gpu.get("id")

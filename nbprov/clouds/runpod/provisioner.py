@@ -36,10 +36,10 @@ from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.launches import (
     Accepted,
     CheckResult,
+    CreateOperation,
     Instance,
     Launch,
     OnShutdown,
-    Operation,
     PollResult,
     Quote,
     Refused,
@@ -52,10 +52,10 @@ from nbprov.model.stock import Stock
 from . import check as account_check
 from . import pod_calls, pod_entrypoint, pods, secrets, stock
 from .account import find_access
-from .api import Api, Deadline
+from .api import Api, DeadlineEvent
 from .images import container_for
 from .pod_calls import LOOK_SECONDS, PODS, STEP_SECONDS, path_of, unless_gone
-from .type_ids import CpuType, GpuType, Kinds, centres_of, price_now, read_type
+from .type_ids import CpuType, GpuType, TypeCatalog, centres_of, price_now, read_type
 
 SOURCE = "RunPod REST v2 catalogue"
 MOST_LOG = 64 << 10
@@ -123,7 +123,7 @@ class RunPodCloud(Cloud):
     capabilities = CAPABILITIES
 
     def __init__(self) -> None:
-        self._kinds = Kinds()
+        self._kinds = TypeCatalog()
 
     def check(self) -> CheckResult:
         return account_check.check(CHECK_SECONDS - 0.3)
@@ -137,9 +137,9 @@ class RunPodCloud(Cloud):
         each = price_now(self._api(), self._kinds, candidate.offer, seconds=CHECK_SECONDS - 0.2)
         return None if each is None else Quote(each * candidate.count, SOURCE, time.time())
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         kind = _checked(launch)
-        api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
+        api, deadline = self._api(), DeadlineEvent(CALL_SECONDS - 0.5)
         # A launch that was sent before, by whichever kernel, is found and not created again.
         found = pod_calls.of_launch(api, deadline.left(LOOK_SECONDS), token=launch.token)
         if found:
@@ -176,7 +176,7 @@ class RunPodCloud(Cloud):
             )
         return self._operation(launch, str(made["id"]))
 
-    def poll(self, operation: Operation) -> PollResult:
+    def poll(self, operation: CreateOperation) -> PollResult:
         # 201 means that RunPod accepted the create; the listing shows what becomes of the pod.
         if operation.data.get("pod"):
             return Accepted((operation.data["pod"],))
@@ -198,7 +198,7 @@ class RunPodCloud(Cloud):
     def terminate(self, ids: Sequence[str]) -> None:
         if not ids:
             return
-        api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
+        api, deadline = self._api(), DeadlineEvent(CALL_SECONDS - 0.5)
         tokens = pod_calls.tokens_of(api, ids, deadline)
         self._each(
             ids,
@@ -211,7 +211,7 @@ class RunPodCloud(Cloud):
         secrets.forget_of(api, tokens - {""}, seconds=deadline.left(STEP_SECONDS))
 
     def stop(self, ids: Sequence[str]) -> None:
-        api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
+        api, deadline = self._api(), DeadlineEvent(CALL_SECONDS - 0.5)
 
         def stop_one(pod_id: str) -> None:
             pod = pod_calls.pod_of(api, pod_id, deadline)
@@ -230,7 +230,7 @@ class RunPodCloud(Cloud):
         self._each(ids, stop_one)
 
     def start(self, ids: Sequence[str]) -> None:
-        api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
+        api, deadline = self._api(), DeadlineEvent(CALL_SECONDS - 0.5)
 
         def start_one(pod_id: str) -> None:
             pod = pod_calls.pod_of(api, pod_id, deadline)
@@ -253,7 +253,7 @@ class RunPodCloud(Cloud):
 
         To add one later would restart the pod.
         """
-        api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
+        api, deadline = self._api(), DeadlineEvent(CALL_SECONDS - 0.5)
         wanted = {port for low, high in ports for port in range(low, high + 1)}
         for pod_id in ids:
             pod = pod_calls.pod_of(api, pod_id, deadline)
@@ -280,7 +280,7 @@ class RunPodCloud(Cloud):
         return secrets.listed(self._api(), owner, seconds=LIST_SECONDS - 0.5)
 
     def remove(self, objects: Sequence[SideObject]) -> builtins.list[SideObject]:
-        api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
+        api, deadline = self._api(), DeadlineEvent(CALL_SECONDS - 0.5)
         if not objects:
             return []
         listed = api.listed(PODS, "pods", seconds=deadline.left(STEP_SECONDS))
@@ -311,10 +311,10 @@ class RunPodCloud(Cloud):
     def _api(self) -> Api:
         return Api(find_access())
 
-    def _operation(self, launch: Launch, pod_id: str) -> Operation:
-        return Operation(self.name, launch.token, pod_id, {"pod": pod_id})
+    def _operation(self, launch: Launch, pod_id: str) -> CreateOperation:
+        return CreateOperation(self.name, launch.token, pod_id, {"pod": pod_id})
 
-    def _centres(self, api: Api, offer: Offer, deadline: Deadline) -> builtins.list[str]:
+    def _centres(self, api: Api, offer: Offer, deadline: DeadlineEvent) -> builtins.list[str]:
         if offer.zone:
             return [offer.zone]
         if not offer.region:

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from nbprov.clouds.pricing.region_fetch import expect, number, price
-from nbprov.clouds.web.client import Http
+from nbprov.clouds.web.client import HttpClient
 
 from .merged_catalog import Centre, CpuKind, GpuKind, Offered
 
 
-def read(http: Http, base: str, key: str) -> Offered:
+def read(http: HttpClient, base: str, key: str) -> Offered:
     """Read GPUs, CPUs and data centres with three requests.
 
     Raises

@@ -16,7 +16,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import Launch, SideObject
 
-from .api import Api, Deadline
+from .api import Api, DeadlineEvent
 from .pod_entrypoint import packed
 from .pods import NAME, placeholder, secret_name
 
@@ -94,7 +94,7 @@ def forget_of(api: Api, tokens: Collection[str], *, seconds: Seconds) -> None:
     """
     if not tokens:
         return
-    deadline = Deadline(seconds)
+    deadline = DeadlineEvent(seconds)
     try:
         found = _all(api, seconds=deadline.left())
     except CloudError:

@@ -21,9 +21,9 @@ from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Pool, Stock, StockLevel
 
-from .api import Api, Deadline
+from .api import Api, DeadlineEvent
 from .merged_catalog import Centre
-from .type_ids import CPUS, GPUS, CpuType, GpuType, Kinds, name_of, read_type
+from .type_ids import CPUS, GPUS, CpuType, GpuType, TypeCatalog, name_of, read_type
 
 MOST_QUESTIONS = 6
 """The most requests of one stock probe, one for each size of machine. RunPod allows 60 a minute,
@@ -40,7 +40,7 @@ Question = tuple[str, str, int]
 """`gpu` or `cpu`, which cloud, and the GPUs or vCPUs of a machine."""
 
 
-def look(api: Api, kinds: Kinds, offers: Sequence[Offer], *, seconds: Seconds) -> list[Stock]:
+def look(api: Api, kinds: TypeCatalog, offers: Sequence[Offer], *, seconds: Seconds) -> list[Stock]:
     """Ask for the sizes of these offers, all at once.
 
     Raises
@@ -114,7 +114,7 @@ def _together(
         except CloudError as error:
             failures.append(error)
 
-    deadline = Deadline(seconds)
+    deadline = DeadlineEvent(seconds)
     threads = [
         threading.Thread(target=run, args=each, name="nbprov-stock", daemon=True)
         for each in calls.items()

@@ -80,7 +80,7 @@ def name_of(said: Mapping[str, Any]) -> str:
     ).formed
 
 
-class Kinds:
+class TypeCatalog:
     """The catalogue of one account, kept for an hour. Safe to use from several threads."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ def centres_of(api: Api, region: str, *, seconds: Seconds) -> list[str]:
     )
 
 
-def price_now(api: Api, kinds: Kinds, offer: Offer, *, seconds: Seconds) -> Micros | None:
+def price_now(api: Api, kinds: TypeCatalog, offer: Offer, *, seconds: Seconds) -> Micros | None:
     """Return the current hourly price of an offer; None if the catalogue does not list it."""
     wanted = read_type(offer.instance_type)
     if isinstance(wanted, CpuType):

@@ -48,7 +48,7 @@ _COUNTRY = re.compile(r"(?:^|,\s*)([A-Z]{2})$")
 
 
 @dataclass(slots=True)
-class Market:
+class GroupedOffers:
     """The result of grouping the offers.
 
     Attributes
@@ -64,9 +64,9 @@ class Market:
     unread: int = 0
 
 
-def aggregate(offers: Iterable[Mapping[str, Any]]) -> Market:
+def aggregate(offers: Iterable[Mapping[str, Any]]) -> GroupedOffers:
     """Group offers, in any order."""
-    market = Market()
+    market = GroupedOffers()
     best: dict[tuple[str, str, str, int], PriceRow] = {}
     for offer in offers:
         size = _size(offer)

@@ -28,7 +28,15 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
 from .error_text import UNREACHABLE, blotted, host_of, is_page, web_page, worth_another_try
-from .response import CONNECT_SECONDS, READ_SECONDS, Answer, Ask, Broken, Given, Stopped
+from .response import (
+    CONNECT_SECONDS,
+    READ_SECONDS,
+    HttpRequest,
+    HttpResponse,
+    IncompleteResponse,
+    PartialBody,
+    Stopped,
+)
 
 if TYPE_CHECKING:
     import requests
@@ -38,9 +46,9 @@ __all__ = [
     "MOST_PAUSE",
     "READ_SECONDS",
     "TRIES",
-    "Broken",
     "Downloaded",
-    "Http",
+    "HttpClient",
+    "IncompleteResponse",
     "Stopped",
 ]
 
@@ -69,7 +77,7 @@ class Downloaded:
     unchanged: bool = False
 
 
-class Http:
+class HttpClient:
     """Requests of one caller. Safe to use from several threads.
 
     Parameters
@@ -112,7 +120,7 @@ class Http:
     ) -> Any:
         """GET a JSON document. An answer that is not JSON is `transient`."""
         return self.retried(
-            lambda: self._document(Ask("GET", url, headers or {}, params, auth=auth))
+            lambda: self._document(HttpRequest("GET", url, headers or {}, params, auth=auth))
         )
 
     def post(
@@ -124,7 +132,9 @@ class Http:
         params: Mapping[str, Any] | None = None,
     ) -> Any:
         """POST JSON and return JSON. For questions only, because it is tried again like a GET."""
-        return self.retried(lambda: self._document(Ask("POST", url, headers or {}, params, body)))
+        return self.retried(
+            lambda: self._document(HttpRequest("POST", url, headers or {}, params, body))
+        )
 
     def lines(
         self,
@@ -143,7 +153,9 @@ class Http:
         decode = codecs.getincrementaldecoder("utf-8-sig")("replace").decode
         rest = ""
         with closing(
-            self._resumed(Ask("GET", url, {**(headers or {}), "Accept-Encoding": "identity"}), seen)
+            self._resumed(
+                HttpRequest("GET", url, {**(headers or {}), "Accept-Encoding": "identity"}), seen
+            )
         ) as chunks:
             for chunk in chunks:
                 *whole, rest = (rest + decode(chunk)).split("\n")
@@ -176,7 +188,7 @@ class Http:
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
         try:
             return self.retried(
-                lambda: self._saved(Ask("GET", url, headers), target, part, most, seen)
+                lambda: self._saved(HttpRequest("GET", url, headers), target, part, most, seen)
             )
         finally:
             part.unlink(missing_ok=True)
@@ -189,17 +201,17 @@ class Http:
     def retried(self, attempt: Callable[[], T]) -> T:
         """Call `attempt` until it succeeds, as often as a request is tried.
 
-        It is called again if it raises `Broken`, after the pause that this names. SDKs with clients
-        of their own use it, so that one rule holds for all.
+        It is called again if it raises `IncompleteResponse`, after the pause that this names. SDKs
+        with clients of their own use it, so that one rule holds for all.
         """
         for number in range(TRIES):
             try:
                 return attempt()
-            except Broken as broke:
+            except IncompleteResponse as broke:
                 self._wait_or_raise(broke, number)
         raise AssertionError("the last try returns or raises")
 
-    def _wait_or_raise(self, broke: Broken, number: int) -> None:
+    def _wait_or_raise(self, broke: IncompleteResponse, number: int) -> None:
         """Sleep before the next attempt, or raise the error of the last one."""
         seconds = broke.pause if broke.pause is not None else float(2**number)
         first_contact = broke.unreached and broke.unreached not in self._reached
@@ -213,7 +225,7 @@ class Http:
         self._pause(seconds)
         self.check()
 
-    def _document(self, ask: Ask) -> Any:
+    def _document(self, ask: HttpRequest) -> Any:
         body = bytearray()
         with self._open(ask) as answer:
             for chunk in answer.chunks():
@@ -224,15 +236,22 @@ class Http:
             return json.loads(body)
         except (ValueError, RecursionError):
             if is_page(bytes(body[:200])):
-                raise Broken(web_page(ask.url), unreached=host_of(ask.url)) from None
+                raise IncompleteResponse(web_page(ask.url), unreached=host_of(ask.url)) from None
             start = blotted(bytes(body[:60]).decode("utf-8", "replace"), ask.secrets)
             message = (
                 f"{host_of(ask.url)} gave an answer that is not JSON: {' '.join(start.split())!r}"
             )
-            raise Broken(CloudError(Failure(Cause.TRANSIENT, message, code="not-json"))) from None
+            raise IncompleteResponse(
+                CloudError(Failure(Cause.TRANSIENT, message, code="not-json"))
+            ) from None
 
     def _saved(
-        self, ask: Ask, target: Path, part: Path, most: int, seen: Callable[[int], object] | None
+        self,
+        ask: HttpRequest,
+        target: Path,
+        part: Path,
+        most: int,
+        seen: Callable[[int], object] | None,
     ) -> Downloaded:
         with self._open(ask) as answer:
             etag, modified = answer.header("ETag"), answer.header("Last-Modified")
@@ -255,9 +274,9 @@ class Http:
         part.replace(target)
         return Downloaded(size, digest.hexdigest(), etag, modified)
 
-    def _resumed(self, ask: Ask, seen: Callable[[int], object] | None) -> Generator[bytes]:
+    def _resumed(self, ask: HttpRequest, seen: Callable[[int], object] | None) -> Generator[bytes]:
         """Yield the bytes of a body, resumed where it broke off."""
-        given = Given()
+        given = PartialBody()
         for number in range(TRIES):
             try:
                 with self._open(given.asked_again(ask)) as answer:
@@ -266,22 +285,22 @@ class Http:
                             seen(given.size)
                         yield chunk
                 return
-            except Broken as broke:
+            except IncompleteResponse as broke:
                 self._wait_or_raise(broke, number)
             except CloudError as error:
                 if error.failure.code != "416" or number + 1 >= TRIES or not given.from_the_start():
                     raise
 
-    def _open(self, ask: Ask) -> Answer:
+    def _open(self, ask: HttpRequest) -> HttpResponse:
         """Send a request and return its response once a good head has arrived.
 
-        Raises `Broken` if another attempt may help.
+        Raises `IncompleteResponse` if another attempt may help.
         """
         self.check()
         host = host_of(ask.url)
         if host in self._unreached:
             raise CloudError(self._unreached[host])
-        answer = Answer(self._stop, ask, self._requester())
+        answer = HttpResponse(self._stop, ask, self._requester())
         try:
             answer.head()
             if "html" not in answer.header("Content-Type"):
@@ -294,7 +313,7 @@ class Http:
             if lasting.failure.code != UNREACHABLE:
                 raise
             if host in self._reached:
-                raise Broken(lasting, unreached=host) from None
+                raise IncompleteResponse(lasting, unreached=host) from None
             self._unreached[host] = lasting.failure
             raise
         except BaseException:
@@ -302,7 +321,7 @@ class Http:
             raise
         answer.leave()
         if worth_another_try(answer.status):
-            raise Broken(error, pause)
+            raise IncompleteResponse(error, pause)
         raise error
 
     def _requester(self) -> requests.Session:

@@ -17,7 +17,7 @@ import time
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
-from .client import Http, Stopped
+from .client import HttpClient, Stopped
 
 __all__ = ["ADDRESS_SECONDS", "KEPT_SECONDS", "SERVICES", "VARIABLE", "Network", "my_address"]
 
@@ -121,7 +121,7 @@ def _asked(services: tuple[str, ...]) -> Network:
     alarm.start()
     problems = []
     try:
-        http = Http(stop=stop)
+        http = HttpClient(stop=stop)
         for service in services:
             try:
                 text = next(iter(http.lines(service)), "")

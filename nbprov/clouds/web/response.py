@@ -36,7 +36,7 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class HttpRequest:
     """One request, which may be sent several times."""
 
     method: str
@@ -54,7 +54,7 @@ class Ask:
         )
 
 
-class Broken(Exception):
+class IncompleteResponse(Exception):
     """A response did not arrive completely; it carries the error to raise once no attempt is left.
 
     `unreached` is the host that was not reached, because no connection opened or a page of
@@ -78,10 +78,10 @@ def _as_asked(request: Any) -> Any:
     return request
 
 
-class Answer:
+class HttpResponse:
     """One response, read by a thread of its own, so that its caller can leave at any time."""
 
-    def __init__(self, stop: threading.Event, ask: Ask, session: requests.Session) -> None:
+    def __init__(self, stop: threading.Event, ask: HttpRequest, session: requests.Session) -> None:
         self.status = 0
         self._ask = ask
         self._stop = stop
@@ -92,7 +92,7 @@ class Answer:
             target=self._read, args=(session,), name="nbprov-http", daemon=True
         ).start()
 
-    def __enter__(self) -> Answer:
+    def __enter__(self) -> HttpResponse:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -112,7 +112,7 @@ class Answer:
         self.status, self._headers = response.status_code, response.headers
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the body piece by piece. Raises `Broken` if it ends early."""
+        """Yield the body piece by piece. Raises `IncompleteResponse` if it ends early."""
         while (chunk := self._next()) is not None:
             yield chunk
 
@@ -126,7 +126,7 @@ class Answer:
                 body += chunk
                 if len(body) >= _CHUNK:
                     break
-        except Broken:
+        except IncompleteResponse:
             # The status decides; the message is what has arrived.
             pass
         pause = retry_after(self.header("Retry-After"))
@@ -180,7 +180,9 @@ class Answer:
         )
         if lasting or final.failure.code == PROXY_LOGIN:
             return final
-        return Broken(final, unreached=host_of(url) if final.failure.code == UNREACHABLE else "")
+        return IncompleteResponse(
+            final, unreached=host_of(url) if final.failure.code == UNREACHABLE else ""
+        )
 
     def _read(self, session: requests.Session) -> None:
         ask = self._ask
@@ -223,7 +225,7 @@ def _check_whole(response: requests.Response) -> None:
         raise OSError(f"ended early: {response.raw.tell()} of {announced} bytes")
 
 
-class Given:
+class PartialBody:
     """The part of a body that was passed on already, so that a second response can continue from
     there.
     """
@@ -234,7 +236,7 @@ class Given:
         self._validator = ""
         self._plain = True
 
-    def asked_again(self, ask: Ask) -> Ask:
+    def asked_again(self, ask: HttpRequest) -> HttpRequest:
         """Return the request for the rest."""
         if not self.size or not self._plain:
             return ask
@@ -242,7 +244,7 @@ class Given:
             "Range": f"bytes={self.size}-",
             **({"If-Range": self._validator} if self._validator else {}),
         }
-        return Ask(ask.method, ask.url, {**ask.headers, **again})
+        return HttpRequest(ask.method, ask.url, {**ask.headers, **again})
 
     def from_the_start(self) -> bool:
         """Request the whole body from now on; returns False if that was so already.
@@ -253,7 +255,7 @@ class Given:
         before, self._plain = self._plain, False
         return before and self.size > 0
 
-    def fresh(self, url: str, answer: Answer) -> Iterator[bytes]:
+    def fresh(self, url: str, answer: HttpResponse) -> Iterator[bytes]:
         """Yield the new bytes of a response; raises an error if the document changed meanwhile."""
         etag = answer.header("ETag")
         if not self.size:

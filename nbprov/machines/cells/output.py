@@ -14,7 +14,7 @@ from typing import Any
 from nbprov.machines.sanitize.display_data import safe_content, safe_page
 from nbprov.machines.sanitize.text import TextFilter, clean_text
 from nbprov.model.errors import NbprovError
-from nbprov.remote.agent.messages import Output
+from nbprov.remote.agent.messages import OutputPiece
 
 Message = dict[str, Any]
 OnOutput = Callable[[Message], None] | None
@@ -179,11 +179,11 @@ class OutputCollation:
         self._text: list[str] = []
         self._room, self._wait_room = KEPT_TEXT, RICH_TOTAL
         self._value = ""
-        self._end: Output | None = None
-        self._error: Output | None = None
+        self._end: OutputPiece | None = None
+        self._error: OutputPiece | None = None
         self.has_begun = False
 
-    def take(self, output: Output) -> None:
+    def take(self, output: OutputPiece) -> None:
         """Process one output."""
         self.has_begun = True
         kind = output.kind
@@ -206,7 +206,7 @@ class OutputCollation:
         elif kind == "end":
             self._end = output
 
-    def _stream(self, output: Output) -> None:
+    def _stream(self, output: OutputPiece) -> None:
         name = str(output.content.get("name", "")) or (
             "stdout" if output.kind == "stdout" else "stderr"
         )
@@ -227,7 +227,7 @@ class OutputCollation:
             self._lines[name] = ""
         return "".join(self._prefix + line for line in lines)
 
-    def _display(self, kind: str, output: Output) -> None:
+    def _display(self, kind: str, output: OutputPiece) -> None:
         content = safe_content(kind, output.content, self._namespace)
         value = str(content["data"].get("text/plain", ""))
         self._keep(value)

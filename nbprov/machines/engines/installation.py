@@ -15,7 +15,7 @@ from importlib import metadata
 from nbprov.model.clock import Seconds
 from nbprov.on_machine.loader import source
 from nbprov.provisioning.live_cluster import Node, agent_of
-from nbprov.remote.agent.messages import Output
+from nbprov.remote.agent.messages import OutputPiece
 
 from .engine_state import FOLDER, EngineFailed, EngineMissing, Interpreter
 
@@ -259,7 +259,7 @@ async def _shell(
     agent = agent_of(node)
     following = await agent.shell(script, name=name, verbatim=verbatim)
     lines: deque[str] = deque(maxlen=200)
-    end: Output | None = None
+    end: OutputPiece | None = None
     try:
         async with asyncio.timeout(seconds):
             async for output in following:

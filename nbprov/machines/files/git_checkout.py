@@ -19,7 +19,7 @@ from nbprov.model.sources import WORKDIR, Repository
 from nbprov.on_machine import git_commands
 from nbprov.on_machine.git_commands import Git
 from nbprov.on_machine.git_install import INSTALL_SECONDS
-from nbprov.on_machine.sync_protocol import Trouble
+from nbprov.on_machine.sync_protocol import SyncFailure
 from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote.errors import RemoteError
 from nbprov.remote.remote_program import RemoteProgram, open_program
@@ -113,8 +113,8 @@ class RepositoryCheckout:
             ):
                 answer = await self._check_out(far, connection)
         except TimeoutError:
-            raise self._error(Trouble("stalled", "it does not finish"), where) from None
-        except Trouble as trouble:
+            raise self._error(SyncFailure("stalled", "it does not finish"), where) from None
+        except SyncFailure as trouble:
             raise self._error(trouble, where) from None
         self._note_commit(answer, where)
 
@@ -177,7 +177,7 @@ class RepositoryCheckout:
         except (KeyError, TypeError, ValueError):
             commit = ""
         if not _COMMIT.match(commit):
-            raise self._error(Trouble("foul", "the machine's answer is malformed"), where)
+            raise self._error(SyncFailure("foul", "the machine's answer is malformed"), where)
         self._commits.add(commit)
         beside = f" ({name})" if name and not commit.startswith(name.lower()) else ""
         on = f" on {where}" if len(self._live.nodes) > 1 else ""
@@ -191,7 +191,7 @@ class RepositoryCheckout:
         for note in notes:
             self._note(f"code: {note}")
 
-    def _error(self, trouble: Trouble, where: str) -> RepositoryError:
+    def _error(self, trouble: SyncFailure, where: str) -> RepositoryError:
         url, name = shown(self._repository.url), self._live.name
         kind, hint = _CODES.get(
             trouble.code, ("failed", "run the cell again; the folder there is unchanged")
@@ -244,7 +244,7 @@ def _uses_ssh(url: str) -> bool:
 
 def _raise_failure(answer: dict[str, Any]) -> dict[str, Any]:
     if "failed" in answer:
-        raise Trouble(str(answer["failed"])[:20], str(answer.get("why")))
+        raise SyncFailure(str(answer["failed"])[:20], str(answer.get("why")))
     return answer
 
 
@@ -293,8 +293,8 @@ class _LocalClone:
             self._git.stop()
             await asyncio.wait([future], timeout=STOP_SECONDS)
             raise
-        except Trouble as trouble:
-            raise Trouble(
+        except SyncFailure as trouble:
+            raise SyncFailure(
                 "here" if trouble.code == "git" else trouble.code,
                 f"this computer's git: {trouble.why}",
             ) from None

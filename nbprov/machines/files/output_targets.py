@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nbprov.model.sources import WORKDIR, Mount
 from nbprov.model.spec import Spec
-from nbprov.on_machine.sync_files import Folder
+from nbprov.on_machine.sync_files import SyncFolder
 from nbprov.remote.pull.autoload_names import is_worked_in
 from nbprov.remote.pull.options import PullOptions
 from nbprov.remote.pull.patterns import MAGIC
@@ -76,7 +76,7 @@ def _here(mount: Mount, folder: Path, name: str) -> tuple[Path, bool]:
         or mount.target.endswith(("/", os.sep))
         or bool(MAGIC.search(mount.source))
     )
-    if own_name and MAGIC.search(mount.source) and Folder(str(target)).is_home_or_above():
+    if own_name and MAGIC.search(mount.source) and SyncFolder(str(target)).is_home_or_above():
         # With a pattern the machine chooses the names, and a home has files that programs run
         # by name: the outputs get a folder of their own there.
         target = target / f"{name}-outputs"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nbprov.model.sources import SourceKind
 from nbprov.model.spec import Spec
-from nbprov.on_machine.sync_files import Folder
+from nbprov.on_machine.sync_files import SyncFolder
 from nbprov.remote.sync.errors import SyncError
 
 
@@ -38,7 +38,7 @@ def check_sources(spec: Spec, folder: Path) -> None:
                 hint="paths are relative to the notebook's folder",
                 code="sync.missing",
             )
-        if Folder(os.path.realpath(path)).is_home_or_above():
+        if SyncFolder(os.path.realpath(path)).is_home_or_above():
             raise SyncError(
                 f"{field}: {path} holds your whole home, keys and settings too",
                 hint="name a folder below it",

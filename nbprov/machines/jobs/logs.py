@@ -13,7 +13,7 @@ from nbprov.machines.sanitize.text import clean_text
 from nbprov.model.clock import Seconds
 from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.agent.framing import AgentError
-from nbprov.remote.agent.messages import Output
+from nbprov.remote.agent.messages import OutputPiece
 
 from .jobs import Job, no_job
 
@@ -55,7 +55,7 @@ class Log:
     is_counted: bool = True
 
 
-class Writer:
+class LogWriter:
     """Turns outputs into text.
 
     Pieces of a line are joined; what the other stream prints in between gets its own line.
@@ -64,7 +64,7 @@ class Writer:
     def __init__(self) -> None:
         self._open = ""
 
-    def text(self, output: Output) -> str:
+    def text(self, output: OutputPiece) -> str:
         """Return the text of one output; empty if it has none."""
         if output.kind == "gap":
             first, last = output.content.get("from"), output.content.get("to")
@@ -183,7 +183,7 @@ async def read_log(
 
 
 async def _read(agent: AgentClient, id: str, since: int, known: int, tail: Tail) -> tuple[str, int]:
-    writer = Writer()
+    writer = LogWriter()
     if known > since:
         outputs = aiter(agent.job_output(id, since))
         try:
@@ -219,7 +219,7 @@ async def follow_log(
     agent = agent_of(node_of(live, node))
     known = await _last(agent, live.name, job.id)
     since = 0 if lines is None else max(0, known - lines)
-    writer, tail = Writer(), Tail(lines, SHOWN_BYTES)
+    writer, tail = LogWriter(), Tail(lines, SHOWN_BYTES)
     is_live = not known
     async for output in agent.job_output(job.id, since):
         text = writer.text(output)

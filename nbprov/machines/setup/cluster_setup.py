@@ -19,7 +19,7 @@ from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.agent.messages import Environment, TaskInfo
 from nbprov.spec import fill_paths
 
-from .setup_jobs import LAST_LINES, Report, SetupFailed, SetupSteps, free_id
+from .setup_jobs import LAST_LINES, SetupFailed, SetupReport, SetupSteps, free_id
 
 __all__ = ["LAST_LINES", "RUN", "SETUP", "SetupFailed", "bring_up"]
 
@@ -32,7 +32,7 @@ async def bring_up(
     env: Environment,
     folder: str,
     ledger: Ledger,
-    report: Report,
+    report: SetupReport,
     *,
     home: Path,
     note: Callable[[str], None] | None = None,

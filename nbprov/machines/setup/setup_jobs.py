@@ -36,7 +36,7 @@ This covers two steps of uv at their longest on the head and on a node.
 """
 
 
-class Report(Protocol):
+class SetupReport(Protocol):
     """Receives a line about what happens; `line` is the line of a step's log behind it, if any."""
 
     def __call__(self, text: str, line: str = "", /) -> None: ...
@@ -70,7 +70,7 @@ class SetupSteps:
     live: LiveCluster
     env: Environment
     ledger: Ledger
-    report: Report
+    report: SetupReport
     hide: Masker = field(init=False)
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ from .catalog_tables import differences_table, progress_lines, refresh_table, st
 
 if TYPE_CHECKING:
     from nbprov.catalog import CloudInfo
-    from nbprov.catalog.refresh import Step
+    from nbprov.catalog.refresh import RefreshStep
 
 ACTIONS = ("refresh", "diff", "restore", "path")
 
@@ -140,7 +140,7 @@ class _RefreshDisplay:
     """Shows a refresh: one output that is renewed, or a line per cloud where nobody watches."""
 
     def __init__(self) -> None:
-        self._steps: dict[str, Step] = {}
+        self._steps: dict[str, RefreshStep] = {}
         self._lock = threading.Lock()
         self._reported: set[str] = set()
         self._is_live = frontend.current() is frontend.Frontend.WIDGETS
@@ -149,7 +149,7 @@ class _RefreshDisplay:
         if self._is_live:
             self._publish("fetching prices …", update=False)
 
-    def watch(self, step: Step) -> None:
+    def watch(self, step: RefreshStep) -> None:
         """Take a step of the refresh. May be called from any thread."""
         with self._lock:
             self._steps[step.cloud] = step

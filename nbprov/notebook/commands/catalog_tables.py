@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nbprov.catalog.refresh.price_diff import words
-from nbprov.catalog.refresh.status import Outcome, Step
+from nbprov.catalog.refresh.status import Outcome, RefreshStep
 from nbprov.model.clock import Instant, short_duration
 from nbprov.model.money import format_usd
 from nbprov.notebook.rendering.formatting import DASH
@@ -186,12 +186,12 @@ def differences_table(
     return ResultTable(f"{title}: {words(differences.counts())}", columns, rows, lines, differences)
 
 
-def progress_lines(steps: Mapping[str, Step]) -> list[str]:
+def progress_lines(steps: Mapping[str, RefreshStep]) -> list[str]:
     """Return the progress of a refresh, one line per cloud."""
     return [f"{cloud:<{NAME_WIDTH}}  {_step(step)}" for cloud, step in sorted(steps.items())]
 
 
-def _step(step: Step) -> str:
+def _step(step: RefreshStep) -> str:
     if step.result is not None:
         return f"{_MARKS[step.result.outcome]}  {step.result.sentence()}"
     if step.progress is None:

@@ -14,7 +14,7 @@ from nbprov.model.clusters import RunState
 from nbprov.model.failures import RULES
 from nbprov.model.stock import Stock
 from nbprov.notebook.panels.actions import PanelActions
-from nbprov.notebook.panels.dashboard import Dashboard, DashboardView, Figure, Section
+from nbprov.notebook.panels.dashboard import Dashboard, DashboardSection, DashboardView, Figure
 from nbprov.notebook.panels.display_follower import DisplayFollower
 from nbprov.notebook.panels.displays import show
 from nbprov.notebook.rendering.formatting import RUN_LOOKS, format_stock
@@ -103,11 +103,11 @@ def _figures(seen: Overview) -> list[Figure]:
     return [*both("today", seen.today), *both("in total", seen.ever)]
 
 
-def _section(title: str, lines: Sequence[str]) -> Section | None:
+def _section(title: str, lines: Sequence[str]) -> DashboardSection | None:
     if not lines:
         return None
     more = [f"and {len(lines) - LISTED:,} more"] if len(lines) > LISTED else []
-    return Section(title, (*islice(lines, LISTED), *more))
+    return DashboardSection(title, (*islice(lines, LISTED), *more))
 
 
 def _launch_words(seen: Overview, run: Any) -> str:

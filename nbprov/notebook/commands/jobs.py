@@ -36,7 +36,7 @@ MOST_ROWS = 1000
 ARCHIVED = "from the local archive; the machine {}"
 
 
-class JobTable(ResultTable):
+class JobResults(ResultTable):
     """A table of jobs; `x = %nbprov jobs dev` is a DataFrame of them."""
 
     def to_frame(self) -> Any:
@@ -278,7 +278,7 @@ def _wait(arguments: argparse.Namespace) -> None:
         print(end_words(handle.job(name)))
 
 
-def _listed(name: str) -> JobTable | None:
+def _listed(name: str) -> JobResults | None:
     here = session()
     lines: list[str] = []
     if name:
@@ -306,7 +306,7 @@ def _listed(name: str) -> JobTable | None:
     now = time.time()
     columns = _COLUMNS if name else (Column("cluster", flexible=True), *_COLUMNS)
     rows = [([] if name else [cluster]) + _cells(job, now) for cluster, job in found]
-    return JobTable(heading, columns, rows, lines, found)
+    return JobResults(heading, columns, rows, lines, found)
 
 
 def _cells(job: Job, now: float) -> list[str]:

@@ -31,7 +31,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class DashboardSection:
     """A heading with lines below it."""
 
     title: str
@@ -43,7 +43,7 @@ class DashboardView(ClustersView):
     """Everything the dashboard shows, as of one moment."""
 
     figures: tuple[Figure, ...] = ()
-    sections: tuple[Section, ...] = ()
+    sections: tuple[DashboardSection, ...] = ()
 
 
 class Dashboard(ClustersTable):

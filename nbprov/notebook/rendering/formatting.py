@@ -30,7 +30,7 @@ class Tone(StrEnum):
     OFF = "off"
 
 
-class Shape(StrEnum):
+class StateMark(StrEnum):
     """The mark beside a state's words, which can be told apart without colour."""
 
     RING = "ring"
@@ -60,7 +60,7 @@ class Look:
     """The words, the mark and the tone of a state."""
 
     words: str
-    shape: Shape
+    shape: StateMark
     tone: Tone
 
     def __str__(self) -> str:
@@ -68,43 +68,43 @@ class Look:
 
 
 RUN_LOOKS: dict[RunState, Look] = {
-    RunState.PLANNED: Look("planned", Shape.RING, Tone.IDLE),
-    RunState.LAUNCHING: Look("launching", Shape.HALF, Tone.BUSY),
-    RunState.WAITING: Look("waiting for stock", Shape.RING, Tone.BUSY),
-    RunState.READY: Look("ready", Shape.DISC, Tone.GOOD),
-    RunState.CANCELLING: Look("cancelling", Shape.HALF, Tone.WARN),
-    RunState.CANCELLED: Look("cancelled", Shape.DASH, Tone.OFF),
-    RunState.FAILED: Look("failed", Shape.CROSS, Tone.BAD),
-    RunState.ENDED: Look("ended", Shape.SQUARE, Tone.OFF),
+    RunState.PLANNED: Look("planned", StateMark.RING, Tone.IDLE),
+    RunState.LAUNCHING: Look("launching", StateMark.HALF, Tone.BUSY),
+    RunState.WAITING: Look("waiting for stock", StateMark.RING, Tone.BUSY),
+    RunState.READY: Look("ready", StateMark.DISC, Tone.GOOD),
+    RunState.CANCELLING: Look("cancelling", StateMark.HALF, Tone.WARN),
+    RunState.CANCELLED: Look("cancelled", StateMark.DASH, Tone.OFF),
+    RunState.FAILED: Look("failed", StateMark.CROSS, Tone.BAD),
+    RunState.ENDED: Look("ended", StateMark.SQUARE, Tone.OFF),
 }
 
-WAITS_FOR_LAUNCH = Look("waiting for Launch", Shape.RING, Tone.IDLE)
+WAITS_FOR_LAUNCH = Look("waiting for Launch", StateMark.RING, Tone.IDLE)
 
 ATTEMPT_LOOKS: dict[AttemptState, Look] = {
-    AttemptState.INTENT: Look("about to request", Shape.RING, Tone.BUSY),
-    AttemptState.SENT: Look("requested", Shape.HALF, Tone.BUSY),
-    AttemptState.UNKNOWN: Look("answer lost, checking", Shape.ALERT, Tone.WARN),
-    AttemptState.ACCEPTED: Look("accepted", Shape.HALF, Tone.BUSY),
-    AttemptState.BOOTING: Look("booting", Shape.HALF, Tone.BUSY),
-    AttemptState.SSH: Look("waiting for ssh", Shape.HALF, Tone.BUSY),
-    AttemptState.AGENT: Look("starting the agent", Shape.HALF, Tone.BUSY),
-    AttemptState.HEALTH: Look("checking health", Shape.HALF, Tone.BUSY),
-    AttemptState.READY: Look("ready", Shape.DISC, Tone.GOOD),
-    AttemptState.ENDING: Look("ending", Shape.HALF, Tone.WARN),
-    AttemptState.REFUSED: Look("refused", Shape.CROSS, Tone.BAD),
-    AttemptState.GONE: Look("ended", Shape.SQUARE, Tone.OFF),
-    AttemptState.ABSENT: Look("not created", Shape.DASH, Tone.OFF),
+    AttemptState.INTENT: Look("about to request", StateMark.RING, Tone.BUSY),
+    AttemptState.SENT: Look("requested", StateMark.HALF, Tone.BUSY),
+    AttemptState.UNKNOWN: Look("answer lost, checking", StateMark.ALERT, Tone.WARN),
+    AttemptState.ACCEPTED: Look("accepted", StateMark.HALF, Tone.BUSY),
+    AttemptState.BOOTING: Look("booting", StateMark.HALF, Tone.BUSY),
+    AttemptState.SSH: Look("waiting for ssh", StateMark.HALF, Tone.BUSY),
+    AttemptState.AGENT: Look("starting the agent", StateMark.HALF, Tone.BUSY),
+    AttemptState.HEALTH: Look("checking health", StateMark.HALF, Tone.BUSY),
+    AttemptState.READY: Look("ready", StateMark.DISC, Tone.GOOD),
+    AttemptState.ENDING: Look("ending", StateMark.HALF, Tone.WARN),
+    AttemptState.REFUSED: Look("refused", StateMark.CROSS, Tone.BAD),
+    AttemptState.GONE: Look("ended", StateMark.SQUARE, Tone.OFF),
+    AttemptState.ABSENT: Look("not created", StateMark.DASH, Tone.OFF),
 }
 
 CLUSTER_LOOKS: dict[ClusterState, Look] = {
-    ClusterState.LAUNCHING: Look("launching", Shape.HALF, Tone.BUSY),
-    ClusterState.RUNNING: Look("running", Shape.DISC, Tone.GOOD),
-    ClusterState.STOPPING: Look("stopping", Shape.HALF, Tone.WARN),
-    ClusterState.STOPPED: Look("stopped", Shape.RING, Tone.IDLE),
-    ClusterState.STARTING: Look("starting", Shape.HALF, Tone.BUSY),
-    ClusterState.ENDING: Look("ending", Shape.HALF, Tone.WARN),
-    ClusterState.ENDED: Look("ended", Shape.SQUARE, Tone.OFF),
-    ClusterState.UNKNOWN: Look("unknown", Shape.ALERT, Tone.WARN),
+    ClusterState.LAUNCHING: Look("launching", StateMark.HALF, Tone.BUSY),
+    ClusterState.RUNNING: Look("running", StateMark.DISC, Tone.GOOD),
+    ClusterState.STOPPING: Look("stopping", StateMark.HALF, Tone.WARN),
+    ClusterState.STOPPED: Look("stopped", StateMark.RING, Tone.IDLE),
+    ClusterState.STARTING: Look("starting", StateMark.HALF, Tone.BUSY),
+    ClusterState.ENDING: Look("ending", StateMark.HALF, Tone.WARN),
+    ClusterState.ENDED: Look("ended", StateMark.SQUARE, Tone.OFF),
+    ClusterState.UNKNOWN: Look("unknown", StateMark.ALERT, Tone.WARN),
 }
 
 

@@ -31,7 +31,7 @@ NO_RANK = -1
 """The rank of a row that no launch uses."""
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """How a column is stored, shown and sorted.
 
     Stock is stored as a level and its time, so that the age shown is always the current one.
@@ -45,7 +45,7 @@ class Kind(StrEnum):
     NUMBER = "number"
 
 
-class Row(NamedTuple):
+class PriceTableRow(NamedTuple):
     """What a row of the price table is made from.
 
     Attributes
@@ -74,44 +74,46 @@ class PriceColumn(NamedTuple):
 
     key: str
     label: str
-    kind: Kind
-    value: Callable[[Row], Any]
+    kind: ColumnKind
+    value: Callable[[PriceTableRow], Any]
 
 
 COLUMNS: tuple[PriceColumn, ...] = (
-    PriceColumn("rank", "#", Kind.RANK, lambda r: r.rank),
-    PriceColumn("gpu", "GPU", Kind.TEXT, lambda r: r.offer.gpus if r.offer.accelerator else ""),
-    PriceColumn("cloud", "cloud", Kind.TEXT, lambda r: r.offer.cloud),
-    PriceColumn("region", "region", Kind.TEXT, lambda r: r.offer.region),
-    PriceColumn("zone", "zone", Kind.TEXT, lambda r: r.offer.zone),
-    PriceColumn("type", "type", Kind.TEXT, lambda r: r.offer.instance_type),
-    PriceColumn("market", "market", Kind.TEXT, lambda r: r.offer.market.value),
-    PriceColumn("hourly", "$/h", Kind.MONEY, lambda r: r.offer.hourly),
-    PriceColumn("total", "$/h, all nodes", Kind.MONEY, lambda r: r.offer.hourly * r.nodes),
-    PriceColumn("vcpus", "vCPU", Kind.NUMBER, lambda r: r.offer.vcpus),
-    PriceColumn("memory", "GiB", Kind.NUMBER, lambda r: r.offer.memory_gib),
+    PriceColumn("rank", "#", ColumnKind.RANK, lambda r: r.rank),
+    PriceColumn(
+        "gpu", "GPU", ColumnKind.TEXT, lambda r: r.offer.gpus if r.offer.accelerator else ""
+    ),
+    PriceColumn("cloud", "cloud", ColumnKind.TEXT, lambda r: r.offer.cloud),
+    PriceColumn("region", "region", ColumnKind.TEXT, lambda r: r.offer.region),
+    PriceColumn("zone", "zone", ColumnKind.TEXT, lambda r: r.offer.zone),
+    PriceColumn("type", "type", ColumnKind.TEXT, lambda r: r.offer.instance_type),
+    PriceColumn("market", "market", ColumnKind.TEXT, lambda r: r.offer.market.value),
+    PriceColumn("hourly", "$/h", ColumnKind.MONEY, lambda r: r.offer.hourly),
+    PriceColumn("total", "$/h, all nodes", ColumnKind.MONEY, lambda r: r.offer.hourly * r.nodes),
+    PriceColumn("vcpus", "vCPU", ColumnKind.NUMBER, lambda r: r.offer.vcpus),
+    PriceColumn("memory", "GiB", ColumnKind.NUMBER, lambda r: r.offer.memory_gib),
     PriceColumn(
         "gpu_memory",
         "GPU GiB",
-        Kind.NUMBER,
+        ColumnKind.NUMBER,
         lambda r: r.offer.accelerator_memory_gib and round(r.offer.accelerator_memory_gib, 1),
     ),
-    PriceColumn("stock", "stock", Kind.STOCK, lambda r: stock_code(r.stock)),
-    PriceColumn("chance", "chance", Kind.TEXT, lambda r: r.chance),
-    PriceColumn("why", "why here", Kind.TEXT, lambda r: r.why),
-    PriceColumn("source", "source", Kind.TEXT, lambda r: r.offer.source),
-    PriceColumn("as_of", "age", Kind.DATE, lambda r: r.offer.as_of),
-    PriceColumn("off", "", Kind.TEXT, lambda r: r.off),
+    PriceColumn("stock", "stock", ColumnKind.STOCK, lambda r: stock_code(r.stock)),
+    PriceColumn("chance", "chance", ColumnKind.TEXT, lambda r: r.chance),
+    PriceColumn("why", "why here", ColumnKind.TEXT, lambda r: r.why),
+    PriceColumn("source", "source", ColumnKind.TEXT, lambda r: r.offer.source),
+    PriceColumn("as_of", "age", ColumnKind.DATE, lambda r: r.offer.as_of),
+    PriceColumn("off", "", ColumnKind.TEXT, lambda r: r.off),
 )
 """All columns of the table, in the order shown. `off` is not drawn: its rows are grey, and the
 reason appears on hover and below the table."""
 
 _BY_KEY = {c.key: c for c in COLUMNS}
-_CODED = (Kind.TEXT, Kind.DATE, Kind.STOCK)
-_FORMATS: dict[Kind, tuple[str, str]] = {
-    Kind.RANK: ("i", "i4"),
-    Kind.MONEY: ("d", "f8"),
-    Kind.NUMBER: ("f", "f4"),
+_CODED = (ColumnKind.TEXT, ColumnKind.DATE, ColumnKind.STOCK)
+_FORMATS: dict[ColumnKind, tuple[str, str]] = {
+    ColumnKind.RANK: ("i", "i4"),
+    ColumnKind.MONEY: ("d", "f8"),
+    ColumnKind.NUMBER: ("f", "f4"),
 }
 
 
@@ -154,20 +156,20 @@ class ColumnData:
 
     key: str
     label: str
-    kind: Kind
+    kind: ColumnKind
     values: CodedColumn | Sequence[float]
 
     def cell(self, row: int, today: date, now: Instant = 0.0) -> str:
         """Return the cell as a person reads it; the age of stock is counted up to `now`."""
         if isinstance(self.values, CodedColumn):
             word = str(self.values.words[int(self.values.codes[row])])
-            if self.kind is Kind.STOCK:
+            if self.kind is ColumnKind.STOCK:
                 return format_stock(_stock_from_code(word), now)
-            return format_age(word, today) if self.kind is Kind.DATE else word or DASH
+            return format_age(word, today) if self.kind is ColumnKind.DATE else word or DASH
         value = float(self.values[row])
-        if self.kind is Kind.RANK:
+        if self.kind is ColumnKind.RANK:
             return DASH if value == NO_RANK else str(int(value) + 1)
-        if self.kind is Kind.MONEY:
+        if self.kind is ColumnKind.MONEY:
             return DASH if value != value else format_usd(int(value))
         return format_number(value)
 
@@ -223,7 +225,7 @@ class TableData:
         """
         known, why = stock or (lambda offer: None), off or {}
         rows = [
-            Row(i, offer, stock=known(offer), off=why.get(offer.cloud, ""))
+            PriceTableRow(i, offer, stock=known(offer), off=why.get(offer.cloud, ""))
             for i, offer in enumerate(islice(offers, limit))
         ]
         return cls._of_rows(
@@ -248,7 +250,13 @@ class TableData:
 
     @classmethod
     def _of_rows(
-        cls, rows: Sequence[Row], total: int, noun: str, *, without: set[str], tail: int = 0
+        cls,
+        rows: Sequence[PriceTableRow],
+        total: int,
+        noun: str,
+        *,
+        without: set[str],
+        tail: int = 0,
     ) -> TableData:
         specs = [c for c in COLUMNS if c.key not in without]
         return cls(
@@ -308,9 +316,9 @@ class TableData:
         return Packed(head, buffers)
 
 
-def _candidate_row(candidate: Candidate) -> Row:
+def _candidate_row(candidate: Candidate) -> PriceTableRow:
     # The chance has its own column so that a narrow terminal does not cut it off.
-    return Row(
+    return PriceTableRow(
         candidate.rank,
         candidate.offer,
         candidate.count,
@@ -320,15 +328,15 @@ def _candidate_row(candidate: Candidate) -> Row:
     )
 
 
-def _unusable_row(unusable: Unusable, nodes: int) -> Row:
-    return Row(NO_RANK, unusable.offer, nodes, "not set up", off=unusable.reason)
+def _unusable_row(unusable: Unusable, nodes: int) -> PriceTableRow:
+    return PriceTableRow(NO_RANK, unusable.offer, nodes, "not set up", off=unusable.reason)
 
 
 def _column(spec: PriceColumn, values: Any) -> ColumnData:
     if spec.kind in _CODED:
         return ColumnData(spec.key, spec.label, spec.kind, CodedColumn.of(values))
     code = _FORMATS[spec.kind][0]
-    numbers = values if spec.kind is Kind.RANK else (NAN if v is None else v for v in values)
+    numbers = values if spec.kind is ColumnKind.RANK else (NAN if v is None else v for v in values)
     return ColumnData(spec.key, spec.label, spec.kind, array(code, numbers))
 
 

@@ -8,7 +8,7 @@ import re
 import time
 
 from . import ARCHIVE_PREFIX
-from .system import Process, boottime, processes
+from .system import ProcessEntry, boottime, processes
 from .tasks.scripts import command_output
 
 GPU_SECONDS = 10.0
@@ -106,7 +106,7 @@ class Activity:
             words = [word for word in text.split() if re.match(r"\d+(\.\d+)?\Z", word)]
             self.gpu_percent = max(map(float, words)) if words else None
 
-    def _is_ours(self, process: Process) -> bool:
+    def _is_ours(self, process: ProcessEntry) -> bool:
         if not self._marker:
             return True
         key = (process.pid, process.start)
@@ -119,7 +119,7 @@ class Activity:
         return self._marked[key]
 
 
-def _is_session(process: Process, every: dict[int, Process]) -> bool:
+def _is_session(process: ProcessEntry, every: dict[int, ProcessEntry]) -> bool:
     parent = every.get(process.parent)
     if parent is None or parent.name not in SSH_SERVERS:
         return False

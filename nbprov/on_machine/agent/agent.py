@@ -17,9 +17,9 @@ from .background import spawn
 from .boxes import Boxes
 from .bridge import SOCKET
 from .clients import Clients
-from .gang.gang import Gang
+from .gang.gang import GangHeartbeat
 from .gang.jobs import GangJobs
-from .guards.guards import Guards
+from .guards.guards import GuardClocks
 from .guards.shutdown import MachineShutdown
 from .guards.watch import GuardWatch
 from .json_types import Json
@@ -28,7 +28,7 @@ from .kernels.launcher import HostLauncher, KernelRecord
 from .kernels.pool import KernelPool
 from .machine_operations import MachineOperations
 from .secret_registry import SecretRegistry
-from .server import Server
+from .server import AgentServer
 from .state_files import read_json, write_json
 from .system import boot_identity, boottime
 from .task_operations import TaskOperations
@@ -77,7 +77,7 @@ class Agent:
         self.secrets = secrets
         self.clients, self.activity, self.boxes = Clients(), Activity(), Boxes(folder)
         self.tasks = TaskStore(folder, secrets)
-        self.guards = Guards(folder, boottime(), time.time(), identity, is_restart, is_boot)
+        self.guards = GuardClocks(folder, boottime(), time.time(), identity, is_restart, is_boot)
         self.shutdown = MachineShutdown(
             folder, self.guards, self.tasks, self.clients, scripts, secrets
         )
@@ -89,7 +89,7 @@ class Agent:
             secrets,
         )
         gang_jobs = GangJobs(lambda: self.guards.age, self.queue.begin_ready)
-        self.gang = Gang(folder, self.guards.idle_since, gang_jobs)
+        self.gang = GangHeartbeat(folder, self.guards.idle_since, gang_jobs)
         for task in self.tasks.all():
             self.gang.add_job(task)
         self.watch = GuardWatch(
@@ -103,7 +103,7 @@ class Agent:
             self.shutdown,
         )
         self.task_operations = self._make_task_operations(secrets)
-        self._server = Server(
+        self._server = AgentServer(
             self.clients, self.task_operations, self._make_machine_operations(), self._hello
         )
 

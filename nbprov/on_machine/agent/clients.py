@@ -13,7 +13,7 @@ TELL_SECONDS = 1.0
 """How long a client that does not read may hold up the guards, which tell all of them."""
 
 
-class Client:
+class BridgeClient:
     """One connected bridge.
 
     Attributes
@@ -54,16 +54,16 @@ class Clients:
     """All connected clients."""
 
     def __init__(self) -> None:
-        self._clients: set[Client] = set()
+        self._clients: set[BridgeClient] = set()
 
     def __bool__(self) -> bool:
         return bool(self._clients)
 
-    def add(self, client: Client) -> None:
+    def add(self, client: BridgeClient) -> None:
         """Note a client that has connected."""
         self._clients.add(client)
 
-    def remove(self, client: Client) -> None:
+    def remove(self, client: BridgeClient) -> None:
         """Forget a client, and close its connection."""
         self._clients.discard(client)
         client.close()

@@ -48,7 +48,7 @@ def _start(folder: str, umask: int, archive: str, lock: int) -> str:
     """Start the daemon; return why it does not listen, or an empty text."""
     import select
 
-    from .supervisor import READY, Supervisor
+    from .supervisor import READY, AgentSupervisor
 
     is_boot = bool(os.environ.pop(AT_BOOT, ""))
     heard, told = os.pipe()
@@ -57,7 +57,7 @@ def _start(folder: str, umask: int, archive: str, lock: int) -> str:
         os.setsid()
         if os.fork() == 0:
             _become_daemon(folder)
-            os._exit(Supervisor(folder, umask, archive, is_boot).run(told))
+            os._exit(AgentSupervisor(folder, umask, archive, is_boot).run(told))
         os._exit(0)
     os.close(told)
     os.close(lock)

@@ -13,11 +13,11 @@ from typing import Callable
 from . import PROTOCOL, VERSION
 from .activity import Activity
 from .boxes import Boxes
-from .clients import Client
+from .clients import BridgeClient
 from .errors import RequestError
-from .gang.gang import Gang
+from .gang.gang import GangHeartbeat
 from .guards.config import check_guards
-from .guards.guards import Guards
+from .guards.guards import GuardClocks
 from .guards.shutdown import MachineShutdown
 from .guards.watch import GuardWatch
 from .json_types import Json
@@ -44,8 +44,8 @@ class MachineOperations:
         tasks: TaskStore,
         kernels: KernelPool,
         boxes: Boxes,
-        guards: Guards,
-        gang: Gang,
+        guards: GuardClocks,
+        gang: GangHeartbeat,
         activity: Activity,
         watch: GuardWatch,
         shutdown: MachineShutdown,
@@ -56,16 +56,16 @@ class MachineOperations:
         self._watch, self._shutdown, self._stop = watch, shutdown, stop
         self._started = boottime()
 
-    async def bridge(self, client: Client, frame: Json) -> Json:
+    async def bridge(self, client: BridgeClient, frame: Json) -> Json:
         """Take the ssh session of a bridge, which is its first frame; it is no activity."""
         client.session = int(frame["session"])
         return {}
 
-    async def ping(self, client: Client, frame: Json) -> Json:
+    async def ping(self, client: BridgeClient, frame: Json) -> Json:
         """Return the time."""
         return {"now": time.time()}
 
-    async def status(self, client: Client, frame: Json) -> Json:
+    async def status(self, client: BridgeClient, frame: Json) -> Json:
         """Return what the agent knows of itself and its machine."""
         self._watch.look()
         with contextlib.suppress(asyncio.TimeoutError):
@@ -93,43 +93,43 @@ class MachineOperations:
             "disk_total": disk.total,
         }
 
-    async def complete(self, client: Client, frame: Json) -> Json:
+    async def complete(self, client: BridgeClient, frame: Json) -> Json:
         """Return what an idle kernel offers at a cursor of a code."""
         return await self._ask_kernel("complete", frame)
 
-    async def inspect(self, client: Client, frame: Json) -> Json:
+    async def inspect(self, client: BridgeClient, frame: Json) -> Json:
         """Return what an idle kernel knows of the name at a cursor of a code."""
         return await self._ask_kernel("inspect", frame)
 
-    async def interrupt(self, client: Client, frame: Json) -> Json:
+    async def interrupt(self, client: BridgeClient, frame: Json) -> Json:
         """Interrupt the running cell of a kernel."""
         kernel = self._kernels.find(kernel_name(frame))
         if kernel is not None:
             kernel.interrupt()
         return {"interrupted": kernel is not None and kernel.current is not None}
 
-    async def restart(self, client: Client, frame: Json) -> Json:
+    async def restart(self, client: BridgeClient, frame: Json) -> Json:
         """End a kernel; its next cell starts a new one."""
         self._kernels.restart(kernel_name(frame))
         return {}
 
-    async def put(self, client: Client, frame: Json) -> Json:
+    async def put(self, client: BridgeClient, frame: Json) -> Json:
         """Write `data` (base64) at `offset` of a box, made where there is none.
 
         The answer says how much is in it: less than `offset` where some is missing.
         """
         return self._boxes.put(frame)
 
-    async def get(self, client: Client, frame: Json) -> Json:
+    async def get(self, client: BridgeClient, frame: Json) -> Json:
         """Return at most `size` bytes of a box from `offset` on."""
         return self._boxes.get(frame)
 
-    async def drop(self, client: Client, frame: Json) -> Json:
+    async def drop(self, client: BridgeClient, frame: Json) -> Json:
         """Remove a box; one that is not there is no error."""
         self._boxes.drop(frame)
         return {}
 
-    async def guards(self, client: Client, frame: Json) -> Json:
+    async def guards(self, client: BridgeClient, frame: Json) -> Json:
         """Take a configuration of the guards."""
         config = check_guards(frame["config"])
         self._watch.look()
@@ -139,7 +139,7 @@ class MachineOperations:
         self._watch.wake()
         return {"guards": self._guards.states()}
 
-    async def gang(self, client: Client, frame: Json) -> Json:
+    async def gang(self, client: BridgeClient, frame: Json) -> Json:
         """Return who of the cluster's other machines was heard of; with `config`, learn of them."""
         if frame.get("config") is not None:
             self._gang.set(frame["config"])
@@ -151,11 +151,11 @@ class MachineOperations:
             self._gang.send_all()
         return {"peers": self._gang.info()}
 
-    async def taken(self, client: Client, frame: Json) -> Json:
+    async def taken(self, client: BridgeClient, frame: Json) -> Json:
         """Note that the outputs are fetched: a machine that waits for that goes on to its end."""
         return {"released": self._shutdown.release()}
 
-    async def shutdown(self, client: Client, frame: Json) -> Json:
+    async def shutdown(self, client: BridgeClient, frame: Json) -> Json:
         """End the agent; with `if_idle` only where no kernel holds variables and nothing runs."""
         busy = [task.id for task in self._tasks.live()]
         busy += [kernel.name for kernel in self._kernels.all() if kernel.host is not None]

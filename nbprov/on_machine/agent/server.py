@@ -8,7 +8,7 @@ from typing import Awaitable, Callable
 
 from . import VERSION
 from .background import spawn
-from .clients import Client, Clients
+from .clients import BridgeClient, Clients
 from .errors import RequestError
 from .framing import read_frame
 from .json_types import Json
@@ -20,10 +20,10 @@ CLIENT_SILENCE_SECONDS = 180.0
 SLOW = frozenset(("status", "complete", "inspect"))
 """Operations that ask nvidia-smi or a kernel, which take their time."""
 
-Operation = Callable[[Client, Json], Awaitable[Json]]
+Operation = Callable[[BridgeClient, Json], Awaitable[Json]]
 
 
-class Server:
+class AgentServer:
     """Serves the bridges that connect to the agent's socket.
 
     Parameters
@@ -66,7 +66,7 @@ class Server:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one client until it goes."""
-        client = Client(reader, writer)
+        client = BridgeClient(reader, writer)
         self._clients.add(client)
         try:
             await client.send(self._hello())
@@ -84,7 +84,7 @@ class Server:
         finally:
             self._clients.remove(client)
 
-    async def _answer(self, client: Client, frame: Json) -> None:
+    async def _answer(self, client: BridgeClient, frame: Json) -> None:
         name = str(frame.get("op"))
         operation = self._operations.get(name)
         try:

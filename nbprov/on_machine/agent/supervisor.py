@@ -24,7 +24,7 @@ READY = b"ready"
 """What the first agent writes once it listens."""
 
 
-class Supervisor:
+class AgentSupervisor:
     """Runs the agent in a child process, and starts it again if it dies.
 
     A machine without its agent has no guards.

@@ -56,7 +56,7 @@ def become_last_oom_victim() -> None:
         _OOM_SCORE.write_text("-900")
 
 
-class Process:
+class ProcessEntry:
     """One row of /proc."""
 
     __slots__ = ("name", "parent", "pid", "session", "start", "ticks")
@@ -69,7 +69,7 @@ class Process:
         self.ticks = sum(int(field) for field in fields[11:15])
 
 
-def processes() -> dict[int, Process]:
+def processes() -> dict[int, ProcessEntry]:
     """Return every process by its id; none where there is no /proc."""
     found = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else []:
@@ -89,6 +89,6 @@ def process_start(pid: int) -> int:
     return 0
 
 
-def _read(pid: int) -> Process:
+def _read(pid: int) -> ProcessEntry:
     with open(f"/proc/{pid}/stat", errors="replace") as file:
-        return Process(pid, file.read())
+        return ProcessEntry(pid, file.read())

@@ -12,9 +12,9 @@ from typing import Callable
 
 from .activity import Activity
 from .background import spawn
-from .clients import Client
+from .clients import BridgeClient
 from .errors import RequestError
-from .gang.gang import Gang
+from .gang.gang import GangHeartbeat
 from .guards.shutdown import MachineShutdown
 from .json_types import Json
 from .kernels.pool import KernelPool, kernel_name
@@ -44,7 +44,7 @@ class TaskOperations:
         queue: JobQueue,
         kernels: KernelPool,
         activity: Activity,
-        gang: Gang,
+        gang: GangHeartbeat,
         secrets: SecretRegistry,
         shutdown: MachineShutdown,
         wake: Callable[[], None],
@@ -53,7 +53,7 @@ class TaskOperations:
         self._activity, self._gang, self._secrets = activity, gang, secrets
         self._shutdown, self._wake = shutdown, wake
 
-    async def start(self, client: Client, frame: Json) -> Json:
+    async def start(self, client: BridgeClient, frame: Json) -> Json:
         """Start a job, a shell or a cell.
 
         The id is the client's, so that a repeated request starts nothing twice. `secrets` names the
@@ -80,7 +80,7 @@ class TaskOperations:
         told = {"born": kernel.born, "ended": kernel.why_ended()}
         return {"task": task.info(), "followed": is_followed, **told}
 
-    async def submit(self, client: Client, frame: Json) -> Json:
+    async def submit(self, client: BridgeClient, frame: Json) -> Json:
         """Queue a job by the GPUs it asks for.
 
         An id that is taken is refused, unless `nonce` says that it is the same request again.
@@ -103,32 +103,32 @@ class TaskOperations:
         self._queue.add(task, frame)
         return {"task": self._describe(task)}
 
-    async def release(self, client: Client, frame: Json) -> Json:
+    async def release(self, client: BridgeClient, frame: Json) -> Json:
         """Let a job that was submitted `held` begin when it is its turn."""
         task = self._find(frame)
         self._queue.release(task)
         return {"task": self._describe(task)}
 
-    async def tasks(self, client: Client, frame: Json) -> Json:
+    async def tasks(self, client: BridgeClient, frame: Json) -> Json:
         """Return every task that the agent keeps."""
         positions = self._queue.positions()
         rows = [{**one.info(), "position": positions.get(one.id)} for one in self._tasks.all()]
         return {"tasks": rows}
 
-    async def follow(self, client: Client, frame: Json) -> Json:
+    async def follow(self, client: BridgeClient, frame: Json) -> Json:
         """Send the output of a task after number `since`, and what comes, as `out` events."""
         task = self._find(frame)
         self._begin_follow(client, task, str(frame["follow"]), int(frame.get("since", 0)))
         return {"task": task.info()}
 
-    async def unfollow(self, client: Client, frame: Json) -> Json:
+    async def unfollow(self, client: BridgeClient, frame: Json) -> Json:
         """Send no more of what is followed under a name."""
         following = client.follows.pop(str(frame["follow"]), None)
         if following is not None:
             following.cancel()
         return {}
 
-    async def cancel(self, client: Client, frame: Json) -> Json:
+    async def cancel(self, client: BridgeClient, frame: Json) -> Json:
         """End a task; with `nonce` only where it is of that submission."""
         task = self._find(frame)
         is_meant = frame.get("nonce") in (None, task.meta.get("nonce"))
@@ -140,7 +140,7 @@ class TaskOperations:
     def _find(self, frame: Json) -> Task:
         return self._tasks.find(str(frame["task"]))
 
-    def _begin_follow(self, client: Client, task: Task, name: str, since: int) -> None:
+    def _begin_follow(self, client: BridgeClient, task: Task, name: str, since: int) -> None:
         client.follows[name] = spawn(follow(client, task, name, since))
 
     def _describe(self, task: Task) -> Json:

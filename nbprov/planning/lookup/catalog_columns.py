@@ -16,7 +16,7 @@ from nbprov.model.offers import Offer
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog
-    from nbprov.catalog.store.columns import Store
+    from nbprov.catalog.store.columns import ColumnStore
     from nbprov.catalog.store.result import View
 
 Ints = NDArray[Any]
@@ -49,11 +49,11 @@ class CloudPlaces:
 SPARSE = 50
 """A share of all rows: fewer rows are sorted, more are marked in place at a fixed cost."""
 
-_ranks: WeakKeyDictionary[Store, tuple[Ints, Ints]] = WeakKeyDictionary()
-_places: WeakKeyDictionary[Store, Mapping[str, CloudPlaces]] = WeakKeyDictionary()
+_ranks: WeakKeyDictionary[ColumnStore, tuple[Ints, Ints]] = WeakKeyDictionary()
+_places: WeakKeyDictionary[ColumnStore, Mapping[str, CloudPlaces]] = WeakKeyDictionary()
 
 
-def _places_of(store: Store) -> Mapping[str, CloudPlaces]:
+def _places_of(store: ColumnStore) -> Mapping[str, CloudPlaces]:
     """The places of the stored prices, made once for each store."""
     made = _places.get(store)
     if made is None:
@@ -68,7 +68,7 @@ def _places_of(store: Store) -> Mapping[str, CloudPlaces]:
     return made
 
 
-def _ranks_of(store: Store) -> tuple[Ints, Ints]:
+def _ranks_of(store: ColumnStore) -> tuple[Ints, Ints]:
     """Rank by stored row, and row by rank, made once for each store."""
     made = _ranks.get(store)
     if made is None:

@@ -15,7 +15,7 @@ from nbprov.model.offers import Candidate
 from .events import EventTable
 from .leases import LeaseTable
 from .ledger_file import LedgerFile
-from .prices import PriceTable
+from .prices import PriceSegmentTable
 from .rows import ClusterRow, candidate_of, cluster_row, dump, storable
 from .runs import NameTaken
 
@@ -29,7 +29,7 @@ class ClusterTable:
     """
 
     def __init__(
-        self, file: LedgerFile, leases: LeaseTable, prices: PriceTable, events: EventTable
+        self, file: LedgerFile, leases: LeaseTable, prices: PriceSegmentTable, events: EventTable
     ) -> None:
         self._store = file.store
         self._clock = file.clock

@@ -10,14 +10,14 @@ from nbprov.model.launches import Instance, InstanceState
 from .json_codec import from_plain
 from .launches import LaunchTable
 from .ledger_file import LedgerFile
-from .prices import PriceTable
+from .prices import PriceSegmentTable
 from .rows import dump
 
 
 class InstanceTable:
     """The machines of launches as their clouds last listed them."""
 
-    def __init__(self, file: LedgerFile, launches: LaunchTable, prices: PriceTable) -> None:
+    def __init__(self, file: LedgerFile, launches: LaunchTable, prices: PriceSegmentTable) -> None:
         self._store = file.store
         self._clock = file.clock
         self._launches = launches

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 from nbprov.model.clusters import AttemptState
 from nbprov.model.failures import Failure
-from nbprov.model.launches import Launch, Operation
+from nbprov.model.launches import CreateOperation, Launch
 
 from .leases import LeaseTable
 from .ledger_file import LedgerFile
 from .observations import ObservationTable
-from .prices import PriceTable
+from .prices import PriceSegmentTable
 from .rows import LaunchRow, candidate_of, dump, launch_row, storable
 
 
@@ -24,7 +24,7 @@ class LaunchTable:
         self,
         file: LedgerFile,
         leases: LeaseTable,
-        prices: PriceTable,
+        prices: PriceSegmentTable,
         observations: ObservationTable,
     ) -> None:
         self._store = file.store
@@ -94,7 +94,7 @@ class LaunchTable:
                 (dump(launch), launch.answer_by, token),
             )
 
-    def sent(self, token: str, operation: Operation) -> None:
+    def sent(self, token: str, operation: CreateOperation) -> None:
         """Store the operation before it is followed."""
         with self._store.transaction() as db:
             self._leases.hold(db, self._run_of(db, token))

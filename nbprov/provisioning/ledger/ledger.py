@@ -18,11 +18,11 @@ from .launches import LaunchTable
 from .leases import LEASE_SECONDS, LeaseTable
 from .ledger_file import LedgerFile
 from .observations import ObservationTable
-from .prices import PriceTable
+from .prices import PriceSegmentTable
 from .replacements import ReplacementTable
 from .runs import RunTable
 from .side_objects import SideObjectTable
-from .sqlite_store import Store
+from .sqlite_store import SqliteStore
 
 
 class Ledger:
@@ -45,7 +45,7 @@ class Ledger:
     def __init__(
         self, path: Path, clock: Clock, holder: str, lease_seconds: Seconds = LEASE_SECONDS
     ) -> None:
-        self.store = Store(path)
+        self.store = SqliteStore(path)
         self.clock = clock
         self.holder = holder
         self.lease_seconds = lease_seconds
@@ -56,7 +56,7 @@ class Ledger:
         self.jobs = JobTable(file)
         self.blocks = BlockTable(file)
         self.observations = ObservationTable(file)
-        self.prices = PriceTable(file)
+        self.prices = PriceSegmentTable(file)
         self.runs = RunTable(file, self.leases)
         self.launches = LaunchTable(file, self.leases, self.prices, self.observations)
         self.instances = InstanceTable(file, self.launches, self.prices)

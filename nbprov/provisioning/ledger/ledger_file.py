@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nbprov.model.clock import Clock, Seconds
 
-from .sqlite_store import Store
+from .sqlite_store import SqliteStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class LedgerFile:
         How long a lease lasts if it is not renewed.
     """
 
-    store: Store
+    store: SqliteStore
     clock: Clock
     holder: str
     lease_seconds: Seconds

@@ -14,7 +14,7 @@ from .ledger_file import LedgerFile
 from .rows import candidate_of
 
 
-class PriceTable:
+class PriceSegmentTable:
     """Price segments: what each machine costs an hour, and from when to when."""
 
     def __init__(self, file: LedgerFile) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import AttemptState
 from nbprov.model.failures import Failure
-from nbprov.model.launches import Instance, InstanceState, Launch, Operation
+from nbprov.model.launches import CreateOperation, Instance, InstanceState, Launch
 from nbprov.model.money import Micros
 
 from .instances import InstanceTable
@@ -18,7 +18,7 @@ from .json_codec import from_plain
 from .leases import LeaseTable
 from .ledger_file import LedgerFile
 from .observations import ObservationTable
-from .prices import PriceTable
+from .prices import PriceSegmentTable
 from .rows import dump
 
 
@@ -44,7 +44,7 @@ class ReplacementRow:
     node: int
     state: AttemptState
     launch: Launch
-    operation: Operation | None
+    operation: CreateOperation | None
     instance_id: str
     failure: Failure | None
     spent: Micros
@@ -65,7 +65,7 @@ class ReplacementTable:
         self,
         file: LedgerFile,
         leases: LeaseTable,
-        prices: PriceTable,
+        prices: PriceSegmentTable,
         observations: ObservationTable,
         instances: InstanceTable,
     ) -> None:
@@ -139,7 +139,7 @@ class ReplacementTable:
             )
             return True
 
-    def sent(self, row: ReplacementRow, operation: Operation) -> None:
+    def sent(self, row: ReplacementRow, operation: CreateOperation) -> None:
         """Store the operation before it is followed."""
         with self._store.transaction() as db:
             self._move(db, row, AttemptState.SENT, "operation = ?", dump(operation))
@@ -293,7 +293,7 @@ def _row(row: sqlite3.Row) -> ReplacementRow:
         launch=from_plain(Launch, json.loads(row["launch"])),
         operation=None
         if row["operation"] is None
-        else from_plain(Operation, json.loads(row["operation"])),
+        else from_plain(CreateOperation, json.loads(row["operation"])),
         instance_id=row["instance_id"],
         failure=None if row["failure"] is None else from_plain(Failure, json.loads(row["failure"])),
         spent=row["spent"],

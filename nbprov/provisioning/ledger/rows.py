@@ -11,7 +11,7 @@ from typing import Any
 from nbprov.model.clock import Instant
 from nbprov.model.clusters import AttemptState, ClusterState, DesiredState, RunState
 from nbprov.model.failures import Failure
-from nbprov.model.launches import Launch, Operation
+from nbprov.model.launches import CreateOperation, Launch
 from nbprov.model.money import Micros
 from nbprov.model.offers import Candidate
 
@@ -52,7 +52,7 @@ class LaunchRow:
     candidate: Candidate
     launch: Launch
     keys: str
-    operation: Operation | None
+    operation: CreateOperation | None
     ids: tuple[str, ...]
     failure: Failure | None
     deadline: Instant
@@ -152,7 +152,7 @@ def launch_row(row: sqlite3.Row) -> LaunchRow:
         keys=row["keys"],
         operation=None
         if row["operation"] is None
-        else from_plain(Operation, json.loads(row["operation"])),
+        else from_plain(CreateOperation, json.loads(row["operation"])),
         ids=tuple(json.loads(row["ids"])),
         failure=None if row["failure"] is None else from_plain(Failure, json.loads(row["failure"])),
         deadline=row["deadline"] or 0.0,

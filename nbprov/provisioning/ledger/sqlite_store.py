@@ -67,7 +67,7 @@ def file_system(path: Path) -> str:
     return kind
 
 
-class Store:
+class SqliteStore:
     """The connection, its transactions and its migrations. `Ledger` owns the tables.
 
     Parameters

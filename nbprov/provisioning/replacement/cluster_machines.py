@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import CloudError
-from nbprov.model.launches import Instance, Operation, Pending, PollResult
+from nbprov.model.launches import CreateOperation, Instance, Pending, PollResult
 from nbprov.provisioning.async_cloud import AsyncCloud, is_passing
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.supervision.listing.cluster_state import BILLED, OVER, is_leaving
@@ -68,7 +68,7 @@ class ClusterMachines:
                 self._ledger.instances.seen(ours)
                 return ours
 
-    async def polled(self, operation: Operation) -> PollResult:
+    async def polled(self, operation: CreateOperation) -> PollResult:
         """What became of a create; no answer decides nothing."""
         try:
             return await self._cloud.poll(operation)

@@ -18,7 +18,7 @@ from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.provisioning.run.attempt import AGENT_SECONDS
 from nbprov.provisioning.run.health_check import check_health, health_seconds
 from nbprov.provisioning.ssh_ingress import SshIngress
-from nbprov.provisioning.supervision.absence_tracker import Absences
+from nbprov.provisioning.supervision.absence_tracker import AbsenceTracker
 from nbprov.provisioning.supervision.context import SupervisionContext
 from nbprov.provisioning.supervision.listing.cluster_state import GOING
 from nbprov.remote.agent.config import GuardConfig
@@ -157,7 +157,7 @@ class NodeBringUp:
         CloudError
             If it ends first, or does not run in time.
         """
-        capabilities, absences = self._cloud.capabilities, Absences()
+        capabilities, absences = self._cloud.capabilities, AbsenceTracker()
         end = self._clock.elapsed() + capabilities.boot_deadline
         while True:
             self._machines.check_wanted()

@@ -13,7 +13,7 @@ from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.spec import Spec
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow
-from nbprov.provisioning.supervision.absence_tracker import Absences
+from nbprov.provisioning.supervision.absence_tracker import AbsenceTracker
 from nbprov.provisioning.supervision.cluster_work import ClusterWork
 from nbprov.provisioning.supervision.context import SupervisionContext
 from nbprov.provisioning.supervision.listing.cluster_state import BILLED, GOING, SETTLED
@@ -28,7 +28,7 @@ class NodeLoss:
     """Tells lost machines of one cluster from those that it counts. On the engine thread."""
 
     def __init__(
-        self, context: SupervisionContext, work: ClusterWork, absences: Absences, run_id: str
+        self, context: SupervisionContext, work: ClusterWork, absences: AbsenceTracker, run_id: str
     ) -> None:
         self._context, self._work, self._absences = context, work, absences
         self._run_id = run_id

@@ -20,7 +20,7 @@ from nbprov.model.spec import Spec
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow, LeaseLost, ReplacementRow
 from nbprov.provisioning.ledger.json_codec import to_plain
-from nbprov.provisioning.supervision.absence_tracker import Absences
+from nbprov.provisioning.supervision.absence_tracker import AbsenceTracker
 from nbprov.provisioning.supervision.context import SupervisionContext
 from nbprov.provisioning.supervision.guard_sync import count_price
 from nbprov.remote.errors import RemoteError
@@ -117,7 +117,7 @@ class Replacement:
         cloud, ledger, machines = self._cloud, self._ledger, self._machines
         if row.state is not AttemptState.ENDING:
             ledger.replacements.end(row, AttemptState.ENDING, failure)
-        absences, pause = Absences(), cloud.capabilities.poll_every
+        absences, pause = AbsenceTracker(), cloud.capabilities.poll_every
         known = {row.instance_id} - {""}
         while True:
             machines.check_not_ended()

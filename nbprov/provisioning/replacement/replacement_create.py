@@ -8,9 +8,9 @@ from dataclasses import replace
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import (
     Accepted,
+    CreateOperation,
     InstanceState,
     Launch,
-    Operation,
     Pending,
     PollResult,
     Refused,
@@ -109,7 +109,9 @@ class ReplacementCreate:
         ]
         return min(new, key=lambda i: (i.launched_at, i.id)).id if new else None
 
-    async def _send(self, row: ReplacementRow, *, is_mine: bool) -> Operation | Failure | None:
+    async def _send(
+        self, row: ReplacementRow, *, is_mine: bool
+    ) -> CreateOperation | Failure | None:
         """Send the create, or the identical one again; None where its outcome is not known."""
         from nbprov.remote.boot.user_data import template_values
         from nbprov.remote.ssh.keys import ClusterKeys

@@ -31,7 +31,7 @@ NEVER: Seconds = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TransitionStep:
     """One step of the state machine.
 
     Attributes
@@ -64,7 +64,7 @@ class AttemptTransitions:
     """
 
     deadlines_of: Callable[[Candidate], Deadlines]
-    learn: Callable[[Candidate, Failure, Step], None]
+    learn: Callable[[Candidate, Failure, TransitionStep], None]
     may_start: bool = True
     attempts: dict[str, Attempt] = field(default_factory=dict)
     winner: str | None = None
@@ -85,7 +85,7 @@ class AttemptTransitions:
 
     # ------------------------------------------------------------ the create
 
-    def submitted(self, attempt: Attempt | None, step: Step) -> None:
+    def submitted(self, attempt: Attempt | None, step: TransitionStep) -> None:
         """The cloud took the create, and its operation can be polled."""
         if attempt is None or attempt.state is not AttemptState.INTENT:
             return
@@ -95,7 +95,7 @@ class AttemptTransitions:
             attempt.failure = None  # an earlier try with the same token may have failed
         step.actions.append(events.Follow(attempt.token))
 
-    def refused(self, attempt: Attempt | None, failure: Failure, step: Step) -> None:
+    def refused(self, attempt: Attempt | None, failure: Failure, step: TransitionStep) -> None:
         """The create failed: it is sent again, resolved, or given up, as the cause says."""
         if attempt is None or attempt.state not in (AttemptState.INTENT, AttemptState.SENT):
             return
@@ -116,12 +116,12 @@ class AttemptTransitions:
             attempt.deadline = NEVER
             self.learn(attempt.candidate, failure, step)
 
-    def _unknown(self, attempt: Attempt, step: Step) -> None:
+    def _unknown(self, attempt: Attempt, step: TransitionStep) -> None:
         attempt.state = AttemptState.UNKNOWN
         attempt.deadline = NEVER  # giving up on an unknown outcome could leave a machine behind
         step.actions.append(events.Resolve(attempt.token))
 
-    def polled(self, attempt: Attempt | None, result: PollResult, step: Step) -> None:
+    def polled(self, attempt: Attempt | None, result: PollResult, step: TransitionStep) -> None:
         """A poll of the create answered."""
         if attempt is None or attempt.state is not AttemptState.SENT:
             return
@@ -133,7 +133,7 @@ class AttemptTransitions:
             case Accepted(ids):
                 self._accepted(attempt, ids, step)
 
-    def _accepted(self, attempt: Attempt, ids: tuple[str, ...], step: Step) -> None:
+    def _accepted(self, attempt: Attempt, ids: tuple[str, ...], step: TransitionStep) -> None:
         count = attempt.candidate.count
         attempt.ids = ids
         attempt.state = AttemptState.ACCEPTED
@@ -147,7 +147,7 @@ class AttemptTransitions:
             self._enter(attempt, AttemptState.BOOTING, step)
 
     def partly_made(
-        self, attempt: Attempt | None, ids: tuple[str, ...], failure: Failure, step: Step
+        self, attempt: Attempt | None, ids: tuple[str, ...], failure: Failure, step: TransitionStep
     ) -> None:
         """Fewer machines were made than asked for, and the rest did not come."""
         if attempt is None or attempt.state is not AttemptState.SENT:
@@ -159,7 +159,7 @@ class AttemptTransitions:
         else:
             self.broken(attempt, failure, step)
 
-    def resolved(self, attempt: Attempt | None, ids: tuple[str, ...], step: Step) -> None:
+    def resolved(self, attempt: Attempt | None, ids: tuple[str, ...], step: TransitionStep) -> None:
         """The cloud's list says what an unknown outcome made."""
         if attempt is None or attempt.state is not AttemptState.UNKNOWN:
             return
@@ -170,7 +170,7 @@ class AttemptTransitions:
 
     # ------------------------------------------------------------ the phases
 
-    def _enter(self, attempt: Attempt, phase: AttemptState, step: Step) -> None:
+    def _enter(self, attempt: Attempt, phase: AttemptState, step: TransitionStep) -> None:
         allowed = self.deadlines_of(attempt.candidate).of_phase(phase)
         if allowed is None:
             self._leave_phase(attempt, phase, step)
@@ -179,12 +179,14 @@ class AttemptTransitions:
         attempt.deadline = step.elapsed + allowed
         step.actions.append(events.Prepare(attempt.token, phase))
 
-    def phase_done(self, attempt: Attempt | None, phase: AttemptState, step: Step) -> None:
+    def phase_done(
+        self, attempt: Attempt | None, phase: AttemptState, step: TransitionStep
+    ) -> None:
         """The machines of an attempt are through a phase."""
         if attempt is not None and attempt.state is phase:
             self._leave_phase(attempt, phase, step)
 
-    def _leave_phase(self, attempt: Attempt, phase: AttemptState, step: Step) -> None:
+    def _leave_phase(self, attempt: Attempt, phase: AttemptState, step: TransitionStep) -> None:
         following = PHASES.index(phase) + 1
         if following < len(PHASES):
             self._enter(attempt, PHASES[following], step)
@@ -198,7 +200,7 @@ class AttemptTransitions:
                 why = Failure(Cause.CANCELLED, f"attempt {attempt.number} was ready first")
                 self._let_go(loser, why, step)
 
-    def broken(self, attempt: Attempt | None, failure: Failure, step: Step) -> None:
+    def broken(self, attempt: Attempt | None, failure: Failure, step: TransitionStep) -> None:
         """Machines that exist did not become usable: they are ended."""
         if attempt is None or attempt.state not in MADE:
             return
@@ -208,7 +210,7 @@ class AttemptTransitions:
 
     # ------------------------------------------------------------ the end
 
-    def _end(self, attempt: Attempt, step: Step) -> None:
+    def _end(self, attempt: Attempt, step: TransitionStep) -> None:
         attempt.state = AttemptState.ENDING
         attempt.deadline = NEVER
         step.actions.append(events.End(attempt.token))
@@ -218,7 +220,7 @@ class AttemptTransitions:
         if attempt is not None and attempt.state is AttemptState.ENDING:
             attempt.state = AttemptState.GONE
 
-    def _let_go(self, attempt: Attempt, failure: Failure, step: Step) -> None:
+    def _let_go(self, attempt: Attempt, failure: Failure, step: TransitionStep) -> None:
         # A create that was sent and not answered stays: its answer says what there is to end.
         if attempt.is_over or attempt.state is AttemptState.ENDING:
             return
@@ -230,7 +232,7 @@ class AttemptTransitions:
             step.actions.append(events.Abandon(attempt.token))
             self._end(attempt, step)
 
-    def cancel(self, step: Step) -> None:
+    def cancel(self, step: TransitionStep) -> None:
         """Give up every attempt, unless one of them is the cluster already."""
         if self.winner is not None:
             return
@@ -240,7 +242,7 @@ class AttemptTransitions:
 
     # ------------------------------------------------------------ the time
 
-    def expire(self, step: Step) -> None:
+    def expire(self, step: TransitionStep) -> None:
         """End the attempts whose deadline has passed."""
         for attempt in self.attempts.values():
             if attempt.is_over or step.elapsed < attempt.deadline:
@@ -254,7 +256,7 @@ class AttemptTransitions:
                 stuck = Failure(Cause.TIMEOUT, f"stuck in phase {attempt.state.value}")
                 self.broken(attempt, stuck, step)
 
-    def retry(self, step: Step) -> None:
+    def retry(self, step: TransitionStep) -> None:
         """Send the creates again whose pause is over."""
         for attempt in self.attempts.values():
             if attempt.retry_at is None or step.elapsed < attempt.retry_at or attempt.is_over:
@@ -270,7 +272,7 @@ class AttemptTransitions:
 
     # ------------------------------------------------------------ a dead kernel's attempts
 
-    def take_up(self, attempt: Attempt, step: Step) -> None:
+    def take_up(self, attempt: Attempt, step: TransitionStep) -> None:
         """Go on with an attempt that another kernel began."""
         if self.cancelled:
             attempt.failure = attempt.failure or Failure(Cause.CANCELLED, "the launch was given up")

@@ -147,7 +147,7 @@ class RunDriver:
         progress.started = progress.started or self.context.clock.now()
         try:
             if first is None:
-                await self._handle(events.Started())
+                await self._handle(events.RunStarted())
             else:
                 await self._carry_out(first)
                 self.context.changed()
@@ -198,7 +198,7 @@ class RunDriver:
                     await self._finish(state, failure)
                 case events.Replan():
                     tasks.start(PLANNING, plan_again(self.context))
-                case events.Rest() | events.BeginPass():
+                case events.Pause() | events.BeginPass():
                     show_pass(self.context, action)
                 case events.Wake(at):
                     self._wake_at = at

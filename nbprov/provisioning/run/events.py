@@ -15,7 +15,7 @@ from nbprov.model.offers import Block, Candidate
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class RunStarted:
     """The run begins (Launch was pressed)."""
 
 
@@ -120,7 +120,7 @@ class Replanned:
 
 
 Event = (
-    Started
+    RunStarted
     | Submitted
     | SubmitFailed
     | Withdrawn
@@ -203,7 +203,7 @@ class Replan:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Pause:
     """Try nothing until this instant: all places were tried, and none had stock."""
 
     next_pass: Instant
@@ -247,7 +247,7 @@ Action = (
     | Abandon
     | StoreBlock
     | Replan
-    | Rest
+    | Pause
     | BeginPass
     | HandOver
     | Finish

@@ -17,7 +17,7 @@ from nbprov.model.offers import Block, Candidate, block_for
 
 from . import events
 from .attempt import Attempt, Deadlines
-from .attempt_transitions import NEVER, AttemptTransitions, Step
+from .attempt_transitions import NEVER, AttemptTransitions, TransitionStep
 from .candidate_queue import CandidateQueue
 from .hedging import Hedging
 from .waiting.stock_wait import StockWait
@@ -111,7 +111,7 @@ class Failover:
         """
         if self.finished:
             return []
-        step = Step(now, elapsed)
+        step = TransitionStep(now, elapsed)
         self._take(event, step)
         self._transitions.expire(step)
         self._transitions.retry(step)
@@ -122,10 +122,10 @@ class Failover:
             self._sleep(step)
         return step.actions
 
-    def _take(self, event: events.Event, step: Step) -> None:
+    def _take(self, event: events.Event, step: TransitionStep) -> None:
         transitions = self._transitions
         match event:
-            case events.Started():
+            case events.RunStarted():
                 self._started = True
             case events.Tick():
                 pass
@@ -157,7 +157,7 @@ class Failover:
             case _ as never:
                 assert_never(never)
 
-    def _learn(self, candidate: Candidate, failure: Failure, step: Step) -> None:
+    def _learn(self, candidate: Candidate, failure: Failure, step: TransitionStep) -> None:
         """Block what a failure rules out; a failure that holds everywhere stops the run."""
         if failure.rule.retry is Retry.STOP and failure.cause is not Cause.CANCELLED:
             self.stopped_by = failure
@@ -194,14 +194,14 @@ class Failover:
         used = {a.slot for a in self._transitions.active()}
         return [slot for slot in range(self.race) if slot not in used]
 
-    def _begin_pass(self, step: Step) -> None:
+    def _begin_pass(self, step: TransitionStep) -> None:
         if self._wants_more() and self.stock_wait.is_due(step.now):
             self.stock_wait.begin_pass()
             step.actions.append(events.BeginPass(self.stock_wait.passes))
             if self.queue.begin_again():
                 step.actions.append(events.Replan())
 
-    def _start_attempts(self, step: Step) -> None:
+    def _start_attempts(self, step: TransitionStep) -> None:
         while self._may_go_on(step.now):
             slots, active = self._free_slots(), self._transitions.active()
             if not slots or (active and not self.hedging.lets_join(active, step.elapsed)):
@@ -222,7 +222,7 @@ class Failover:
 
     # ------------------------------------------------------------ finishing and sleeping
 
-    def _conclude(self, step: Step) -> None:
+    def _conclude(self, step: TransitionStep) -> None:
         """Finish the run where nothing of it is pending, or rest until stock may be back."""
         transitions = self._transitions
         not_begun = not self._started and self.may_start and not transitions.cancelled
@@ -235,7 +235,7 @@ class Failover:
             if self.stock_wait.may_wait(step.now):
                 if not self.stock_wait.is_waiting:
                     self.stock_wait.rest(step.now)
-                    step.actions.append(events.Rest(self.stock_wait.next_pass or step.now))
+                    step.actions.append(events.Pause(self.stock_wait.next_pass or step.now))
                 return
         self.finished = True
         if self.winner is not None:
@@ -246,7 +246,7 @@ class Failover:
             state = RunState.FAILED
         step.actions.append(events.Finish(state, self.stopped_by))
 
-    def _sleep(self, step: Step) -> None:
+    def _sleep(self, step: TransitionStep) -> None:
         active = self._transitions.active()
         times = [a.deadline for a in active if a.deadline != NEVER]
         times += [a.retry_at for a in active if a.retry_at is not None]
@@ -281,7 +281,7 @@ class Failover:
         go_on
             The run waits for stock and goes on with that; otherwise nothing new is started.
         """
-        step, transitions = Step(now, elapsed), self._transitions
+        step, transitions = TransitionStep(now, elapsed), self._transitions
         transitions.may_start = self._started = go_on and not cancelled
         transitions.cancelled = cancelled
         for attempt in attempts:

@@ -102,7 +102,7 @@ class RunJournal:
         match action:
             case events.StoreBlock(block):
                 ledger.blocks.remember(block)
-            case events.Rest(next_pass):
+            case events.Pause(next_pass):
                 ledger.runs.move(
                     run_id, RunState.WAITING, f"waits for stock; next pass at {iso(next_pass)}"
                 )

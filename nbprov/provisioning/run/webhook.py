@@ -12,7 +12,7 @@ from typing import Any
 
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import RunState
-from nbprov.model.run_policies import Wait
+from nbprov.model.run_policies import WaitPolicy
 
 from .context import RunContext
 
@@ -20,7 +20,7 @@ POST_SECONDS: Seconds = 10.0
 """How long the POST may take; a message service answers within a second or not at all."""
 
 
-def wait_words(wait: Wait) -> str:
+def wait_words(wait: WaitPolicy) -> str:
     """The note on a wait before Launch; empty where there is none."""
     if not wait.seconds:
         return ""

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from nbprov.model.clock import Seconds
 
 
-class Absences:
+class AbsenceTracker:
     """Knows since when each machine has been missing from its cloud's listing.
 
     Listings are eventually consistent: a machine that runs may be missing from one. It counts as
@@ -16,7 +16,7 @@ class Absences:
 
     Examples
     --------
-    >>> absences = Absences()
+    >>> absences = AbsenceTracker()
     >>> absences.look("c", {"i-1"}, set(), asked=0.0, answered=1.0, settle=10.0)
     (set(), {'i-1'})
     >>> absences.look("c", {"i-1"}, set(), asked=11.0, answered=11.5, settle=10.0)

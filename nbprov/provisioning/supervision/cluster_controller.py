@@ -12,7 +12,7 @@ from nbprov.provisioning.replacement.node_connections import NodeConnections
 from nbprov.provisioning.replacement.node_loss import NodeLoss
 from nbprov.provisioning.replacement.node_replacer import NodeReplacer
 
-from .absence_tracker import Absences
+from .absence_tracker import AbsenceTracker
 from .budget_warnings import warn_of_budget
 from .cluster_work import ClusterWork
 from .context import SupervisionContext
@@ -58,7 +58,7 @@ class ClusterController:
     ) -> None:
         self._context, self._run_id = context, run_id
         self._was_ending = False
-        absences = Absences()
+        absences = AbsenceTracker()
         work = self.work = ClusterWork(context.ledger, run_id, self._is_driven)
         self._losses = NodeLoss(context, work, absences, run_id)
         self.replacer = NodeReplacer(context, work, self._losses)

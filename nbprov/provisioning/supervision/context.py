@@ -34,7 +34,7 @@ class Connections(Protocol):
         """Close a cluster's connections."""
 
 
-class SideObjects(Protocol):
+class SideObjectRemover(Protocol):
     """Removes what lies beside machines; see `side_objects.SideObjectCollector`."""
 
     def soon(self, name: str) -> None:
@@ -75,7 +75,7 @@ class SupervisionContext:
     clouds: Callable[[str], AsyncCloud]
     hooks: EngineHooks
     connections: Connections
-    side_objects: SideObjects
+    side_objects: SideObjectRemover
     drivers: Mapping[str, RunDriver]
     changed: Callable[[], None]
     requested: set[str] = field(default_factory=set)

@@ -16,7 +16,7 @@ from .context import SupervisionContext
 from .verbs.cluster_rename import ClusterRename
 
 
-class Lifecycle:
+class ClusterLifecycle:
     """The verbs of clusters; hands each to the cluster's controller.
 
     Coroutines run on the engine thread. A verb that was begun goes on to its end even where

@@ -90,7 +90,7 @@ class Streak:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ActivityAnswer:
     """What all agents of a cluster together said of its idleness.
 
     Attributes
@@ -112,11 +112,11 @@ class Answer:
     mode: str
 
 
-def answer_of(statuses: Sequence[AgentStatus], at: Seconds) -> Answer:
+def answer_of(statuses: Sequence[AgentStatus], at: Seconds) -> ActivityAnswer:
     """Put the answers of all nodes together: the busiest decides."""
     idle = [next((g for g in status.guards if g.guard == "idle"), None) for status in statuses]
     left = [guard.left for guard in idle if guard is not None and guard.left is not None]
-    return Answer(
+    return ActivityAnswer(
         at,
         left=max(left) if left and len(left) == len(idle) else None,
         is_active=any(status.active for status in statuses),
@@ -141,9 +141,9 @@ class MachineOutage:
     def __init__(self) -> None:
         self.reported = Streak()
         self.unattended = Streak()
-        self.answer: Answer | None = None
+        self.answer: ActivityAnswer | None = None
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: ActivityAnswer) -> None:
         """Note that all agents answered."""
         self.answer = answer
         self.restart()

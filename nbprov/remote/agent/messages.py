@@ -18,7 +18,7 @@ Environment = Mapping[str, str | Secret]
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputPiece:
     """One numbered piece of a task's output.
 
     Attributes
@@ -45,7 +45,7 @@ class Output:
     content: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> Output:
+    def of(cls, entry: Mapping[str, Any]) -> OutputPiece:
         """Read a journal entry."""
         content = entry.get("content")
         if content is None:

@@ -12,7 +12,7 @@ from nbprov.model.clock import Seconds
 
 from .channel import AgentChannel, ChannelLost, OutputQueue
 from .framing import parsed
-from .messages import Environment, Output, TaskInfo, environment_fields
+from .messages import Environment, OutputPiece, TaskInfo, environment_fields
 from .tasks import find_task
 from .transport import AgentTransport, no_answer
 
@@ -60,7 +60,7 @@ class OutputStream:
 
     def __init__(self, transport: AgentTransport, id: str, since: int = 0) -> None:
         self.id, self.number = id, since
-        self.end: Output | None = None
+        self.end: OutputPiece | None = None
         self.born: str | None = None
         self.kernel_ended = ""
         self._transport = transport
@@ -99,14 +99,14 @@ class OutputStream:
         stream.born, stream.kernel_ended = answer.get("born"), str(answer.get("ended") or "")
         return stream
 
-    async def __aiter__(self) -> AsyncIterator[Output]:
+    async def __aiter__(self) -> AsyncIterator[OutputPiece]:
         async for output in self._outputs():
             self.number = output.number
             if output.kind == "end":
                 self.end = output
             yield output
 
-    async def _outputs(self) -> AsyncIterator[Output]:
+    async def _outputs(self) -> AsyncIterator[OutputPiece]:
         since, is_over = self.number, False
         begun, self._subscription = self._subscription, None
         while True:
@@ -120,7 +120,7 @@ class OutputStream:
                     for entry in frame["entries"]:
                         if entry["n"] > since:
                             since = entry["n"]
-                            yield Output.of(entry)
+                            yield OutputPiece.of(entry)
                     if frame.get("over"):
                         is_over = True
                         return

@@ -51,7 +51,7 @@ class GangAddressError(NbprovError):
 
 
 @dataclass(frozen=True, slots=True)
-class Gang:
+class GangConfig:
     """The machines of one cluster, head first.
 
     Attributes
@@ -147,7 +147,7 @@ def hosts(addresses: Sequence[str], slots: int) -> dict[str, str]:
     }
 
 
-def ssh_config(gang: Gang) -> str:
+def ssh_config(gang: GangConfig) -> str:
     """Return the ssh config of each machine.
 
     It names `node0` to `nodeN` and their addresses, and uses the cluster's inner key and host key
@@ -184,7 +184,7 @@ def ssh_config(gang: Gang) -> str:
     return "".join(blocks)
 
 
-def authorized_key(gang: Gang, public: str) -> str:
+def authorized_key(gang: GangConfig, public: str) -> str:
     """Return the line that lets the machines log in to each other.
 
     It is limited to their private addresses where those are known.
@@ -209,7 +209,7 @@ def gang_secret(keys: ClusterKeys) -> bytes:
     ).digest()
 
 
-def node_files(gang: Gang, keys: ClusterKeys) -> bytes:
+def node_files(gang: GangConfig, keys: ClusterKeys) -> bytes:
     """Return what `gang_files` reads on each machine.
 
     It holds the inner private key, so it is only for a verified connection.

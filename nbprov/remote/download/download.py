@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds
-from nbprov.on_machine.sync_protocol import Trouble
+from nbprov.on_machine.sync_protocol import SyncFailure
 from nbprov.remote.remote_program import ANSWER_SECONDS, RemoteProgram, open_program
 from nbprov.remote.ssh.tar_copy import remote_path
 from nbprov.remote.sync.errors import MOST_WORDS, shown
@@ -90,7 +90,7 @@ async def download(
             await run.carry_out()
             run.note((await remote.ask({"stop": True}, ANSWER_SECONDS))["moved"])
             return DownloadResult(len(stale) - run.same, run.bytes, same + run.same)
-    except Trouble as trouble:
+    except SyncFailure as trouble:
         raise download_error(trouble.code, trouble.why, source, "") from None
     except (KeyError, ValueError, TypeError, IndexError):
         raise download_error("foul", "the machine's answer is malformed", source, "") from None
@@ -123,7 +123,7 @@ async def _stale(remote: RemoteProgram, items: Sequence[DownloadItem]) -> list[D
         if not isinstance(numbers, list) or not all(
             type(n) is int and 0 <= n < len(some) for n in numbers
         ):
-            raise Trouble("foul", "the machine's answer is malformed")
+            raise SyncFailure("foul", "the machine's answer is malformed")
         found += [some[number] for number in sorted(set(numbers))]
     return found
 
@@ -180,7 +180,7 @@ class _Run:
                 continue
             number = answer["got"] if "got" in answer else answer["failed"]
             if type(number) is not int or self._tries.get(number, 0) < 1:
-                raise Trouble("foul", "the machine speaks of a file it was not asked for")
+                raise SyncFailure("foul", "the machine speaks of a file it was not asked for")
             out -= 1
             if "got" in answer:
                 self.same += answer["same"] is True
@@ -198,7 +198,7 @@ class _Run:
     def note(self, moved: Any) -> None:
         """Note how many bytes have come."""
         if type(moved) is not int or not 0 <= moved < 1 << 60:
-            raise Trouble("foul", "the machine's answer is malformed")
+            raise SyncFailure("foul", "the machine's answer is malformed")
         self.bytes = moved
         self._progress(moved)
 

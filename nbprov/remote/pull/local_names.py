@@ -9,9 +9,9 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 
-from nbprov.on_machine.sync_files import Folder
-from nbprov.on_machine.sync_protocol import Trouble
-from nbprov.remote.sync.listing import Entry, Stamp
+from nbprov.on_machine.sync_files import SyncFolder
+from nbprov.on_machine.sync_protocol import SyncFailure
+from nbprov.remote.sync.listing import ListedPath, Stamp
 from nbprov.remote.sync.plan import SyncRecord
 from nbprov.remote.sync.records import record
 
@@ -26,7 +26,7 @@ More of them mean that something here and something there write it all the time.
 """
 
 
-class RenamingFolder(Folder):
+class RenamingFolder(SyncFolder):
     """A folder of this computer in which some files get other names than on the machine."""
 
     def __init__(self, path: str) -> None:
@@ -43,7 +43,7 @@ class RenamingFolder(Folder):
             return os.lstat(super().place(name))
         except FileNotFoundError:
             return None
-        except Trouble as trouble:
+        except SyncFailure as trouble:
             if trouble.code == "missing":
                 return None
             raise
@@ -73,7 +73,7 @@ class LocalNames:
         self._here.renamed = dict(self._given)
         self._here.standing = {}
 
-    def pattern_needed(self, entry: Entry) -> str:
+    def pattern_needed(self, entry: ListedPath) -> str:
         """Return the pattern that brings a file under its own name; empty if it gets that anyway.
 
         A program here would load the file by itself, and the pull's pattern does not name it.
@@ -83,11 +83,11 @@ class LocalNames:
         pattern = split_pattern(self._options.source)[1]
         return why_apart(pattern, entry.name, is_link=entry.kind == "l") if pattern else ""
 
-    def remember(self, name: str, stamp: Stamp, entry: Entry, digest: str) -> None:
+    def remember(self, name: str, stamp: Stamp, entry: ListedPath, digest: str) -> None:
         """Note that a file here is the same as the machine's."""
         self.known[name] = record(stamp, entry.stamp, digest, max(entry.mtime, stamp[2]))
 
-    def may_be_same(self, entry: Entry) -> bool:
+    def may_be_same(self, entry: ListedPath) -> bool:
         """Return whether the digest of the machine's file is needed to tell."""
         if entry.kind != "f":
             return False
@@ -95,7 +95,7 @@ class LocalNames:
         for name in self._candidates(entry.name):
             try:
                 info = self._here.existing(name)
-            except (OSError, Trouble):
+            except (OSError, SyncFailure):
                 return False
             if info is None and is_apart and name == entry.name:
                 continue
@@ -107,7 +107,7 @@ class LocalNames:
         return False
 
     def choose(
-        self, wanted: Mapping[str, Entry], digests: Mapping[str, str]
+        self, wanted: Mapping[str, ListedPath], digests: Mapping[str, str]
     ) -> tuple[dict[str, str], int, list[tuple[str, str]]]:
         """Choose the names of all files that are to come.
 
@@ -126,7 +126,7 @@ class LocalNames:
         for name, entry in wanted.items():
             try:
                 chosen = self._choose_one(entry, digests.get(name, ""), taken)
-            except (OSError, Trouble) as error:
+            except (OSError, SyncFailure) as error:
                 failed.append((name, str(error)))
                 continue
             if chosen is None:
@@ -147,7 +147,7 @@ class LocalNames:
         yield f"{own}.{mark}"
         yield from (f"{own}.{mark}-{n}" for n in range(2, MOST_ASIDE))
 
-    def _choose_one(self, entry: Entry, digest: str, taken: dict[str, str]) -> str | None:
+    def _choose_one(self, entry: ListedPath, digest: str, taken: dict[str, str]) -> str | None:
         is_apart = bool(self.pattern_needed(entry))
         for name in self._candidates(entry.name):
             if taken.get(name, entry.name) != entry.name:
@@ -163,9 +163,9 @@ class LocalNames:
             if is_file and self._is_as_brought(name, stamp_of(info)):
                 taken[name] = entry.name
                 return name
-        raise Trouble("io", f"there are {MOST_ASIDE} copies of it here already")
+        raise SyncFailure("io", f"there are {MOST_ASIDE} copies of it here already")
 
-    def _is_known(self, name: str, stamp: Stamp, entry: Entry) -> bool:
+    def _is_known(self, name: str, stamp: Stamp, entry: ListedPath) -> bool:
         known = self.known.get(name)
         return (
             known is not None
@@ -173,8 +173,8 @@ class LocalNames:
             and (known.here, known.there) == (stamp, entry.stamp)
         )
 
-    def _is_same(self, name: str, info: os.stat_result, entry: Entry, digest: str) -> bool:
-        unnamed = Folder(self._here.path)
+    def _is_same(self, name: str, info: os.stat_result, entry: ListedPath, digest: str) -> bool:
+        unnamed = SyncFolder(self._here.path)
         if entry.kind == "l":
             return stat.S_ISLNK(info.st_mode) and os.readlink(unnamed.place(name)) == entry.link
         if not stat.S_ISREG(info.st_mode) or info.st_size != entry.size:
@@ -191,7 +191,7 @@ class LocalNames:
         known = self.known.get(name)
         if known is None or known.here != stamp:
             return False
-        return known.is_sure or Folder(self._here.path).digest(name) == known.digest
+        return known.is_sure or SyncFolder(self._here.path).digest(name) == known.digest
 
 
 def stamp_of(info: os.stat_result) -> Stamp:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nbprov.on_machine.sync_files import MOST_ENTRIES
-from nbprov.on_machine.sync_protocol import Trouble
+from nbprov.on_machine.sync_protocol import SyncFailure
 from nbprov.remote.sync.client import open_remote_folder
 from nbprov.remote.sync.errors import SyncError, shown
 from nbprov.remote.sync.transfer import Progress
@@ -54,13 +54,14 @@ async def pull(
     puller = _Puller(connection, options, on_found, progress, python)
     try:
         return await puller.run()
-    except Trouble as trouble:
+    except SyncFailure as trouble:
         raise _error(trouble, options) from None
     except (KeyError, ValueError, TypeError, TimeoutError) as error:
         # Whatever else a machine may send ends here too, with a short message.
         log.info("a pull of %s: %s: %s", options.source, type(error).__name__, error)
         raise _error(
-            Trouble("foul", "the machine's answer is malformed, or did not come in time"), options
+            SyncFailure("foul", "the machine's answer is malformed, or did not come in time"),
+            options,
         ) from None
 
 
@@ -88,7 +89,7 @@ class _Puller:
         here = RenamingFolder(str(target / name if options.own_name else target))
         try:
             return await self._from_folder(options.source, here, [])
-        except Trouble as trouble:
+        except SyncFailure as trouble:
             if trouble.code != "file":
                 raise
         folder = options.source.rpartition("/")[0] or "/"
@@ -120,7 +121,7 @@ class _Puller:
             ).run()
 
 
-def _error(trouble: Trouble, options: PullOptions) -> SyncError:
+def _error(trouble: SyncFailure, options: PullOptions) -> SyncError:
     source = shown(options.source)
     words = {
         "full": f"{source}: the disk of this computer is full;"

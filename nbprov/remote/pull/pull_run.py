@@ -13,7 +13,7 @@ from typing import Any
 from nbprov.on_machine.sync_files import KEEP_FROM
 from nbprov.remote.sync.client import RemoteFolder
 from nbprov.remote.sync.errors import SyncError
-from nbprov.remote.sync.listing import Entry, Listing
+from nbprov.remote.sync.listing import ListedPath, SyncListing
 from nbprov.remote.sync.records import load, save
 from nbprov.remote.sync.sync import FREE_BYTES
 from nbprov.remote.sync.transfer import Progress, TransferResult
@@ -107,7 +107,7 @@ class PullRun:
         )
         return result, any(code in AGAIN for _, code, _ in moved.failed)
 
-    async def _fetch(self, entries: Sequence[Entry]) -> TransferResult:
+    async def _fetch(self, entries: Sequence[ListedPath]) -> TransferResult:
         if not entries:
             return TransferResult()
         await asyncio.to_thread(self._here.make)
@@ -126,7 +126,7 @@ class PullRun:
         offsets = await asyncio.to_thread(parts)
         return await self._remote.fetch(self._here, entries, (), offsets, progress)
 
-    def _check_room(self, entries: Sequence[Entry]) -> None:
+    def _check_room(self, entries: Sequence[ListedPath]) -> None:
         needs, near = sum(e.size for e in entries), self._here.path
         while not os.path.isdir(near):
             near = os.path.dirname(near)
@@ -140,6 +140,6 @@ class PullRun:
             )
 
 
-def _skipped(listing: Listing) -> tuple[tuple[str, str], ...]:
+def _skipped(listing: SyncListing) -> tuple[tuple[str, str], ...]:
     more = listing.more_skipped
     return listing.skipped + ((("…", f"and {more:,} more"),) if more else ())

@@ -184,7 +184,7 @@ async def _tar_chunks(names: dict[str, Path]) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     abandoned = False
 
-    class Writer(io.RawIOBase):
+    class TarWriter(io.RawIOBase):
         def write(self, data: object) -> int:
             if abandoned:
                 raise BrokenPipeError
@@ -195,7 +195,7 @@ async def _tar_chunks(names: dict[str, Path]) -> AsyncIterator[bytes]:
     def build() -> None:
         try:
             with tarfile.open(
-                fileobj=cast("BinaryIO", Writer()),
+                fileobj=cast("BinaryIO", TarWriter()),
                 mode="w|",
                 bufsize=CHUNK,
                 format=tarfile.PAX_FORMAT,

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds
 from nbprov.on_machine.loader import loading, reading_command
-from nbprov.on_machine.sync_files import MOST_ENTRIES, MOST_SKIPPED, Folder, Rules
-from nbprov.on_machine.sync_protocol import Skip, Trouble, message
+from nbprov.on_machine.sync_files import MOST_ENTRIES, MOST_SKIPPED, Rules, SyncFolder
+from nbprov.on_machine.sync_protocol import Skip, SyncFailure, message
 from nbprov.on_machine.sync_server import STAYS_SECONDS
 from nbprov.remote.ssh.tar_copy import remote_path
 from nbprov.remote.ssh.warm_programs import WarmProgram
 
 from .errors import MOST_WORDS, SyncError, shown
 from .folder_channel import LIST_SECONDS, MOST_GREETING, FolderChannel
-from .listing import Entry, Listing, checked_entry, taken_here
+from .listing import ListedPath, SyncListing, checked_entry, taken_here
 from .transfer import BATCH, Progress, TransferResult, fetch, send
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class RemoteFolder:
         self.path = ""
         self.exists = self.is_home = self.has_rsync = False
         self.free = 0
-        self.refusal: Trouble | None = None
+        self.refusal: SyncFailure | None = None
 
     async def begin(self, target: str, *, is_fresh: bool = False) -> None:
         """Name the folder, and read what the machine says of it.
@@ -174,7 +174,7 @@ class RemoteFolder:
         self.channel.expect(MOST_GREETING, LIST_SECONDS)
         try:
             told = await self.channel.next()
-        except Trouble as trouble:
+        except SyncFailure as trouble:
             if trouble.code != "file":
                 raise
             self.refusal = trouble
@@ -184,23 +184,23 @@ class RemoteFolder:
         self.has_rsync, free = told.get("rsync") is True, told.get("free")
         self.free = free if isinstance(free, int) else 0
 
-    async def listing(self, rules: list[list[Any]], *, windows: bool, folds: bool) -> Listing:
+    async def listing(self, rules: list[list[Any]], *, windows: bool, folds: bool) -> SyncListing:
         """List the folder without ignored names.
 
         Names that may not come to this computer are among the skipped.
         """
         if not self.exists:
-            return Listing()
-        entries: list[Entry] = []
+            return SyncListing()
+        entries: list[ListedPath] = []
         frame = await self.channel.ask("list", most=MOST_LISTED, rules=rules)
         async with asyncio.timeout(LIST_SECONDS):
             while "rows" in frame:
                 entries += [checked_entry(row) for row in _list(frame["rows"])]
                 if len(entries) > MOST_ENTRIES:
-                    raise Trouble("many", f"holds more than {MOST_ENTRIES:,} entries")
+                    raise SyncFailure("many", f"holds more than {MOST_ENTRIES:,} entries")
                 frame = await self.channel.next()
         if frame.get("listed") != len(entries):
-            raise Trouble("foul", "the machine's list of files is not whole")
+            raise SyncFailure("foul", "the machine's list of files is not whole")
         taken, refused = await asyncio.to_thread(
             taken_here, entries, Rules(rules, folds), windows=windows, folds=folds
         )
@@ -208,7 +208,7 @@ class RemoteFolder:
             (str(name), Skip.__members__.get(str(why), str(why)))
             for name, why in map(_list, _list(frame.get("skipped"))[:MOST_SKIPPED])
         ] + refused
-        return Listing(
+        return SyncListing(
             taken,
             tuple(skipped[:MOST_SKIPPED]),
             max(0, len(skipped) - MOST_SKIPPED) + _count(frame.get("more_skipped")),
@@ -256,9 +256,9 @@ class RemoteFolder:
 
     async def send(
         self,
-        folder: Folder,
-        entries: Sequence[Entry],
-        modes: Sequence[Entry],
+        folder: SyncFolder,
+        entries: Sequence[ListedPath],
+        modes: Sequence[ListedPath],
         offsets: dict[str, int],
         progress: Progress,
     ) -> TransferResult:
@@ -270,9 +270,9 @@ class RemoteFolder:
 
     async def fetch(
         self,
-        folder: Folder,
-        entries: Sequence[Entry],
-        modes: Sequence[Entry],
+        folder: SyncFolder,
+        entries: Sequence[ListedPath],
+        modes: Sequence[ListedPath],
         offsets: dict[str, int],
         progress: Progress,
     ) -> TransferResult:
@@ -286,7 +286,7 @@ def _batches(names: Sequence[str]) -> Iterable[list[str]]:
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise Trouble("foul", "the machine's answer is malformed")
+        raise SyncFailure("foul", "the machine's answer is malformed")
     return value
 
 

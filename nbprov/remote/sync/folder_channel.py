@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds
-from nbprov.on_machine.sync_protocol import MARKER, Frames, Trouble, message
+from nbprov.on_machine.sync_protocol import MARKER, Frames, SyncFailure, message
 
 from .errors import MOST_WORDS, SyncError, shown
 
@@ -116,13 +116,13 @@ class FolderChannel:
             data = await self.read()
             self._budget -= len(data)
             if self._budget < 0:
-                raise Trouble("foul", "the machine says more than it was asked")
+                raise SyncFailure("foul", "the machine says more than it was asked")
             self._waiting.extend(self.frames.feed(data))
         frame = self._waiting.popleft()
         if not isinstance(frame, dict):
-            raise Trouble("foul", "the machine sent what was not asked for")
+            raise SyncFailure("foul", "the machine sent what was not asked for")
         if "trouble" in frame:
-            raise Trouble(str(frame["trouble"])[:20], shown(str(frame.get("why")), MOST_WORDS))
+            raise SyncFailure(str(frame["trouble"])[:20], shown(str(frame.get("why")), MOST_WORDS))
         return frame
 
     async def ask(self, ask: str, *, most: int = 1024 * 1024, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nbprov.on_machine.sync_files import Rules, Survey
-from nbprov.on_machine.sync_protocol import Skip, Trouble, why_not_link, why_not_name
+from nbprov.on_machine.sync_protocol import Skip, SyncFailure, why_not_link, why_not_name
 
 Stamp = tuple[int, int, int]
 """Size, mtime and ctime in ns, as one side's file system tells them."""
@@ -26,7 +26,7 @@ _WINDOWS_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListedPath:
     """A file (`f`), folder (`d`) or link (`l`) below a folder of a sync."""
 
     name: str
@@ -44,10 +44,10 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class SyncListing:
     """What one side has. `is_whole` is False where a part could not be read."""
 
-    entries: Mapping[str, Entry] = field(default_factory=dict)
+    entries: Mapping[str, ListedPath] = field(default_factory=dict)
     skipped: tuple[tuple[str, str], ...] = ()
     more_skipped: int = 0
     ignored: tuple[str, ...] = ()
@@ -55,9 +55,9 @@ class Listing:
     is_whole: bool = True
 
     @classmethod
-    def of(cls, survey: Survey) -> Listing:
+    def of(cls, survey: Survey) -> SyncListing:
         """Make the listing of this computer's own folder."""
-        entries = {row[0]: Entry(*row) for row in survey.rows}
+        entries = {row[0]: ListedPath(*row) for row in survey.rows}
         return cls(
             entries,
             tuple(survey.skipped),
@@ -68,7 +68,7 @@ class Listing:
         )
 
 
-def checked_entry(row: Any) -> Entry:
+def checked_entry(row: Any) -> ListedPath:
     """Read an entry as a machine tells it; its name and link may still be refused later.
 
     Raises
@@ -77,18 +77,18 @@ def checked_entry(row: Any) -> Entry:
         `foul`, if it does not have the form of an entry.
     """
     if not isinstance(row, list) or len(row) != 7:
-        raise Trouble("foul", "the machine's list of files is malformed")
+        raise SyncFailure("foul", "the machine's list of files is malformed")
     name, kind, *numbers, link = row
     whole = (
         all(type(n) is int and -_MOST_NUMBER < n < _MOST_NUMBER for n in numbers)
         and numbers[0] >= 0
     )
     if not (whole and isinstance(name, str) and isinstance(link, str) and kind in ("f", "d", "l")):
-        raise Trouble("foul", "the machine's list of files is malformed")
-    return Entry(name, kind, numbers[0], numbers[1], numbers[2], numbers[3], link)
+        raise SyncFailure("foul", "the machine's list of files is malformed")
+    return ListedPath(name, kind, numbers[0], numbers[1], numbers[2], numbers[3], link)
 
 
-def why_not_here(entry: Entry, *, windows: bool) -> str:
+def why_not_here(entry: ListedPath, *, windows: bool) -> str:
     """Return why an entry of a machine is not taken to this computer; empty if it is."""
     why = why_not_name(entry.name) or (
         why_not_link(entry.name, entry.link) if entry.kind == "l" else ""
@@ -119,8 +119,8 @@ def _no_windows_name(part: str) -> bool:
 
 
 def taken_here(
-    entries: Iterable[Entry], rules: Rules, *, windows: bool, folds: bool
-) -> tuple[dict[str, Entry], list[tuple[str, str]]]:
+    entries: Iterable[ListedPath], rules: Rules, *, windows: bool, folds: bool
+) -> tuple[dict[str, ListedPath], list[tuple[str, str]]]:
     """Return the entries of a machine that may come here, and `(name, why)` of the others.
 
     Parameters
@@ -131,7 +131,7 @@ def taken_here(
     folds
         This computer's file system takes `A` and `a` for one name.
     """
-    taken: dict[str, Entry] = {}
+    taken: dict[str, ListedPath] = {}
     refused: list[tuple[str, str]] = []
     seen: dict[str, str] = {}
     folders: dict[str, bool] = {"": False}
@@ -170,7 +170,7 @@ def _folded(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
 
 
-def apart(here: Listing, there: Listing) -> tuple[Listing, Listing]:
+def apart(here: SyncListing, there: SyncListing) -> tuple[SyncListing, SyncListing]:
     """Return two listings without names that differ in letter case alone.
 
     They are used where this computer takes such names for one. Either would count as new and the
@@ -191,7 +191,7 @@ def apart(here: Listing, there: Listing) -> tuple[Listing, Listing]:
         parts = name.split("/")
         return not any("/".join(parts[: n + 1]) in gone for n in range(len(parts)))
 
-    def cut(listing: Listing) -> Listing:
+    def cut(listing: SyncListing) -> SyncListing:
         return replace(
             listing,
             entries={n: e for n, e in listing.entries.items() if is_kept(n)},

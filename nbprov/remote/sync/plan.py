@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nbprov.on_machine.sync_protocol import Skip
-from nbprov.remote.sync.listing import Entry, Listing, Stamp
+from nbprov.remote.sync.listing import ListedPath, Stamp, SyncListing
 
 from .gitignore import IGNORE_FILES
 
@@ -61,10 +61,10 @@ class SyncPlan:
     """
 
     direction: Direction
-    up: tuple[Entry, ...] = ()
-    down: tuple[Entry, ...] = ()
-    modes_up: tuple[Entry, ...] = ()
-    modes_down: tuple[Entry, ...] = ()
+    up: tuple[ListedPath, ...] = ()
+    down: tuple[ListedPath, ...] = ()
+    modes_up: tuple[ListedPath, ...] = ()
+    modes_down: tuple[ListedPath, ...] = ()
     same: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     newer: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class SyncPlan:
     notes: tuple[str, ...] = ()
 
     @property
-    def files(self) -> list[Entry]:
+    def files(self) -> list[ListedPath]:
         """The files that would move, either way."""
         return [entry for entry in (*self.up, *self.down) if entry.kind == "f"]
 
@@ -99,7 +99,7 @@ class SyncPlan:
         )
 
 
-def to_compare(here: Listing, there: Listing, known: Mapping[str, SyncRecord]) -> list[str]:
+def to_compare(here: SyncListing, there: SyncListing, known: Mapping[str, SyncRecord]) -> list[str]:
     """Return the files that may be the same: of equal size, and not known to be the same."""
     return [
         name
@@ -111,7 +111,7 @@ def to_compare(here: Listing, there: Listing, known: Mapping[str, SyncRecord]) -
     ]
 
 
-def _is_known(mine: Entry, theirs: Entry, record: SyncRecord | None) -> bool:
+def _is_known(mine: ListedPath, theirs: ListedPath, record: SyncRecord | None) -> bool:
     return (
         record is not None
         and record.is_sure
@@ -121,8 +121,8 @@ def _is_known(mine: Entry, theirs: Entry, record: SyncRecord | None) -> bool:
 
 def decide(
     direction: Direction,
-    here: Listing,
-    there: Listing,
+    here: SyncListing,
+    there: SyncListing,
     known: Mapping[str, SyncRecord],
     equal: Iterable[str],
     *,
@@ -175,7 +175,7 @@ def decide(
     )
 
 
-def _in_order(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def _in_order(entries: Sequence[ListedPath]) -> tuple[ListedPath, ...]:
     order = {"d": 0, "f": 1, "l": 2}
     return tuple(sorted(entries, key=lambda entry: (order[entry.kind], entry.name)))
 
@@ -184,8 +184,8 @@ class _Decision:
     def __init__(
         self,
         direction: Direction,
-        here: Listing,
-        there: Listing,
+        here: SyncListing,
+        there: SyncListing,
         known: Mapping[str, SyncRecord],
         equal: set[str],
         modes: bool,
@@ -198,10 +198,10 @@ class _Decision:
             equal,
             modes,
         )
-        self.up: list[Entry] = []
-        self.down: list[Entry] = []
-        self.modes_up: list[Entry] = []
-        self.modes_down: list[Entry] = []
+        self.up: list[ListedPath] = []
+        self.down: list[ListedPath] = []
+        self.modes_up: list[ListedPath] = []
+        self.modes_down: list[ListedPath] = []
         self.same: list[str] = []
         self.replaced: list[str] = []
         self.newer: list[str] = []
@@ -227,7 +227,7 @@ class _Decision:
         else:
             self._differs(name, mine, theirs)
 
-    def _is_same(self, name: str, mine: Entry, theirs: Entry) -> bool:
+    def _is_same(self, name: str, mine: ListedPath, theirs: ListedPath) -> bool:
         if mine.kind != theirs.kind:
             return False
         if mine.kind == "l":
@@ -236,14 +236,14 @@ class _Decision:
             mine.size == theirs.size and _is_known(mine, theirs, self.known.get(name))
         )
 
-    def _mode(self, mine: Entry, theirs: Entry) -> None:
+    def _mode(self, mine: ListedPath, theirs: ListedPath) -> None:
         if self.with_modes and mine.kind == "f" and (mine.mode ^ theirs.mode) & 0o100:
             if self.direction is Direction.PUSH:
                 self.modes_up.append(mine)
             elif self.direction is Direction.PULL:
                 self.modes_down.append(theirs)
 
-    def _differs(self, name: str, mine: Entry, theirs: Entry) -> None:
+    def _differs(self, name: str, mine: ListedPath, theirs: ListedPath) -> None:
         way = self.direction
         if way is Direction.BOTH:
             record = self.known.get(name)
@@ -285,7 +285,9 @@ class _Decision:
             self.up = [entry for entry in self.up if entry.name not in goes]
             self.down = [entry for entry in self.down if entry.name not in goes]
 
-    def _gone(self, source: Listing, target: Listing, where: str, *, theirs: bool) -> list[str]:
+    def _gone(
+        self, source: SyncListing, target: SyncListing, where: str, *, theirs: bool
+    ) -> list[str]:
         extra = [entry for name, entry in target.entries.items() if name not in source.entries]
         if self.direction is Direction.BOTH:
             extra = [entry for entry in extra if self._was_same(entry, theirs=theirs)]
@@ -306,7 +308,7 @@ class _Decision:
         }
         return sorted(entry.name for entry in extra if not _is_kept(entry.name, kept))
 
-    def _was_same(self, entry: Entry, *, theirs: bool) -> bool:
+    def _was_same(self, entry: ListedPath, *, theirs: bool) -> bool:
         record = self.known.get(entry.name)
         return record is not None and entry.stamp == (record.there if theirs else record.here)
 

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds
-from nbprov.on_machine.sync_files import MOST_ENTRIES, Folder, Rules
-from nbprov.on_machine.sync_protocol import Trouble
+from nbprov.on_machine.sync_files import MOST_ENTRIES, Rules, SyncFolder
+from nbprov.on_machine.sync_protocol import SyncFailure
 from nbprov.remote.ssh.tar_copy import remote_path
 
 from .client import RemoteFolder, open_remote_folder
 from .errors import SyncError, shown
 from .gitignore import IgnoreRules
-from .listing import Listing, apart
+from .listing import SyncListing, apart
 from .options import SyncOptions
 from .plan import Direction, SyncPlan
 from .records import load, save
@@ -120,13 +120,14 @@ async def sync(
             files = await run.move(plan)
             deleted = await run.delete(plan)
             save(options.memory, run.known, {*here.entries, *there.entries})
-    except Trouble as trouble:
+    except SyncFailure as trouble:
         raise _error(trouble, options) from None
     except (KeyError, ValueError, TypeError, TimeoutError) as error:
         # Whatever else a machine may send ends here too, with a short message.
         log.info("a sync with %s: %s: %s", options.there, type(error).__name__, error)
         raise _error(
-            Trouble("foul", "the machine's answer is malformed, or did not come in time"), options
+            SyncFailure("foul", "the machine's answer is malformed, or did not come in time"),
+            options,
         ) from None
     finally:
         folder.is_over = True
@@ -135,10 +136,10 @@ async def sync(
     return SyncResult(plan, files, run.bytes, deleted, time.monotonic() - began)
 
 
-def _folder_here(options: SyncOptions) -> Folder:
+def _folder_here(options: SyncOptions) -> SyncFolder:
     remote_path(options.there)
     path = options.here.expanduser()
-    folder = Folder(str(path.absolute()))
+    folder = SyncFolder(str(path.absolute()))
     if folder.is_home_or_above():
         raise SyncError(
             f"{path} holds your whole home, keys and settings too",
@@ -158,22 +159,22 @@ def _folder_here(options: SyncOptions) -> Folder:
     return folder
 
 
-def _rules(folder: Folder) -> list[list[Any]]:
+def _rules(folder: SyncFolder) -> list[list[Any]]:
     """Return the rules of the ignore file here, which count for both sides."""
     found = IgnoreRules.of(Path(folder.path)).rules if os.path.isdir(folder.path) else ()
     return [[rule.matcher.pattern, rule.is_negated, rule.folders_only] for rule in found]
 
 
-def _list_here(folder: Folder, rules: list[list[Any]]) -> Listing | None:
-    return Listing.of(folder.survey(Rules(rules))) if os.path.isdir(folder.path) else None
+def _list_here(folder: SyncFolder, rules: list[list[Any]]) -> SyncListing | None:
+    return SyncListing.of(folder.survey(Rules(rules))) if os.path.isdir(folder.path) else None
 
 
 async def _list_both(
     options: SyncOptions,
     remote: RemoteFolder,
     rules: list[list[Any]],
-    mine: asyncio.Future[Listing | None],
-) -> tuple[Listing, Listing]:
+    mine: asyncio.Future[SyncListing | None],
+) -> tuple[SyncListing, SyncListing]:
     if remote.is_home:
         raise SyncError(
             f"{options.there} holds the machine's whole home, its keys too",
@@ -191,7 +192,7 @@ async def _list_both(
     windows = sys.platform == "win32"
     folds = windows or sys.platform == "darwin"
     there = await remote.listing(rules, windows=windows, folds=folds)
-    listed = await asyncio.shield(mine) or Listing(), there
+    listed = await asyncio.shield(mine) or SyncListing(), there
     return apart(*listed) if folds and options.direction is not Direction.PUSH else listed
 
 
@@ -215,7 +216,7 @@ def _check_room(run: SyncRun, plan: SyncPlan) -> None:
             )
 
 
-def _error(trouble: Trouble, options: SyncOptions) -> SyncError:
+def _error(trouble: SyncFailure, options: SyncOptions) -> SyncError:
     where = f"{options.here} and {shown(options.there)}"
     words, hint = {
         "full": (

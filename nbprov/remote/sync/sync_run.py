@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from nbprov.on_machine.sync_files import KEEP_FROM, Folder
-from nbprov.on_machine.sync_protocol import Trouble
+from nbprov.on_machine.sync_files import KEEP_FROM, SyncFolder
+from nbprov.on_machine.sync_protocol import SyncFailure
 
 from .client import RemoteFolder
-from .listing import Entry, Listing, Stamp
+from .listing import ListedPath, Stamp, SyncListing
 from .options import SyncOptions
 from .plan import SyncPlan, SyncRecord, decide, to_compare
 from .records import record
@@ -36,7 +36,7 @@ class SyncRun:
     def __init__(
         self,
         options: SyncOptions,
-        folder: Folder,
+        folder: SyncFolder,
         remote: RemoteFolder,
         known: dict[str, SyncRecord],
         progress: Progress,
@@ -47,7 +47,7 @@ class SyncRun:
         self.failed: dict[str, tuple[str, str]] = {}
         self._progress = progress
 
-    async def plan(self, here: Listing, there: Listing) -> SyncPlan:
+    async def plan(self, here: SyncListing, there: SyncListing) -> SyncPlan:
         """Compare what may be the same by digest, and decide what to move."""
         names = to_compare(here, there, self.known)
         mine, theirs = await self._both_digests(names)
@@ -71,7 +71,7 @@ class SyncRun:
 
         return await asyncio.gather(asyncio.to_thread(digests), self.remote.digests(names))
 
-    def _remember(self, source: Entry, here: Stamp, there: Stamp, digest: str) -> None:
+    def _remember(self, source: ListedPath, here: Stamp, there: Stamp, digest: str) -> None:
         self.known[source.name] = record(here, there, digest, source.mtime)
 
     async def move(self, plan: SyncPlan) -> int:
@@ -91,7 +91,12 @@ class SyncRun:
         return count
 
     async def _one_direction(
-        self, plan: SyncPlan, entries: Sequence[Entry], modes: Sequence[Entry], *, up: bool
+        self,
+        plan: SyncPlan,
+        entries: Sequence[ListedPath],
+        modes: Sequence[ListedPath],
+        *,
+        up: bool,
     ) -> int:
         brought = await self._by_rsync(plan, entries) if up else set()
         entries = tuple(entry for entry in entries if entry.name not in brought)
@@ -115,7 +120,7 @@ class SyncRun:
                 self._remember(source, *pair, digest)
         return len(brought) + len(moved.done)
 
-    async def _by_rsync(self, plan: SyncPlan, entries: Sequence[Entry]) -> set[str]:
+    async def _by_rsync(self, plan: SyncPlan, entries: Sequence[ListedPath]) -> set[str]:
         """Let rsync send large files of which the machine has another content.
 
         Returns
@@ -147,8 +152,8 @@ class SyncRun:
 
     async def _transfer(
         self,
-        entries: Sequence[Entry],
-        modes: Sequence[Entry],
+        entries: Sequence[ListedPath],
+        modes: Sequence[ListedPath],
         offsets: dict[str, int],
         *,
         up: bool,
@@ -161,7 +166,7 @@ class SyncRun:
         self.failed.update({name: (code, why) for name, code, why in moved.failed})
         return moved
 
-    async def _offsets(self, entries: Sequence[Entry], *, up: bool) -> dict[str, int]:
+    async def _offsets(self, entries: Sequence[ListedPath], *, up: bool) -> dict[str, int]:
         """Return how many bytes of each large file the target has already.
 
         Its unfinished part counts if its digest is that of the source's beginning.
@@ -205,14 +210,16 @@ class SyncRun:
         return len(plan.delete_there) + len(plan.delete_here) - len(kept)
 
 
-def _as_now(folder: Folder, entries: Sequence[Entry]) -> list[Entry]:
+def _as_now(folder: SyncFolder, entries: Sequence[ListedPath]) -> list[ListedPath]:
     """Return files that changed while they were read as they are now, without those now gone."""
-    found: list[Entry] = []
+    found: list[ListedPath] = []
     for entry in entries:
-        with suppress(OSError, Trouble), folder.open(entry.name) as file:
+        with suppress(OSError, SyncFailure), folder.open(entry.name) as file:
             info = os.fstat(file.fileno())
             mode = info.st_mode & 0o777
             found.append(
-                Entry(entry.name, "f", info.st_size, info.st_mtime_ns, info.st_ctime_ns, mode, "")
+                ListedPath(
+                    entry.name, "f", info.st_size, info.st_mtime_ns, info.st_ctime_ns, mode, ""
+                )
             )
     return found

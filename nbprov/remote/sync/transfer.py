@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from nbprov.on_machine.sync_files import Folder
-from nbprov.on_machine.sync_protocol import Trouble, message
+from nbprov.on_machine.sync_files import SyncFolder
+from nbprov.on_machine.sync_protocol import SyncFailure, message
 from nbprov.on_machine.sync_receiver import Receiver
 from nbprov.on_machine.sync_sender import outgoing
 from nbprov.on_machine.sync_server import gathered
 
 from .errors import MOST_WORDS, shown
 from .folder_channel import LIST_SECONDS, STALL_SECONDS, FolderChannel
-from .listing import Entry, Stamp
+from .listing import ListedPath, Stamp
 
 BATCH = 2000
 """Names in one question: some 100 KB."""
@@ -70,15 +70,15 @@ class TransferResult:
             else:
                 self._fail(answer["failed"], answer["code"], answer["why"])
         except (KeyError, TypeError, ValueError):
-            raise Trouble("foul", "the machine's answer is malformed") from None
+            raise SyncFailure("foul", "the machine's answer is malformed") from None
 
     def _fail(self, name: Any, code: Any, why: Any) -> None:
         self.failed.append((str(name), str(code)[:20], shown(str(why), MOST_WORDS)))
         if code == "full":
-            raise Trouble("full", "the disk is full")
+            raise SyncFailure("full", "the disk is full")
 
 
-def _rows(entries: Sequence[Entry], offsets: dict[str, int]) -> list[list[Any]]:
+def _rows(entries: Sequence[ListedPath], offsets: dict[str, int]) -> list[list[Any]]:
     return [
         [e.name, offsets.get(e.name, 0), e.size, e.mtime, e.mode] for e in entries if e.kind == "f"
     ]
@@ -86,9 +86,9 @@ def _rows(entries: Sequence[Entry], offsets: dict[str, int]) -> list[list[Any]]:
 
 async def send(
     channel: FolderChannel,
-    folder: Folder,
-    entries: Sequence[Entry],
-    modes: Sequence[Entry],
+    folder: SyncFolder,
+    entries: Sequence[ListedPath],
+    modes: Sequence[ListedPath],
     offsets: dict[str, int],
     progress: Progress,
 ) -> TransferResult:
@@ -129,9 +129,9 @@ async def send(
 
 async def fetch(
     channel: FolderChannel,
-    folder: Folder,
-    entries: Sequence[Entry],
-    modes: Sequence[Entry],
+    folder: SyncFolder,
+    entries: Sequence[ListedPath],
+    modes: Sequence[ListedPath],
     offsets: dict[str, int],
     progress: Progress,
 ) -> TransferResult:
@@ -168,7 +168,7 @@ async def _fetch_batch(
                 if "sent" in frame:
                     return True
                 if not frame.keys() & {"put", "end", "files"}:
-                    raise Trouble("foul", "the machine sent what was not asked for")
+                    raise SyncFailure("foul", "the machine sent what was not asked for")
             answer = receiver.take(frame)
             if answer is not None:
                 result.take(answer)

@@ -19,7 +19,7 @@ from nbprov.spec.yaml.secret_lines import looks_secret
 
 from .dollar_rules import DollarMeaning, dollar_meaning, is_the_machines
 from .redaction import OWN_KEYS, HiddenValue, KeyPath, is_webhook, redacted_text
-from .variables import REFERENCE, Converter, UnknownName, embedded, escaped, look_up, revealed
+from .variables import REFERENCE, Converter, UnknownVariable, embedded, escaped, look_up, revealed
 
 SHOWN_LENGTH = 60
 HIDDEN = "hidden"
@@ -217,7 +217,7 @@ class _Filler:
                 "write the name of one, `$$` for a dollar sign, or null",
             )
             return
-        closest = bad.closest if isinstance(bad, UnknownName) else ""
+        closest = bad.closest if isinstance(bad, UnknownVariable) else ""
         self._findings.error(
             node.start, path, "variable", f"{path}: {bad.message}", bad.hint, closest
         )

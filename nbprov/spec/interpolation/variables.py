@@ -73,7 +73,7 @@ def look_up(expression: str, variables: Map[str, object]) -> object:
         near = _nearest(name, variables)
         meant = f"did you mean `${near}`?" if near else f"define {name} in a cell above;"
         hint = f"{meant} `$${name}` is the text itself"
-        raise UnknownName(f"there is no notebook variable {quoted(name)}", hint, near)
+        raise UnknownVariable(f"there is no notebook variable {quoted(name)}", hint, near)
     value = variables[name]
     for _ in range(_MOST_STEPS):
         if at == len(text):
@@ -103,7 +103,7 @@ def _nearest(name: str, variables: Map[str, object]) -> str:
     return known[near[0]] if near else ""
 
 
-class UnknownName(InvalidValue):
+class UnknownVariable(InvalidValue):
     """No notebook variable has this name."""
 
     def __init__(self, message: str, hint: str, closest: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from nbprov.model.run_policies import ConfirmAbove, Policy, Race, Wait
+from nbprov.model.run_policies import ConfirmAbove, OrderPolicy, Race, WaitPolicy
 from nbprov.spec.schema.registry import Section
 from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
 from nbprov.spec.yaml.nodes import Mapping, Node, Scalar, ScalarKind, as_given, is_off
@@ -24,10 +24,10 @@ MAX_GANG_WIDTH = 2
 _WEBHOOK = re.compile(r"https?://[^\s/]+\S*", re.IGNORECASE)
 
 
-def read_prefer(node: Node, path: str, findings: Findings) -> Policy | None:
+def read_prefer(node: Node, path: str, findings: Findings) -> OrderPolicy | None:
     """Read `cheapest`, `soonest` or `balanced`."""
-    word = choice(node, path, findings, tuple(Policy))
-    return None if word is None else Policy(word)
+    word = choice(node, path, findings, tuple(OrderPolicy))
+    return None if word is None else OrderPolicy(word)
 
 
 def read_race(node: Node, path: str, findings: Findings) -> Race | None:
@@ -75,14 +75,14 @@ def narrowed(race: Race, given: Node | None, path: str, num_nodes: int, findings
     return replace(race, width=MAX_GANG_WIDTH)
 
 
-def read_wait(node: Node, path: str, findings: Findings) -> Wait | None:
+def read_wait(node: Node, path: str, findings: Findings) -> WaitPolicy | None:
     """Read `4h`, `0`, `false`, or `{for: 4h, notify: true}`."""
     if is_off(node):
-        return Wait()
+        return WaitPolicy()
     if not isinstance(node, Mapping):
         seconds = converted(node, path, findings, units.duration_or_zero, wants="a duration")
-        return None if seconds is None else Wait(seconds)
-    wait = Wait()
+        return None if seconds is None else WaitPolicy(seconds)
+    wait = WaitPolicy()
     for name, value, here in members(node, Section.WAIT, path, findings):
         if name == "for":
             wait = replace(

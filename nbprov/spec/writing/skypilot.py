@@ -11,7 +11,7 @@ from nbprov.model.guards import Autostop
 from nbprov.model.money import format_usd
 from nbprov.model.python_env import KEEP
 from nbprov.model.resources import PlaceGlob, Request
-from nbprov.model.run_policies import ConfirmAbove, Policy, Race, Wait
+from nbprov.model.run_policies import ConfirmAbove, OrderPolicy, Race, WaitPolicy
 from nbprov.model.spec import HealthCheck, Spec
 from nbprov.spec.reading.resources.images import regions_rule
 from nbprov.spec.reading.resources.place_patterns import place_text
@@ -231,11 +231,11 @@ def _lost_fields(spec: Spec) -> Iterator[str]:
         yield "max_price: SkyPilot's max_hourly_cost filters types by their cheapest place only"
     if any(request.ports for request in spec.requests) and not spec.expose.everything:
         yield "expose: SkyPilot opens all ports to the whole internet"
-    if spec.prefer is not Policy.CHEAPEST:
+    if spec.prefer is not OrderPolicy.CHEAPEST:
         yield "prefer: SkyPilot takes the cheapest"
     if spec.race != Race():
         yield "race: SkyPilot tries one place at a time"
-    if spec.wait != Wait():
+    if spec.wait != WaitPolicy():
         yield "wait: SkyPilot makes one pass, or waits without end with --retry-until-up"
     if spec.confirm_above != ConfirmAbove():
         yield "confirm_above: SkyPilot asks nothing once it has begun"

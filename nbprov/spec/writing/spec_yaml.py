@@ -6,7 +6,7 @@ from typing import Any
 
 from nbprov.model.guards import Autostop, Guards
 from nbprov.model.python_env import KEEP, PythonEnvironment
-from nbprov.model.run_policies import ConfirmAbove, Policy, Race, Wait
+from nbprov.model.run_policies import ConfirmAbove, OrderPolicy, Race, WaitPolicy
 from nbprov.model.sources import Repository
 from nbprov.model.spec import ComputeEngine, ExposedPorts, HealthCheck, Hook, Spec
 from nbprov.spec.interpolation.dollar_rules import DollarMeaning, dollar_meaning
@@ -100,7 +100,7 @@ def _own_fields(spec: Spec) -> dict[str, Any]:
     written: dict[str, Any] = {
         "max_lifetime": None if guards.max_lifetime is None else duration(guards.max_lifetime),
         "budget": _budget(guards),
-        "prefer": None if spec.prefer is Policy.CHEAPEST else spec.prefer.value,
+        "prefer": None if spec.prefer is OrderPolicy.CHEAPEST else spec.prefer.value,
         "race": _race(spec.race),
         "wait": _wait(spec.wait),
         "confirm_above": _confirm(spec.confirm_above),
@@ -159,7 +159,7 @@ def _race(race: Race) -> Any:
     return width if race.hedge is None else {"width": width, "hedge": duration(race.hedge)}
 
 
-def _wait(wait: Wait) -> Any:
+def _wait(wait: WaitPolicy) -> Any:
     if not wait.notify and not wait.webhook:
         return duration(wait.seconds) if wait.seconds else None
     return {**({"for": duration(wait.seconds)} if wait.seconds else {}), "notify": True}

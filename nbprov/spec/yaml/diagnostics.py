@@ -32,7 +32,7 @@ _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SpecProblem:
     """One error in a cell.
 
     Attributes
@@ -77,8 +77,8 @@ class SpecError(NbprovError):
 
     code = "spec.invalid"
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems: tuple[Problem, ...] = tuple(problems)
+    def __init__(self, problems: Iterable[SpecProblem]) -> None:
+        self.problems: tuple[SpecProblem, ...] = tuple(problems)
         first = self.problems[0]
         count = len(self.problems)
         message = first.message if count == 1 else f"{count} problems in this cell"
@@ -131,7 +131,7 @@ class Findings:
         self.lines_are_hidden = False
         self.remarks: list[Remark] = []
         self.ignored: set[str] = set()
-        self._problems: list[Problem] = []
+        self._problems: list[SpecProblem] = []
         self._masked: dict[int, list[tuple[int, int]]] = {}
         self._secrets: set[str] = set()
         self._secrets_are_known = False
@@ -151,7 +151,7 @@ class Findings:
             self._variables[at] = False
         if len(self._problems) < MOST_PROBLEMS:
             self._problems.append(
-                Problem(f"spec.{code}", path, at.line, at.column, message, hint, closest)
+                SpecProblem(f"spec.{code}", path, at.line, at.column, message, hint, closest)
             )
         elif self._secrets_are_known:
             self.raise_if_any()
@@ -263,7 +263,7 @@ class Findings:
         ordered = sorted(self._problems, key=lambda p: (p.line, p.column))
         return SpecError(self._presentable(p) for p in dict.fromkeys(ordered))
 
-    def _presentable(self, problem: Problem) -> Problem:
+    def _presentable(self, problem: SpecProblem) -> SpecProblem:
         excerpt, caret = self._excerpt(problem.line - self.first_line, problem.column - 1)
         return replace(
             problem,

@@ -18,10 +18,10 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import (
     Accepted,
     CheckResult,
+    CreateOperation,
     Instance,
     InstanceState,
     Launch,
-    Operation,
     PollResult,
 )
 from nbprov.model.offers import Offer
@@ -84,7 +84,7 @@ class Shelf(Cloud):
         said = [(offer.pool, self.level(offer.pool)) for offer in offers]
         return [Stock(time.time(), pool, level) for pool, level in said if level is not None]
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         offer = launch.candidate.offer
         self.creates.append(offer.pool)
         if not self.there(offer.pool):
@@ -103,9 +103,9 @@ class Shelf(Cloud):
         )
         self.machines[made.id] = made
         self.accepted.set()
-        return Operation(self.name, launch.token, made.id)
+        return CreateOperation(self.name, launch.token, made.id)
 
-    def poll(self, operation: Operation) -> PollResult:
+    def poll(self, operation: CreateOperation) -> PollResult:
         return Accepted((operation.id,))
 
     def list(self, owner: str) -> builtins.list[Instance]:

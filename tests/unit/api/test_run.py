@@ -14,7 +14,7 @@ from nbprov import api
 from nbprov.api.errors import CloudTrouble
 from nbprov.api.steps import Steps
 from nbprov.clouds import registry
-from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.client import DaemonClient
 from nbprov.clouds.local.rpc import Unreachable
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import LedgerError
@@ -31,7 +31,7 @@ def session(nbprov_home: Path) -> Iterator[api.Session]:
     finally:
         api.close()
         with contextlib.suppress(Unreachable):  # most of these tests start no cloud
-            Client(nbprov_home / "local").call(
+            DaemonClient(nbprov_home / "local").call(
                 "shutdown", {"end_machines": True}, timeout=60.0, start=False
             )
 

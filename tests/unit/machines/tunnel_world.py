@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from nbprov import api
-from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.client import DaemonClient
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.clouds.local.rpc import Unreachable
 from nbprov.provisioning.async_cloud import AsyncCloud
@@ -136,7 +136,7 @@ class TunnelWorld:
     def close(self) -> None:
         """End everything."""
         self.session.close()
-        client = Client(self.home / "local")
+        client = DaemonClient(self.home / "local")
         with contextlib.suppress(Unreachable, OSError):
             pid = client.call("describe", timeout=WAIT_SECONDS, start=False)["pid"]
             client.call("end_all", timeout=WAIT_SECONDS, start=False)

@@ -19,8 +19,8 @@ from nbprov.remote.boot.gang_config import (
     CONFIG,
     KEY,
     MARK,
-    Gang,
     GangAddressError,
+    GangConfig,
     authorized_key,
     gang_secret,
     hosts,
@@ -31,9 +31,9 @@ from nbprov.remote.boot.node_environment import environment_variables
 from nbprov.remote.ssh.keys import INNER_KEY, ClusterKeys, KeyMaterialError, inner_pair
 
 
-def gang(*addresses: str, user: str = "ubuntu", private: bool = True) -> Gang:
+def gang(*addresses: str, user: str = "ubuntu", private: bool = True) -> GangConfig:
     place = Place("aws", "us-east-1", "use1-az1")
-    return Gang(
+    return GangConfig(
         "r1",
         tuple(
             Instance(

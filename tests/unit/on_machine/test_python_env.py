@@ -20,7 +20,7 @@ import pytest
 
 from nbprov.on_machine import python_env, uv
 from nbprov.on_machine.python_env import alone, make, read_record, tidy
-from nbprov.on_machine.uv import Machine, Trouble, by_venv, find_uv, get_uv, index_settings
+from nbprov.on_machine.uv import MachinePaths, UvError, by_venv, find_uv, get_uv, index_settings
 
 BASE = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 LIB = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -82,7 +82,7 @@ class World:
         )
         (folder / "bin" / "uv").chmod(0o755)
         (folder / "root").mkdir()
-        self.machine = Machine(str(folder / "root"))
+        self.machine = MachinePaths(str(folder / "root"))
 
     @property
     def commands(self) -> list[str]:
@@ -207,7 +207,7 @@ def test_a_failure_leaves_the_old_one_in_use_and_nothing_half_made(
 ) -> None:
     world.make("six")
     before = world.place
-    with pytest.raises(Trouble, match="uv pip compile ended with code 1"):
+    with pytest.raises(UvError, match="uv pip compile ended with code 1"):
         world.make("missing")
     assert world.place == before
     assert os.listdir(world.machine.environments) == [os.path.basename(before)]
@@ -333,10 +333,10 @@ def test_uv_comes_by_the_first_way_that_works(
 ) -> None:
     (world.folder / "bin" / "uv").unlink()
 
-    def fails(machine: Machine, place: str) -> bool:
-        raise Trouble("pip ended with code 1")
+    def fails(machine: MachinePaths, place: str) -> bool:
+        raise UvError("pip ended with code 1")
 
-    def works(machine: Machine, place: str) -> bool:
+    def works(machine: MachinePaths, place: str) -> bool:
         os.makedirs(os.path.join(place, "bin"))
         Path(place, "bin", "uv").write_text("#!/bin/sh\necho uv 0.9.9\n")
         Path(place, "bin", "uv").chmod(0o755)
@@ -350,7 +350,7 @@ def test_uv_comes_by_the_first_way_that_works(
     monkeypatch.setattr(uv, "by_installer", fails)
     monkeypatch.setattr(uv, "by_package_manager", lambda machine, place: False)
     shutil.rmtree(world.machine.tool)
-    with pytest.raises(Trouble, match="uv could not be installed"):
+    with pytest.raises(UvError, match="uv could not be installed"):
         get_uv(world.machine)
 
 
@@ -374,7 +374,7 @@ def test_an_active_environment_is_left_aside(world: World, monkeypatch: pytest.M
     world.make("six")
     monkeypatch.setenv("PATH", f"{world.place}/bin:{os.environ['PATH']}")
     monkeypatch.setenv("VIRTUAL_ENV", world.place)
-    machine = Machine(world.machine.root)
+    machine = MachinePaths(world.machine.root)
     assert world.place not in machine.env["PATH"]
     assert "VIRTUAL_ENV" not in machine.env
     assert not machine.python.startswith(world.machine.environments)

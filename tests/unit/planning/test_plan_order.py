@@ -32,7 +32,7 @@ from nbprov.model.resources import (
     Quantity,
     Request,
 )
-from nbprov.model.run_policies import Policy
+from nbprov.model.run_policies import OrderPolicy
 from nbprov.model.spec import ExposedPorts, Spec
 from nbprov.planning import EnabledCloud, PlanError, plan
 from nbprov.planning.filters.default_sizes import default_size
@@ -176,16 +176,16 @@ def level_of(offer: Offer, success_model: SuccessModel) -> StockLevel | None:
     return scarce[max(fitting)[-1]] if fitting else None
 
 
-def wanted(policy: Policy, offer: Offer, success_model: SuccessModel) -> tuple[float, ...]:
+def wanted(policy: OrderPolicy, offer: Offer, success_model: SuccessModel) -> tuple[float, ...]:
     """The sort key of an offer inside its tier."""
     likely = success_model.success(offer.pool)
     is_low = level_of(offer, success_model) is StockLevel.LOW
     price = round(offer.hourly * 1.25) if is_low else offer.hourly
-    if policy is Policy.SOONEST:
+    if policy is OrderPolicy.SOONEST:
         return (round(success_model.expected_seconds(offer.pool)), price, is_low, -likely)
     return (
         (round(offer.hourly / likely), price, is_low, -likely)
-        if policy is Policy.BALANCED
+        if policy is OrderPolicy.BALANCED
         else (price, is_low, -likely)
     )
 
@@ -389,7 +389,7 @@ def specs(draw: st.DrawFn) -> Spec:
     expose = ExposedPorts(everything=draw(st.sampled_from([False, False, True])))
     nodes, prefer = (
         draw(st.sampled_from([1, 1, 2])),
-        draw(st.sampled_from([Policy.CHEAPEST, *Policy])),
+        draw(st.sampled_from([OrderPolicy.CHEAPEST, *OrderPolicy])),
     )
     return Spec(requests=tuple(requests), num_nodes=nodes, expose=expose, prefer=prefer)
 

@@ -14,7 +14,7 @@ from nbprov.model.money import usd
 from nbprov.model.offers import Block, Plan, RuleKind
 from nbprov.model.places import Market
 from nbprov.model.resources import Accelerator, Request
-from nbprov.model.run_policies import Policy
+from nbprov.model.run_policies import OrderPolicy
 from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, plan
 
@@ -42,7 +42,7 @@ def success_model(*observed: list[Observation], stock: tuple[Stock, ...] = ()) -
     return SuccessModel([o for some in observed for o in some], stock=stock, now=NOW)
 
 
-def asked(prefer: Policy, *requests: Request) -> Spec:
+def asked(prefer: OrderPolicy, *requests: Request) -> Spec:
     return Spec(
         requests=tuple(replace(r, index=i) for i, r in enumerate(requests or (L4,))), prefer=prefer
     )
@@ -58,7 +58,7 @@ def pools(made: Plan) -> list[Pool]:
 
 def test_the_cheapest_stays_first_however_unlikely(small: Catalog, enable: Enable) -> None:
     made = plan(
-        asked(Policy.CHEAPEST),
+        asked(OrderPolicy.CHEAPEST),
         small,
         enable("aws"),
         now=NOW,
@@ -71,10 +71,10 @@ def test_the_cheapest_stays_first_however_unlikely(small: Catalog, enable: Enabl
 
 
 def test_between_equal_prices_the_likelier_comes_first(small: Catalog, enable: Enable) -> None:
-    without = plan(asked(Policy.CHEAPEST), small, enable("aws"), now=NOW)
+    without = plan(asked(OrderPolicy.CHEAPEST), small, enable("aws"), now=NOW)
     assert pools(without)[:2] == [AZ1, AZ2]
     made = plan(
-        asked(Policy.CHEAPEST),
+        asked(OrderPolicy.CHEAPEST),
         small,
         enable("aws"),
         now=NOW,
@@ -91,7 +91,7 @@ def test_between_equal_prices_the_likelier_comes_first(small: Catalog, enable: E
 
 def test_of_what_nothing_was_seen_no_chance_is_claimed(small: Catalog, enable: Enable) -> None:
     made = plan(
-        asked(Policy.CHEAPEST),
+        asked(OrderPolicy.CHEAPEST),
         small,
         enable("aws"),
         now=NOW,
@@ -111,7 +111,7 @@ def test_the_soonest_is_where_machines_are_to_be_had(small: Catalog, enable: Ena
         seen(AZ2, "capacity", times=6),
         seen(IRELAND, "accepted", times=6),
     )
-    made = plan(asked(Policy.SOONEST), small, enable("aws"), now=NOW, success_model=refused)
+    made = plan(asked(OrderPolicy.SOONEST), small, enable("aws"), now=NOW, success_model=refused)
     assert pools(made)[0] == IRELAND
     assert pools(made)[-1] in (AZ1, AZ2)
     assert made.candidates[0].why.startswith("soonest, ready in about ")
@@ -122,7 +122,7 @@ def test_the_soonest_is_where_machines_are_to_be_had(small: Catalog, enable: Ena
 def test_soonest_looks_at_how_long_a_cloud_takes(small: Catalog, enable: Enable) -> None:
     slow = seen(AZ1, "accepted", times=5, seconds=900.0)
     made = plan(
-        asked(Policy.SOONEST),
+        asked(OrderPolicy.SOONEST),
         small,
         enable("aws", "gcp"),
         now=NOW,
@@ -131,7 +131,7 @@ def test_soonest_looks_at_how_long_a_cloud_takes(small: Catalog, enable: Enable)
     assert made.candidates[0].offer.cloud == "gcp"
     assert (
         plan(
-            asked(Policy.CHEAPEST),
+            asked(OrderPolicy.CHEAPEST),
             small,
             enable("aws", "gcp"),
             now=NOW,
@@ -144,7 +144,7 @@ def test_soonest_looks_at_how_long_a_cloud_takes(small: Catalog, enable: Enable)
 
 
 def test_equally_soon_is_by_price(small: Catalog, enable: Enable) -> None:
-    made = plan(asked(Policy.SOONEST), small, enable("aws", "runpod"), now=NOW)
+    made = plan(asked(OrderPolicy.SOONEST), small, enable("aws", "runpod"), now=NOW)
     assert [c.offer.hourly for c in made.candidates] == sorted(
         c.offer.hourly for c in made.candidates
     )
@@ -158,19 +158,21 @@ def test_balanced_weighs_the_price_against_the_chance(small: Catalog, enable: En
         seen(AZ2, "capacity", times=8),
         seen(BIGGER, "accepted", times=8),
     )
-    made = plan(asked(Policy.BALANCED), small, enable("aws"), now=NOW, success_model=scarce)
+    made = plan(asked(OrderPolicy.BALANCED), small, enable("aws"), now=NOW, success_model=scarce)
     assert pools(made)[0] == BIGGER  # $0.98 in stock comes before $0.80 out of stock
     weights = [c.offer.hourly / scarce.success(c.offer.pool) for c in made.candidates]
     assert weights == sorted(weights)
     assert made.candidates[0].why.startswith("best price for its chance, ")
     assert made.candidates[-1].why.startswith("$0.18/h less than the first, ")
-    cheapest = plan(asked(Policy.CHEAPEST), small, enable("aws"), now=NOW, success_model=scarce)
+    cheapest = plan(
+        asked(OrderPolicy.CHEAPEST), small, enable("aws"), now=NOW, success_model=scarce
+    )
     assert pools(cheapest)[0] in (AZ1, AZ2)
 
 
-@pytest.mark.parametrize("prefer", [Policy.SOONEST, Policy.BALANCED])
+@pytest.mark.parametrize("prefer", [OrderPolicy.SOONEST, OrderPolicy.BALANCED])
 def test_what_a_cloud_says_of_its_stock_counts(
-    small: Catalog, enable: Enable, prefer: Policy
+    small: Catalog, enable: Enable, prefer: OrderPolicy
 ) -> None:
     out, there = (
         Stock(NOW, Pool("runpod", region, "", "", ""), level)
@@ -189,8 +191,8 @@ def test_what_a_cloud_says_of_its_stock_counts(
     ] == ["US", "CZ"]
 
 
-@pytest.mark.parametrize("prefer", list(Policy))
-def test_tiers_come_before_any_policy(small: Catalog, enable: Enable, prefer: Policy) -> None:
+@pytest.mark.parametrize("prefer", list(OrderPolicy))
+def test_tiers_come_before_any_policy(small: Catalog, enable: Enable, prefer: OrderPolicy) -> None:
     never = success_model(
         seen(
             Pool("aws", "us-east-1", "use1-az1", "p4d.24xlarge", "on-demand"), "capacity", times=20
@@ -204,9 +206,9 @@ def test_tiers_come_before_any_policy(small: Catalog, enable: Enable, prefer: Po
     assert all(c.why.startswith("2nd choice, ") for c in made.candidates[1:])
 
 
-@pytest.mark.parametrize("prefer", list(Policy))
+@pytest.mark.parametrize("prefer", list(OrderPolicy))
 def test_caps_and_blocks_hold_whatever_is_preferred(
-    small: Catalog, enable: Enable, prefer: Policy
+    small: Catalog, enable: Enable, prefer: OrderPolicy
 ) -> None:
     likely = success_model(seen(BIGGER, "accepted", times=9), seen(IRELAND, "accepted", times=9))
     block = Block(cloud="aws", zone="use1-az2", expires=NOW + 60)
@@ -221,14 +223,14 @@ def test_caps_and_blocks_hold_whatever_is_preferred(
     assert counted == {"price": 2, "blocked:unknown": 1}
 
 
-@pytest.mark.parametrize("prefer", list(Policy))
+@pytest.mark.parametrize("prefer", list(OrderPolicy))
 def test_the_same_offers_are_candidates_whatever_is_preferred(
-    small: Catalog, everything: dict[str, EnabledCloud], prefer: Policy
+    small: Catalog, everything: dict[str, EnabledCloud], prefer: OrderPolicy
 ) -> None:
     some = success_model(seen(AZ1, "capacity"), seen(BIGGER, "accepted"))
     both = (L4, replace(L4, market=Market.SPOT))
     made = plan(asked(prefer, *both), small, everything, now=NOW, success_model=some)
-    usual = plan(asked(Policy.CHEAPEST, *both), small, everything, now=NOW)
+    usual = plan(asked(OrderPolicy.CHEAPEST, *both), small, everything, now=NOW)
     assert sorted(pools(made)) == sorted(pools(usual))
     assert made.dearest is not None
     assert usual.dearest is not None
@@ -237,7 +239,7 @@ def test_the_same_offers_are_candidates_whatever_is_preferred(
 
 def test_of_one_price_the_prior_of_the_market_decides(small: Catalog, enable: Enable) -> None:
     both = (replace(L4, market=Market.SPOT), L4)  # RunPod sells both at $0.49
-    made = plan(asked(Policy.BALANCED, *both), small, enable("runpod"), now=NOW)
+    made = plan(asked(OrderPolicy.BALANCED, *both), small, enable("runpod"), now=NOW)
     assert PRIOR["on-demand"] > PRIOR["spot"]
     assert [c.offer.market.value for c in made.candidates] == [
         "on-demand",
@@ -248,18 +250,18 @@ def test_of_one_price_the_prior_of_the_market_decides(small: Catalog, enable: En
 
 
 def test_what_decided_between_equal_prices_is_said(small: Catalog, enable: Enable) -> None:
-    made = plan(asked(Policy.CHEAPEST), small, enable("runpod"), now=NOW)
+    made = plan(asked(OrderPolicy.CHEAPEST), small, enable("runpod"), now=NOW)
     assert [c.why for c in made.candidates] == [
         "cheapest",
         "same price as the first, US regions come first",
     ]
     written = tuple(replace(L4, region=region, cloud="runpod") for region in ("CZ", "US"))
-    made = plan(asked(Policy.CHEAPEST, *written), small, enable("runpod"), now=NOW)
+    made = plan(asked(OrderPolicy.CHEAPEST, *written), small, enable("runpod"), now=NOW)
     assert [c.why for c in made.candidates] == [
         "cheapest",
         "same price as the first, written later",
     ]
-    made = plan(asked(Policy.CHEAPEST), small, enable("aws"), now=NOW)
+    made = plan(asked(OrderPolicy.CHEAPEST), small, enable("aws"), now=NOW)
     assert [c.why for c in made.candidates[:2]] == [
         "cheapest",
         "same price as the first, later by name",

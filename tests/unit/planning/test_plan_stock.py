@@ -16,7 +16,7 @@ from nbprov.catalog import Catalog
 from nbprov.market import Pool, Stock, StockLevel, SuccessModel
 from nbprov.model.offers import Plan
 from nbprov.model.resources import Accelerator, Request
-from nbprov.model.run_policies import Policy
+from nbprov.model.run_policies import OrderPolicy
 from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, plan
 from nbprov.planning.best_per_cloud import best_by_cloud
@@ -27,7 +27,7 @@ NOW = 1_800_000_000.0
 L4, A100 = Request(accelerator=Accelerator("L4")), Request(accelerator=Accelerator("A100", 8))
 
 
-def spec_of(*requests: Request, prefer: Policy = Policy.CHEAPEST) -> Spec:
+def spec_of(*requests: Request, prefer: OrderPolicy = OrderPolicy.CHEAPEST) -> Spec:
     return Spec(
         requests=tuple(replace(r, index=i) for i, r in enumerate(requests or (L4,))), prefer=prefer
     )
@@ -69,9 +69,9 @@ def test_what_is_sold_out_comes_last_and_stays_in_the_plan(
     )
 
 
-@pytest.mark.parametrize("prefer", list(Policy))
+@pytest.mark.parametrize("prefer", list(OrderPolicy))
 def test_sold_out_comes_after_every_tier_and_policy(
-    small: Catalog, everything: dict[str, EnabledCloud], prefer: Policy
+    small: Catalog, everything: dict[str, EnabledCloud], prefer: OrderPolicy
 ) -> None:
     spec = spec_of(A100, replace(L4, tier=1), prefer=prefer)
     before = planned(spec, small, everything)
@@ -137,12 +137,12 @@ levels = st.sampled_from([None, None, *StockLevel])
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(st.data(), st.sampled_from(Policy), st.integers(0, 2))
+@given(st.data(), st.sampled_from(OrderPolicy), st.integers(0, 2))
 def test_the_order_is_the_rule_applied_to_each(
     small: Catalog,
     everything: dict[str, EnabledCloud],
     data: st.DataObject,
-    prefer: Policy,
+    prefer: OrderPolicy,
     tier: int,
 ) -> None:
     spec = spec_of(L4, replace(A100, tier=tier), prefer=prefer)
@@ -162,9 +162,9 @@ def test_the_order_is_the_rule_applied_to_each(
         level, likely = said[c.offer.key], success_model.success(c.offer.pool)
         price = round(c.offer.hourly * 1.25) if level is StockLevel.LOW else c.offer.hourly
         leading: tuple[float, ...] = ()
-        if prefer is Policy.SOONEST:
+        if prefer is OrderPolicy.SOONEST:
             leading = (round(success_model.expected_seconds(c.offer.pool)),)
-        elif prefer is Policy.BALANCED:
+        elif prefer is OrderPolicy.BALANCED:
             leading = (round(c.offer.hourly / likely),)
         return (
             level is StockLevel.NONE,

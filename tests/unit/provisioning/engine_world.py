@@ -12,14 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.client import DaemonClient
 from nbprov.clouds.local.provisioner import CAPABILITIES, LocalCloud
 from nbprov.model.clusters import RunState
 from nbprov.model.launches import InstanceState
 from nbprov.model.offers import Candidate, Plan
 from nbprov.model.spec import Spec
 from nbprov.provisioning.engine import Engine
-from nbprov.provisioning.reconcile import Report, reconcile
+from nbprov.provisioning.reconcile import ReconcileReport, reconcile
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.runtime.waiting import wait_for
 from nbprov.spec import parse
@@ -85,7 +85,7 @@ class EngineWorld:
     def alive(self) -> list[dict[str, Any]]:
         """The machines that are not gone, as the daemon says."""
         owner = self.engines[0].ledger.owner
-        listed = Client(self.folder).call("list", {"owner": owner}, timeout=WAIT_SECONDS)
+        listed = DaemonClient(self.folder).call("list", {"owner": owner}, timeout=WAIT_SECONDS)
         return [m for m in listed if m["state"] != InstanceState.GONE.value]
 
     # ------------------------------------------------------------ kernels
@@ -145,7 +145,7 @@ class EngineWorld:
 
     def take_up(self, engine: Engine) -> str:
         """Reconcile as loading the extension does; return the report."""
-        report = Report()
+        report = ReconcileReport()
         self.do(engine, reconcile(engine, report))
         return str(report)
 
@@ -182,7 +182,7 @@ class EngineWorld:
         """End everything."""
         for engine in self.engines:
             engine.shut_down()
-        client = Client(self.folder)
+        client = DaemonClient(self.folder)
         with contextlib.suppress(OSError):
             pid = client.call("describe", timeout=WAIT_SECONDS, start=False)["pid"]
             client.call("end_all", timeout=WAIT_SECONDS, start=False)

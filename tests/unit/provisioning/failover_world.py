@@ -30,6 +30,7 @@ from nbprov.provisioning.run.events import (
     Gone,
     HandOver,
     Partial,
+    Pause,
     PhaseDone,
     PhaseFailed,
     Polled,
@@ -37,8 +38,7 @@ from nbprov.provisioning.run.events import (
     Replan,
     Resolve,
     Resolved,
-    Rest,
-    Started,
+    RunStarted,
     StoreBlock,
     Submit,
     SubmitFailed,
@@ -167,7 +167,7 @@ class World:
                 self.deeds[token].task = ""
             case StoreBlock(block):
                 self.blocks.append(block)
-            case Rest(next_pass):
+            case Pause(next_pass):
                 assert not self.busy(), "it rests while something is under way"
                 assert EPOCH + self.time < next_pass <= EPOCH + self.wait
                 self.resting = True
@@ -307,7 +307,7 @@ class World:
 
     def start(self) -> None:
         """Launch was pressed."""
-        self.tell(Started())
+        self.tell(RunStarted())
 
     def cancel(self) -> None:
         """The person gave up."""

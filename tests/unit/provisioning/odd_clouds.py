@@ -17,10 +17,10 @@ from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.failures import CloudError, Failure
 from nbprov.model.launches import (
     CheckResult,
+    CreateOperation,
     Instance,
     InstanceState,
     Launch,
-    Operation,
     SideObject,
 )
 
@@ -43,7 +43,7 @@ class CloudWithSides(LocalCloud):
         told = super().check()
         return replace(told, account=self.account) if self.account else told
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         self.make(launch.owner, f"disk-{launch.token[:8]}", launch.token)
         self.make(launch.owner, "group", "", shared=True)
         return super().submit(launch)

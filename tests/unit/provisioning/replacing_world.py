@@ -19,10 +19,10 @@ from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import (
     Accepted,
+    CreateOperation,
     Instance,
     InstanceState,
     Launch,
-    Operation,
     Pending,
     PollResult,
 )
@@ -32,7 +32,7 @@ from nbprov.provisioning.ledger import LEASE_SECONDS, ClusterRow, Ledger
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.provisioning.supervision.cluster_controller import ClusterController
 from nbprov.provisioning.supervision.context import SupervisionContext
-from nbprov.provisioning.supervision.lifecycle import Lifecycle
+from nbprov.provisioning.supervision.lifecycle import ClusterLifecycle
 
 NODES, TOKEN, RUN = 3, f"{1:032x}", "run-1"
 SETTLE, SENDING = 20.0, 30.0
@@ -118,7 +118,7 @@ class World:
             drivers={},
             changed=lambda: None,
         )
-        self.lifecycle = Lifecycle(self.context)
+        self.lifecycle = ClusterLifecycle(self.context)
 
     @property
     def controller(self) -> ClusterController:
@@ -167,7 +167,7 @@ class World:
                 self.late.remove((at, launch))
                 self._create(launch)
 
-    async def submit(self, launch: Launch) -> Operation:
+    async def submit(self, launch: Launch) -> CreateOperation:
         self.point()
         self.tick()
         if self.clock.now() > launch.answer_by:
@@ -190,12 +190,12 @@ class World:
         self.point()
         if outcome in ("lost", "void", "late"):
             raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, "no answer"))
-        return Operation("aws", TOKEN, "op", {"key": launch.key})
+        return CreateOperation("aws", TOKEN, "op", {"key": launch.key})
 
     def _next(self) -> str:
         return self.outcomes.pop(0) if self.outcomes else "ok"
 
-    async def poll(self, operation: Operation) -> PollResult:
+    async def poll(self, operation: CreateOperation) -> PollResult:
         self.point()
         self.tick()
         made = self.made.get(operation.data["key"])

@@ -11,11 +11,11 @@ from engine_world import LEASE_SECONDS, EngineWorld
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.failures import Cause, CloudError
-from nbprov.model.launches import InstanceState, Launch, Operation
+from nbprov.model.launches import CreateOperation, InstanceState, Launch
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import LeaseLost
-from nbprov.provisioning.reconcile import ORPHAN_SECONDS, Report, end_orphans
+from nbprov.provisioning.reconcile import ORPHAN_SECONDS, ReconcileReport, end_orphans
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.runtime.waiting import wait_for
 
@@ -186,7 +186,7 @@ def test_a_machine_that_stands_in_no_row_is_ended_once_it_is_old(
     adapter = engine.cloud("local").adapter
     adapter.submit(stray)
     world.until(lambda: len(world.alive()) == 2, "the stray")
-    report = Report()
+    report = ReconcileReport()
     assert [i.token for i in world.do(engine, end_orphans(engine, "local", report))] == ["f" * 32]
     assert "left alone until it is 10 minutes old" in str(report)
     world.set_ahead(engine, ORPHAN_SECONDS + 60.0)  # and this kernel looks again by itself
@@ -197,7 +197,7 @@ def test_a_machine_that_stands_in_no_row_is_ended_once_it_is_old(
 class _Careless(LocalCloud):
     """An adapter whose `submit` raises an exception of its own after the create went through."""
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         super().submit(launch)
         raise ConnectionResetError("the line broke")
 

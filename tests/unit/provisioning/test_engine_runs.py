@@ -17,7 +17,7 @@ from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.errors import UsageError
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import Instance, Launch, Operation
+from nbprov.model.launches import CreateOperation, Instance, Launch
 from nbprov.model.money import usd
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import NameTaken
@@ -142,7 +142,7 @@ class TwiceMade(LocalCloud):
         super().__init__(folder)
         self.shown_as: dict[str, str] = {}
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         if not self.shown_as:
             twin = "f" * 32
             super().submit(replace(launch, token=twin))

@@ -30,7 +30,7 @@ from nbprov.model.clusters import ClusterState
 from nbprov.model.offers import Candidate, Plan
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import ClusterRow
-from nbprov.provisioning.reconcile import Report, reconcile
+from nbprov.provisioning.reconcile import ReconcileReport, reconcile
 from nbprov.runtime.waiting import wait_for
 from nbprov.spec import parse
 
@@ -145,7 +145,7 @@ def test_power_off_while_no_kernel_lives_is_finished_by_the_next(world: World) -
     world.power_off(engine)
     engine.shut_down()
     again = world.engine()
-    world.do(again, reconcile(again, Report()))
+    world.do(again, reconcile(again, ReconcileReport()))
     eventually(lambda: world.state(again, row) is ClusterState.ENDED)
     assert world.machines() == []
 
@@ -159,7 +159,7 @@ def test_machine_in_another_project_than_the_notebooks_is_not_given_up(
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", OTHER_PROJECT)
     other = world.engine()
     for _ in range(2):  # what is missing twice, a while apart, counts as gone
-        world.do(other, reconcile(other, Report()))
+        world.do(other, reconcile(other, ReconcileReport()))
         world.do(other, other.lifecycle.observe(other.cloud("gcp")))
         time.sleep(0.6)
     assert world.state(other, row) is ClusterState.RUNNING

@@ -17,7 +17,7 @@ from nbprov.model.errors import NotFound
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import RunRow
-from nbprov.provisioning.reconcile import Report, end_orphans
+from nbprov.provisioning.reconcile import ReconcileReport, end_orphans
 from nbprov.provisioning.run.driver import RunDriver
 
 pytestmark = pytest.mark.machine
@@ -171,7 +171,7 @@ def test_a_machine_whose_launch_was_concluded_is_ended_whatever_its_age(
         engine.cluster("dev").cluster_id, ClusterState.ENDED, "it was missing from the list"
     )
     said: list[str] = []
-    report = Report()
+    report = ReconcileReport()
     report.on_change = lambda: said.append(str(report).rpartition("but ")[2])
     found = world.do(engine, end_orphans(engine, "local", report))
     assert len(found) == 1
@@ -196,7 +196,7 @@ def test_an_orphan_that_cannot_be_ended_is_said_and_tried_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(engine.cloud("local").adapter, "terminate", refuse)
-        report = Report()
+        report = ReconcileReport()
         world.do(engine, end_orphans(engine, "local", report))
     assert "could not be ended" in str(report)
     assert "you may not" in str(report)
@@ -218,7 +218,7 @@ def test_a_launch_that_is_concluded_while_the_list_is_made_is_no_orphan(
         return found
 
     monkeypatch.setattr(adapter, "list", listing)
-    assert world.do(engine, end_orphans(engine, "local", Report())) == []
+    assert world.do(engine, end_orphans(engine, "local", ReconcileReport())) == []
 
 
 # ---------------------------------------------------------------- robustness

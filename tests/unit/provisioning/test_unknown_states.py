@@ -153,9 +153,9 @@ def test_a_launch_that_is_taken_up_in_an_unknown_state_is_waited_for(world: Engi
 
 
 async def _take_up(engine: Engine) -> None:
-    from nbprov.provisioning.reconcile import Report, reconcile
+    from nbprov.provisioning.reconcile import ReconcileReport, reconcile
 
-    await reconcile(engine, Report())
+    await reconcile(engine, ReconcileReport())
 
 
 def test_an_accepted_machine_that_no_list_shows_is_given_up_before_its_time_to_boot_is_over(

@@ -69,7 +69,7 @@ class _NoStartScript(logging.Filter):
 _filter = _NoStartScript()
 
 
-class Session:
+class AwsAccount:
     """The clients of one account. Safe to use from several threads.
 
     Nothing is imported or read before the first use. Credentials come from boto3's own chain; when
@@ -313,7 +313,7 @@ def _open() -> Any:
         session = boto3.session.Session()
         found = session.get_credentials()
     except Exception as error:
-        raise Session._named(error, "") from None
+        raise AwsAccount._named(error, "") from None
     if found is None:
         raise CloudError(no_credentials())
     for name in _LOGGERS:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from nbprov.clouds.aws.account.clients import AT_ONCE, REGIONS_VARIABLE, Session
+from nbprov.clouds.aws.account.clients import AT_ONCE, REGIONS_VARIABLE, AwsAccount
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def in_every_region(
-    session: Session, work: Callable[[str], T], seconds: Seconds, *, also: Iterable[str] = ()
+    session: AwsAccount, work: Callable[[str], T], seconds: Seconds, *, also: Iterable[str] = ()
 ) -> dict[str, T]:
     """Do something in every region in use and in the regions of `also`.
 

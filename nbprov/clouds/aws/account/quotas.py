@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from nbprov.clouds.aws.account.clients import QUICK, Session
+from nbprov.clouds.aws.account.clients import QUICK, AwsAccount
 from nbprov.model.clock import Seconds
 
 ON_DEMAND: Mapping[str, str] = {
@@ -88,7 +88,7 @@ def bucket(instance_type: str, *, spot: bool) -> str:
     return "P5" if instance_type.startswith("p5") else ""
 
 
-def limit(session: Session, region: str, family: str, *, spot: bool) -> float | None:
+def limit(session: AwsAccount, region: str, family: str, *, spot: bool) -> float | None:
     """Return how many vCPUs of a family may run in a region.
 
     None if the code of its limit is not known.
@@ -113,7 +113,7 @@ def limit(session: Session, region: str, family: str, *, spot: bool) -> float | 
 
 
 def running(
-    session: Session, region: str, sizes: Mapping[str, float]
+    session: AwsAccount, region: str, sizes: Mapping[str, float]
 ) -> list[tuple[str, bool, float]]:
     """Return the machines that count against limits now: type, whether spot, vCPUs.
 

@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any
 
 from nbprov.clouds.aws.account.detection import NEEDS, credentials_lie_about, sdk_is_there
-from nbprov.clouds.aws.catalog.gpu_families import Accelerator
+from nbprov.clouds.aws.catalog.gpu_families import FamilyAccelerator
 from nbprov.clouds.pricing import gpu_names
 from nbprov.clouds.pricing.fetcher import FetchContext
 from nbprov.clouds.pricing.region_fetch import price
-from nbprov.clouds.web.client import CONNECT_SECONDS, READ_SECONDS, Broken, Http
+from nbprov.clouds.web.client import CONNECT_SECONDS, READ_SECONDS, HttpClient, IncompleteResponse
 from nbprov.clouds.web.error_text import UNREACHABLE
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.money import Micros
@@ -47,7 +47,7 @@ class Described:
     vcpus: float | None
     memory_gib: float | None
     arch: str
-    accelerator: Accelerator | None
+    accelerator: FamilyAccelerator | None
     accelerated: bool
 
 
@@ -73,10 +73,10 @@ class Account:
         from botocore.config import Config
 
         keys = context.keys
-        self._http: Http = context.http
+        self._http: HttpClient = context.http
         self._url = context.endpoints.get("ec2")
         self._lock = threading.Lock()
-        # Retries are made here, by the rules of `Http`, so that a stop is obeyed between two
+        # Retries are made here, by the rules of `HttpClient`, so that a stop is obeyed between two
         # attempts.
         self._config = Config(
             connect_timeout=CONNECT_SECONDS,
@@ -179,7 +179,7 @@ class Account:
 class _Asker:
     """Calls of one region's client, with pages and retries."""
 
-    def __init__(self, client: Any, region: str, http: Http) -> None:
+    def __init__(self, client: Any, region: str, http: HttpClient) -> None:
         self._client = client
         self._region = region
         self._http = http
@@ -230,7 +230,7 @@ class _Asker:
                 Failure(Cause.TRANSIENT, f"EC2 in {self._region}: {error}", code=code)
             )
             raise (
-                Broken(failed, unreached=unopened)
+                IncompleteResponse(failed, unreached=unopened)
                 if "Endpoint" in name or "Connection" in name or "Timeout" in name
                 else failed
             ) from None
@@ -259,11 +259,13 @@ class _Asker:
                 )
             )
         if code in THROTTLED:
-            return Broken(CloudError(Failure(Cause.RATE_LIMIT, f"{where}: {said}", code=code)))
+            return IncompleteResponse(
+                CloudError(Failure(Cause.RATE_LIMIT, f"{where}: {said}", code=code))
+            )
         error = CloudError(
             Failure(Cause.TRANSIENT, f"{where}, {action}: {code} {said}".strip(), code=code)
         )
-        return Broken(error) if status >= 500 else error
+        return IncompleteResponse(error) if status >= 500 else error
 
 
 def described(one: Mapping[str, Any]) -> Described:
@@ -284,9 +286,9 @@ def described(one: Mapping[str, Any]) -> Described:
     )
 
 
-def _device(device: Mapping[str, Any]) -> Accelerator | None:
+def _device(device: Mapping[str, Any]) -> FamilyAccelerator | None:
     size = device.get("MemoryInfo", {}).get("SizeInMiB")
     gpu = gpu_names.read(str(device.get("Name", "")), round(size / 1024, 3) if size else None)
     if not gpu.maker or not device.get("Count"):
         return None
-    return Accelerator(gpu.name, gpu.device_gib or 0.0, gpu.maker, float(device["Count"]))
+    return FamilyAccelerator(gpu.name, gpu.device_gib or 0.0, gpu.maker, float(device["Count"]))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Accelerator:
+class FamilyAccelerator:
     """The accelerator of a type; `count` is None if the price list has to tell it."""
 
     name: str
@@ -20,38 +20,38 @@ class Accelerator:
     count: float | None = None
 
 
-_L4 = Accelerator("L4", 22.352)
-FAMILIES: dict[str, Accelerator] = {
-    "p2": Accelerator("K80", 12),
-    "p3": Accelerator("V100", 16),
-    "p3dn": Accelerator("V100-32GB", 32),
-    "p4d": Accelerator("A100", 40),
-    "p4de": Accelerator("A100-80GB", 80),
-    "p5": Accelerator("H100", 80),
-    "p5e": Accelerator("H200", 141),
-    "p5en": Accelerator("H200", 141),
-    "p6-b200": Accelerator("B200", 179.062),
-    "p6-b300": Accelerator("B300", 268.594),
-    "g3": Accelerator("M60", 8),
-    "g3s": Accelerator("M60", 8),
-    "g4dn": Accelerator("T4", 16),
-    "g4ad": Accelerator("V520", 8, "AMD"),
-    "g5": Accelerator("A10G", 22.352),
-    "g5g": Accelerator("T4g", 16),
+_L4 = FamilyAccelerator("L4", 22.352)
+FAMILIES: dict[str, FamilyAccelerator] = {
+    "p2": FamilyAccelerator("K80", 12),
+    "p3": FamilyAccelerator("V100", 16),
+    "p3dn": FamilyAccelerator("V100-32GB", 32),
+    "p4d": FamilyAccelerator("A100", 40),
+    "p4de": FamilyAccelerator("A100-80GB", 80),
+    "p5": FamilyAccelerator("H100", 80),
+    "p5e": FamilyAccelerator("H200", 141),
+    "p5en": FamilyAccelerator("H200", 141),
+    "p6-b200": FamilyAccelerator("B200", 179.062),
+    "p6-b300": FamilyAccelerator("B300", 268.594),
+    "g3": FamilyAccelerator("M60", 8),
+    "g3s": FamilyAccelerator("M60", 8),
+    "g4dn": FamilyAccelerator("T4", 16),
+    "g4ad": FamilyAccelerator("V520", 8, "AMD"),
+    "g5": FamilyAccelerator("A10G", 22.352),
+    "g5g": FamilyAccelerator("T4g", 16),
     "g6": _L4,
     "gr6": _L4,
     "g6f": _L4,
     "gr6f": _L4,
-    "g6e": Accelerator("L40S", 44.703),
-    "g7": Accelerator("RTXPRO4500", 32),
-    "g7e": Accelerator("RTXPRO6000", 96),
-    "trn1": Accelerator("Trainium", 32, "AWS"),
-    "trn1n": Accelerator("Trainium", 32, "AWS"),
-    "trn2": Accelerator("Trainium2", 96, "AWS"),
-    "trn2u": Accelerator("Trainium2", 96, "AWS"),
-    "inf1": Accelerator("Inferentia", 8, "AWS"),
-    "inf2": Accelerator("Inferentia2", 32, "AWS"),
-    "dl1": Accelerator("Gaudi-HL-205", 32, "Habana"),
+    "g6e": FamilyAccelerator("L40S", 44.703),
+    "g7": FamilyAccelerator("RTXPRO4500", 32),
+    "g7e": FamilyAccelerator("RTXPRO6000", 96),
+    "trn1": FamilyAccelerator("Trainium", 32, "AWS"),
+    "trn1n": FamilyAccelerator("Trainium", 32, "AWS"),
+    "trn2": FamilyAccelerator("Trainium2", 96, "AWS"),
+    "trn2u": FamilyAccelerator("Trainium2", 96, "AWS"),
+    "inf1": FamilyAccelerator("Inferentia", 8, "AWS"),
+    "inf2": FamilyAccelerator("Inferentia2", 32, "AWS"),
+    "dl1": FamilyAccelerator("Gaudi-HL-205", 32, "Habana"),
 }
 # Types for which the price list's column GPU is empty, or counts a fraction of a GPU as a whole.
 COUNTS: dict[str, float] = {
@@ -86,7 +86,7 @@ def family_of(instance_type: str) -> str:
     return instance_type.partition(".")[0]
 
 
-def accelerator_of(instance_type: str, listed: float | None) -> Accelerator | None:
+def accelerator_of(instance_type: str, listed: float | None) -> FamilyAccelerator | None:
     """Return the accelerator of a type, or None if its family is not in the table.
 
     Parameters
@@ -97,4 +97,6 @@ def accelerator_of(instance_type: str, listed: float | None) -> Accelerator | No
     known = FAMILIES.get(family_of(instance_type))
     if known is None:
         return None
-    return Accelerator(known.name, known.device_gib, known.maker, COUNTS.get(instance_type, listed))
+    return FamilyAccelerator(
+        known.name, known.device_gib, known.maker, COUNTS.get(instance_type, listed)
+    )

@@ -57,14 +57,14 @@ class Listed:
 
 
 @dataclass(slots=True)
-class Columns:
+class PriceListColumns:
     """The positions of the columns by name, because AWS changes their number and order."""
 
     at: dict[str, int]
     wanted: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, header: Sequence[str]) -> Columns | None:
+    def of(cls, header: Sequence[str]) -> PriceListColumns | None:
         """Read the columns if this line is the header, else return None."""
         at = {name.replace(" ", "").lower(): place for place, name in enumerate(header)}
         if any(name not in at for name in ALWAYS):
@@ -90,12 +90,12 @@ def read_list(lines: Iterable[str], region: str) -> dict[str, Listed]:
         If it is not a price list, or has no machine in it.
     """
     found: dict[str, Listed] = {}
-    columns: Columns | None = None
+    columns: PriceListColumns | None = None
     quick = ""
     place = 0
     for seen, line in enumerate(lines):
         if columns is None:
-            columns = Columns.of(next(csv.reader([line]), []))
+            columns = PriceListColumns.of(next(csv.reader([line]), []))
             if columns is not None and line.startswith('"'):
                 # Rows are rejected by the text before the kind of term, because parsing the nine
                 # tenths that are reservations is slow.
@@ -118,7 +118,7 @@ def read_list(lines: Iterable[str], region: str) -> dict[str, Listed]:
     return found
 
 
-def _add(found: dict[str, Listed], columns: Columns, row: Sequence[str]) -> None:
+def _add(found: dict[str, Listed], columns: PriceListColumns, row: Sequence[str]) -> None:
     name, amount = columns.get(row, "instancetype"), price(columns.get(row, "priceperunit"))
     if "." not in name or amount is None:
         return

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbprov.clouds.aws.account.clients import ASK, CREATE, Session
+from nbprov.clouds.aws.account.clients import ASK, CREATE, AwsAccount
 from nbprov.clouds.aws.account.parallel_calls import call_each
 from nbprov.clouds.aws.errors import NOT_SEEN
-from nbprov.clouds.aws.instances.listing import Listing, not_ours_to_see
+from nbprov.clouds.aws.instances.listing import InstanceListing, not_ours_to_see
 from nbprov.clouds.aws.instances.states import ssh_port, state_of, tags_of
 from nbprov.clouds.aws.network.security_groups import (
     Ports,
@@ -34,10 +34,12 @@ _UP = (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.UNKNOWN)
 _GONE = (InstanceState.ENDING, InstanceState.GONE)
 
 
-class InstanceActions:
+class AwsInstanceActions:
     """Actions on machines by their ids, in whatever region they are."""
 
-    def __init__(self, session: Session, security_groups: SecurityGroups, listing: Listing) -> None:
+    def __init__(
+        self, session: AwsAccount, security_groups: SecurityGroups, listing: InstanceListing
+    ) -> None:
         self._session = session
         self._security_groups = security_groups
         self._listing = listing

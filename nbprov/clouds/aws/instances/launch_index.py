@@ -30,7 +30,7 @@ _TOKEN = re.compile(r"[0-9A-Za-z_-]{1,64}$")
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class IndexedLaunch:
     """One launch.
 
     Attributes
@@ -71,7 +71,7 @@ def folder() -> Path:
     return home() / "clouds" / "aws"
 
 
-def write(note: Note) -> None:
+def write(note: IndexedLaunch) -> None:
     """Write a record, replacing the earlier one of the same launch.
 
     Raises
@@ -104,29 +104,29 @@ def write(note: Note) -> None:
         ) from None
 
 
-def read(token: str) -> Note | None:
+def read(token: str) -> IndexedLaunch | None:
     """Return the record of a launch, or None."""
     return _of_file(folder() / f"{token}.json") if _TOKEN.match(token) else None
 
 
-def of_owner(owner: str) -> list[Note]:
+def of_owner(owner: str) -> list[IndexedLaunch]:
     """Return all records of an owner."""
     return [note for note in _all() if note.owner == owner]
 
 
-def of_ids(ids: Iterable[str]) -> dict[str, Note]:
+def of_ids(ids: Iterable[str]) -> dict[str, IndexedLaunch]:
     """Return the records of these machines, by id."""
     wanted = set(ids)
     return {one: note for note in _all() for one in note.ids if one in wanted}
 
 
-def drop(note: Note) -> None:
+def drop(note: IndexedLaunch) -> None:
     """Remove the record of a launch that cannot have machines."""
     with contextlib.suppress(OSError):
         note.path().unlink(missing_ok=True)
 
 
-def seen(note: Note, alive: Iterable[str], account: str) -> None:
+def seen(note: IndexedLaunch, alive: Iterable[str], account: str) -> None:
     """Update a record with the machines that a listing of its account shows as alive.
 
     A disk that cannot be written leaves the record as it was.
@@ -139,17 +139,19 @@ def seen(note: Note, alive: Iterable[str], account: str) -> None:
             write(replace(note, ids=there, account=account))
 
 
-def _all() -> list[Note]:
+def _all() -> list[IndexedLaunch]:
     return [
         note for file in sorted(folder().glob("*.json")) if (note := _of_file(file)) is not None
     ]
 
 
-def _of_file(file: Path) -> Note | None:
+def _of_file(file: Path) -> IndexedLaunch | None:
     """Read a record; None if the file is gone, damaged or foreign."""
     try:
         found = json.loads(file.read_text())
-        note = Note(**{**found, "ids": tuple(map(str, found["ids"])), "at": float(found["at"])})
+        note = IndexedLaunch(
+            **{**found, "ids": tuple(map(str, found["ids"])), "at": float(found["at"])}
+        )
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return note if file.stem == note.token else None

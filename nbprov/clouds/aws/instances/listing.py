@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from nbprov.clouds.aws.account.clients import Session
+from nbprov.clouds.aws.account.clients import AwsAccount
 from nbprov.clouds.aws.account.parallel_calls import in_every_region
 from nbprov.clouds.aws.instances import launch_index
 from nbprov.clouds.aws.instances.states import CLOUD, KEY_TAG, instance_of
@@ -30,10 +30,10 @@ MOST_VALUES = 200
 """How many values one filter may have."""
 
 
-class Listing:
+class InstanceListing:
     """The machines of an account as EC2 lists them, and the regions where they were last seen."""
 
-    def __init__(self, session: Session, networks: Networks) -> None:
+    def __init__(self, session: AwsAccount, networks: Networks) -> None:
         self._session = session
         self._networks = networks
         self._lock = threading.Lock()
@@ -69,7 +69,7 @@ class Listing:
         return [*found, *self._unseen(notes, found)]
 
     def _unseen(
-        self, notes: Sequence[launch_index.Note], found: Sequence[Instance]
+        self, notes: Sequence[launch_index.IndexedLaunch], found: Sequence[Instance]
     ) -> builtins.list[Instance]:
         """Return machines of other accounts, which this listing cannot show.
 
@@ -87,7 +87,7 @@ class Listing:
                 )
         return unseen
 
-    def away(self, ids: Sequence[str]) -> dict[str, launch_index.Note]:
+    def away(self, ids: Sequence[str]) -> dict[str, launch_index.IndexedLaunch]:
         """Return those of these machines that are in another account than the current one."""
         noted = {one: note for one, note in launch_index.of_ids(ids).items() if note.account}
         try:
@@ -187,7 +187,7 @@ class Listing:
         )
 
 
-def not_ours_to_see(note: launch_index.Note) -> str:
+def not_ours_to_see(note: launch_index.IndexedLaunch) -> str:
     """Say why the state of a machine in another account is unknown."""
     return (
         f"made in the AWS account {note.account}, and the current credentials are of another "
@@ -196,7 +196,7 @@ def not_ours_to_see(note: launch_index.Note) -> str:
     )
 
 
-def _elsewhere(note: launch_index.Note, instance_id: str) -> Instance:
+def _elsewhere(note: launch_index.IndexedLaunch, instance_id: str) -> Instance:
     return Instance(
         cloud=CLOUD,
         id=instance_id,

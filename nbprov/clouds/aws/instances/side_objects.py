@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nbprov.clouds.aws.account.clients import Session
+from nbprov.clouds.aws.account.clients import AwsAccount
 from nbprov.clouds.aws.account.parallel_calls import in_every_region
 from nbprov.clouds.aws.instances.states import CLOUD, tags_of
 from nbprov.clouds.aws.network.security_groups import SecurityGroups
@@ -27,11 +27,11 @@ LAST_CALL: Seconds = 16.5
 that before the end of a removal."""
 
 
-class SideObjects:
+class AwsSideObjects:
     """Finds and removes side objects."""
 
     def __init__(
-        self, session: Session, networks: Networks, security_groups: SecurityGroups
+        self, session: AwsAccount, networks: Networks, security_groups: SecurityGroups
     ) -> None:
         self._session = session
         self._networks = networks

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from nbprov.clouds.aws import errors, images
-from nbprov.clouds.aws.account.clients import CREATE, REGIONS_VARIABLE, Session, narrowed
+from nbprov.clouds.aws.account.clients import CREATE, REGIONS_VARIABLE, AwsAccount, narrowed
 from nbprov.clouds.aws.instances import launch_index, run_instances
-from nbprov.clouds.aws.instances.listing import Listing
+from nbprov.clouds.aws.instances.listing import InstanceListing
 from nbprov.clouds.aws.instances.states import CLOUD, ssh_port
 from nbprov.clouds.aws.network.security_groups import SecurityGroups, covered, without
 from nbprov.clouds.aws.network.subnets import Networks, Subnet
@@ -20,9 +20,9 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.launches import (
     Accepted,
+    CreateOperation,
     InstanceState,
     Launch,
-    Operation,
     Pending,
     PollResult,
     Refused,
@@ -49,17 +49,17 @@ class Submitter:
 
     def __init__(
         self,
-        session: Session,
+        session: AwsAccount,
         networks: Networks,
         security_groups: SecurityGroups,
-        listing: Listing,
+        listing: InstanceListing,
     ) -> None:
         self._session = session
         self._networks = networks
         self._security_groups = security_groups
         self._listing = listing
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         """Send one create for all machines of a launch."""
         _not_too_late(launch)
         region = launch.candidate.offer.region
@@ -84,7 +84,7 @@ class Submitter:
         _not_too_late(launch)
         return self._create(launch, note, image, subnet, groups, efa=efa, is_first=before is None)
 
-    def poll(self, operation: Operation) -> PollResult:
+    def poll(self, operation: CreateOperation) -> PollResult:
         """Return the outcome of a create.
 
         EC2 answers a create with the ids of its machines. What remains to be seen is whether it
@@ -150,7 +150,9 @@ class Submitter:
 
     # ------------------------------------------------------------ the create
 
-    def _noted(self, launch: Launch, before: launch_index.Note | None) -> launch_index.Note:
+    def _noted(
+        self, launch: Launch, before: launch_index.IndexedLaunch | None
+    ) -> launch_index.IndexedLaunch:
         """Record the launch before its create is sent.
 
         Raises
@@ -174,7 +176,7 @@ class Submitter:
             raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, words, "OtherAccount"))
         if before is None:
             spot = offer.market is Market.SPOT
-            before = launch_index.Note(
+            before = launch_index.IndexedLaunch(
                 launch.token,
                 launch.owner,
                 offer.region,
@@ -191,14 +193,14 @@ class Submitter:
     def _create(
         self,
         launch: Launch,
-        note: launch_index.Note,
+        note: launch_index.IndexedLaunch,
         image: images.MachineImage,
         subnet: Subnet,
         groups: list[str],
         *,
         efa: bool,
         is_first: bool,
-    ) -> Operation:
+    ) -> CreateOperation:
         region = note.region
         try:
             answer = self._sent(launch, region, image, subnet, groups, efa=efa)
@@ -264,7 +266,9 @@ class Submitter:
                 # one may not.
                 raise (refused if error.failure.code == refused.failure.code else error) from None
 
-    def _made_before(self, launch: Launch, note: launch_index.Note, failure: Failure) -> Operation:
+    def _made_before(
+        self, launch: Launch, note: launch_index.IndexedLaunch, failure: Failure
+    ) -> CreateOperation:
         """Return the operation of an earlier create with this token.
 
         This is needed if a repeat differs from the first request, for example because the default
@@ -298,9 +302,9 @@ class Submitter:
 
     def _operation(
         self, launch: Launch, region: str, reservation: str, ids: Sequence[str]
-    ) -> Operation:
+    ) -> CreateOperation:
         self._listing.note(region, ids)
-        return Operation(
+        return CreateOperation(
             CLOUD,
             launch.token,
             reservation,

@@ -12,7 +12,7 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nbprov.clouds.aws.account.clients import Session
+from nbprov.clouds.aws.account.clients import AwsAccount
 from nbprov.clouds.web.public_ip import Network, my_address
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -28,7 +28,7 @@ Ports = tuple[int, int]
 class SecurityGroups:
     """The security groups of one owner."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: AwsAccount) -> None:
         self._session = session
 
     def shared(self, region: str, vpc: str, owner: str, ssh_port: int = SSH) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nbprov.clouds.aws.account.clients import Session
+from nbprov.clouds.aws.account.clients import AwsAccount
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -46,7 +46,7 @@ class Subnet:
 class Networks:
     """The zones and subnets of all regions, as the current account sees them."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: AwsAccount) -> None:
         self._session = session
 
     def zone_ids(self, region: str) -> dict[str, str]:

@@ -169,7 +169,7 @@ class Compute:
         return found
 
 
-class Rest:
+class ComputeRest:
     """Quick questions to the Compute API, with google-auth and `requests` only.
 
     Importing the whole library would cost a check two seconds.

@@ -10,7 +10,7 @@ from nbprov.clouds.gcp.account.credentials import Login, endpoint, open_login
 from nbprov.clouds.gcp.account.price_list_auth import login_state
 
 
-class Connection:
+class GcpConnection:
     """The current login and client. Safe to use from several threads."""
 
     def __init__(self) -> None:

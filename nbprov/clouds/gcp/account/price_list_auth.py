@@ -30,7 +30,7 @@ NO_LIBRARY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class PriceListAuth:
     """How to ask for prices and zones.
 
     Attributes
@@ -86,7 +86,7 @@ def missing(keys: Mapping[str, str], environ: Mapping[str, str] | None = None) -
     return "" if find_spec("google") and find_spec("google.auth") else NO_LIBRARY
 
 
-def open_access(keys: Mapping[str, str]) -> Access:
+def open_access(keys: Mapping[str, str]) -> PriceListAuth:
     """Find the key, and log in if there are credentials, with one request to Google's token
     service.
 
@@ -102,20 +102,20 @@ def open_access(keys: Mapping[str, str]) -> Access:
         raise CloudError(Failure(Cause.CREDENTIALS, missing(keys, env)))
     params = {"key": key} if key else {}
     if path is None or not find_spec("google") or not find_spec("google.auth"):
-        return Access(params=params)
+        return PriceListAuth(params=params)
     try:
         token, project = _log_in(path)
     except CloudError:
         if not key:
             raise
-        return Access(params=params)
+        return PriceListAuth(params=params)
     bearer = {"Authorization": f"Bearer {token}"}
     project = (
         keys.get("project")
         or next((env[name] for name in PROJECT_VARIABLES if env.get(name)), "")
         or project
     )
-    return Access({} if key else bearer, params, bearer, project)
+    return PriceListAuth({} if key else bearer, params, bearer, project)
 
 
 def _log_in(path: Path) -> tuple[str, str]:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nbprov.clouds.gcp.catalog.machine_types import DEVICES, Machine
+from nbprov.clouds.gcp.catalog.machine_types import DEVICES, MachineType
 from nbprov.clouds.pricing.region_fetch import expect
-from nbprov.clouds.web.client import Http
+from nbprov.clouds.web.client import HttpClient
 from nbprov.model.failures import Cause, CloudError, Failure
 
 MOST_PAGES = 400
@@ -64,7 +64,7 @@ _KNOWN: Mapping[str, str] = {
 
 
 @dataclass(slots=True)
-class Places:
+class ZonesByType:
     """Zones by machine type or accelerator, and region.
 
     Attributes
@@ -80,7 +80,7 @@ class Places:
     exact: bool = False
     failed: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, machine: Machine, region: str) -> tuple[str, ...]:
+    def of(self, machine: MachineType, region: str) -> tuple[str, ...]:
         """Return the zones of a region that sell a machine.
 
         `("",)` stands for the whole region; the result is empty if it is not sold there.
@@ -92,17 +92,17 @@ class Places:
         return self.zones.get((key, region), ()) if key in _KNOWN else ("",)
 
 
-def known() -> Places:
+def known() -> ZonesByType:
     """Return the zones that are known without asking."""
     zones = {}
     for key, regions in _KNOWN.items():
         for entry in regions.split():
             region, _, letters = entry.partition(":")
             zones[key, region] = tuple(f"{region}-{letter}" for letter in letters)
-    return Places(zones)
+    return ZonesByType(zones)
 
 
-def unknown(wanted: Iterable[Machine]) -> list[str]:
+def unknown(wanted: Iterable[MachineType]) -> list[str]:
     """Return the accelerators whose zones are not known without asking."""
     devices = {
         m.device.name
@@ -113,12 +113,12 @@ def unknown(wanted: Iterable[Machine]) -> list[str]:
 
 
 def read(
-    http: Http,
+    http: HttpClient,
     url: str,
     headers: Mapping[str, str],
-    wanted: Iterable[Machine],
+    wanted: Iterable[MachineType],
     tell: Callable[[str], object],
-) -> Places:
+) -> ZonesByType:
     """Ask the Compute API which zone offers which of these types and accelerators.
 
     `url` is the address of the project's aggregated lists.
@@ -157,7 +157,7 @@ def read(
         raise CloudError(
             Failure(Cause.TRANSIENT, "the Compute API named no machine type in any zone")
         )
-    return Places(
+    return ZonesByType(
         {key: tuple(sorted(zones)) for key, zones in found.items()}, exact=True, failed=failed
     )
 
@@ -178,7 +178,7 @@ def _names(scope: object, kind: str) -> Iterator[str]:
 
 
 def _pages(
-    http: Http, url: str, params: Mapping[str, Any], headers: Mapping[str, str]
+    http: HttpClient, url: str, params: Mapping[str, Any], headers: Mapping[str, str]
 ) -> Iterator[Mapping[str, Any]]:
     token = ""
     for _ in range(MOST_PAGES):

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from nbprov.clouds.gcp.catalog.accelerator_zones import Places
-from nbprov.clouds.gcp.catalog.machine_types import Machine
-from nbprov.clouds.gcp.catalog.skus import SSD, Kind, Part, Rates
+from nbprov.clouds.gcp.catalog.accelerator_zones import ZonesByType
+from nbprov.clouds.gcp.catalog.machine_types import MachineType
+from nbprov.clouds.gcp.catalog.skus import SSD, BilledPart, PartKind, Rates
 from nbprov.model.money import Micros, usd
 from nbprov.model.price_list import PriceRow
 
@@ -24,22 +24,22 @@ class Assembled:
     """
 
     rows: list[PriceRow] = field(default_factory=list)
-    incomplete: Counter[tuple[str, Part]] = field(default_factory=Counter)
+    incomplete: Counter[tuple[str, BilledPart]] = field(default_factory=Counter)
 
 
-def parts(machine: Machine) -> Iterator[tuple[Part, float]]:
+def parts(machine: MachineType) -> Iterator[tuple[BilledPart, float]]:
     """Return the parts that a machine is billed for, with the number of units of each."""
     if machine.host:
-        yield Part(Kind.CORE, machine.host), machine.vcpus
-        yield Part(Kind.MEMORY, machine.host), machine.memory_gib
+        yield BilledPart(PartKind.CORE, machine.host), machine.vcpus
+        yield BilledPart(PartKind.MEMORY, machine.host), machine.memory_gib
     if machine.device:
-        yield Part(Kind.DEVICE, machine.device.name), machine.count
+        yield BilledPart(PartKind.DEVICE, machine.device.name), machine.count
     if machine.ssd_gib:
         yield SSD, machine.ssd_gib
 
 
 def assemble(
-    rates: Rates, places: Places, wanted: Iterable[Machine], regions: Iterable[str]
+    rates: Rates, places: ZonesByType, wanted: Iterable[MachineType], regions: Iterable[str]
 ) -> Assembled:
     """Add up the parts of each machine, in every region that sells all of them."""
     done = Assembled()
@@ -57,7 +57,7 @@ def assemble(
     return done
 
 
-def _sum(rates: Rates, region: str, machine: Machine, *, spot: bool) -> Micros | None:
+def _sum(rates: Rates, region: str, machine: MachineType, *, spot: bool) -> Micros | None:
     total = Decimal(0)
     for part, units in parts(machine):
         price = rates.of(region, part, spot=spot)
@@ -67,13 +67,13 @@ def _sum(rates: Rates, region: str, machine: Machine, *, spot: bool) -> Micros |
     return usd(total) or None
 
 
-def _note_incomplete(rates: Rates, region: str, machine: Machine, done: Assembled) -> None:
+def _note_incomplete(rates: Rates, region: str, machine: MachineType, done: Assembled) -> None:
     """Record a machine that has a price for its own part here but none for another.
 
     A machine that is not sold in the region lacks nothing.
     """
     first, *others = (part for part, _ in parts(machine))
-    own = Part(Kind.DEVICE, machine.device.name) if machine.device else first
+    own = BilledPart(PartKind.DEVICE, machine.device.name) if machine.device else first
     for spot in (False, True):
         if rates.of(region, own, spot=spot) is None:
             continue
@@ -86,7 +86,7 @@ def _note_incomplete(rates: Rates, region: str, machine: Machine, done: Assemble
 
 
 def _row(
-    machine: Machine, region: str, zone: str, on_demand: Micros | None, spot: Micros | None
+    machine: MachineType, region: str, zone: str, on_demand: Micros | None, spot: Micros | None
 ) -> PriceRow:
     device = machine.device
     return PriceRow(

@@ -30,7 +30,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineType:
     """One machine type and the parts it is billed by.
 
     Attributes
@@ -116,7 +116,7 @@ _PLAIN: dict[str, tuple[float, tuple[int, ...]]] = {
 
 
 @cache
-def machines() -> tuple[Machine, ...]:
+def machines() -> tuple[MachineType, ...]:
     """Return all known types.
 
     Those with accelerators first, and accelerators sold apart without a name.
@@ -124,16 +124,16 @@ def machines() -> tuple[Machine, ...]:
     return (*_accelerated(), *_apart(), *_plain())
 
 
-def _accelerated() -> Iterator[Machine]:
+def _accelerated() -> Iterator[MachineType]:
     for count, (vcpus, gib) in _A2.items():
-        yield Machine(f"a2-highgpu-{count}g", "a2", vcpus, gib, A100, count)
-    yield Machine("a2-megagpu-16g", "a2", 96, 1360, A100, 16)
+        yield MachineType(f"a2-highgpu-{count}g", "a2", vcpus, gib, A100, count)
+    yield MachineType("a2-megagpu-16g", "a2", 96, 1360, A100, 16)
     for count, (vcpus, gib) in _A2_ULTRA.items():
-        yield Machine(
+        yield MachineType(
             f"a2-ultragpu-{count}g", "a2", vcpus, gib, A100_80, count, ssd_gib=count * PARTITION_GIB
         )
     for count, (vcpus, gib) in _A3.items():
-        yield Machine(
+        yield MachineType(
             f"a3-highgpu-{count}g",
             "a3",
             vcpus,
@@ -143,26 +143,28 @@ def _accelerated() -> Iterator[Machine]:
             ssd_gib=2 * count * PARTITION_GIB,
             spot_only=count < 8,
         )
-    yield Machine("a3-megagpu-8g", "a3plus", 208, 1872, H100_MEGA, 8, ssd_gib=16 * PARTITION_GIB)
-    yield Machine("a3-ultragpu-8g", "a3ultra", 224, 2952, H200, 8, ssd_gib=32 * PARTITION_GIB)
-    yield Machine("a4-highgpu-8g", "", 224, 3968, B200, 8)
+    yield MachineType(
+        "a3-megagpu-8g", "a3plus", 208, 1872, H100_MEGA, 8, ssd_gib=16 * PARTITION_GIB
+    )
+    yield MachineType("a3-ultragpu-8g", "a3ultra", 224, 2952, H200, 8, ssd_gib=32 * PARTITION_GIB)
+    yield MachineType("a4-highgpu-8g", "", 224, 3968, B200, 8)
     for vcpus, count in _G2.items():
-        yield Machine(f"g2-standard-{vcpus}", "g2", vcpus, vcpus * 4, L4, count)
+        yield MachineType(f"g2-standard-{vcpus}", "g2", vcpus, vcpus * 4, L4, count)
     for vcpus, gib in _G4.items():
-        yield Machine(
+        yield MachineType(
             f"g4-standard-{vcpus}", "g4", vcpus, gib, RTX_PRO_6000, vcpus / _G4_VCPUS_A_DEVICE
         )
 
 
-def _apart() -> Iterator[Machine]:
+def _apart() -> Iterator[MachineType]:
     for device, counts in ATTACHED.items():
         for count in counts:
-            yield Machine("", device=device, count=count)
+            yield MachineType("", device=device, count=count)
 
 
-def _plain() -> Iterator[Machine]:
+def _plain() -> Iterator[MachineType]:
     for series, (ratio, sizes) in _PLAIN.items():
         family = series.partition("-")[0]
         for vcpus in sizes:
-            yield Machine(f"{series}-{vcpus}", family, vcpus, round(vcpus * ratio, 2))
-    yield Machine("n2-highmem-128", "n2", 128, 864)
+            yield MachineType(f"{series}-{vcpus}", family, vcpus, round(vcpus * ratio, 2))
+    yield MachineType("n2-highmem-128", "n2", 128, 864)

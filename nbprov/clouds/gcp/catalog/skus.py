@@ -29,7 +29,7 @@ HOURS_A_MONTH = 730
 _GB_IN_GIB = Decimal(2**30) / Decimal(10**9)
 
 
-class Kind(StrEnum):
+class PartKind(StrEnum):
     """The kind of a part."""
 
     CORE = "core"
@@ -38,17 +38,17 @@ class Kind(StrEnum):
     SSD = "local SSD"
 
 
-class Part(NamedTuple):
+class BilledPart(NamedTuple):
     """One part that is billed: cores and memory by family, accelerators by name."""
 
-    kind: Kind
+    kind: PartKind
     of: str = ""
 
     def __str__(self) -> str:
         return f"{self.of} {self.kind}".strip()
 
 
-SSD = Part(Kind.SSD)
+SSD = BilledPart(PartKind.SSD)
 
 _FAMILIES = {
     "n1": ("N1 Predefined Instance"),
@@ -83,12 +83,18 @@ _DEVICES = {
     "A4 Nvidia B200 (1 gpu slice)": "B200",
     "RTX 6000 96GB": "RTXPRO6000",
 }
-_SENTENCES: dict[str, Part] = {
-    **{f"{words} Core": Part(Kind.CORE, family) for family, words in _FAMILIES.items()},
-    **{f"{words} Ram": Part(Kind.MEMORY, family) for family, words in _FAMILIES.items()},
-    **{f"Compute optimized {infix}Core": Part(Kind.CORE, "c2") for infix in ("", "Instance ")},
-    **{f"Compute optimized {infix}Ram": Part(Kind.MEMORY, "c2") for infix in ("", "Instance ")},
-    **{words: Part(Kind.DEVICE, name) for words, name in _DEVICES.items()},
+_SENTENCES: dict[str, BilledPart] = {
+    **{f"{words} Core": BilledPart(PartKind.CORE, family) for family, words in _FAMILIES.items()},
+    **{f"{words} Ram": BilledPart(PartKind.MEMORY, family) for family, words in _FAMILIES.items()},
+    **{
+        f"Compute optimized {infix}Core": BilledPart(PartKind.CORE, "c2")
+        for infix in ("", "Instance ")
+    },
+    **{
+        f"Compute optimized {infix}Ram": BilledPart(PartKind.MEMORY, "c2")
+        for infix in ("", "Instance ")
+    },
+    **{words: BilledPart(PartKind.DEVICE, name) for words, name in _DEVICES.items()},
     "SSD backed Local Storage": SSD,
 }
 _PLACE = re.compile(r"(?: running)?(?: in [A-Z].*)?$")
@@ -104,11 +110,11 @@ _OTHER_DEALS = re.compile(
 )
 # The unit of a price, and how much of the unit that a part is counted in (an hour of one core, one
 # GiB or one device) it is for.
-_UNITS: Mapping[Kind, Mapping[str, Decimal]] = {
-    Kind.CORE: {"h": Decimal(1)},
-    Kind.DEVICE: {"h": Decimal(1)},
-    Kind.MEMORY: {"GiBy.h": Decimal(1), "GBy.h": 1 / _GB_IN_GIB},
-    Kind.SSD: {"GiBy.mo": Decimal(HOURS_A_MONTH), "GBy.mo": HOURS_A_MONTH / _GB_IN_GIB},
+_UNITS: Mapping[PartKind, Mapping[str, Decimal]] = {
+    PartKind.CORE: {"h": Decimal(1)},
+    PartKind.DEVICE: {"h": Decimal(1)},
+    PartKind.MEMORY: {"GiBy.h": Decimal(1), "GBy.h": 1 / _GB_IN_GIB},
+    PartKind.SSD: {"GiBy.mo": Decimal(HOURS_A_MONTH), "GBy.mo": HOURS_A_MONTH / _GB_IN_GIB},
 }
 
 
@@ -118,7 +124,7 @@ class Priced(NamedTuple):
     Dollars an hour for one unit of a part, in a market, in these regions.
     """
 
-    part: Part
+    part: BilledPart
     spot: bool
     dollars: Decimal
     regions: tuple[str, ...]
@@ -138,13 +144,13 @@ class Rates:
         The number of lines of known parts without a readable price.
     """
 
-    by_place: dict[tuple[str, Part, bool], Decimal] = field(default_factory=dict)
+    by_place: dict[tuple[str, BilledPart, bool], Decimal] = field(default_factory=dict)
     regions: set[str] = field(default_factory=set)
-    disputed: set[tuple[str, Part, bool]] = field(default_factory=set)
+    disputed: set[tuple[str, BilledPart, bool]] = field(default_factory=set)
     unknown: Counter[str] = field(default_factory=Counter)
     unreadable: int = 0
 
-    def of(self, region: str, part: Part, *, spot: bool) -> Decimal | None:
+    def of(self, region: str, part: BilledPart, *, spot: bool) -> Decimal | None:
         """Return the price of a part; None if the list has none, or two."""
         return self.by_place.get((region, part, spot))
 
@@ -152,7 +158,7 @@ class Rates:
 def rates(skus: Iterable[Mapping[str, Any]]) -> Rates:
     """Read the lines, in any order."""
     found = Rates()
-    said: dict[tuple[str, Part, bool], set[Decimal]] = defaultdict(set)
+    said: dict[tuple[str, BilledPart, bool], set[Decimal]] = defaultdict(set)
     for sku in skus:
         part, spot = part_of(sku)
         if part is None:
@@ -173,14 +179,14 @@ def rates(skus: Iterable[Mapping[str, Any]]) -> Rates:
     return found
 
 
-def part_of(sku: Mapping[str, Any]) -> tuple[Part | None, bool]:
+def part_of(sku: Mapping[str, Any]) -> tuple[BilledPart | None, bool]:
     """Return the part that a SKU prices, or None, and whether it is for the spot market.
 
     Examples
     --------
     >>> spot = "Spot Preemptible N2 Instance Core running in Americas"
     >>> part_of({"description": spot, "category": {"usageType": "Preemptible"}})
-    (Part(kind=<Kind.CORE: 'core'>, of='n2'), True)
+    (BilledPart(kind=<PartKind.CORE: 'core'>, of='n2'), True)
     >>> custom = "N2 Custom Instance Core running in Americas"
     >>> part_of({"description": custom, "category": {"usageType": "OnDemand"}})
     (None, False)
@@ -216,7 +222,7 @@ def _category(sku: Mapping[str, Any]) -> Mapping[str, Any]:
     return category if isinstance(category, Mapping) else {}
 
 
-def _priced(sku: Mapping[str, Any], part: Part, spot: bool) -> Priced | None:
+def _priced(sku: Mapping[str, Any], part: BilledPart, spot: bool) -> Priced | None:
     try:
         expression = sku["pricingInfo"][-1]["pricingExpression"]
         share = _UNITS[part.kind].get(expression["usageUnit"])

@@ -11,7 +11,7 @@ from typing import Any
 from nbprov.clouds.base import CALL_SECONDS, LIST_SECONDS
 from nbprov.clouds.gcp import errors, labels
 from nbprov.clouds.gcp.account.clients import Compute, Deadline
-from nbprov.clouds.gcp.account.connection import Connection
+from nbprov.clouds.gcp.account.connection import GcpConnection
 from nbprov.clouds.gcp.instances.poweroff_cleanup import GOING
 from nbprov.clouds.gcp.network.firewall import is_gone
 from nbprov.model.clock import Seconds
@@ -31,10 +31,10 @@ again.
 """
 
 
-class InstanceActions:
+class GcpInstanceActions:
     """Actions on machines by their ids, each in the project where it was last listed."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: GcpConnection) -> None:
         self._connection = connection
         self._lock = threading.Lock()
         self._ending: dict[str, float] = {}

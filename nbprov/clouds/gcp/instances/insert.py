@@ -20,13 +20,13 @@ from nbprov.clouds.base import CALL_SECONDS, LIST_SECONDS
 from nbprov.clouds.gcp import errors, labels
 from nbprov.clouds.gcp.account import projects
 from nbprov.clouds.gcp.account.clients import Compute, Deadline
-from nbprov.clouds.gcp.images import Image, Images
+from nbprov.clouds.gcp.images import ComputeImage, Images
 from nbprov.clouds.gcp.instances import insert_bodies
 from nbprov.clouds.gcp.instances.label_search import rows
 from nbprov.clouds.gcp.network.firewall import Firewall, is_gone
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import Accepted, Launch, Operation, Pending, PollResult, Refused
+from nbprov.model.launches import Accepted, CreateOperation, Launch, Pending, PollResult, Refused
 from nbprov.model.places import Market
 
 EXISTS = ("alreadyExists", "RESOURCE_ALREADY_EXISTS")
@@ -51,7 +51,7 @@ class Inserter:
         self._images = Images()
         self.firewall = Firewall()
 
-    def submit(self, compute: Compute, launch: Launch) -> Operation:
+    def submit(self, compute: Compute, launch: Launch) -> CreateOperation:
         """See `Cloud.submit`."""
         if launch.answer_by and time.time() > launch.answer_by:
             raise CloudError(Failure(Cause.TIMEOUT, "the create was not sent in time", "too-late"))
@@ -105,9 +105,9 @@ class Inserter:
             if error.failure.code not in EXISTS:
                 raise
             return self._repeated(compute, deadline, launch, data)
-        return Operation("gcp", launch.token, str(answer.get("name") or ""), data)
+        return CreateOperation("gcp", launch.token, str(answer.get("name") or ""), data)
 
-    def poll(self, compute: Compute, operation: Operation) -> PollResult:
+    def poll(self, compute: Compute, operation: CreateOperation) -> PollResult:
         """See `Cloud.poll`."""
         deadline, data = Deadline(LIST_SECONDS), operation.data
         compute = compute.within(data.get("project") or compute.project)
@@ -143,7 +143,7 @@ class Inserter:
 
     def _repeated(
         self, compute: Compute, deadline: Deadline, launch: Launch, data: dict[str, str]
-    ) -> Operation:
+    ) -> CreateOperation:
         """Return the operation of a create whose machines exist already.
 
         Google no longer remembers that create, or it asked for something else and this one is
@@ -159,7 +159,7 @@ class Inserter:
                     failure.code,
                 )
             raise CloudError(failure)
-        return Operation("gcp", launch.token, "", data)
+        return CreateOperation("gcp", launch.token, "", data)
 
 
 _FORGOTTEN = "operation-forgotten"
@@ -172,7 +172,7 @@ def _is_forgotten(result: PollResult) -> bool:
     return isinstance(result, Refused) and result.failure.code == _FORGOTTEN
 
 
-def _create(launch: Launch, image: Image, project: str) -> _Create:
+def _create(launch: Launch, image: ComputeImage, project: str) -> _Create:
     offer = launch.candidate.offer
     resource = ("bulk_insert_instance_resource_resource", "BulkInsertInstanceResource")
     if not offer.zone:

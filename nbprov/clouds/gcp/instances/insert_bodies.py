@@ -15,7 +15,7 @@ from nbprov.clouds.base import SSH_PORT_LABEL
 from nbprov.clouds.gcp import labels
 from nbprov.clouds.gcp.catalog.disk_types import disk_type
 from nbprov.clouds.gcp.catalog.machine_types import DEVICES, machines
-from nbprov.clouds.gcp.images import Image
+from nbprov.clouds.gcp.images import ComputeImage
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Launch, OnShutdown
 from nbprov.model.offers import Offer
@@ -46,7 +46,7 @@ _OWN_DEVICES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MachineShape:
     """A machine type with the accelerators that are attached to it."""
 
     machine_type: str
@@ -64,7 +64,7 @@ class Shape:
         return bool(self.device) or self.machine_type.startswith(_OWN_DEVICES)
 
 
-def shape_of(instance_type: str) -> Shape:
+def shape_of(instance_type: str) -> MachineShape:
     """Translate the type of a catalogue row into Google's terms.
 
     Raises
@@ -75,7 +75,7 @@ def shape_of(instance_type: str) -> Shape:
     Examples
     --------
     >>> shape_of("n1-standard-4+1xT4")
-    Shape(machine_type='n1-standard-4', device='nvidia-tesla-t4', count=1)
+    MachineShape(machine_type='n1-standard-4', device='nvidia-tesla-t4', count=1)
     """
     found = _ATTACHED.fullmatch(instance_type)
     if found is None:
@@ -87,7 +87,7 @@ def shape_of(instance_type: str) -> Shape:
                     "machine-type",
                 )
             )
-        return Shape(instance_type)
+        return MachineShape(instance_type)
     device = _API_NAMES.get(found["device"])
     if device is None:
         raise CloudError(
@@ -97,7 +97,7 @@ def shape_of(instance_type: str) -> Shape:
                 "accelerator",
             )
         )
-    return Shape(found["host"], device, int(found["count"]))
+    return MachineShape(found["host"], device, int(found["count"]))
 
 
 def network() -> str:
@@ -126,7 +126,7 @@ def wishes(launch: Launch, disk: str) -> dict[str, object]:
     }
 
 
-def properties(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
+def properties(launch: Launch, image: ComputeImage) -> tuple[dict[str, Any], str]:
     """Build what all machines of a launch have in common (`instanceProperties`), and its
     fingerprint.
     """
@@ -157,7 +157,7 @@ def properties(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
     return body, fingerprint
 
 
-def one(launch: Launch, image: Image, project: str) -> tuple[dict[str, Any], str]:
+def one(launch: Launch, image: ComputeImage, project: str) -> tuple[dict[str, Any], str]:
     """Build the body of `instances.insert`, which takes addresses and not names."""
     body, fingerprint = properties(launch, image)
     zone = launch.candidate.offer.zone
@@ -174,7 +174,7 @@ def one(launch: Launch, image: Image, project: str) -> tuple[dict[str, Any], str
     return body, fingerprint
 
 
-def many(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
+def many(launch: Launch, image: ComputeImage) -> tuple[dict[str, Any], str]:
     """Build the body of `instances.bulkInsert`: all machines or none, with our names."""
     body, fingerprint = properties(launch, image)
     return {
@@ -185,7 +185,9 @@ def many(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
     }, fingerprint
 
 
-def _disk(launch: Launch, image: Image, disk: str, own_labels: Mapping[str, str]) -> dict[str, Any]:
+def _disk(
+    launch: Launch, image: ComputeImage, disk: str, own_labels: Mapping[str, str]
+) -> dict[str, Any]:
     size = max(launch.disk_gb, image.disk_gb, 10)
     ours = {key: value for key, value in own_labels.items() if key in (labels.OWNER, labels.TOKEN)}
     parameters = {
@@ -210,7 +212,7 @@ def _interface(launch: Launch, offer: Offer) -> dict[str, Any]:
     return found
 
 
-def _metadata(launch: Launch, image: Image, shape: Shape) -> list[dict[str, str]]:
+def _metadata(launch: Launch, image: ComputeImage, shape: MachineShape) -> list[dict[str, str]]:
     """Build the metadata.
 
     The start script, which Google runs at every boot, and no access for anyone else.
@@ -226,7 +228,7 @@ def _metadata(launch: Launch, image: Image, shape: Shape) -> list[dict[str, str]
     return [{"key": key, "value": value} for key, value in found.items()]
 
 
-def _scheduling(launch: Launch, shape: Shape) -> dict[str, Any]:
+def _scheduling(launch: Launch, shape: MachineShape) -> dict[str, Any]:
     spot = launch.candidate.offer.market is Market.SPOT
     action = "DELETE" if launch.on_shutdown is OnShutdown.TERMINATE else "STOP"
     found: dict[str, Any] = {
@@ -247,7 +249,7 @@ def _scheduling(launch: Launch, shape: Shape) -> dict[str, Any]:
     return found
 
 
-def _has_local_disk(shape: Shape) -> bool:
+def _has_local_disk(shape: MachineShape) -> bool:
     return any(m.ssd_gib for m in machines() if m.name == shape.machine_type)
 
 

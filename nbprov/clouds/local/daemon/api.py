@@ -16,13 +16,13 @@ from nbprov.clouds.local.rpc import Refusal
 from nbprov.model.launches import InstanceState as State
 
 from . import platform_calls
-from .create import Creates
+from .create import CreateService
 from .fault_injection import Faults, refusal
-from .machine import Machine
-from .machine_lifecycle import Lifecycle
-from .market import MarketError, Row
+from .machine import LocalMachine
+from .machine_lifecycle import MachineLifecycle
+from .market import MarketError, SimulatedOffer
 from .market_file import MarketFile
-from .state_store import Record, Store
+from .state_store import Record, StateStore
 
 SHOWN = (
     "id",
@@ -56,11 +56,11 @@ class Service:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.store = Store(root / "state.db")
+        self.store = StateStore(root / "state.db")
         self.market = MarketFile(root)
-        self.machines = Lifecycle(root, self.store, self.market)
+        self.machines = MachineLifecycle(root, self.store, self.market)
         self.faults = Faults(self.store, self.market)
-        self.creates = Creates(root, self.store, self.market, self.machines, self.faults)
+        self.creates = CreateService(root, self.store, self.market, self.machines, self.faults)
 
     def adopt(self) -> None:
         """Continue where an earlier daemon stopped."""
@@ -195,7 +195,9 @@ class Service:
 
     async def call_console(self, arguments: Mapping[str, Any]) -> str:
         """Return the console of a machine."""
-        return await asyncio.to_thread(Machine(self.root, Path(str(arguments["id"])).name).console)
+        return await asyncio.to_thread(
+            LocalMachine(self.root, Path(str(arguments["id"])).name).console
+        )
 
     async def call_end_all(self, _: Mapping[str, Any]) -> int:
         """End every machine of every owner, wait until nothing runs, and return how many there
@@ -216,7 +218,7 @@ class Service:
     def _records(self, ids: list[str]) -> list[Record]:
         return [r for r in (self.store.get("machine", i) for i in ids) if r is not None]
 
-    def _row(self, arguments: Mapping[str, Any]) -> Row | None:
+    def _row(self, arguments: Mapping[str, Any]) -> SimulatedOffer | None:
         try:
             return self.market.row_of(arguments)
         except MarketError:

@@ -75,7 +75,7 @@ async def serve(config: Path, host: str, port: int) -> None:
     async def session(process: Any) -> None:
         await handle(process, env)
 
-    class Server(asyncssh.SSHServer):
+    class TunnelServer(asyncssh.SSHServer):
         """Forwards connections to this computer's loopback, as tunnels need."""
 
         def connection_requested(
@@ -86,7 +86,7 @@ async def serve(config: Path, host: str, port: int) -> None:
     await asyncssh.listen(
         host,
         port,
-        server_factory=Server,
+        server_factory=TunnelServer,
         server_host_keys=[str(key)],
         authorized_client_keys=str(authorized),
         process_factory=session,

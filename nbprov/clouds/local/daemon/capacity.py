@@ -7,19 +7,19 @@ from contextlib import suppress
 from nbprov.clouds.local.rpc import Refusal
 
 from .machine_lifecycle import ACTIVE
-from .market import Row
+from .market import SimulatedOffer
 from .market_file import MarketFile
-from .state_store import Store
+from .state_store import StateStore
 
 
 class Capacity:
     """What stock and quota still allow."""
 
-    def __init__(self, store: Store, market: MarketFile) -> None:
+    def __init__(self, store: StateStore, market: MarketFile) -> None:
         self._store = store
         self._market = market
 
-    def most(self, row: Row, wanted: int) -> int:
+    def most(self, row: SimulatedOffer, wanted: int) -> int:
         """Return how many machines stock and quota allow, of the number wanted."""
         for count in range(wanted, 0, -1):
             with suppress(Refusal):
@@ -27,7 +27,7 @@ class Capacity:
                 return count
         return 0
 
-    def require(self, row: Row, count: int) -> None:
+    def require(self, row: SimulatedOffer, count: int) -> None:
         """Refuse what stock or quota do not allow."""
         market = self._market.read()
         running = [m for m in self._store.all("machine") if m["state"] in ACTIVE]

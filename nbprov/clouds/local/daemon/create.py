@@ -24,11 +24,11 @@ from nbprov.model.launches import InstanceState as State
 
 from .capacity import Capacity
 from .fault_injection import Faults, refusal
-from .machine import Machine, Shape
-from .machine_lifecycle import Lifecycle
-from .market import Market, MarketError, Row
+from .machine import LocalMachine, MachineSettings
+from .machine_lifecycle import MachineLifecycle
+from .market import MarketError, SimulatedMarket, SimulatedOffer
 from .market_file import MarketFile
-from .state_store import Record, Store
+from .state_store import Record, StateStore
 
 log = logging.getLogger("nbprov.local")
 
@@ -36,11 +36,16 @@ FORGET_SECONDS: Seconds = 3600.0
 """How long a create's token is remembered after its machines are gone."""
 
 
-class Creates:
+class CreateService:
     """Records creates and decides them. All methods belong to the daemon's loop."""
 
     def __init__(
-        self, root: Path, store: Store, market: MarketFile, machines: Lifecycle, faults: Faults
+        self,
+        root: Path,
+        store: StateStore,
+        market: MarketFile,
+        machines: MachineLifecycle,
+        faults: Faults,
     ) -> None:
         self.root = root
         self.store = store
@@ -138,7 +143,7 @@ class Creates:
             }
         return {name: operation[name] for name in ("state", "ids", "code", "message", "details")}
 
-    def _limit_rate(self, market: Market) -> None:
+    def _limit_rate(self, market: SimulatedMarket) -> None:
         most, now = market.timing.creates_per_second, time.monotonic()
         while self._recent and now - self._recent[0] >= 1.0:
             self._recent.popleft()
@@ -150,7 +155,7 @@ class Creates:
             )
         self._recent.append(now)
 
-    def _not_offered(self, arguments: Mapping[str, Any], market: Market) -> Refusal:
+    def _not_offered(self, arguments: Mapping[str, Any], market: SimulatedMarket) -> Refusal:
         region = next((r for r in market.regions if r.name == arguments["region"]), None)
         place = arguments["zone"] or arguments["region"]
         details = (
@@ -264,10 +269,12 @@ class Creates:
         )
         self._script(operation).unlink(missing_ok=True)
 
-    async def _make(self, operation: Record, row: Row, nodes: Iterable[int], script: str) -> None:
+    async def _make(
+        self, operation: Record, row: SimulatedOffer, nodes: Iterable[int], script: str
+    ) -> None:
         records = [self._record(operation, row, node) for node in nodes]
         for record in records:
-            shape = Shape(
+            shape = MachineSettings(
                 record["id"],
                 record["name"],
                 record["node"],
@@ -275,7 +282,7 @@ class Creates:
                 record["gpu_memory_mib"],
             )
             await asyncio.to_thread(
-                Machine(self.root, record["id"]).create,
+                LocalMachine(self.root, record["id"]).create,
                 shape,
                 script,
                 operation["request"]["public_key"],
@@ -305,7 +312,7 @@ class Creates:
             if more := self.capacity.most(row, len(missing)):
                 await self._make(operation, row, missing[:more], script)
 
-    def _record(self, operation: Record, row: Row, node: int) -> Record:
+    def _record(self, operation: Record, row: SimulatedOffer, node: int) -> Record:
         request, kind, now = operation["request"], row.type, time.time()
         fault = self.faults.strike("submit", "boot", row) or (
             self.faults.strike("submit", "life", row) if row.side.value == "spot" else None

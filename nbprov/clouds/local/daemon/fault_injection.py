@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from nbprov.clouds.local.rpc import Refusal
 
-from .market import Fault, MarketError, Row
+from .market import Fault, MarketError, SimulatedOffer
 from .market_file import MarketFile
-from .state_store import Store
+from .state_store import StateStore
 
 
 class Faults:
@@ -15,11 +15,13 @@ class Faults:
     Counts are remembered across daemons and start again when an entry is edited.
     """
 
-    def __init__(self, store: Store, market: MarketFile) -> None:
+    def __init__(self, store: StateStore, market: MarketFile) -> None:
         self.store = store
         self.market = market
 
-    def strike(self, call: str, phase: str, row: Row | None, *kinds: str) -> Fault | None:
+    def strike(
+        self, call: str, phase: str, row: SimulatedOffer | None, *kinds: str
+    ) -> Fault | None:
         """Return the first fault of a call and phase that strikes now, and count it.
 
         None if none does.

@@ -15,7 +15,7 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
-from .sshd import Server
+from .sshd import MachineSshd
 
 
 def _script(name: str) -> str:
@@ -44,7 +44,7 @@ def scripts(gpus: str) -> dict[str, str]:
     return found | {"nvidia-smi": NVIDIA_SMI} if gpus else found
 
 
-def server_command(server: Server, boot: Path, host: str, port: int) -> str:
+def server_command(server: MachineSshd, boot: Path, host: str, port: int) -> str:
     """The shell command that serves ssh, in the foreground."""
     if server.binary:
         return "exec " + shlex.join([server.binary, "-D", "-e", "-f", str(boot / "sshd_config")])

@@ -104,7 +104,9 @@ def alive(handle: Mapping[str, Any]) -> bool:
     return bool(handle["start"]) and processes.started(handle["pid"]) == handle["start"]
 
 
-def end(handle: Mapping[str, Any] | None, instance: str, folder: Path) -> list[processes.Process]:
+def end(
+    handle: Mapping[str, Any] | None, instance: str, folder: Path
+) -> list[processes.ProcessIdentity]:
     """End every process of a machine and check that none is left; return those that remain.
 
     Blocks for milliseconds, at most for 5 s.

@@ -43,7 +43,7 @@ POWEROFF_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MachineSettings:
     """What a machine is told about itself.
 
     Attributes
@@ -62,7 +62,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedMachine:
     """A machine whose first process runs: the address of its sshd, and the handle to end it
     with.
     """
@@ -72,7 +72,7 @@ class Started:
     handle: dict[str, Any]
 
 
-class Machine:
+class LocalMachine:
     """The files and processes of one machine, below `root/i/ID`."""
 
     def __init__(self, root: Path, instance: str) -> None:
@@ -85,7 +85,7 @@ class Machine:
         """The output of its first process and its start script."""
         return self.folder / "log" / "console.log"
 
-    def create(self, shape: Shape, user_data: str, public_key: str) -> None:
+    def create(self, shape: MachineSettings, user_data: str, public_key: str) -> None:
         """Create the directory of a new machine. Repeating it changes only the start script."""
         for name in ("", "home", "tmp", "boot", "bin", "log", "venv/bin"):
             (self.folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -107,8 +107,8 @@ class Machine:
             rpc.write_private(boot / "user-data", text.encode())
 
     def start(
-        self, rung: Rung, server: sshd.Server, shape: Shape, *, broken: bool = False
-    ) -> Started:
+        self, rung: Rung, server: sshd.MachineSshd, shape: MachineSettings, *, broken: bool = False
+    ) -> StartedMachine:
         """Start the machine and wait a moment for its sshd. If `broken`, its sshd never starts.
 
         Raises
@@ -135,9 +135,11 @@ class Machine:
         )
         if not broken:
             _await_port(host, port, handle)
-        return Started(host, port, handle)
+        return StartedMachine(host, port, handle)
 
-    def end(self, handle: Mapping[str, Any] | None, *, keep_disk: bool) -> list[processes.Process]:
+    def end(
+        self, handle: Mapping[str, Any] | None, *, keep_disk: bool
+    ) -> list[processes.ProcessIdentity]:
         """End all its processes, then remove its directory unless `keep_disk`.
 
         Returns processes that could not be ended; then the directory stays.
@@ -190,7 +192,7 @@ class Machine:
             return "terminate"
         return str(json.loads(row[0])["on_shutdown"]) if row is not None else "terminate"
 
-    def _environment(self, shape: Shape) -> dict[str, str]:
+    def _environment(self, shape: MachineSettings) -> dict[str, str]:
         boot = self.folder / "boot"
         env = {
             processes.MARKER: self.instance,

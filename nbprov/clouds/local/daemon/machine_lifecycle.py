@@ -15,10 +15,10 @@ from nbprov.model.clock import Seconds
 from nbprov.model.launches import InstanceState as State
 
 from . import isolation, platform_calls, processes, sshd
-from .machine import Machine, Shape, remove_tree
+from .machine import LocalMachine, MachineSettings, remove_tree
 from .market import Timing
 from .market_file import MarketFile
-from .state_store import Record, Store
+from .state_store import Record, StateStore
 
 log = logging.getLogger("nbprov.local")
 
@@ -35,23 +35,23 @@ FINAL = {State.STOPPING: State.STOPPED, State.ENDING: State.GONE}
 """
 
 
-class Lifecycle:
+class MachineLifecycle:
     """Runs the machines of one state directory.
 
     All methods belong to the daemon's loop; blocking work runs in threads.
     """
 
-    def __init__(self, root: Path, store: Store, market: MarketFile) -> None:
+    def __init__(self, root: Path, store: StateStore, market: MarketFile) -> None:
         self.root = root
         self.store = store
         self.market = market
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._tasks: set[asyncio.Task[None]] = set()
         self._equipment_lock = asyncio.Lock()
-        self._equipment: tuple[isolation.Rung, sshd.Server | None] | None = None
+        self._equipment: tuple[isolation.Rung, sshd.MachineSshd | None] | None = None
         self._looked: dict[str, float] = {}
 
-    async def equipment(self) -> tuple[isolation.Rung, sshd.Server | None]:
+    async def equipment(self) -> tuple[isolation.Rung, sshd.MachineSshd | None]:
         """Return the isolation and the ssh server of machines here, found once."""
         async with self._equipment_lock:
             if self._equipment is None:
@@ -143,7 +143,7 @@ class Lifecycle:
             await asyncio.wait(set(self._tasks))
 
     def _look(self, record: Record, now: float) -> None:
-        asked = Machine(self.root, record["id"]).take_poweroff()
+        asked = LocalMachine(self.root, record["id"]).take_poweroff()
         if asked is not None:
             mode, reason = asked
             words = f"{POWERED_OFF}: {reason}" if reason else POWERED_OFF
@@ -192,7 +192,7 @@ class Lifecycle:
 
     async def _boot(self, record: Record, delay: Seconds, *, again: bool = False) -> None:
         await asyncio.sleep(delay)
-        machine = Machine(self.root, record["id"])
+        machine = LocalMachine(self.root, record["id"])
         fault = record["fault"]
         async with self._locks[record["id"]]:
             if record["state"] != State.PENDING or fault.get("do") == "stuck":
@@ -205,7 +205,7 @@ class Lifecycle:
             try:
                 if server is None:
                     raise OSError("there is no ssh server")
-                shape = Shape(
+                shape = MachineSettings(
                     record["id"],
                     record["name"],
                     record["node"],
@@ -230,7 +230,7 @@ class Lifecycle:
             self.terminate(record, "died in its boot")
 
     async def _finish(self, record: Record, final: State) -> None:
-        machine = Machine(self.root, record["id"])
+        machine = LocalMachine(self.root, record["id"])
         await asyncio.sleep(self.timing().end)
         async with self._locks[record["id"]]:
             if FINAL.get(record["state"]) is not final:

@@ -66,7 +66,7 @@ class Where:
     type: str = ""
     market: str = ""
 
-    def matches(self, row: Row) -> bool:
+    def matches(self, row: SimulatedOffer) -> bool:
         """Whether the row matches the pattern."""
         return (
             self.region in ("", row.region)
@@ -77,7 +77,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Stock(Where):
+class SimulatedStock(Where):
     """How many machines of each matching row can run at once.
 
     The first match counts; rows without a match are unlimited.
@@ -183,7 +183,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SimulatedOffer:
     """One offer: a type in a zone in one market."""
 
     region: str
@@ -194,7 +194,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
+class SimulatedMarket:
     """A market file that was read and checked. `rows` are keyed by (zone, type, market)."""
 
     account: str = "local"
@@ -202,13 +202,13 @@ class Market:
     regions: tuple[Region, ...] = ()
     types: tuple[Type, ...] = ()
     prices: tuple[Price, ...] = ()
-    stock: tuple[Stock, ...] = ()
+    stock: tuple[SimulatedStock, ...] = ()
     quota: tuple[Quota, ...] = ()
     faults: tuple[Fault, ...] = ()
     timing: Timing = Timing()
-    rows: Mapping[tuple[str, str, str], Row] = field(default_factory=dict)
+    rows: Mapping[tuple[str, str, str], SimulatedOffer] = field(default_factory=dict)
 
-    def row(self, region: str, zone: str, type_name: str, side: str) -> Row | None:
+    def row(self, region: str, zone: str, type_name: str, side: str) -> SimulatedOffer | None:
         """Return a row; None if it is not offered.
 
         For an empty zone it is the region's first that sells it.
@@ -225,11 +225,11 @@ class Market:
             None,
         )
 
-    def left(self, row: Row) -> int | None:
+    def left(self, row: SimulatedOffer) -> int | None:
         """Return how many machines of a row can run at once; None if the market sets no number."""
         return next((s.left for s in self.stock if s.matches(row)), None)
 
-    def quotas(self, row: Row) -> list[Quota]:
+    def quotas(self, row: SimulatedOffer) -> list[Quota]:
         """Return the limits that apply to a row."""
         return [
             q
@@ -269,8 +269,8 @@ def _build_all(cls: type[T], table: str, bodies: object) -> tuple[T, ...]:
 
 def _rows(
     regions: Iterable[Region], types: Iterable[Type], prices: tuple[Price, ...]
-) -> dict[tuple[str, str, str], Row]:
-    found: dict[tuple[str, str, str], Row] = {}
+) -> dict[tuple[str, str, str], SimulatedOffer]:
+    found: dict[tuple[str, str, str], SimulatedOffer] = {}
     for region in regions:
         for kind in types:
             if kind.regions and region.name not in kind.regions:
@@ -279,7 +279,7 @@ def _rows(
                 for side, dollars in ((Side.ON_DEMAND, kind.hourly), (Side.SPOT, kind.spot)):
                     if dollars is None:
                         continue
-                    row = Row(
+                    row = SimulatedOffer(
                         region.name,
                         zone,
                         kind,
@@ -288,7 +288,7 @@ def _rows(
                     )
                     other = next((p for p in prices if p.matches(row)), None)
                     if other is not None:
-                        row = Row(region.name, zone, kind, side, usd(other.hourly))
+                        row = SimulatedOffer(region.name, zone, kind, side, usd(other.hourly))
                     found[zone, kind.name, side.value] = row
     return found
 
@@ -307,7 +307,7 @@ TABLES = (
 """The names that may stand at the top of a market file."""
 
 
-def parse(text: str, as_of: str = "") -> Market:
+def parse(text: str, as_of: str = "") -> SimulatedMarket:
     """Read a market file.
 
     Raises
@@ -345,13 +345,13 @@ def parse(text: str, as_of: str = "") -> Market:
             raise MarketError(
                 f"[[faults]] do = {fault.do!r}; it is one of {', '.join(FAULT_PHASES)}"
             )
-    return Market(
+    return SimulatedMarket(
         account=str(body.get("account", "local")),
         as_of=str(body.get("as_of", as_of)),
         regions=regions,
         types=types,
         prices=prices,
-        stock=_build_all(Stock, "stock", body.get("stock", [])),
+        stock=_build_all(SimulatedStock, "stock", body.get("stock", [])),
         quota=_build_all(Quota, "quota", body.get("quota", [])),
         faults=faults,
         timing=_build(Timing, "timing", body.get("timing", {})),

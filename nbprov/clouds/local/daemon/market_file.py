@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from .market import Market, MarketError, Row, parse
+from .market import MarketError, SimulatedMarket, SimulatedOffer, parse
 
 MARKET_FILE = "market.toml"
 
@@ -23,9 +23,9 @@ class MarketFile:
     def __init__(self, folder: Path) -> None:
         self.path = folder / MARKET_FILE
         self._stamp: tuple[int, int, int] | None = None
-        self._market: Market | None = None
+        self._market: SimulatedMarket | None = None
 
-    def read(self) -> Market:
+    def read(self) -> SimulatedMarket:
         """Return the current market; if there is no file, the shipped one is copied first.
 
         Raises
@@ -49,7 +49,7 @@ class MarketFile:
             self._stamp = stamp
         return self._market
 
-    def row_of(self, arguments: Mapping[str, Any]) -> Row | None:
+    def row_of(self, arguments: Mapping[str, Any]) -> SimulatedOffer | None:
         """Return the row of a request's region, zone, type and market; None if that is not sold.
 
         Raises

@@ -29,7 +29,7 @@ SWEEP_STEP: Seconds = 0.003
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class ProcessIdentity:
     """One process; `start` distinguishes it from a later one with the same id."""
 
     pid: int
@@ -88,7 +88,7 @@ def kill_pid(pid: int, start: str) -> None:
 
 def of_machine(
     instance: str, roots: Iterable[tuple[int, str]] = (), folder: Path | None = None
-) -> list[Process]:
+) -> list[ProcessIdentity]:
     """Return all living processes of a machine.
 
     Parameters
@@ -126,7 +126,7 @@ def of_machine(
 
 def end_all(
     instance: str, roots: Iterable[tuple[int, str]] = (), folder: Path | None = None
-) -> list[Process]:
+) -> list[ProcessIdentity]:
     """Kill all processes of a machine until a look finds none; return what is left when time is
     up.
     """
@@ -163,8 +163,8 @@ def _read_stat(pid: int) -> tuple[str, int, int, int, str, str, str] | None:
     )
 
 
-def _table_linux(mark: str, folder: Path | None) -> dict[int, Process]:
-    table: dict[int, Process] = {}
+def _table_linux(mark: str, folder: Path | None) -> dict[int, ProcessIdentity]:
+    table: dict[int, ProcessIdentity] = {}
     needle = mark.encode() + b"\0"
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -180,13 +180,13 @@ def _table_linux(mark: str, folder: Path | None) -> dict[int, Process]:
                 marked = Path(os.readlink(f"/proc/{entry}/cwd")).is_relative_to(folder)
         except OSError:
             marked = False  # Another user's process, or gone: not the machine's.
-        table[int(entry)] = Process(
+        table[int(entry)] = ProcessIdentity(
             int(entry), stat[1], stat[2], stat[3], stat[4], stat[0] in "ZX", title, marked
         )
     return table
 
 
-def _table_ps(mark: str) -> dict[int, Process]:
+def _table_ps(mark: str) -> dict[int, ProcessIdentity]:
     flags = "axEww" if sys.platform == "darwin" else "axeww"
     fields = "pid=,ppid=,pgid=,sess=,stat=,lstart=,command="
     shown = subprocess.run(
@@ -195,7 +195,7 @@ def _table_ps(mark: str) -> dict[int, Process]:
     return parse_ps(shown, mark)
 
 
-def parse_ps(shown: str, mark: str) -> dict[int, Process]:
+def parse_ps(shown: str, mark: str) -> dict[int, ProcessIdentity]:
     """Read the processes and environments that `ps` prints, on platforms without /proc.
 
     Examples
@@ -206,7 +206,7 @@ def parse_ps(shown: str, mark: str) -> dict[int, Process]:
     >>> parse_ps(line, "NBPROV_INSTANCE=i-2")[7].marked
     False
     """
-    table: dict[int, Process] = {}
+    table: dict[int, ProcessIdentity] = {}
     for line in shown.splitlines():
         parts = line.split(None, 10)
         if len(parts) < 11 or not parts[0].isdigit():
@@ -214,7 +214,7 @@ def parse_ps(shown: str, mark: str) -> dict[int, Process]:
         pid, parent, group = int(parts[0]), int(parts[1]), int(parts[2])
         session = int(parts[3]) if parts[3].isdigit() and parts[3] != "0" else group
         command = parts[10]
-        table[pid] = Process(
+        table[pid] = ProcessIdentity(
             pid,
             parent,
             group,

@@ -31,7 +31,7 @@ SFTP_PLACES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class MachineSshd:
     """The ssh server of machines.
 
     Attributes
@@ -56,14 +56,14 @@ class Server:
 
 
 @cache
-def find() -> Server | None:
+def find() -> MachineSshd | None:
     """Return the ssh server that can be used here; None without both sshd and asyncssh."""
     named = os.environ.get(SSHD_VARIABLE, "")
     search = os.pathsep.join([os.environ.get("PATH", ""), *EXTRA_PATH])
     binary = None if named == "none" else named or shutil.which("sshd", path=search)
     if binary and _can_run(binary):
-        return Server(binary, _known(binary, ("PerSourcePenalties no",)))
-    return Server("") if find_spec("asyncssh") is not None else None
+        return MachineSshd(binary, _known(binary, ("PerSourcePenalties no",)))
+    return MachineSshd("") if find_spec("asyncssh") is not None else None
 
 
 def _can_run(binary: str) -> bool:
@@ -104,7 +104,12 @@ def make_privilege_dir() -> None:
 
 
 def configuration(
-    server: Server, boot: Path, host: str, port: int, env: Mapping[str, str], forced: Path | None
+    server: MachineSshd,
+    boot: Path,
+    host: str,
+    port: int,
+    env: Mapping[str, str],
+    forced: Path | None,
 ) -> str:
     """Return the sshd_config of one machine; `forced` is a script that every session runs
     through.

@@ -13,7 +13,7 @@ from typing import Any
 Record = dict[str, Any]
 
 
-class Store:
+class StateStore:
     """Rows by kind and id, kept in memory and written through to SQLite.
 
     They are not fsynced: the daemon's machines do not survive a power failure, so their records

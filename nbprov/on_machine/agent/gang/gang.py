@@ -17,7 +17,7 @@ from ..json_types import Json
 from ..state_files import read_json, write_json
 from ..system import boottime
 from ..tasks.task import Task
-from .jobs import GangJobs, Part
+from .jobs import GangJobPart, GangJobs
 from .messages import MESSAGE_BYTES, SIGNATURE_BYTES, check_gang, encode_message
 
 JOB_SECONDS = 20.0
@@ -47,7 +47,7 @@ class Peer:
         self.heard: float | None = None
 
 
-class Gang(asyncio.DatagramProtocol):
+class GangHeartbeat(asyncio.DatagramProtocol):
     """Tells the cluster's other machines when this one was last active, and hears the same.
 
     So a machine that waits while another one computes is not idle, and all of them become idle at
@@ -256,7 +256,7 @@ class Gang(asyncio.DatagramProtocol):
         if over:
             self.send(rank, peer, peer.nonce, over)
 
-    def _send_end(self, part: Part) -> None:
+    def _send_end(self, part: GangJobPart) -> None:
         for rank, peer in self.peers.items():
             if peer.address in part.others:
                 self.send(rank, peer, peer.nonce, [part.row()])

@@ -32,7 +32,7 @@ LOOK_SECONDS = 10.0
 Address = Tuple[str, int]
 
 
-class Part:
+class GangJobPart:
     """This machine's part of a job of several nodes.
 
     Attributes
@@ -76,9 +76,9 @@ class GangJobs:
         self._machine_age, self._begin_ready = machine_age, begin_ready
         self._silent: dict[Address, tuple[float, float]] = {}
         self._looked = boottime()
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, GangJobPart] = {}
 
-    def add(self, task: Task, rank: int, addresses: dict[int, Address]) -> Part | None:
+    def add(self, task: Task, rank: int, addresses: dict[int, Address]) -> GangJobPart | None:
         """Take in a job; return its part here if it is one of several nodes.
 
         Parameters
@@ -93,11 +93,11 @@ class GangJobs:
             return None
         others = {address: other for other, address in addresses.items() if other < nodes}
         key = part_key(task.meta)
-        part = self.parts[key] = Part(task, rank, others)
+        part = self.parts[key] = GangJobPart(task, rank, others)
         task.on_forget = lambda: self._forget(key)
         return part
 
-    def live(self) -> list[Part]:
+    def live(self) -> list[GangJobPart]:
         """Return the parts that run, then those that wait; none whose job is being placed."""
         found = [
             part
@@ -173,14 +173,14 @@ class GangJobs:
     def _forget(self, key: str) -> None:
         self.parts.pop(key, None)
 
-    def _note_end(self, part: Part, address: Address, row: Json) -> None:
+    def _note_end(self, part: GangJobPart, address: Address, row: Json) -> None:
         if row["status"] == "ok":
             if part.others[address] == row["node"]:
                 del part.others[address]
         elif row["node"] in part.others.values():
             self._blame(part, row)
 
-    def _blame(self, part: Part, row: Json) -> None:
+    def _blame(self, part: GangJobPart, row: Json) -> None:
         """End a part for another one, after a while in which it may fail by itself."""
         if part.blamed is not None or not part.task.is_live or part.task.is_cancelled:
             return
@@ -200,7 +200,9 @@ class GangJobs:
             task.cancel()
             self._begin_ready()
 
-    def _tell_silence(self, part: Part, address: Address, before: float, seconds: float) -> None:
+    def _tell_silence(
+        self, part: GangJobPart, address: Address, before: float, seconds: float
+    ) -> None:
         node = part.others[address]
         minutes = int(SILENCE_TOLD_SECONDS / 60.0)
         if before >= SILENCE_TOLD_SECONDS > seconds:

@@ -39,7 +39,7 @@ SAVED = (
 )
 
 
-class Guards:
+class GuardClocks:
     """Clocks, pure but for their state file: readings of time and activity are handed in.
 
     Parameters

@@ -18,7 +18,7 @@ from ..state_files import write_json
 from ..system import boottime
 from ..tasks.scripts import ScriptRunner
 from ..tasks.store import TaskStore
-from .guards import Guards
+from .guards import GuardClocks
 
 POWEROFF_SECONDS = 60.0
 POWEROFF_AGAIN_SECONDS = 60.0
@@ -42,7 +42,7 @@ class MachineShutdown:
     def __init__(
         self,
         folder: Path,
-        guards: Guards,
+        guards: GuardClocks,
         tasks: TaskStore,
         clients: Clients,
         scripts: ScriptRunner,

@@ -11,11 +11,11 @@ from ..activity import Activity
 from ..background import spawn
 from ..boxes import Boxes
 from ..clients import Clients
-from ..gang.gang import Gang
+from ..gang.gang import GangHeartbeat
 from ..system import boottime
 from ..tasks.jobs import JobQueue
 from ..tasks.store import TaskStore
-from .guards import Guards
+from .guards import GuardClocks
 from .shutdown import MachineShutdown
 
 GPU_BUSY_PERCENT = 5.0
@@ -36,12 +36,12 @@ class GuardWatch:
 
     def __init__(
         self,
-        guards: Guards,
+        guards: GuardClocks,
         activity: Activity,
         tasks: TaskStore,
         queue: JobQueue,
         boxes: Boxes,
-        gang: Gang,
+        gang: GangHeartbeat,
         clients: Clients,
         shutdown: MachineShutdown,
     ) -> None:

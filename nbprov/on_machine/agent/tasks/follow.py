@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ..clients import Client
+from ..clients import BridgeClient
 from .journal import Cursor
 from .task import Task
 
@@ -12,7 +12,7 @@ END_ONLY = 10**9
 """Who follows a task from this number on wants to know of its end alone."""
 
 
-async def follow(client: Client, task: Task, name: str, since: int) -> None:
+async def follow(client: BridgeClient, task: Task, name: str, since: int) -> None:
     """Send what a journal holds after a number, then what comes, until the task is over.
 
     Parameters

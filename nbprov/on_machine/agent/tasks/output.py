@@ -17,7 +17,7 @@ FLOOD_LINES = 500
 FLOOD_PIECE = 4096
 
 
-class Output:
+class OutputReader:
     """Reads one pipe into a journal, line by line, with secrets masked wherever reads are cut.
 
     Attributes

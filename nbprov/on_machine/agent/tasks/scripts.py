@@ -16,7 +16,7 @@ from ..background import spawn
 from ..errors import RequestError
 from ..json_types import Json
 from ..system import home, kill_group, signal_group
-from .output import Output, open_pipe
+from .output import OutputReader, open_pipe
 from .task import Task
 
 CANCEL_SECONDS = 5.0
@@ -101,8 +101,8 @@ class ScriptRunner:
         code = await _read_to_end(
             process,
             [
-                Output("stdout", outs, task.journal, task.output_masker()),
-                Output("stderr", errs, task.journal, task.error_masker()),
+                OutputReader("stdout", outs, task.journal, task.output_masker()),
+                OutputReader("stderr", errs, task.journal, task.error_masker()),
             ],
         )
         status = "cancelled" if task.is_cancelled else "ok" if code == 0 else "failed"
@@ -130,7 +130,7 @@ class ScriptRunner:
             return code, said.read().decode("utf-8", "replace")
 
 
-async def _read_to_end(process: asyncio.subprocess.Process, outputs: list[Output]) -> int:
+async def _read_to_end(process: asyncio.subprocess.Process, outputs: list[OutputReader]) -> int:
     pumps = [spawn(output.pump()) for output in outputs]
     code = await process.wait()
     for _ in range(10):

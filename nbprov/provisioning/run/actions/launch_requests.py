@@ -8,7 +8,7 @@ from functools import partial
 
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import Instance, Operation, Pending, PollResult
+from nbprov.model.launches import CreateOperation, Instance, Pending, PollResult
 from nbprov.provisioning.async_cloud import AsyncCloud, is_passing
 from nbprov.provisioning.run.attempt_transitions import MOST_HEEDED
 from nbprov.provisioning.run.context import RunContext
@@ -27,20 +27,20 @@ class LaunchRequests:
     def __init__(self, context: RunContext, journal: RunJournal) -> None:
         self._context, self._journal = context, journal
 
-    async def send(self, token: str, cloud: AsyncCloud) -> Operation:
+    async def send(self, token: str, cloud: AsyncCloud) -> CreateOperation:
         """Send the create of a launch, with its key material filled in."""
         from nbprov.remote.boot.user_data import template_values
 
         launch = self._context.progress.rows[token].launch
         return await cloud.submit(replace(launch, fills=template_values(self._context.keys)))
 
-    async def keep_operation(self, token: str, operation: Operation) -> None:
+    async def keep_operation(self, token: str, operation: CreateOperation) -> None:
         """Write down the operation of a create that was sent."""
         rows, ledger = self._context.progress.rows, self._context.ledger
         await self._journal.persist(lambda: ledger.launches.sent(token, operation))
         rows[token] = replace(rows[token], operation=operation)
 
-    async def poll(self, cloud: AsyncCloud, operation: Operation) -> PollResult:
+    async def poll(self, cloud: AsyncCloud, operation: CreateOperation) -> PollResult:
         """What the cloud says of a create; one that cannot be asked leaves it undecided."""
         try:
             result = await cloud.poll(operation)

@@ -18,7 +18,7 @@ from nbprov.provisioning.run.context import RunContext
 from nbprov.provisioning.run.health_check import check_health
 from nbprov.provisioning.run.run_journal import RunJournal
 from nbprov.provisioning.ssh_ingress import SshIngress
-from nbprov.provisioning.supervision.absence_tracker import Absences
+from nbprov.provisioning.supervision.absence_tracker import AbsenceTracker
 from nbprov.provisioning.supervision.guard_config import guard_config, hold_of, kept
 from nbprov.remote.agent.config import GuardConfig
 from nbprov.remote.errors import RemoteError
@@ -76,7 +76,7 @@ class MachineStartup:
 
     async def _boot(self, token: str, cloud: AsyncCloud) -> None:
         """Wait until every machine of an attempt runs and has an address."""
-        context, absences = self._context, Absences()
+        context, absences = self._context, AbsenceTracker()
         attempt = context.attempt(token)
         while True:
             asked = context.clock.elapsed()

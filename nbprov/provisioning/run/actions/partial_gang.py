@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import Accepted, Operation
+from nbprov.model.launches import Accepted, CreateOperation
 from nbprov.model.money import format_usd
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.run import events
@@ -43,7 +43,7 @@ class PartialGang:
         self._context, self._journal, self._requests = context, journal, requests
 
     async def complete(
-        self, token: str, cloud: AsyncCloud, operation: Operation, ids: tuple[str, ...]
+        self, token: str, cloud: AsyncCloud, operation: CreateOperation, ids: tuple[str, ...]
     ) -> events.Event:
         """Ask for the missing machines until all are there or the time is over.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from nbprov.model.failures import CloudError
-from nbprov.model.launches import Accepted, Operation, Refused
+from nbprov.model.launches import Accepted, CreateOperation, Refused
 from nbprov.provisioning.async_cloud import AsyncCloud, is_passing
 from nbprov.provisioning.run import events
 from nbprov.provisioning.run.attempt import WATCH_SECONDS
@@ -34,7 +34,7 @@ class OutcomeResolution:
             ids = await self._ids_listed(token, cloud)
         context.post(events.Resolved(token, ids))
 
-    async def _send_again(self, token: str, cloud: AsyncCloud) -> Operation | None:
+    async def _send_again(self, token: str, cloud: AsyncCloud) -> CreateOperation | None:
         """Send the same create again; a cloud that knows its token names the first operation.
 
         None once the create cannot or must not be sent any more; then the list decides.
@@ -54,7 +54,9 @@ class OutcomeResolution:
                 return operation
         return None
 
-    async def _poll_until_decided(self, operation: Operation, cloud: AsyncCloud) -> tuple[str, ...]:
+    async def _poll_until_decided(
+        self, operation: CreateOperation, cloud: AsyncCloud
+    ) -> tuple[str, ...]:
         clock = self._context.clock
         end = clock.elapsed() + WATCH_SECONDS
         while clock.elapsed() < end:

@@ -23,10 +23,10 @@ def begin_wait(context: RunContext) -> float | None:
     return until
 
 
-def show_pass(context: RunContext, action: events.Rest | events.BeginPass) -> None:
+def show_pass(context: RunContext, action: events.Pause | events.BeginPass) -> None:
     """Show that a run rests, or that it begins another pass."""
     progress = context.progress
-    if isinstance(action, events.Rest):
+    if isinstance(action, events.Pause):
         progress.state = RunState.WAITING
         progress.message = "nothing in stock"  # the panel says itself when the next pass begins
         pause = short_duration(action.next_pass - context.clock.now())

@@ -14,7 +14,7 @@ from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.replacement.node_loss import NodeLoss
 from nbprov.provisioning.replacement.node_replacer import NodeReplacer
 from nbprov.provisioning.run.attempt_transitions import MOST_HEEDED
-from nbprov.provisioning.supervision.absence_tracker import Absences
+from nbprov.provisioning.supervision.absence_tracker import AbsenceTracker
 from nbprov.provisioning.supervision.context import SupervisionContext
 from nbprov.provisioning.supervision.outage_notes import FOREIGN, OUTAGE_AGAIN, foreign_words
 
@@ -35,7 +35,7 @@ class ClusterListing:
     def __init__(
         self,
         context: SupervisionContext,
-        absences: Absences,
+        absences: AbsenceTracker,
         losses: NodeLoss,
         replacer: NodeReplacer,
     ) -> None:

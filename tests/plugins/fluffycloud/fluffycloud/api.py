@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbprov.clouds.web.error_text import NOBODY, retry_after
-from nbprov.clouds.web.response import Answer, Ask, Broken, Stopped
+from nbprov.clouds.web.response import HttpRequest, HttpResponse, IncompleteResponse, Stopped
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -62,16 +62,19 @@ def call(
     import requests
 
     access = find_access()
-    ask = Ask(
+    ask = HttpRequest(
         method, f"{access.base}/v1{path}", {"Authorization": f"Bearer {access.key}"}, body=body
     )
     lost = Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT
     try:
-        with requests.Session() as session, Answer(_Deadline(seconds), ask, session) as answer:
+        with (
+            requests.Session() as session,
+            HttpResponse(_Deadline(seconds), ask, session) as answer,
+        ):
             answer.head()
             raw = b"".join(answer.chunks())
             status, pause = answer.status, retry_after(answer.header("Retry-After"))
-    except Broken as broke:
+    except IncompleteResponse as broke:
         failure = broke.error.failure
         unsent = failure.code in NOBODY
         raise CloudError(

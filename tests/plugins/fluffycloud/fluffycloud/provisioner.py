@@ -23,10 +23,10 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import (
     Accepted,
     CheckResult,
+    CreateOperation,
     Instance,
     InstanceState,
     Launch,
-    Operation,
     Pending,
     PollResult,
     Quote,
@@ -107,7 +107,7 @@ class FluffyCloud(Cloud):
             else None
         )
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         images.checked(launch.image)
         offer = launch.candidate.offer
         if offer.market is Market.SPOT:
@@ -129,9 +129,9 @@ class FluffyCloud(Cloud):
             "answer_by": launch.answer_by,
         }
         answer = call("POST", "/machines", order, seconds=CALL_SECONDS, creates=True)
-        return Operation(self.name, launch.token, str(answer["order"]), {"order": launch.key})
+        return CreateOperation(self.name, launch.token, str(answer["order"]), {"order": launch.key})
 
-    def poll(self, operation: Operation) -> PollResult:
+    def poll(self, operation: CreateOperation) -> PollResult:
         answer = call(
             "GET", f"/orders/{operation.data.get('order', operation.token)}", seconds=LIST_SECONDS
         )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.client import DaemonClient
 from nbprov.clouds.local.rpc import AnswerLost, Refusal, Unreachable
 from nbprov.model.money import MICROS_PER_USD
 
@@ -58,7 +58,7 @@ class Burrows:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.client = Client(folder)
+        self.client = DaemonClient(folder)
         self.owners: set[str] = set()
         self.tags: dict[str, dict[str, str]] = {}
         self.odd: dict[str, str] = {}

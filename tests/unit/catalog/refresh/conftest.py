@@ -9,7 +9,7 @@ import price_mirror
 import price_world
 import pytest
 
-from nbprov.catalog.refresh import Upkeep
+from nbprov.catalog.refresh import PriceFileStore
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def mirror() -> Iterator[price_mirror.Mirror]:
 
 
 @pytest.fixture
-def upkeep(mirror: price_mirror.Mirror, nbprov_home: Path, tmp_path: Path) -> Upkeep:
+def upkeep(mirror: price_mirror.Mirror, nbprov_home: Path, tmp_path: Path) -> PriceFileStore:
     """The price files of the test's home, fetched from the mirror; no shipped prices."""
     price_world.settings(nbprov_home, mirror.address)
     return price_world.upkeep(nbprov_home, tmp_path / "shipped")

@@ -18,7 +18,7 @@ from typing import Any
 
 import price_world as world
 
-from nbprov.catalog.refresh.cloud_folder import Folder, Owner
+from nbprov.catalog.refresh.cloud_folder import CloudFolder, Owner
 from nbprov.catalog.refresh.file_lease import lease
 from nbprov.catalog.refresh.refresh_state import State
 from nbprov.catalog.sources import fetch_merge, locations
@@ -36,7 +36,7 @@ CHANGES = {
 NOW = 1_800_000_000.0
 
 
-def stage(folder: Folder, form: str, factor: float) -> None:
+def stage(folder: CloudFolder, form: str, factor: float) -> None:
     """Stage a price list in one form or the other."""
     place = folder.stage()
     (place / "vms.csv").write_text(world.v8_text(factor=factor, regions=world.REGIONS[:1]))
@@ -50,7 +50,7 @@ def stage(folder: Folder, form: str, factor: float) -> None:
 
 def publish(root: Path, form: str, factor: float) -> None:
     """One refresh's last part."""
-    folder = Folder(root, "lambda")
+    folder = CloudFolder(root, "lambda")
     with lease(folder.lock, stop=threading.Event()):
         folder.recover()
         stage(folder, form, factor)
@@ -65,7 +65,7 @@ def edit(root: Path) -> None:
 
 def restore(root: Path) -> None:
     """Take edits back."""
-    folder = Folder(root, "lambda")
+    folder = CloudFolder(root, "lambda")
     with lease(folder.lock, stop=threading.Event()):
         folder.recover()
         folder.restore()
@@ -73,7 +73,7 @@ def restore(root: Path) -> None:
 
 def clear(root: Path) -> None:
     """Take the files away."""
-    folder = Folder(root, "lambda")
+    folder = CloudFolder(root, "lambda")
     with lease(folder.lock, stop=threading.Event()):
         folder.recover()
         folder.clear()
@@ -163,7 +163,7 @@ def main(base: Path, name: str, first: int, stride: int) -> None:
         old = prices(root, shipped) if old is None else old
         goes_on = killed_at(step, root, change)
         seen = prices(root, shipped)
-        folder = Folder(root, "lambda")
+        folder = CloudFolder(root, "lambda")
         with lease(folder.lock, stop=threading.Event()):
             folder.recover()
         after, owner = prices(root, shipped), folder.owner()

@@ -6,7 +6,7 @@ import pytest
 
 from nbprov.catalog.errors import CatalogError
 from nbprov.catalog.refresh.validation import check, yardstick
-from nbprov.catalog.sources.price_entry import Entry
+from nbprov.catalog.sources.price_entry import PriceEntry
 
 
 def _entry(
@@ -17,8 +17,8 @@ def _entry(
     count: int = 1,
     spot: int | None = None,
     kind: str = "H100",
-) -> Entry:
-    return Entry(
+) -> PriceEntry:
+    return PriceEntry(
         cloud,
         region,
         "",

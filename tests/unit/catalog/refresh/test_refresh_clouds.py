@@ -22,7 +22,7 @@ from web_double import Answer, WebDouble, busy, json_answer, text_answer
 
 from nbprov.catalog import Catalog, Query
 from nbprov.catalog.refresh import CloudRefresh, Outcome, Source
-from nbprov.catalog.sources.price_entry import Entry
+from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.model.places import Market
 
 CATALOGS = Path(__file__).parents[4] / "catalogs"
@@ -86,7 +86,7 @@ class World:
         """From the cloud itself."""
         return self.upkeep.refresh([self.cloud], source=Source.PROVIDER, force=force)[self.cloud]
 
-    def entries(self, region: str | None = None) -> list[Entry]:
+    def entries(self, region: str | None = None) -> list[PriceEntry]:
         """The rows as they hold now."""
         return [
             entry for entry in self.upkeep.present(self.cloud) if region in (None, entry.region)
@@ -103,7 +103,7 @@ def world_of(nbprov_home: Path, tmp_path: Path) -> Callable[[str], World]:
     return lambda cloud: World(nbprov_home, tmp_path / "shipped", cloud)
 
 
-def _of(entries: Sequence[Entry], kind: str) -> list[Entry]:
+def _of(entries: Sequence[PriceEntry], kind: str) -> list[PriceEntry]:
     return sorted(
         (entry for entry in entries if entry.instance_type == kind),
         key=lambda entry: (entry.region, entry.zone),

@@ -9,12 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.catalog.refresh import change_log
-from nbprov.catalog.refresh.price_diff import Change, Differences, Key, Kind, compare, prices_of
-from nbprov.catalog.sources.price_entry import Entry
+from nbprov.catalog.refresh.price_diff import (
+    ChangeKind,
+    Differences,
+    PriceChange,
+    PriceKey,
+    compare,
+    prices_of,
+)
+from nbprov.catalog.sources.price_entry import PriceEntry
 
 
-def _entry(kind: str, on_demand: int | None, spot: int | None = None) -> Entry:
-    return Entry(
+def _entry(kind: str, on_demand: int | None, spot: int | None = None) -> PriceEntry:
+    return PriceEntry(
         "acme",
         "r",
         "",
@@ -67,7 +74,7 @@ _lists = st.lists(
 
 @given(_lists, _lists)
 def test_the_changes_lead_from_one_list_to_the_other(
-    before: list[Entry], after: list[Entry]
+    before: list[PriceEntry], after: list[PriceEntry]
 ) -> None:
     prices = prices_of(before)
     for change in compare(before, after):
@@ -76,13 +83,13 @@ def test_the_changes_lead_from_one_list_to_the_other(
             del prices[change.key]
         else:
             prices[change.key] = change.after
-        assert change.kind is not Kind.UP or change.percent is not None
+        assert change.kind is not ChangeKind.UP or change.percent is not None
     assert prices == prices_of(after)
 
 
 def test_what_is_kept_belongs_to_the_files_it_led_to(tmp_path: Path) -> None:
     path = tmp_path / "changes.json.gz"
-    kept = Differences([Change(Key("acme", "r", "", "a", "A10", 1.0, "spot"), 5, None)])
+    kept = Differences([PriceChange(PriceKey("acme", "r", "", "a", "A10", 1.0, "spot"), 5, None)])
     change_log.write(path, kept, {"vms.csv": "1"})
     assert list(change_log.read(path, {"vms.csv": "1"})) == list(kept)
     assert not change_log.read(path, {"vms.csv": "2"})

@@ -9,22 +9,22 @@ import price_world as world
 import pytest
 
 from nbprov.catalog import Catalog, Query
-from nbprov.catalog.refresh import Outcome, Owner, Upkeep
+from nbprov.catalog.refresh import Outcome, Owner, PriceFileStore
 from nbprov.model.errors import UsageError
 
 
-def _file(upkeep: Upkeep, cloud: str = "lambda") -> Path:
+def _file(upkeep: PriceFileStore, cloud: str = "lambda") -> Path:
     return upkeep.root / cloud / "vms.csv"
 
 
-def _edit(upkeep: Upkeep) -> str:
+def _edit(upkeep: PriceFileStore) -> str:
     text = _file(upkeep).read_text().replace("0.7500", "0.5000")
     _file(upkeep).write_text(text)
     return text
 
 
 @pytest.fixture
-def fetched(upkeep: Upkeep, mirror: doubles.Mirror) -> Upkeep:
+def fetched(upkeep: PriceFileStore, mirror: doubles.Mirror) -> PriceFileStore:
     """A home that has fetched `lambda`; the mirror has dearer prices by now."""
     mirror.host("lambda", world.v8_text())
     upkeep.refresh(["lambda"])
@@ -32,7 +32,9 @@ def fetched(upkeep: Upkeep, mirror: doubles.Mirror) -> Upkeep:
     return upkeep
 
 
-def test_an_edited_file_is_never_overwritten(fetched: Upkeep, mirror: doubles.Mirror) -> None:
+def test_an_edited_file_is_never_overwritten(
+    fetched: PriceFileStore, mirror: doubles.Mirror
+) -> None:
     text, asked = _edit(fetched), len(mirror.asked)
     done = fetched.refresh(["lambda"])["lambda"]
     assert done.outcome is Outcome.EDITED
@@ -49,7 +51,7 @@ def test_an_edited_file_is_never_overwritten(fetched: Upkeep, mirror: doubles.Mi
     )
 
 
-def test_force_fetches_over_edits_and_keeps_them_aside(fetched: Upkeep) -> None:
+def test_force_fetches_over_edits_and_keeps_them_aside(fetched: PriceFileStore) -> None:
     text = _edit(fetched)
     assert fetched.refresh(["lambda"], force=True)["lambda"].outcome is Outcome.UPDATED
     assert _file(fetched).read_text() == world.v8_text(factor=1.1)
@@ -57,7 +59,7 @@ def test_force_fetches_over_edits_and_keeps_them_aside(fetched: Upkeep) -> None:
     assert fetched.status(["lambda"])[0].owner is Owner.NBPROV
 
 
-def test_restore_takes_edits_back_and_the_next_refresh_works(fetched: Upkeep) -> None:
+def test_restore_takes_edits_back_and_the_next_refresh_works(fetched: PriceFileStore) -> None:
     text = _edit(fetched)
     assert fetched.restore() == {"lambda": "as the last refresh wrote them"}
     assert _file(fetched).read_text() == world.v8_text()
@@ -65,7 +67,7 @@ def test_restore_takes_edits_back_and_the_next_refresh_works(fetched: Upkeep) ->
     assert fetched.refresh(["lambda"])["lambda"].outcome is Outcome.UPDATED
 
 
-def test_restore_without_edits_does_nothing_unless_named(fetched: Upkeep) -> None:
+def test_restore_without_edits_does_nothing_unless_named(fetched: PriceFileStore) -> None:
     assert fetched.restore() == {}
     assert fetched.restore("lambda") == {"lambda": "no prices are left of it"}
     assert not _file(fetched).exists()
@@ -73,7 +75,7 @@ def test_restore_without_edits_does_nothing_unless_named(fetched: Upkeep) -> Non
     assert not fetched.diff("lambda")
 
 
-def test_restore_to_shipped(fetched: Upkeep, tmp_path: Path) -> None:
+def test_restore_to_shipped(fetched: PriceFileStore, tmp_path: Path) -> None:
     place = tmp_path / "shipped" / "lambda"
     place.mkdir(parents=True)
     (place / "vms.csv").write_text(world.v8_text(factor=0.9))
@@ -83,7 +85,7 @@ def test_restore_to_shipped(fetched: Upkeep, tmp_path: Path) -> None:
     assert not (fetched.root / "lambda" / ".last-good").exists()
 
 
-def test_a_file_of_ones_own_is_ones_own(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_a_file_of_ones_own_is_ones_own(upkeep: PriceFileStore, mirror: doubles.Mirror) -> None:
     mirror.host("lambda", world.v8_text())
     _file(upkeep).parent.mkdir(parents=True)
     _file(upkeep).write_text(world.v8_text(factor=2.0))
@@ -91,7 +93,7 @@ def test_a_file_of_ones_own_is_ones_own(upkeep: Upkeep, mirror: doubles.Mirror) 
     assert upkeep.status(["lambda"])[0].source == "yours"
 
 
-def test_overrides_in_the_folder_stay(fetched: Upkeep) -> None:
+def test_overrides_in_the_folder_stay(fetched: PriceFileStore) -> None:
     custom = fetched.root / "lambda" / "mine_custom.csv"
     custom.write_text("InstanceType,Price\ngpu_1x_a10,0.1\n")
     fetched.refresh(["lambda"])
@@ -101,7 +103,7 @@ def test_overrides_in_the_folder_stay(fetched: Upkeep) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"\0" * 4096, b"InstanceType,Accel", b"\xff\xfe\xff"])
 def test_a_damaged_file_is_recovered_from_the_last_good_one(
-    fetched: Upkeep, mirror: doubles.Mirror, damage: bytes
+    fetched: PriceFileStore, mirror: doubles.Mirror, damage: bytes
 ) -> None:
     _file(fetched).write_bytes(damage)
     catalog = Catalog.open(fetched.root, cache=fetched.home / "cache")
@@ -117,7 +119,7 @@ def test_a_damaged_file_is_recovered_from_the_last_good_one(
     assert (fetched.root / "lambda" / ".set-aside" / "vms.csv").read_bytes() == damage
 
 
-def test_damage_without_a_copy_is_fetched_anew(fetched: Upkeep) -> None:
+def test_damage_without_a_copy_is_fetched_anew(fetched: PriceFileStore) -> None:
     (fetched.root / "lambda" / ".last-good" / "vms.csv").unlink()
     _file(fetched).write_bytes(b"x")
     assert fetched.refresh(["lambda"])["lambda"].outcome is Outcome.UPDATED
@@ -125,7 +127,9 @@ def test_damage_without_a_copy_is_fetched_anew(fetched: Upkeep) -> None:
 
 
 @pytest.mark.parametrize("state", [b"", b"[]", b'{"marks": 3}', b'{"fetched": "never"}', b"\0\0"])
-def test_a_torn_state_makes_the_files_the_persons_own(fetched: Upkeep, state: bytes) -> None:
+def test_a_torn_state_makes_the_files_the_persons_own(
+    fetched: PriceFileStore, state: bytes
+) -> None:
     (fetched.root / "lambda" / ".refresh" / "state.json").write_bytes(state)
     assert fetched.status(["lambda"])[0].owner is Owner.PERSON
     assert fetched.refresh(["lambda"])["lambda"].outcome is Outcome.EDITED
@@ -133,7 +137,7 @@ def test_a_torn_state_makes_the_files_the_persons_own(fetched: Upkeep, state: by
 
 
 def test_differences_of_the_last_refresh_and_against_shipped(
-    fetched: Upkeep, tmp_path: Path
+    fetched: PriceFileStore, tmp_path: Path
 ) -> None:
     place = tmp_path / "shipped" / "lambda"
     place.mkdir(parents=True)

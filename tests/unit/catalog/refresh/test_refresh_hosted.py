@@ -11,13 +11,13 @@ import price_world as world
 import pytest
 
 from nbprov.catalog import Catalog, Query
-from nbprov.catalog.refresh import Outcome, Owner, Upkeep
+from nbprov.catalog.refresh import Outcome, Owner, PriceFileStore
 from nbprov.model.errors import Interrupted, UsageError
 
 REFUSES = "http://127.0.0.1:9/{cloud}/vms.csv"
 
 
-def _price(upkeep: Upkeep) -> int:
+def _price(upkeep: PriceFileStore) -> int:
     return (
         Catalog.open(upkeep.root, cache=upkeep.home / "cache")
         .offers(Query(accelerator="A10"))[0]
@@ -26,7 +26,7 @@ def _price(upkeep: Upkeep) -> int:
 
 
 def test_first_refresh_puts_the_file_in_place_and_the_next_question_sees_it(
-    upkeep: Upkeep, mirror: doubles.Mirror
+    upkeep: PriceFileStore, mirror: doubles.Mirror
 ) -> None:
     file = mirror.host("lambda", world.v8_text())
     done = upkeep.refresh(["lambda"])
@@ -45,7 +45,7 @@ def test_first_refresh_puts_the_file_in_place_and_the_next_question_sees_it(
     assert _price(upkeep) == 900_000
 
 
-def test_tag_is_sent_and_304_keeps_the_file(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_tag_is_sent_and_304_keeps_the_file(upkeep: PriceFileStore, mirror: doubles.Mirror) -> None:
     file = mirror.host("lambda", world.v8_text())
     upkeep.refresh(["lambda"])
     (path,) = (upkeep.root / "lambda").glob("vms.csv")
@@ -59,7 +59,7 @@ def test_tag_is_sent_and_304_keeps_the_file(upkeep: Upkeep, mirror: doubles.Mirr
 
 
 def test_no_tag_is_sent_with_force_or_when_the_file_is_gone(
-    upkeep: Upkeep, mirror: doubles.Mirror
+    upkeep: PriceFileStore, mirror: doubles.Mirror
 ) -> None:
     mirror.host("lambda", world.v8_text())
     upkeep.refresh(["lambda"])
@@ -70,7 +70,9 @@ def test_no_tag_is_sent_with_force_or_when_the_file_is_gone(
     assert "If-None-Match" not in mirror.requests("lambda")[-1]
 
 
-def test_same_bytes_without_a_tag_change_nothing(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_same_bytes_without_a_tag_change_nothing(
+    upkeep: PriceFileStore, mirror: doubles.Mirror
+) -> None:
     mirror.host("lambda", world.v8_text(), doubles.untagged)
     upkeep.refresh(["lambda"])
     before = (upkeep.root / "lambda" / "vms.csv").stat().st_ino
@@ -82,7 +84,7 @@ def test_same_bytes_without_a_tag_change_nothing(upkeep: Upkeep, mirror: doubles
     "primary", [doubles.status(404), doubles.status(503), doubles.torn(300), doubles.status(403)]
 )
 def test_fallback_is_asked_where_the_primary_fails(
-    upkeep: Upkeep, mirror: doubles.Mirror, primary: doubles.Behaviour
+    upkeep: PriceFileStore, mirror: doubles.Mirror, primary: doubles.Behaviour
 ) -> None:
     mirror.host("lambda", world.v8_text(), primary)
     with doubles.mirror() as second:
@@ -94,7 +96,7 @@ def test_fallback_is_asked_where_the_primary_fails(
 
 
 def test_a_busy_mirror_is_waited_for_as_long_as_it_says(
-    upkeep: Upkeep, mirror: doubles.Mirror
+    upkeep: PriceFileStore, mirror: doubles.Mirror
 ) -> None:
     mirror.host(
         "lambda", world.v8_text(), doubles.status(429, "7"), doubles.status(502), doubles.whole
@@ -112,7 +114,7 @@ def test_a_busy_mirror_is_waited_for_as_long_as_it_says(
 
 
 def test_every_cut_of_the_file_is_refused_and_the_old_one_stays(
-    upkeep: Upkeep, mirror: doubles.Mirror
+    upkeep: PriceFileStore, mirror: doubles.Mirror
 ) -> None:
     old = world.v8_text(regions=world.REGIONS[:1])
     mirror.host("lambda", old)
@@ -130,7 +132,7 @@ def test_every_cut_of_the_file_is_refused_and_the_old_one_stays(
 
 
 def test_a_cut_in_a_line_is_refused_without_any_tag_or_length(
-    upkeep: Upkeep, mirror: doubles.Mirror
+    upkeep: PriceFileStore, mirror: doubles.Mirror
 ) -> None:
     text = world.v8_text(regions=world.REGIONS[:1])
     ends = {at for at, character in enumerate(text, 1) if character == "\n"}
@@ -145,7 +147,7 @@ def test_a_cut_in_a_line_is_refused_without_any_tag_or_length(
         )
 
 
-def test_offline_is_one_line_and_changes_nothing(upkeep: Upkeep) -> None:
+def test_offline_is_one_line_and_changes_nothing(upkeep: PriceFileStore) -> None:
     world.settings(upkeep.home, REFUSES)
     done = upkeep.refresh(["lambda", "vast"])
     assert done.is_offline
@@ -154,7 +156,7 @@ def test_offline_is_one_line_and_changes_nothing(upkeep: Upkeep) -> None:
 
 
 def test_one_cloud_that_fails_leaves_the_others_alone(
-    upkeep: Upkeep, mirror: doubles.Mirror
+    upkeep: PriceFileStore, mirror: doubles.Mirror
 ) -> None:
     mirror.host("lambda", world.v8_text())
     mirror.host("vast", "InstanceType,Price\nx,1\n")
@@ -169,7 +171,7 @@ def test_one_cloud_that_fails_leaves_the_others_alone(
     assert list(frame["new"]) == [0, 20]
 
 
-def test_a_success_forgets_the_error(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_a_success_forgets_the_error(upkeep: PriceFileStore, mirror: doubles.Mirror) -> None:
     mirror.host("lambda", world.v8_text(), doubles.status(500))
     assert upkeep.refresh(["lambda"])["lambda"].outcome is Outcome.FAILED
     mirror.host("lambda", world.v8_text())
@@ -177,19 +179,19 @@ def test_a_success_forgets_the_error(upkeep: Upkeep, mirror: doubles.Mirror) -> 
     assert upkeep.status(["lambda"])[0].error == ""
 
 
-def test_what_is_not_hosted_says_so(upkeep: Upkeep) -> None:
+def test_what_is_not_hosted_says_so(upkeep: PriceFileStore) -> None:
     done = upkeep.refresh(["nowhere"])["nowhere"]
     assert done.outcome is Outcome.FAILED
     assert "no price file of nowhere is hosted" in done.message
 
 
-def test_a_slip_in_a_name_is_no_new_cloud(upkeep: Upkeep) -> None:
+def test_a_slip_in_a_name_is_no_new_cloud(upkeep: PriceFileStore) -> None:
     with pytest.raises(UsageError, match="did you mean lambda"):
         upkeep.refresh(["lamda"])
 
 
 def test_a_policy_of_never_is_passed_over_unless_named(
-    upkeep: Upkeep, mirror: doubles.Mirror
+    upkeep: PriceFileStore, mirror: doubles.Mirror
 ) -> None:
     mirror.host("runpod", world.v8_text())
     world.settings(upkeep.home, mirror.address, more='[source]\ndefault = "hosted"\n')
@@ -198,7 +200,9 @@ def test_a_policy_of_never_is_passed_over_unless_named(
     assert upkeep.refresh(["runpod"])["runpod"].outcome is Outcome.UPDATED
 
 
-def test_a_stop_lets_go_at_once_and_leaves_the_old(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_a_stop_lets_go_at_once_and_leaves_the_old(
+    upkeep: PriceFileStore, mirror: doubles.Mirror
+) -> None:
     mirror.host("lambda", world.v8_text())
     upkeep.refresh(["lambda"])
     mirror.host("lambda", world.v8_text(factor=1.1), doubles.hanging)
@@ -215,7 +219,7 @@ def test_a_stop_lets_go_at_once_and_leaves_the_old(upkeep: Upkeep, mirror: doubl
     assert not upkeep.folder("lambda").staging.exists()
 
 
-def test_an_interrupt_says_what_was_renewed(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_an_interrupt_says_what_was_renewed(upkeep: PriceFileStore, mirror: doubles.Mirror) -> None:
     mirror.host("lambda", world.v8_text())
     mirror.host("vast", world.v8_text(), doubles.hanging)
     over: set[str] = set()
@@ -233,7 +237,9 @@ def test_an_interrupt_says_what_was_renewed(upkeep: Upkeep, mirror: doubles.Mirr
     assert not (upkeep.root / "vast" / "vms.csv").exists()
 
 
-def test_two_at_once_fetch_once(upkeep: Upkeep, mirror: doubles.Mirror, tmp_path: Path) -> None:
+def test_two_at_once_fetch_once(
+    upkeep: PriceFileStore, mirror: doubles.Mirror, tmp_path: Path
+) -> None:
     mirror.host("lambda", world.v8_text(), doubles.hanging, doubles.whole)
     other = world.upkeep(upkeep.home, tmp_path / "shipped")
     waits = threading.Event()
@@ -262,7 +268,7 @@ def test_two_at_once_fetch_once(upkeep: Upkeep, mirror: doubles.Mirror, tmp_path
 
 
 def test_progress_tells_bytes_and_ends_with_the_result(
-    upkeep: Upkeep, mirror: doubles.Mirror
+    upkeep: PriceFileStore, mirror: doubles.Mirror
 ) -> None:
     mirror.host("lambda", world.v8_text())
     steps = []
@@ -274,7 +280,7 @@ def test_progress_tells_bytes_and_ends_with_the_result(
 
 
 def test_a_folder_that_cannot_be_written_is_a_typed_failure(
-    upkeep: Upkeep, mirror: doubles.Mirror
+    upkeep: PriceFileStore, mirror: doubles.Mirror
 ) -> None:
     mirror.host("lambda", world.v8_text())
     upkeep.root.parent.mkdir(parents=True, exist_ok=True)
@@ -284,7 +290,7 @@ def test_a_folder_that_cannot_be_written_is_a_typed_failure(
 
 
 def test_a_cloud_that_is_hosted_is_known_by_name_and_kept_from_then_on(
-    upkeep: Upkeep, mirror: doubles.Mirror
+    upkeep: PriceFileStore, mirror: doubles.Mirror
 ) -> None:
     assert upkeep.refresh(["OCI"])["oci"].code == "catalog.not-hosted"
     assert "oci" not in upkeep.clouds()

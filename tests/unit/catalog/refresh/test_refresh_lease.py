@@ -11,9 +11,9 @@ import price_mirror as doubles
 import price_world as world
 import pytest
 
-from nbprov.catalog.refresh import Outcome, Upkeep
+from nbprov.catalog.refresh import Outcome, PriceFileStore
 from nbprov.catalog.refresh import file_lease as module
-from nbprov.catalog.refresh.file_lease import Held, lease
+from nbprov.catalog.refresh.file_lease import LeaseHeld, lease
 from nbprov.clouds.web.client import Stopped
 
 HOLD = """
@@ -62,7 +62,7 @@ def test_waiting_ends_with_a_stop(tmp_path: Path) -> None:
 
 
 def test_waiting_has_an_end_and_the_refresh_says_so(
-    upkeep: Upkeep, mirror: doubles.Mirror, monkeypatch: pytest.MonkeyPatch
+    upkeep: PriceFileStore, mirror: doubles.Mirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.0)
     mirror.host("lambda", world.v8_text())
@@ -70,6 +70,6 @@ def test_waiting_has_an_end_and_the_refresh_says_so(
         done = upkeep.refresh(["lambda"])["lambda"]
         assert done.outcome is Outcome.PASSED
         assert "another kernel" in done.message
-        with pytest.raises(Held), lease(upkeep.folder("lambda").lock, stop=threading.Event()):
+        with pytest.raises(LeaseHeld), lease(upkeep.folder("lambda").lock, stop=threading.Event()):
             pass
     assert upkeep.refresh(["lambda"])["lambda"].outcome is Outcome.UPDATED

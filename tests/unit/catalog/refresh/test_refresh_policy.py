@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.catalog.errors import CatalogError
-from nbprov.catalog.refresh import Outcome, Policy, Settings, Source, Upkeep
+from nbprov.catalog.refresh import Outcome, PriceFileStore, RefreshPolicy, Settings, Source
 
 DAY = 86_400.0
 
@@ -20,7 +20,7 @@ def test_defaults(tmp_path: Path) -> None:
     settings = Settings.read(tmp_path, environ={})
     assert str(settings.policy("gcp")) == "every 7 h"
     assert settings.policy("gcp").every == settings.policy("cudo").every == 7 * 3600
-    assert settings.policy("aws") == Policy()
+    assert settings.policy("aws") == RefreshPolicy()
     assert settings.policy("runpod").never
     assert settings.source("aws") is Source.AUTO
     assert settings.mirrors("aws") == [
@@ -76,15 +76,15 @@ def test_what_is_not_understood_is_named(tmp_path: Path, text: str) -> None:
 @given(st.text(max_size=12))
 def test_any_text_is_a_policy_or_an_error(text: str) -> None:
     try:
-        policy = Policy.of(text)
+        policy = RefreshPolicy.of(text)
     except ValueError:
         return
     assert policy.every is None or policy.every > 0
-    assert Policy.of(str(Policy.of("7h"))) == Policy.of("7h")
+    assert RefreshPolicy.of(str(RefreshPolicy.of("7h"))) == RefreshPolicy.of("7h")
 
 
 def test_due_follows_policy_success_and_failure(
-    upkeep: Upkeep, mirror: doubles.Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    upkeep: PriceFileStore, mirror: doubles.Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NBPROV_CATALOG_REFRESH")
     now = [1_800_000_000.0]

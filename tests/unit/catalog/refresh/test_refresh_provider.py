@@ -9,7 +9,7 @@ import price_mirror as doubles
 import price_world as world
 import pytest
 
-from nbprov.catalog.refresh import Outcome, Owner, Source, Upkeep
+from nbprov.catalog.refresh import Outcome, Owner, PriceFileStore, Source
 from nbprov.clouds.pricing import fetcher as prices
 from nbprov.clouds.pricing.fetcher import FetchContext, Fetcher, Progress
 from nbprov.model.failures import Cause, CloudError, Failure
@@ -61,7 +61,9 @@ def acme(monkeypatch: pytest.MonkeyPatch) -> Told:
     return fetcher
 
 
-def test_own_list_is_written_in_three_files_and_read_back(upkeep: Upkeep, acme: Told) -> None:
+def test_own_list_is_written_in_three_files_and_read_back(
+    upkeep: PriceFileStore, acme: Told
+) -> None:
     world.settings(
         upkeep.home,
         "http://127.0.0.1:9/{cloud}",
@@ -82,7 +84,7 @@ def test_own_list_is_written_in_three_files_and_read_back(upkeep: Upkeep, acme: 
 
 
 def test_auto_asks_the_cloud_where_nothing_is_hosted(
-    upkeep: Upkeep, acme: Told, mirror: doubles.Mirror
+    upkeep: PriceFileStore, acme: Told, mirror: doubles.Mirror
 ) -> None:
     assert upkeep.refresh(["acme"])["acme"].source == "provider"
     assert len(mirror.requests("acme")) == 1
@@ -96,14 +98,16 @@ def test_auto_asks_the_cloud_where_nothing_is_hosted(
 
 
 def test_auto_does_not_turn_to_the_cloud_where_the_mirror_is_only_down(
-    upkeep: Upkeep, acme: Told, mirror: doubles.Mirror
+    upkeep: PriceFileStore, acme: Told, mirror: doubles.Mirror
 ) -> None:
     mirror.host("acme", "", doubles.status(500))
     assert upkeep.refresh(["acme"])["acme"].outcome is Outcome.FAILED
     assert acme.context is None
 
 
-def test_a_region_that_fails_is_reported_and_keeps_its_rows(upkeep: Upkeep, acme: Told) -> None:
+def test_a_region_that_fails_is_reported_and_keeps_its_rows(
+    upkeep: PriceFileStore, acme: Told
+) -> None:
     upkeep.refresh(["acme"])
     dearer = tuple(
         replace(row, on_demand=2 * row.on_demand)
@@ -135,7 +139,12 @@ def test_a_region_that_fails_is_reported_and_keeps_its_rows(upkeep: Upkeep, acme
     ],
 )
 def test_a_fetcher_that_fails_fails_alone(
-    upkeep: Upkeep, acme: Told, mirror: doubles.Mirror, error: BaseException, code: str, words: str
+    upkeep: PriceFileStore,
+    acme: Told,
+    mirror: doubles.Mirror,
+    error: BaseException,
+    code: str,
+    words: str,
 ) -> None:
     def fail(context: FetchContext) -> PriceList:
         raise error
@@ -149,7 +158,7 @@ def test_a_fetcher_that_fails_fails_alone(
     assert done["lambda"].outcome is Outcome.UPDATED
 
 
-def test_what_is_lacking_is_said(upkeep: Upkeep, acme: Told) -> None:
+def test_what_is_lacking_is_said(upkeep: PriceFileStore, acme: Told) -> None:
     acme.lacking = "no API key: set ACME_KEY"
     done = upkeep.refresh(["acme"])["acme"]
     assert (
@@ -160,7 +169,7 @@ def test_what_is_lacking_is_said(upkeep: Upkeep, acme: Told) -> None:
     assert acme.context is None
 
 
-def test_prices_that_are_none_are_left_out(upkeep: Upkeep, acme: Told) -> None:
+def test_prices_that_are_none_are_left_out(upkeep: PriceFileStore, acme: Told) -> None:
     bad = (replace(ROWS[0], on_demand=0), replace(ROWS[1], on_demand=-5), *ROWS[2:])
     acme.answer = lambda context: replace(LIST, rows=bad)
     done = upkeep.refresh(["acme"])["acme"]
@@ -168,12 +177,12 @@ def test_prices_that_are_none_are_left_out(upkeep: Upkeep, acme: Told) -> None:
     assert "2 rows without a price above zero were left out" in done.notes
 
 
-def test_an_empty_list_is_refused(upkeep: Upkeep, acme: Told) -> None:
+def test_an_empty_list_is_refused(upkeep: PriceFileStore, acme: Told) -> None:
     acme.answer = lambda context: replace(LIST, rows=())
     assert upkeep.refresh(["acme"])["acme"].code == "catalog.no-prices"
 
 
-def test_far_fewer_rows_need_force(upkeep: Upkeep, acme: Told) -> None:
+def test_far_fewer_rows_need_force(upkeep: PriceFileStore, acme: Told) -> None:
     upkeep.refresh(["acme"])
     acme.answer = lambda context: replace(LIST, rows=ROWS[:1])
     done = upkeep.refresh(["acme"])["acme"]
@@ -185,6 +194,6 @@ def test_far_fewer_rows_need_force(upkeep: Upkeep, acme: Told) -> None:
     assert forced.differences.counts()["gone"] == 5
 
 
-def test_a_cloud_without_a_list_of_its_own_says_so(upkeep: Upkeep, acme: Told) -> None:
+def test_a_cloud_without_a_list_of_its_own_says_so(upkeep: PriceFileStore, acme: Told) -> None:
     done = upkeep.refresh(["nebius"], source=Source.PROVIDER)["nebius"]
     assert done.code == "catalog.no-fetcher"

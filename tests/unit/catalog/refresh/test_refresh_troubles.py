@@ -21,12 +21,12 @@ from nbprov.catalog.refresh import (
     CloudRefresh,
     Outcome,
     Owner,
-    Upkeep,
+    PriceFileStore,
     atomic_files,
     cloud_folder,
     refresh_cloud,
 )
-from nbprov.catalog.refresh.status import Step
+from nbprov.catalog.refresh.status import RefreshStep
 
 TEXT = world.v8_text()
 HEAD, *LINES = TEXT.splitlines()
@@ -38,11 +38,11 @@ def _bytes(data: bytes, **headers: str) -> doubles.Behaviour:
     )
 
 
-def _one(upkeep: Upkeep) -> CloudRefresh:
+def _one(upkeep: PriceFileStore) -> CloudRefresh:
     return upkeep.refresh(["lambda"])["lambda"]
 
 
-def _files(upkeep: Upkeep) -> dict[str, bytes]:
+def _files(upkeep: PriceFileStore) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (upkeep.root / "lambda").glob("*.csv")}
 
 
@@ -57,7 +57,7 @@ def _files(upkeep: Upkeep) -> dict[str, bytes]:
     ids=["CRLF", "BOM", "more columns", "another order"],
 )
 def test_other_ways_to_write_the_same_file(
-    upkeep: Upkeep, mirror: doubles.Mirror, data: bytes
+    upkeep: PriceFileStore, mirror: doubles.Mirror, data: bytes
 ) -> None:
     mirror.host("lambda", "", _bytes(data))
     done = _one(upkeep)
@@ -65,7 +65,9 @@ def test_other_ways_to_write_the_same_file(
     assert len(Catalog.open([upkeep.root], cache=upkeep.home / "cache")) == 20
 
 
-def test_a_compressed_answer_is_the_same_file(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_a_compressed_answer_is_the_same_file(
+    upkeep: PriceFileStore, mirror: doubles.Mirror
+) -> None:
     mirror.host("lambda", "", _bytes(gzip.compress(TEXT.encode()), Content_Encoding="gzip"))
     assert (_one(upkeep).outcome, _files(upkeep)) == (Outcome.UPDATED, {"vms.csv": TEXT.encode()})
 
@@ -108,7 +110,7 @@ def test_a_compressed_answer_is_the_same_file(upkeep: Upkeep, mirror: doubles.Mi
     ],
 )
 def test_bytes_that_are_no_price_list_change_nothing(
-    upkeep: Upkeep, mirror: doubles.Mirror, data: bytes, headers: dict[str, str], words: str
+    upkeep: PriceFileStore, mirror: doubles.Mirror, data: bytes, headers: dict[str, str], words: str
 ) -> None:
     mirror.host("lambda", TEXT)
     _one(upkeep)
@@ -128,7 +130,7 @@ def test_bytes_that_are_no_price_list_change_nothing(
     ids=["columns", "page", "cut"],
 )
 def test_the_fallback_is_asked_where_the_primary_sends_no_price_list(
-    upkeep: Upkeep, mirror: doubles.Mirror, data: bytes
+    upkeep: PriceFileStore, mirror: doubles.Mirror, data: bytes
 ) -> None:
     mirror.host("lambda", "", _bytes(data))
     with doubles.mirror() as other:
@@ -156,7 +158,7 @@ def test_without_a_network_no_cloud_is_waited_for_long(
         made.append(world.QuickHttp(stop))  # type: ignore[arg-type]
         return made[-1]
 
-    done = Upkeep(nbprov_home, http=http).refresh()
+    done = PriceFileStore(nbprov_home, http=http).refresh()
     assert done.sentence() == "offline: no price source could be reached; the prices in place stay"
     assert {cloud.outcome for cloud in done if cloud.cloud != "runpod"} == {Outcome.OFFLINE}
     # Four clouds may find out at the same time; whoever comes later is told.
@@ -166,7 +168,7 @@ def test_without_a_network_no_cloud_is_waited_for_long(
 
 
 def test_a_file_that_is_edited_while_its_prices_come_in_is_not_overwritten(
-    upkeep: Upkeep, mirror: doubles.Mirror
+    upkeep: PriceFileStore, mirror: doubles.Mirror
 ) -> None:
     mirror.host("lambda", TEXT)
     _one(upkeep)
@@ -174,7 +176,7 @@ def test_a_file_that_is_edited_while_its_prices_come_in_is_not_overwritten(
     path = upkeep.root / "lambda" / "vms.csv"
     edited = TEXT.replace("0.7500", "0.5000")
 
-    def watch(step: Step) -> None:
+    def watch(step: RefreshStep) -> None:
         if step.doing == "checking":
             path.write_text(edited, encoding="utf-8", newline="")
 
@@ -193,7 +195,7 @@ print(upkeep.refresh(["lambda"])["lambda"].outcome.value)
 
 
 def test_four_kernels_at_once_of_which_the_first_is_killed(
-    upkeep: Upkeep, mirror: doubles.Mirror, tmp_path: Path
+    upkeep: PriceFileStore, mirror: doubles.Mirror, tmp_path: Path
 ) -> None:
     mirror.host("lambda", TEXT, doubles.hanging, doubles.whole)
     command = [sys.executable, "-c", REFRESH, str(upkeep.home), str(tmp_path / "shipped")]
@@ -230,7 +232,7 @@ def _disk_full(*_: object, **__: object) -> None:
     ids=lambda s: s[1],
 )
 def test_a_full_disk_is_one_line_and_the_next_refresh_works(
-    upkeep: Upkeep,
+    upkeep: PriceFileStore,
     mirror: doubles.Mirror,
     monkeypatch: pytest.MonkeyPatch,
     step: tuple[object, str],
@@ -253,7 +255,7 @@ def test_a_full_disk_is_one_line_and_the_next_refresh_works(
 
 @pytest.mark.parametrize("link", ["catalogs", "lambda"])
 def test_folders_may_be_links(
-    upkeep: Upkeep,
+    upkeep: PriceFileStore,
     mirror: doubles.Mirror,
     tmp_path: Path,
     link: str,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nbprov.catalog import Catalog, Query
 from nbprov.catalog.sources.fetch_merge import entries, merge, write
 from nbprov.catalog.sources.locations import read_prices
-from nbprov.catalog.sources.price_entry import Entry
+from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.model.money import usd
 from nbprov.model.places import Market
 from nbprov.model.price_list import PriceList, PriceRow
@@ -25,10 +25,10 @@ def old(
     price: int | None = 1,
     spot: int | None = None,
     accelerator: str = "L4",
-) -> Entry:
+) -> PriceEntry:
     gpu = (accelerator, 1.0, 24.0, "NVIDIA") if accelerator else ("", 0.0, None, "")
     amount = None if price is None else usd(price)
-    return Entry(
+    return PriceEntry(
         "x",
         region,
         zone,
@@ -69,7 +69,7 @@ def listed(
     return PriceList(rows, "new list", "2026-08-01", "new spot list", failed or {}, covered, unseen)
 
 
-def prices(rows: list[Entry]) -> dict[tuple[str, str, str], tuple[int | None, int | None]]:
+def prices(rows: list[PriceEntry]) -> dict[tuple[str, str, str], tuple[int | None, int | None]]:
     return {(e.region, e.zone, e.instance_type): (e.on_demand, e.spot) for e in rows}
 
 
@@ -199,7 +199,7 @@ OLD = st.builds(
     st.frozensets(st.sampled_from(["cpu", "spot"])),
 )
 def test_no_region_loses_its_rows_by_a_failure(
-    before: list[Entry],
+    before: list[PriceEntry],
     rows: list[PriceRow],
     failed: set[str],
     covered: frozenset[str] | None,

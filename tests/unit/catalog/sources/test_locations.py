@@ -13,7 +13,7 @@ import nbprov.catalog.catalog as catalog_module
 from nbprov.catalog import Catalog, CatalogError, Query
 from nbprov.catalog.catalog import shipped_folder
 from nbprov.catalog.sources.locations import LAST_GOOD, Layout, find, read_prices, user_folder
-from nbprov.catalog.sources.price_entry import Entry
+from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.catalog.sources.snapshot import read as read_own
 from nbprov.catalog.sources.snapshot import write as write_own
 
@@ -43,7 +43,7 @@ def small_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """
     folder = tmp_path / "shipped"
     for cloud in ("aws", "lambda"):
-        entry = Entry(
+        entry = PriceEntry(
             cloud,
             "us-east-1",
             "",

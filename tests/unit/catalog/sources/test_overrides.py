@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nbprov.catalog import Catalog, Query
 from nbprov.catalog.sources.overrides import MOST_BAD_LINES, apply
-from nbprov.catalog.sources.price_entry import Entry, Reading
+from nbprov.catalog.sources.price_entry import PriceEntry, Reading
 from nbprov.catalog.sources.price_sanity import ABSURD_FOR_CPUS
 from nbprov.model.money import usd
 from nbprov.model.places import Market
@@ -256,7 +256,7 @@ def test_no_text_at_all_breaks_the_rows(
     path.write_text(
         "InstanceType,Region,Price,AvailabilityZone,Hide,SpotPrice\n" + body, encoding="utf-8"
     )
-    entry = Entry(
+    entry = PriceEntry(
         "x",
         "r",
         "",

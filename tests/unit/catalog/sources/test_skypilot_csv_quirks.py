@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nbprov.catalog import Catalog, Query
-from nbprov.catalog.sources.price_entry import Entry
+from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.catalog.sources.price_sanity import FLAT
 from nbprov.catalog.sources.skypilot_csv import NO_PRICE, PLACEHOLDER
 from nbprov.catalog.sources.snapshot import write as write_own
@@ -166,7 +166,7 @@ def test_gcp_wrong_part_in_all_regions_is_hidden_by_what_was_known_before(
     A wrong line of the provider's list.
     """
     shipped = [
-        Entry(
+        PriceEntry(
             "gcp",
             region,
             f"{region}-a",

@@ -14,7 +14,7 @@ import pytest
 from nbprov.catalog import Catalog, CatalogError, Query
 from nbprov.catalog.catalog import shipped_folder
 from nbprov.catalog.sources import skypilot_csv, snapshot
-from nbprov.catalog.sources.price_entry import Entry
+from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.model.places import Market
 
 WriteV8 = Callable[..., Path]
@@ -169,7 +169,7 @@ def test_damage_is_named(tmp_path: Path, name: str, old: str, new: str, message:
 
 
 def test_a_line_without_price_is_counted(tmp_path: Path) -> None:
-    entry = Entry(
+    entry = PriceEntry(
         "x",
         "r",
         "z",

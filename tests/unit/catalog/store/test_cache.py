@@ -15,7 +15,7 @@ import nbprov.catalog.store.builder as build_module
 import nbprov.catalog.store.cache as cache_module
 from nbprov.catalog import Catalog, CatalogError, Query
 from nbprov.catalog.catalog import shipped_folder
-from nbprov.catalog.store.columns import Store
+from nbprov.catalog.store.columns import ColumnStore
 
 WriteV8 = Callable[..., Path]
 LONG_AGO = 1_700_000_000
@@ -170,9 +170,9 @@ def test_kernels_that_start_together_all_get_the_prices(folder: Path, tmp_path: 
 
 def test_bytes_that_are_no_store_are_refused() -> None:
     with pytest.raises(CatalogError, match="too short"):
-        Store.of(b"")
+        ColumnStore.of(b"")
     with pytest.raises(CatalogError, match="torn"):
-        Store.of(b"\0" * 1000)
+        ColumnStore.of(b"\0" * 1000)
 
 
 def test_import_and_names_need_no_numpy(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_credentials_that_hang_cost_one_thread_and_not_each_that_asks(
         return opened()
 
     monkeypatch.setattr(clients, "_open", hang)
-    ours = clients.Session()
+    ours = clients.AwsAccount()
     first = threading.Thread(target=ours.boto, daemon=True)
     first.start()
     assert reading.wait(30)

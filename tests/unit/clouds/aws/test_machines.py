@@ -91,7 +91,7 @@ def test_regions_are_those_of_the_account_where_nobody_narrows_them(
     aws: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NBPROV_AWS_REGIONS")
-    found = clients.Session()
+    found = clients.AwsAccount()
     assert {"us-east-1", "eu-west-1", "ap-south-1"} <= set(found.regions())
     assert found.home() == "us-east-1"
 

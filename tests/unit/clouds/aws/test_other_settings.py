@@ -24,7 +24,7 @@ def failure(call: object, *arguments: object) -> Failure:
     return raised.value.failure
 
 
-def note_of(launch_token: str) -> launch_index.Note:
+def note_of(launch_token: str) -> launch_index.IndexedLaunch:
     note = launch_index.read(launch_token)
     assert note is not None
     return note
@@ -152,12 +152,14 @@ def test_no_machine_is_made_that_could_not_be_noted(aws: Account) -> None:
 
 def test_a_torn_or_strange_note_is_none(aws: Account) -> None:
     launch = aws.launch()
-    launch_index.write(launch_index.Note(launch.token, aws.owner, "us-east-1"))
+    launch_index.write(launch_index.IndexedLaunch(launch.token, aws.owner, "us-east-1"))
     (launch_index.folder() / "torn.json").write_text('{"token": "to')
     (launch_index.folder() / "other.json").write_text('{"token": "x", "ids": [], "at": 0}')
     assert [n.token for n in launch_index.of_owner(aws.owner)] == [launch.token]
     assert (
-        failure(launch_index.write, launch_index.Note("../x", aws.owner, "us-east-1")).cause
+        failure(
+            launch_index.write, launch_index.IndexedLaunch("../x", aws.owner, "us-east-1")
+        ).cause
         is Cause.BAD_REQUEST
     )
     assert launch_index.read("../x") is None

@@ -7,7 +7,7 @@ from aws_prices import ABOUT, HEADER, machine, price_list, unwanted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.clouds.aws.catalog.price_list import Columns, Listed, read_list
+from nbprov.clouds.aws.catalog.price_list import Listed, PriceListColumns, read_list
 from nbprov.model.failures import CloudError
 
 P4D = machine("p4d.24xlarge", "21.957642", 96, "1,152 GiB", "8")
@@ -119,5 +119,5 @@ def test_any_lines_behind_the_header_are_survived(lines: list[str]) -> None:
 
 
 def test_the_lines_about_the_list_are_not_its_header() -> None:
-    assert all(Columns.of(line) is None for line in ABOUT)
-    assert Columns.of(HEADER) is not None
+    assert all(PriceListColumns.of(line) is None for line in ABOUT)
+    assert PriceListColumns.of(HEADER) is not None

@@ -472,10 +472,10 @@ def test_boto3_is_not_imported_for_the_public_list(web: WebDouble) -> None:
     import subprocess
 
     code = (
-        "import sys; from nbprov.clouds.web.client import Http; from "
+        "import sys; from nbprov.clouds.web.client import HttpClient; from "
         "nbprov.clouds.pricing.fetcher import FetchContext; "
         "from nbprov.clouds.aws.prices import fetcher;"
-        f"n=len(fetcher().fetch(FetchContext(Http(), '2026-11-22', ('us-east-1',), {{}}, "
+        f"n=len(fetcher().fetch(FetchContext(HttpClient(), '2026-11-22', ('us-east-1',), {{}}, "
         f"{{'pricing': {web.url()!r}}})).rows);"
         "print(n, 'boto3' in sys.modules, 'numpy' in sys.modules)"
     )

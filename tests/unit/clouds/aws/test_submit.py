@@ -13,7 +13,14 @@ from aws_double_account import CPU, GPU, REGION, Account, offer
 from nbprov.clouds.aws.account import clients, fact_cache
 from nbprov.clouds.base import SSH_PORT_LABEL
 from nbprov.model.failures import Cause, CloudError, Scope
-from nbprov.model.launches import Accepted, InstanceState, Launch, OnShutdown, Operation, Refused
+from nbprov.model.launches import (
+    Accepted,
+    CreateOperation,
+    InstanceState,
+    Launch,
+    OnShutdown,
+    Refused,
+)
 from nbprov.model.places import Market
 
 pytest_plugins = ["aws_double_fixtures"]
@@ -225,8 +232,8 @@ def test_a_machine_that_somebody_ended_was_accepted_all_the_same(aws: Account) -
 def test_an_operation_without_data_is_answered_from_all_regions(aws: Account) -> None:
     launch = aws.launch(offer(region="eu-west-1", zone=""))
     made = aws.cloud.submit(launch)
-    assert aws.cloud.poll(Operation("aws", launch.token, "")) == Accepted((made.data["ids"],))
-    assert isinstance(aws.cloud.poll(Operation("aws", "f" * 32, "")), Refused)
+    assert aws.cloud.poll(CreateOperation("aws", launch.token, "")) == Accepted((made.data["ids"],))
+    assert isinstance(aws.cloud.poll(CreateOperation("aws", "f" * 32, "")), Refused)
 
 
 def test_a_create_that_comes_too_late_is_not_sent(aws: Account) -> None:

@@ -15,7 +15,7 @@ from gcp_double_model import label_faults, model
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
 from nbprov.clouds.gcp import labels
 from nbprov.clouds.gcp.catalog.disk_types import disk_type
-from nbprov.clouds.gcp.images import Image, usual
+from nbprov.clouds.gcp.images import ComputeImage, usual
 from nbprov.clouds.gcp.instances import insert_bodies
 from nbprov.clouds.gcp.instances.listing import instance, type_of
 from nbprov.clouds.gcp.network.firewall import shared_rules
@@ -25,7 +25,7 @@ from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.resources import Request
 
-IMAGE = Image("projects/ubuntu-os-cloud/global/images/ubuntu-2204-jammy-v20260801", 12)
+IMAGE = ComputeImage("projects/ubuntu-os-cloud/global/images/ubuntu-2204-jammy-v20260801", 12)
 
 
 def launch(

@@ -30,7 +30,7 @@ from gcp_billing import (
 from web_double import Asked, WebDouble, busy, json_answer
 
 from nbprov.catalog.sources import gcp_hosts
-from nbprov.catalog.sources.price_entry import Entry, Reading
+from nbprov.catalog.sources.price_entry import PriceEntry, Reading
 from nbprov.clouds.pricing.fetcher import find
 from nbprov.clouds.web.client import Stopped
 from nbprov.model.failures import Cause, CloudError
@@ -157,8 +157,8 @@ def test_accelerators_apart_and_their_hosts_become_whole_machines_in_the_catalog
     assert not reading.left_out
 
 
-def entry(row: PriceRow, listed: PriceList) -> Entry:
-    return Entry(
+def entry(row: PriceRow, listed: PriceList) -> PriceEntry:
+    return PriceEntry(
         "gcp",
         row.region,
         row.zone,

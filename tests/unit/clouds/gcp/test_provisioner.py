@@ -22,10 +22,10 @@ from nbprov.clouds.web.public_ip import VARIABLE
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import (
     Accepted,
+    CreateOperation,
     InstanceState,
     Launch,
     OnShutdown,
-    Operation,
     Pending,
     PollResult,
     Refused,
@@ -98,7 +98,7 @@ def eventually(look: Callable[[], Any]) -> Any:
     return found
 
 
-def decided(cloud: GcpCloud, operation: Operation) -> PollResult:
+def decided(cloud: GcpCloud, operation: CreateOperation) -> PollResult:
     found: PollResult = eventually(
         lambda: (r := cloud.poll(operation)) and not isinstance(r, Pending) and r
     )

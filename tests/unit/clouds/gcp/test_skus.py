@@ -11,55 +11,90 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.clouds.gcp.catalog.machine_types import DEVICES, machines
-from nbprov.clouds.gcp.catalog.skus import SSD, Kind, Part, part_of, rates
+from nbprov.clouds.gcp.catalog.skus import SSD, BilledPart, PartKind, part_of, rates
 
 
 @pytest.mark.parametrize(
     ("description", "usage", "part", "spot"),
     [
-        ("N2 Instance Core running in Americas", "OnDemand", Part(Kind.CORE, "n2"), False),
-        ("N2 Instance Ram running in Hong Kong", "OnDemand", Part(Kind.MEMORY, "n2"), False),
+        (
+            "N2 Instance Core running in Americas",
+            "OnDemand",
+            BilledPart(PartKind.CORE, "n2"),
+            False,
+        ),
+        (
+            "N2 Instance Ram running in Hong Kong",
+            "OnDemand",
+            BilledPart(PartKind.MEMORY, "n2"),
+            False,
+        ),
         (
             "Spot Preemptible N2 Instance Core running in Americas",
             "Preemptible",
-            Part(Kind.CORE, "n2"),
+            BilledPart(PartKind.CORE, "n2"),
             True,
         ),
         (
             "Preemptible N1 Predefined Instance Core running in Sydney",
             "Preemptible",
-            Part(Kind.CORE, "n1"),
+            BilledPart(PartKind.CORE, "n1"),
             True,
         ),
-        ("N2D AMD Instance Core running in Americas", "OnDemand", Part(Kind.CORE, "n2d"), False),
-        ("Compute optimized Core running in Americas", "OnDemand", Part(Kind.CORE, "c2"), False),
+        (
+            "N2D AMD Instance Core running in Americas",
+            "OnDemand",
+            BilledPart(PartKind.CORE, "n2d"),
+            False,
+        ),
+        (
+            "Compute optimized Core running in Americas",
+            "OnDemand",
+            BilledPart(PartKind.CORE, "c2"),
+            False,
+        ),
         (
             "Compute optimized Instance Ram running in Doha",
             "OnDemand",
-            Part(Kind.MEMORY, "c2"),
+            BilledPart(PartKind.MEMORY, "c2"),
             False,
         ),
-        ("A3Plus Instance Core running in Virginia", "OnDemand", Part(Kind.CORE, "a3plus"), False),
-        ("Nvidia Tesla A100 GPU running in Americas", "OnDemand", Part(Kind.DEVICE, "A100"), False),
+        (
+            "A3Plus Instance Core running in Virginia",
+            "OnDemand",
+            BilledPart(PartKind.CORE, "a3plus"),
+            False,
+        ),
+        (
+            "Nvidia Tesla A100 GPU running in Americas",
+            "OnDemand",
+            BilledPart(PartKind.DEVICE, "A100"),
+            False,
+        ),
         (
             "Nvidia Tesla A100 80GB GPU running in Americas",
             "OnDemand",
-            Part(Kind.DEVICE, "A100-80GB"),
+            BilledPart(PartKind.DEVICE, "A100-80GB"),
             False,
         ),
         (
             "Nvidia H100 80GB Plus GPU running in Americas",
             "OnDemand",
-            Part(Kind.DEVICE, "H100-MEGA"),
+            BilledPart(PartKind.DEVICE, "H100-MEGA"),
             False,
         ),
         (
             "Nvidia Tesla T4 GPU attached to Spot Preemptible VMs running in Americas",
             "Preemptible",
-            Part(Kind.DEVICE, "T4"),
+            BilledPart(PartKind.DEVICE, "T4"),
             True,
         ),
-        ("RTX 6000 96GB running in Belgium", "OnDemand", Part(Kind.DEVICE, "RTXPRO6000"), False),
+        (
+            "RTX 6000 96GB running in Belgium",
+            "OnDemand",
+            BilledPart(PartKind.DEVICE, "RTXPRO6000"),
+            False,
+        ),
         ("SSD backed Local Storage", "OnDemand", SSD, False),
         ("SSD backed Local Storage in Bangkok", "OnDemand", SSD, False),
         (
@@ -71,7 +106,7 @@ from nbprov.clouds.gcp.catalog.skus import SSD, Kind, Part, part_of, rates
     ],
 )
 def test_a_part_is_known_by_its_whole_sentence(
-    description: str, usage: str, part: Part, spot: bool
+    description: str, usage: str, part: BilledPart, spot: bool
 ) -> None:
     assert part_of(sku(description, 1, group="x", usage=usage)) == (part, spot)
 
@@ -83,7 +118,7 @@ def test_a_spot_accelerator_that_google_files_under_on_demand_is_a_spot_price() 
         group="GPU",
         usage="OnDemand",
     )
-    assert part_of(line) == (Part(Kind.DEVICE, "B200"), True)
+    assert part_of(line) == (BilledPart(PartKind.DEVICE, "B200"), True)
 
 
 @pytest.mark.parametrize("line", lookalikes(), ids=lambda line: str(line["description"]))
@@ -108,19 +143,21 @@ def test_every_part_a_machine_is_billed_for_can_be_found() -> None:
     known = set(skus._SENTENCES.values())
     assert {part for machine in machines() for part, _ in machine_prices.parts(machine)} <= known
     assert {device.name for device in DEVICES} == {
-        part.of for part in known if part.kind is Kind.DEVICE
+        part.of for part in known if part.kind is PartKind.DEVICE
     }
 
 
 def test_prices_are_read_to_the_billionth() -> None:
     found = rates([sku("Nvidia H100 80GB GPU running in Americas", 9.796550569, group="GPU")])
-    assert found.of("us-central1", Part(Kind.DEVICE, "H100"), spot=False) == Decimal("9.796550569")
+    assert found.of("us-central1", BilledPart(PartKind.DEVICE, "H100"), spot=False) == Decimal(
+        "9.796550569"
+    )
 
 
 @pytest.mark.parametrize(("unit", "dollars"), [("GiBy.h", "0.004237"), ("GBy.h", "0.004549444")])
 def test_memory_is_priced_by_the_gib_whatever_the_unit(unit: str, dollars: str) -> None:
     found = rates([sku("N2 Instance Ram running in Americas", 0.004237, group="RAM", unit=unit)])
-    price = found.of("us-central1", Part(Kind.MEMORY, "n2"), spot=False)
+    price = found.of("us-central1", BilledPart(PartKind.MEMORY, "n2"), spot=False)
     assert price is not None
     assert round(price, 9) == Decimal(dollars)
 
@@ -137,13 +174,13 @@ def test_two_prices_of_one_part_are_none() -> None:
     ]
     for order in (lines, lines[::-1]):
         found = rates(order)
-        assert found.of("us-east4", Part(Kind.CORE, "n2"), spot=False) is None
-        assert found.disputed == {("us-east4", Part(Kind.CORE, "n2"), False)}
+        assert found.of("us-east4", BilledPart(PartKind.CORE, "n2"), spot=False) is None
+        assert found.disputed == {("us-east4", BilledPart(PartKind.CORE, "n2"), False)}
 
 
 def test_the_same_price_twice_is_one() -> None:
     found = rates([sku("N2 Instance Core running in Virginia", 0.03, group="CPU")] * 2)
-    assert found.of("us-central1", Part(Kind.CORE, "n2"), spot=False) == Decimal("0.03")
+    assert found.of("us-central1", BilledPart(PartKind.CORE, "n2"), spot=False) == Decimal("0.03")
     assert not found.disputed
 
 
@@ -154,7 +191,9 @@ def test_the_price_beyond_a_free_allowance_counts() -> None:
     tiers.insert(
         0, {"startUsageAmount": 0, "unitPrice": {"currencyCode": "USD", "units": "0", "nanos": 0}}
     )
-    assert rates([line]).of("us-central1", Part(Kind.CORE, "e2"), spot=False) == Decimal("0.02")
+    assert rates([line]).of("us-central1", BilledPart(PartKind.CORE, "e2"), spot=False) == Decimal(
+        "0.02"
+    )
 
 
 @pytest.mark.parametrize(

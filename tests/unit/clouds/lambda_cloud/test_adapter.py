@@ -21,16 +21,23 @@ from nbprov.clouds.lambda_cloud.account import find_access
 from nbprov.clouds.lambda_cloud.api import call
 from nbprov.clouds.lambda_cloud.errors import MOST_PAUSE
 from nbprov.clouds.lambda_cloud.provisioner import LambdaCloud
-from nbprov.clouds.lambda_cloud.rate_limit import Pace
+from nbprov.clouds.lambda_cloud.rate_limit import LaunchPace
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, SideObject
+from nbprov.model.launches import (
+    Accepted,
+    CreateOperation,
+    Instance,
+    InstanceState,
+    Launch,
+    SideObject,
+)
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market, Place
 from nbprov.model.resources import Request
 from nbprov.model.stock import StockLevel
 
-FAST = Pace(between_launches=0.0, types_kept=0.0)
+FAST = LaunchPace(between_launches=0.0, types_kept=0.0)
 TYPE, REGION = "gpu_1x_a100_sxm4", "us-west-2"
 
 
@@ -276,10 +283,10 @@ def test_what_lambda_does_not_sell_is_not_asked_for(
 
 
 def test_launches_keep_their_distance_without_sleeping(double: LambdaDouble) -> None:
-    slow = LambdaCloud(Pace(between_launches=60.0))
+    slow = LambdaCloud(LaunchPace(between_launches=60.0))
     slow.submit(launch())
     started = time.monotonic()
-    failure = refused(LambdaCloud(Pace(between_launches=60.0)).submit, launch())
+    failure = refused(LambdaCloud(LaunchPace(between_launches=60.0)).submit, launch())
     assert time.monotonic() - started < 5
     assert (failure.cause, failure.code) == (Cause.RATE_LIMIT, "own-pace")
     assert failure.retry_after is not None
@@ -290,14 +297,14 @@ def test_launches_keep_their_distance_without_sleeping(double: LambdaDouble) -> 
 def test_lambdas_own_limit_is_twelve_seconds_where_it_says_nothing(
     double: LambdaDouble, cloud: LambdaCloud
 ) -> None:
-    assert Pace().between_launches == 12.0
+    assert LaunchPace().between_launches == 12.0
     double.add_fault("launch", "rate_limit")
     failure = refused(cloud.submit, launch())
     assert (failure.cause, failure.retry_after) == (Cause.RATE_LIMIT, 12.0)
 
 
 def test_stock_and_prices_are_one_question_for_a_moment(double: LambdaDouble) -> None:
-    cloud = LambdaCloud(Pace(types_kept=60.0))
+    cloud = LambdaCloud(LaunchPace(types_kept=60.0))
     cloud.stock([offer()], 1)
     cloud.quote(Candidate(offer(), Request(), 0))
     assert len(double.asked("types")) == 1
@@ -495,7 +502,7 @@ def test_a_forgotten_operation_is_answered_from_the_list(
 ) -> None:
     made = launch()
     operation = cloud.submit(made)
-    assert cloud.poll(Operation("lambda", made.token, "?")) == Accepted((operation.id,))
+    assert cloud.poll(CreateOperation("lambda", made.token, "?")) == Accepted((operation.id,))
 
 
 # ---------------------------------------------------------------- machines

@@ -14,7 +14,7 @@ from clouds_under_test import LocalUnderTest
 
 from nbprov.clouds.local import client, rpc
 from nbprov.model.failures import Cause, CloudError
-from nbprov.model.launches import Operation
+from nbprov.model.launches import CreateOperation
 
 pytestmark = pytest.mark.machine
 
@@ -68,10 +68,10 @@ def test_what_is_not_a_request_does_not_hurt(local: LocalUnderTest, line: bytes)
 
 def test_a_request_with_missing_parts_is_a_bad_request(local: LocalUnderTest) -> None:
     with pytest.raises(rpc.Refusal) as raised:
-        client.Client(local.folder).call("submit", {"token": "x"}, timeout=60)
+        client.DaemonClient(local.folder).call("submit", {"token": "x"}, timeout=60)
     assert raised.value.code == "InvalidParameter"
     with pytest.raises(rpc.Refusal) as raised:
-        client.Client(local.folder).call("explode", timeout=60)
+        client.DaemonClient(local.folder).call("explode", timeout=60)
     assert raised.value.code == "UnknownCall"
 
 
@@ -97,7 +97,7 @@ def test_a_directory_that_cannot_be_used_disables_the_cloud(tmp_path: Path) -> N
     assert not told.enabled
     assert told.problem is not None
     with pytest.raises(CloudError) as raised:
-        cloud.poll(Operation("local", "x", "y"))
+        cloud.poll(CreateOperation("local", "x", "y"))
     assert raised.value.failure.cause is Cause.TRANSIENT
 
 

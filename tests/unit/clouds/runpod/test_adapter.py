@@ -12,19 +12,19 @@ import pytest
 from runpod_double import Double
 from runpod_launches import L40S_ID, PRIVATE, a_launch, an_offer
 
-from nbprov.clouds.api_keys import Access
+from nbprov.clouds.api_keys import KeyAccess
 from nbprov.clouds.runpod import make, pods
 from nbprov.clouds.runpod.api import Api
 from nbprov.clouds.runpod.provisioner import RunPodCloud
-from nbprov.clouds.runpod.type_ids import Kinds
+from nbprov.clouds.runpod.type_ids import TypeCatalog
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.launches import (
     Accepted,
+    CreateOperation,
     Instance,
     InstanceState,
     Launch,
     OnShutdown,
-    Operation,
     Refused,
     SideObject,
 )
@@ -95,8 +95,10 @@ def test_create_looks_before_it_makes_and_is_sent_once(cloud: RunPodCloud, doubl
     assert make().submit(launch) == operation
     assert len(double.calls("createPod")) == 1
     assert cloud.poll(operation) == Accepted((operation.id,))
-    assert cloud.poll(Operation("runpod", launch.token, "forgotten")) == Accepted((operation.id,))
-    assert isinstance(cloud.poll(Operation("runpod", "f" * 32, "never")), Refused)
+    assert cloud.poll(CreateOperation("runpod", launch.token, "forgotten")) == Accepted(
+        (operation.id,)
+    )
+    assert isinstance(cloud.poll(CreateOperation("runpod", "f" * 32, "never")), Refused)
 
 
 def test_catalogue_is_asked_once_an_hour(cloud: RunPodCloud, double: Double) -> None:
@@ -162,13 +164,13 @@ def test_the_secrets_of_several_pods_go_with_them(cloud: RunPodCloud, double: Do
 
 
 def test_a_kind_that_is_listed_under_another_id_goes_by_that() -> None:
-    kinds = Kinds()
+    kinds = TypeCatalog()
     old, new = (
         {"id": id, "name": "L40S", "memory": 48} for id in ("NVIDIA L40S", "NVIDIA L40S v2")
     )
     kinds.learn([old])
     kinds.learn([new])
-    nobody = Api(Access("http://127.0.0.1:9", "k" * 20, "test"))
+    nobody = Api(KeyAccess("http://127.0.0.1:9", "k" * 20, "test"))
     assert kinds.gpu_id(nobody, "L40S", seconds=1.0) == "NVIDIA L40S v2"
     kinds.learn([new, old])
     assert kinds.gpu_id(nobody, "L40S", seconds=1.0) == "NVIDIA L40S v2", (

@@ -10,7 +10,7 @@ from runpod_catalogue import KEY
 from runpod_double import Double
 from web_double import Answer, WebDouble, json_answer
 
-from nbprov.clouds.api_keys import Access
+from nbprov.clouds.api_keys import KeyAccess
 from nbprov.clouds.runpod.account import find_access
 from nbprov.clouds.runpod.api import Api
 from nbprov.clouds.runpod.errors import MOST_PAUSE
@@ -27,7 +27,7 @@ def server() -> Iterator[Double]:
 @pytest.fixture
 def api(server: Double) -> Api:
     server.reset()
-    return Api(Access(server.url, KEY, "test"))
+    return Api(KeyAccess(server.url, KEY, "test"))
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_create_that_timed_out_on_the_way_is_open(
             {"Content-Type": "application/json"},
         ),
     )
-    assert failed(Api(Access(web.url(""), KEY, "test")), "POST", creates=creates).cause is cause
+    assert failed(Api(KeyAccess(web.url(""), KEY, "test")), "POST", creates=creates).cause is cause
 
 
 def test_pause_that_a_service_asks_for_is_heeded_within_reason(api: Api, server: Double) -> None:
@@ -108,14 +108,14 @@ def test_silence_ends_in_time_and_leaves_a_create_open(api: Api, server: Double)
 
 
 def test_service_that_is_not_there_made_nothing() -> None:
-    told = failed(Api(Access("http://127.0.0.1:9", KEY, "test")), "POST", creates=True)
+    told = failed(Api(KeyAccess("http://127.0.0.1:9", KEY, "test")), "POST", creates=True)
     assert told.cause is Cause.TRANSIENT
 
 
 def test_list_that_is_not_whole_is_none(web: WebDouble) -> None:
     endless = {"pods": [], "pagination": {"hasNextPage": True, "nextCursor": "again"}}
     lost = {"pods": [], "pagination": {"hasNextPage": True, "nextCursor": None}}
-    api = Api(Access(web.url(), KEY, "test"))
+    api = Api(KeyAccess(web.url(), KEY, "test"))
     for answer in (endless, lost, {"items": []}, ["pods"]):
         web.on("/v2/pods", json_answer(answer))
         with pytest.raises(CloudError) as raised:
@@ -125,14 +125,14 @@ def test_list_that_is_not_whole_is_none(web: WebDouble) -> None:
 
 def test_list_of_the_older_form_is_whole(web: WebDouble) -> None:
     web.on("/v2/pods", json_answer({"pods": [{"id": "a"}, "odd"]}))
-    assert Api(Access(web.url(), KEY, "test")).listed("/v2/pods", "pods", seconds=5) == [
+    assert Api(KeyAccess(web.url(), KEY, "test")).listed("/v2/pods", "pods", seconds=5) == [
         {"id": "a"}
     ]
 
 
 @pytest.mark.parametrize("creates", [True, False])
 def test_odd_success_of_a_create_is_open(web: WebDouble, creates: bool) -> None:
-    api = Api(Access(web.url(), KEY, "test"))
+    api = Api(KeyAccess(web.url(), KEY, "test"))
     for body in (b"<html>log in</html>", b"not json"):
         web.on("/v2/pods", Answer(200, body))
         assert failed(api, "POST", creates=creates).cause is (
@@ -144,7 +144,7 @@ def test_what_was_sent_is_not_repeated_in_a_message(web: WebDouble) -> None:
     echo = {"title": "x", "status": 422, "detail": f"bad: hidden-value and {KEY}", "errors": []}
     web.on("/v2/pods", json_answer(echo, 422))
     with pytest.raises(CloudError) as raised:
-        Api(Access(web.url(), KEY, "test")).call(
+        Api(KeyAccess(web.url(), KEY, "test")).call(
             "POST", "/v2/pods", {}, seconds=5, secrets=["hidden-value"]
         )
     assert raised.value.failure.message == "bad: ••• and •••"
@@ -152,7 +152,7 @@ def test_what_was_sent_is_not_repeated_in_a_message(web: WebDouble) -> None:
 
 def test_key_is_sent_as_a_bearer_and_by_us(web: WebDouble) -> None:
     web.on("/v2/pods", json_answer({"pods": []}))
-    Api(Access(web.url(), KEY, "test")).listed("/v2/pods", "pods", seconds=5)
+    Api(KeyAccess(web.url(), KEY, "test")).listed("/v2/pods", "pods", seconds=5)
     assert (web.asked[0].headers["authorization"], web.asked[0].headers["user-agent"]) == (
         f"Bearer {KEY}",
         "nbprov",

@@ -9,18 +9,18 @@ import pytest
 from runpod_launches import PRIVATE, a_launch, an_offer
 from runpod_schema import CREATE_POD, faults_of
 
-from nbprov.clouds.api_keys import Access
+from nbprov.clouds.api_keys import KeyAccess
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
 from nbprov.clouds.runpod import pod_entrypoint, pods
 from nbprov.clouds.runpod.images import CUDA, CUDA_VERSION, PLAIN, ROCM, Container, container_for
 from nbprov.clouds.runpod.merged_catalog import Centre
-from nbprov.clouds.runpod.type_ids import Kinds, read_type
+from nbprov.clouds.runpod.type_ids import TypeCatalog, read_type
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, Launch
 from nbprov.model.money import usd
 from nbprov.model.resources import DEFAULT_DISK_GB, Image, Request
 
-USUAL = Access("https://api.runpod.io", "rpa_KEY0123456789ABCDEF", "test")
+USUAL = KeyAccess("https://api.runpod.io", "rpa_KEY0123456789ABCDEF", "test")
 # A pod as REST v2 returned it on 2026-08-20 (a public client's recorded payload without its keys),
 # with our environment.
 RECORDED: dict[str, Any] = {
@@ -81,7 +81,7 @@ def body(
     launch: Launch,
     centres: list[str] | None = None,
     value: str = "{{ RUNPOD_SECRET_x }}",
-    access: Access = USUAL,
+    access: KeyAccess = USUAL,
 ) -> dict[str, Any]:
     offer = launch.candidate.offer
     found = container_for(offer, pods.asked_image(launch))
@@ -97,7 +97,7 @@ def body(
 
 
 def seen(**changes: Any) -> pods.Instance:
-    return pods.instance({**RECORDED, **changes}, Kinds())
+    return pods.instance({**RECORDED, **changes}, TypeCatalog())
 
 
 def test_gpu_body_keeps_the_contract_and_holds_no_key() -> None:
@@ -148,7 +148,7 @@ def test_community_cloud_is_asked_for_by_the_type() -> None:
 
 
 def test_another_address_is_told_to_the_pod() -> None:
-    made = body(a_launch(), access=Access("http://127.0.0.1:1", "k", "test", is_usual=False))
+    made = body(a_launch(), access=KeyAccess("http://127.0.0.1:1", "k", "test", is_usual=False))
     assert made["env"]["NBPROV_API"] == "http://127.0.0.1:1"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from web_double import Answer, Asked, WebDouble, busy, text_answer
 
-from nbprov.clouds.web.client import Http, Stopped
+from nbprov.clouds.web.client import HttpClient, Stopped
 from nbprov.model.failures import CloudError
 
 BODY = bytes(range(256)) * 2000
@@ -25,12 +25,14 @@ def web() -> Iterator[WebDouble]:
 
 
 @pytest.fixture
-def http() -> Http:
+def http() -> HttpClient:
     """A client that does not sleep."""
-    return Http(pause=lambda seconds: None)
+    return HttpClient(pause=lambda seconds: None)
 
 
-def test_a_file_with_its_hash_and_validators(web: WebDouble, http: Http, tmp_path: Path) -> None:
+def test_a_file_with_its_hash_and_validators(
+    web: WebDouble, http: HttpClient, tmp_path: Path
+) -> None:
     web.on(
         "/f",
         Answer(
@@ -63,7 +65,7 @@ def test_a_file_with_its_hash_and_validators(web: WebDouble, http: Http, tmp_pat
     ],
 )
 def test_what_breaks_is_fetched_again(
-    web: WebDouble, http: Http, tmp_path: Path, fault: Answer
+    web: WebDouble, http: HttpClient, tmp_path: Path, fault: Answer
 ) -> None:
     web.on("/f", fault, Answer(body=BODY))
     http.download(web.url("/f"), tmp_path / "f")
@@ -71,7 +73,7 @@ def test_what_breaks_is_fetched_again(
 
 
 def test_the_old_file_stays_until_the_new_one_is_whole(
-    web: WebDouble, http: Http, tmp_path: Path
+    web: WebDouble, http: HttpClient, tmp_path: Path
 ) -> None:
     (tmp_path / "f").write_bytes(b"old")
     web.on("/f", Answer(body=BODY, cut=100_000))
@@ -81,7 +83,9 @@ def test_the_old_file_stays_until_the_new_one_is_whole(
     assert list(tmp_path.iterdir()) == [tmp_path / "f"]
 
 
-def test_unchanged_leaves_everything_as_it_is(web: WebDouble, http: Http, tmp_path: Path) -> None:
+def test_unchanged_leaves_everything_as_it_is(
+    web: WebDouble, http: HttpClient, tmp_path: Path
+) -> None:
     def answer(asked: Asked) -> Answer:
         same = (
             asked.headers.get("if-none-match") == '"v1"'
@@ -96,7 +100,7 @@ def test_unchanged_leaves_everything_as_it_is(web: WebDouble, http: Http, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_validators_none_are_sent(web: WebDouble, http: Http, tmp_path: Path) -> None:
+def test_without_validators_none_are_sent(web: WebDouble, http: HttpClient, tmp_path: Path) -> None:
     web.on("/f", Answer(body=b"x"))
     http.download(web.url("/f"), tmp_path / "f")
     assert not {"if-none-match", "if-modified-since"} & web.asked[0].headers.keys()
@@ -104,7 +108,7 @@ def test_without_validators_none_are_sent(web: WebDouble, http: Http, tmp_path: 
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_more_than_the_most_is_refused(
-    web: WebDouble, http: Http, tmp_path: Path, chunked: bool
+    web: WebDouble, http: HttpClient, tmp_path: Path, chunked: bool
 ) -> None:
     web.on("/f", Answer(body=BODY, chunked=chunked))
     with pytest.raises(CloudError, match=r"larger than 100,000 bytes"):
@@ -113,7 +117,7 @@ def test_more_than_the_most_is_refused(
     assert len(web.asked) == 1
 
 
-def test_a_refusal_leaves_no_file(web: WebDouble, http: Http, tmp_path: Path) -> None:
+def test_a_refusal_leaves_no_file(web: WebDouble, http: HttpClient, tmp_path: Path) -> None:
     web.on("/f", text_answer("404: Not Found", 404))
     with pytest.raises(CloudError, match="404: Not Found"):
         http.download(web.url("/f"), tmp_path / "f")
@@ -123,7 +127,7 @@ def test_a_refusal_leaves_no_file(web: WebDouble, http: Http, tmp_path: Path) ->
 def test_a_stop_leaves_no_file(web: WebDouble, tmp_path: Path) -> None:
     stop, never, begun = threading.Event(), threading.Event(), threading.Event()
     web.on("/f", Answer(body=BODY, hold=never, hold_after=200_000))
-    http = Http(stop=stop)
+    http = HttpClient(stop=stop)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(
             http.download, web.url("/f"), tmp_path / "f", seen=lambda size: begun.set()
@@ -135,7 +139,7 @@ def test_a_stop_leaves_no_file(web: WebDouble, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_at_once_leave_one_whole_file(web: WebDouble, http: Http, tmp_path: Path) -> None:
+def test_two_at_once_leave_one_whole_file(web: WebDouble, http: HttpClient, tmp_path: Path) -> None:
     web.on("/f", Answer(body=BODY))
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda _: http.download(web.url("/f"), tmp_path / "f"), range(4)))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from web_double import Answer, WebDouble, busy, text_answer
 
-from nbprov.clouds.web.client import TRIES, Http, Stopped
+from nbprov.clouds.web.client import TRIES, HttpClient, Stopped
 from nbprov.model.failures import Cause, CloudError
 
 TEXT = "".join(f'"{number}","machine {number} in Zürich"\n' for number in range(20_000))
@@ -25,9 +25,9 @@ def web() -> Iterator[WebDouble]:
 
 
 @pytest.fixture
-def http() -> Http:
+def http() -> HttpClient:
     """A client that does not sleep."""
-    return Http(pause=lambda seconds: None)
+    return HttpClient(pause=lambda seconds: None)
 
 
 def ranges(web: WebDouble) -> list[str | None]:
@@ -35,23 +35,25 @@ def ranges(web: WebDouble) -> list[str | None]:
     return [asked.headers.get("range") for asked in web.asked]
 
 
-def test_lines_come_without_their_ends(web: WebDouble, http: Http) -> None:
+def test_lines_come_without_their_ends(web: WebDouble, http: HttpClient) -> None:
     web.on("/a", text_answer("one\r\ntwo\n\nfour"))
     assert list(http.lines(web.url("/a"))) == ["one", "two", "", "four"]
 
 
-def test_a_mark_of_byte_order_is_no_part_of_the_first_line(web: WebDouble, http: Http) -> None:
+def test_a_mark_of_byte_order_is_no_part_of_the_first_line(
+    web: WebDouble, http: HttpClient
+) -> None:
     web.on("/a", Answer(body=b"\xef\xbb\xbfSKU,Price\n"))
     assert list(http.lines(web.url("/a"))) == ["SKU,Price"]
 
 
-def test_an_empty_answer_has_no_lines(web: WebDouble, http: Http) -> None:
+def test_an_empty_answer_has_no_lines(web: WebDouble, http: HttpClient) -> None:
     web.on("/a", text_answer(""))
     assert list(http.lines(web.url("/a"))) == []
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_bytes_so_far_are_told(web: WebDouble, http: Http, chunked: bool) -> None:
+def test_bytes_so_far_are_told(web: WebDouble, http: HttpClient, chunked: bool) -> None:
     web.on("/a", text_answer(TEXT, chunked=chunked))
     seen: list[int] = []
     assert list(http.lines(web.url("/a"), seen=seen.append)) == LINES
@@ -60,7 +62,7 @@ def test_bytes_so_far_are_told(web: WebDouble, http: Http, chunked: bool) -> Non
     assert len(seen) > 5
 
 
-def test_lines_come_before_the_answer_is_whole(web: WebDouble, http: Http) -> None:
+def test_lines_come_before_the_answer_is_whole(web: WebDouble, http: HttpClient) -> None:
     rest = threading.Event()
     web.on("/a", text_answer(TEXT, hold=rest, hold_after=300_000))
     lines = http.lines(web.url("/a"))
@@ -71,7 +73,7 @@ def test_lines_come_before_the_answer_is_whole(web: WebDouble, http: Http) -> No
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_body_that_breaks_off_goes_on_from_there(
-    web: WebDouble, http: Http, chunked: bool
+    web: WebDouble, http: HttpClient, chunked: bool
 ) -> None:
     whole = text_answer(TEXT, ranges=True, chunked=chunked, headers={"ETag": '"v1"'})
     web.on("/a", whole.with_(cut=300_000), whole.with_(cut=200_000), whole)
@@ -84,14 +86,14 @@ def test_a_body_that_breaks_off_goes_on_from_there(
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_where_parts_are_not_served_it_begins_anew_and_nothing_comes_twice(
-    web: WebDouble, http: Http, chunked: bool
+    web: WebDouble, http: HttpClient, chunked: bool
 ) -> None:
     whole = text_answer(TEXT, chunked=chunked)
     web.on("/a", whole.with_(cut=300_000), whole.with_(cut=150_000), whole)
     assert list(http.lines(web.url("/a"))) == LINES
 
 
-def test_a_weak_etag_is_no_validator_for_a_part(web: WebDouble, http: Http) -> None:
+def test_a_weak_etag_is_no_validator_for_a_part(web: WebDouble, http: HttpClient) -> None:
     whole = text_answer(
         TEXT,
         ranges=True,
@@ -102,20 +104,20 @@ def test_a_weak_etag_is_no_validator_for_a_part(web: WebDouble, http: Http) -> N
     assert web.asked[1].headers["if-range"] == "Fri, 20 Nov 2026 00:00:00 GMT"
 
 
-def test_another_document_is_never_joined_to_the_first(web: WebDouble, http: Http) -> None:
+def test_another_document_is_never_joined_to_the_first(web: WebDouble, http: HttpClient) -> None:
     other = TEXT.replace("Zürich", "Geneva")
     web.on("/a", text_answer(TEXT, cut=300_000), text_answer(other))
     with pytest.raises(CloudError, match="changed while it was read"):
         list(http.lines(web.url("/a")))
 
 
-def test_a_document_that_became_shorter_is_never_joined(web: WebDouble, http: Http) -> None:
+def test_a_document_that_became_shorter_is_never_joined(web: WebDouble, http: HttpClient) -> None:
     web.on("/a", text_answer(TEXT, cut=300_000), text_answer(TEXT[:100_000]))
     with pytest.raises(CloudError, match="changed while it was read"):
         list(http.lines(web.url("/a")))
 
 
-def test_a_part_from_elsewhere_than_asked_is_refused(web: WebDouble, http: Http) -> None:
+def test_a_part_from_elsewhere_than_asked_is_refused(web: WebDouble, http: HttpClient) -> None:
     body = TEXT.encode()
     odd = Answer(206, body[10:], {"Content-Range": f"bytes 10-{len(body) - 1}/{len(body)}"})
     web.on("/a", text_answer(TEXT, cut=300_000), odd)
@@ -123,7 +125,9 @@ def test_a_part_from_elsewhere_than_asked_is_refused(web: WebDouble, http: Http)
         list(http.lines(web.url("/a")))
 
 
-def test_a_part_that_is_not_there_is_asked_for_from_the_start(web: WebDouble, http: Http) -> None:
+def test_a_part_that_is_not_there_is_asked_for_from_the_start(
+    web: WebDouble, http: HttpClient
+) -> None:
     """The body was complete, only its end was missing, so there is nothing behind it."""
     text = TEXT[:65_536]
     web.on(
@@ -137,7 +141,7 @@ def test_a_part_that_is_not_there_is_asked_for_from_the_start(web: WebDouble, ht
 
 
 def test_a_part_that_is_not_there_at_the_last_try_is_an_error_and_no_end(
-    web: WebDouble, http: Http
+    web: WebDouble, http: HttpClient
 ) -> None:
     text = TEXT[:65_536]
     web.on(
@@ -152,7 +156,7 @@ def test_a_part_that_is_not_there_at_the_last_try_is_an_error_and_no_end(
         list(http.lines(web.url("/a")))
 
 
-def test_it_is_given_up_after_five_tries(web: WebDouble, http: Http) -> None:
+def test_it_is_given_up_after_five_tries(web: WebDouble, http: HttpClient) -> None:
     web.on("/a", text_answer(TEXT, ranges=True, cut=70_000))
     with pytest.raises(CloudError) as caught:
         list(http.lines(web.url("/a")))
@@ -161,13 +165,15 @@ def test_it_is_given_up_after_five_tries(web: WebDouble, http: Http) -> None:
     assert len(web.asked) == TRIES
 
 
-def test_a_busy_service_is_asked_again_before_anything_came(web: WebDouble, http: Http) -> None:
+def test_a_busy_service_is_asked_again_before_anything_came(
+    web: WebDouble, http: HttpClient
+) -> None:
     web.on("/a", busy(429, retry_after=1), busy(503), text_answer(TEXT))
     assert list(http.lines(web.url("/a"))) == LINES
 
 
 def test_a_line_without_end_is_given_up(
-    web: WebDouble, http: Http, monkeypatch: pytest.MonkeyPatch
+    web: WebDouble, http: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nbprov.clouds.web.client.MOST_LINE", 200_000)
     web.on("/a", text_answer("x" * 1_000_000))
@@ -178,14 +184,14 @@ def test_a_line_without_end_is_given_up(
 def test_a_stop_ends_it_between_two_pieces(web: WebDouble) -> None:
     stop, never = threading.Event(), threading.Event()
     web.on("/a", text_answer(TEXT, hold=never, hold_after=300_000))
-    lines = Http(stop=stop).lines(web.url("/a"))
+    lines = HttpClient(stop=stop).lines(web.url("/a"))
     assert next(lines) == LINES[0]
     stop.set()
     with pytest.raises(Stopped):
         list(lines)
 
 
-def test_whoever_stops_reading_leaves_no_thread_behind(web: WebDouble, http: Http) -> None:
+def test_whoever_stops_reading_leaves_no_thread_behind(web: WebDouble, http: HttpClient) -> None:
     web.on("/a", text_answer(TEXT * 40))
     lines = http.lines(web.url("/a"))
     assert next(lines) == LINES[0]
@@ -213,4 +219,4 @@ def test_whatever_breaks_where_the_lines_are_the_documents(
         expected = text.split("\n")
         if not expected[-1]:
             expected.pop()
-        assert list(Http(pause=lambda seconds: None).lines(web.url("/a"))) == expected
+        assert list(HttpClient(pause=lambda seconds: None).lines(web.url("/a"))) == expected

@@ -21,7 +21,7 @@ from index_double import serving, wheel
 from tunnel_world import SPEC, TunnelWorld, engine_processes, until
 
 from nbprov import api
-from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.client import DaemonClient
 from nbprov.machines.engines import installation, processes
 from nbprov.machines.engines.engine_state import EngineFailed, NoEngine
 from nbprov.provisioning.live_cluster import agent_of
@@ -186,7 +186,7 @@ def test_a_machine_that_the_cloud_takes_back_is_replaced_in_mid_computation(
     futures = client.map(slow, range(200), pure=False)
     until(lambda: sum(f.done() for f in futures) > 20, "some results")
     lost = cluster.view().instances[1]
-    Client(world.home / "local").call("terminate", {"ids": [lost.id]}, timeout=WAIT_SECONDS)
+    DaemonClient(world.home / "local").call("terminate", {"ids": [lost.id]}, timeout=WAIT_SECONDS)
     assert sum(client.gather(futures)) == sum(n * n for n in range(200))
     until(lambda: len(cluster.view().instances) == 2, "another machine")
     assert lost.id not in {i.id for i in cluster.view().instances}

@@ -19,7 +19,7 @@ import pytest
 from tunnel_world import SPEC, TunnelWorld, engine_processes, until
 
 from nbprov import api
-from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.client import DaemonClient
 from nbprov.machines.engines.engine_state import EngineFailed
 
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
@@ -244,7 +244,7 @@ def test_a_lost_machine_is_replaced_and_the_client_stays_connected(
 ) -> None:
     before = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
     kept, lost = ray.put("kept"), connected.view().instances[1]
-    Client(gang[0].home / "local").call("terminate", {"ids": [lost.id]}, timeout=15)
+    DaemonClient(gang[0].home / "local").call("terminate", {"ids": [lost.id]}, timeout=15)
     until(
         lambda: [i.node for i in connected.view().instances if i.id != lost.id] == [0, 1],
         "another machine",

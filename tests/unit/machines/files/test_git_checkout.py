@@ -23,7 +23,7 @@ from nbprov.model.sources import Repository
 from nbprov.on_machine import git_commands
 from nbprov.on_machine.git_checkout import Checkout
 from nbprov.on_machine.git_commands import Git, trouble_of_git
-from nbprov.on_machine.sync_protocol import Trouble
+from nbprov.on_machine.sync_protocol import SyncFailure
 
 NOW = (
     "cd ~/sky_workdir && git status --porcelain && git rev-parse HEAD"
@@ -293,7 +293,7 @@ def test_git_that_says_nothing_is_ended(
 ) -> None:
     monkeypatch.setattr(git_commands, "STALL_SECONDS", 0.2)
     server.answers.clear()
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(SyncFailure) as caught:
         git_commands.resolve(Git(str(tmp_path), protocols="http"), f"{server.url}/o/code.git", "")
     assert caught.value.code == "stalled"
 
@@ -320,7 +320,7 @@ def test_git_is_installed_where_it_is_missing(
         "folder": "sky_workdir",
         "install": False,
     }
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(SyncFailure) as caught:
         Checkout(asked, lambda **_: None).carry_out()
     assert caught.value.code == "git"
     assert Checkout({**asked, "install": True}, lambda **_: None).carry_out()["commit"] == commit
@@ -334,7 +334,7 @@ def test_protocols_that_run_programs_or_read_files_are_not_spoken(tmp_path: Path
         str(tmp_path),
         "http://host.example/x",
     ):
-        with pytest.raises(Trouble, match="not allowed"):
+        with pytest.raises(SyncFailure, match="not allowed"):
             git_commands.resolve(Git(str(tmp_path)), url, "")
     assert not (tmp_path / "hit").exists()
 

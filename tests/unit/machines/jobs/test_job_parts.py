@@ -27,17 +27,17 @@ from nbprov.machines.jobs.jobs import (
     joined,
     list_jobs,
 )
-from nbprov.machines.jobs.logs import Writer, tail_of
+from nbprov.machines.jobs.logs import LogWriter, tail_of
 from nbprov.remote.agent.framing import AgentError, parsed
-from nbprov.remote.agent.messages import Output, TaskInfo
+from nbprov.remote.agent.messages import OutputPiece, TaskInfo
 
 
-def output(number: int, kind: str, text: str) -> Output:
-    return Output(number, 0.0, kind, text)
+def output(number: int, kind: str, text: str) -> OutputPiece:
+    return OutputPiece(number, 0.0, kind, text)
 
 
 def test_pieces_of_a_line_are_joined_and_the_other_stream_does_not_get_between() -> None:
-    writer = Writer()
+    writer = LogWriter()
     pieces = [
         ("stdout", "10%"),
         ("stdout", "\r20%"),
@@ -215,7 +215,7 @@ class Told:
     async def task(self, id: str) -> TaskInfo:
         return self.told[0]
 
-    async def job_output(self, id: str, since: int) -> AsyncIterator[Output]:
+    async def job_output(self, id: str, since: int) -> AsyncIterator[OutputPiece]:
         for number in range(since + 1, self.outputs + 1):
             yield output(number, "stdout", f"line {number}\n")
         await asyncio.Event().wait()

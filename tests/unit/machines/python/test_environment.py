@@ -27,7 +27,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.on_machine import python_env
 from nbprov.on_machine.uv import TOO_LONG
 from nbprov.provisioning.live_cluster import LiveCluster
-from nbprov.remote.agent.messages import Output, TaskInfo
+from nbprov.remote.agent.messages import OutputPiece, TaskInfo
 
 
 def _record(**changes: object) -> str:
@@ -110,8 +110,8 @@ class Agent:
     def __init__(self, exit_code: int | None) -> None:
         self.exit_code, self.cancelled = exit_code, list[str]()
 
-    async def job_output(self, id: str) -> AsyncIterator[Output]:
-        yield Output(1, 0.0, "stdout", "uv pip sync\n")
+    async def job_output(self, id: str) -> AsyncIterator[OutputPiece]:
+        yield OutputPiece(1, 0.0, "stdout", "uv pip sync\n")
         if self.exit_code is None:
             await asyncio.Event().wait()
 

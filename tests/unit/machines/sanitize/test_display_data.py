@@ -23,7 +23,7 @@ from nbprov.machines.cells.output import (
 from nbprov.machines.sanitize.display_data import RICH_LIMIT, foreign_id, safe_content, safe_data
 from nbprov.machines.sanitize.html import READ_LIMIT, inert_html, safe_html
 from nbprov.machines.sanitize.text import STRING_LIMIT, TextFilter, clean_text, is_clean
-from nbprov.remote.agent.messages import Output
+from nbprov.remote.agent.messages import OutputPiece
 
 PIECES = [
     "\x1b",
@@ -332,13 +332,13 @@ def test_a_flood_of_small_messages_ends_like_one_of_large_ones() -> None:
     budget = OutputBudget(lambda message: seen.append(message["msg_type"]), "")
     gathered = OutputCollation(budget, "x")
     for number in range(1, TEXT_LIMIT // LEAST + 10):
-        gathered.take(Output(number, 0.0, "stdout", "x"))
+        gathered.take(OutputPiece(number, 0.0, "stdout", "x"))
     at_first = len(seen)
-    gathered.take(Output(1, 0.0, "gap", content={"from": 1, "to": 2}))
+    gathered.take(OutputPiece(1, 0.0, "gap", content={"from": 1, "to": 2}))
     for number in range(RICH_TOTAL // MESSAGE + 10):
-        gathered.take(Output(number, 0.0, "clear_output"))
+        gathered.take(OutputPiece(number, 0.0, "clear_output"))
     after = len(seen)
-    gathered.take(Output(1, 0.0, "clear_output"))
+    gathered.take(OutputPiece(1, 0.0, "clear_output"))
     assert at_first <= TEXT_LIMIT // LEAST + 2
     assert len(seen) == after
 
@@ -347,12 +347,14 @@ def test_of_several_nodes_neither_an_endless_line_nor_displays_without_end_wait_
     seen: list[Any] = []
     gathered = OutputCollation(OutputBudget(seen.append, ""), "x", "[1] ")
     for number in range(1, 30):
-        gathered.take(Output(number, 0.0, "stdout", "x" * 10_000))
+        gathered.take(OutputPiece(number, 0.0, "stdout", "x" * 10_000))
     assert len(seen) == 2
     assert sum(len(message["content"]["text"]) for message in seen) < 300_000
     for number in range(100):
         gathered.take(
-            Output(number, 0.0, "display_data", content={"data": {"text/html": "y" * 1_000_000}})
+            OutputPiece(
+                number, 0.0, "display_data", content={"data": {"text/html": "y" * 1_000_000}}
+            )
         )
     assert sum(len(content["data"]["text/html"]) for _, content in gathered._waiting) <= RICH_TOTAL
 

@@ -13,7 +13,7 @@ from nbprov.model.guards import Guards as SpecGuards
 from nbprov.model.money import usd
 from nbprov.on_machine.agent.errors import RequestError
 from nbprov.on_machine.agent.guards.config import check_guards
-from nbprov.on_machine.agent.guards.guards import Guards
+from nbprov.on_machine.agent.guards.guards import GuardClocks
 from nbprov.remote.agent.config import BUDGET_RESERVE_SECONDS, GuardConfig
 
 
@@ -29,7 +29,7 @@ def told(at_limit: str) -> dict[str, object]:
 def test_the_limit_ends_the_machine_as_the_spec_says_while_the_budget_pays_for_it(
     tmp_path: Path, at_limit: str, mode: str
 ) -> None:
-    guards = Guards(tmp_path, 0.0, 0.0, "boot")
+    guards = GuardClocks(tmp_path, 0.0, 0.0, "boot")
     guards.set(told(at_limit))
     lasts = 2000.0 - BUDGET_RESERVE_SECONDS
     guards.tick(lasts - 1.0, 0.0, ["job train"])

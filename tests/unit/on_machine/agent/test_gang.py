@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbprov.on_machine.agent.errors import RequestError
-from nbprov.on_machine.agent.gang.gang import Gang
+from nbprov.on_machine.agent.gang.gang import GangHeartbeat
 from nbprov.on_machine.agent.gang.jobs import GangJobs
 from nbprov.on_machine.agent.gang.messages import check_gang
 from nbprov.on_machine.agent.guards.config import check_guards
-from nbprov.on_machine.agent.guards.guards import GANG_SECONDS, Guards
+from nbprov.on_machine.agent.guards.guards import GANG_SECONDS, GuardClocks
 from nbprov.on_machine.agent.system import boottime
 
 SECRET = "ab" * 32
@@ -30,7 +30,7 @@ class Net:
     """
 
     def __init__(self) -> None:
-        self.members: dict[Any, Gang] = {}
+        self.members: dict[Any, GangHeartbeat] = {}
         self.carried: list[tuple[bytes, Any]] = []
         self.is_cut = False
 
@@ -49,9 +49,9 @@ def no_jobs() -> GangJobs:
 
 def gang(
     net: Net, rank: int, size: int = 2, secret: str = SECRET, own: float | None = None
-) -> Gang:
+) -> GangHeartbeat:
     folder = Path(tempfile.mkdtemp(prefix="nbp-"))
-    made = Gang(folder, boottime() - 1000.0 if own is None else own, no_jobs())
+    made = GangHeartbeat(folder, boottime() - 1000.0 if own is None else own, no_jobs())
     made.set(
         {"rank": rank, "nodes": [[f"10.0.0.{n + 1}", 29500] for n in range(size)], "secret": secret}
     )
@@ -84,7 +84,7 @@ def test_a_machine_that_fell_silent_ages_like_any_other(tmp_path: Path) -> None:
     first, second = gang(net, 0), gang(net, 1)
     second.own = boottime()
     second.send_all()
-    guards = Guards(tmp_path, second.own, 0.0, "boot")
+    guards = GuardClocks(tmp_path, second.own, 0.0, "boot")
     guards.set(check_guards({"poweroff": "true", "idle_seconds": 60}))
     for later in (30.0, 59.0, 61.0):
         guards.tick(second.own + later, 0.0, [])
@@ -93,7 +93,7 @@ def test_a_machine_that_fell_silent_ages_like_any_other(tmp_path: Path) -> None:
 
 
 def test_what_was_heard_never_counts_as_later_than_now(tmp_path: Path) -> None:
-    guards = Guards(tmp_path, 100.0, 0.0, "boot")
+    guards = GuardClocks(tmp_path, 100.0, 0.0, "boot")
     guards.set(check_guards({"poweroff": "true", "idle_seconds": 60}))
     guards.tick(110.0, 0.0, [])
     guards.note_peer_activity(1e9)
@@ -114,7 +114,7 @@ def test_an_old_word_counts_for_nothing_again() -> None:
     second.own -= 500.0
     first.datagram_received(word, None)
     assert first.last_active() == known
-    again = Gang(first.path.parent, first.own, no_jobs())  # its agent was started anew
+    again = GangHeartbeat(first.path.parent, first.own, no_jobs())  # its agent was started anew
     again.transport = net  # type: ignore[assignment]
     again.datagram_received(word, None)
     assert again.last_active() == -math.inf
@@ -124,7 +124,7 @@ def test_an_agent_that_started_anew_is_heard_and_hears() -> None:
     net = Net()
     first, second = gang(net, 0), gang(net, 1)
     first.send_all()
-    fresh = Gang(second.path.parent, boottime(), no_jobs())
+    fresh = GangHeartbeat(second.path.parent, boottime(), no_jobs())
     fresh.transport = net  # type: ignore[assignment]
     net.members[fresh.here] = fresh
     fresh.send_all()
@@ -207,11 +207,11 @@ def test_addresses_that_are_none_are_refused(config: dict[str, Any]) -> None:
 def test_a_spoilt_file_of_addresses_costs_no_more_than_the_gang(tmp_path: Path) -> None:
     for text in ("{", "[]", '{"rank": 5}', '{"rank": 0, "nodes": [["10.0.0.1", 1]], "secret": 5}'):
         (tmp_path / "gang.json").write_text(text)
-        assert Gang(tmp_path, 0.0, no_jobs()).peers == {}
+        assert GangHeartbeat(tmp_path, 0.0, no_jobs()).peers == {}
 
 
 def test_words_go_often_enough_for_a_short_idle_time(tmp_path: Path) -> None:
-    guards = Guards(tmp_path, 0.0, 0.0, "boot")
+    guards = GuardClocks(tmp_path, 0.0, 0.0, "boot")
     assert guards.gang_pause() == GANG_SECONDS
     guards.set(check_guards({"poweroff": "true", "idle_seconds": 60}))
     assert guards.gang_pause() == 6.0

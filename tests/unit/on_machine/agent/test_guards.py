@@ -15,7 +15,7 @@ from nbprov.model.guards import Guards as SpecGuards
 from nbprov.model.money import usd
 from nbprov.on_machine.agent.errors import RequestError
 from nbprov.on_machine.agent.guards.config import check_guards
-from nbprov.on_machine.agent.guards.guards import Guards
+from nbprov.on_machine.agent.guards.guards import GuardClocks
 from nbprov.remote.agent.config import GuardConfig
 
 HOUR = 3600.0
@@ -25,12 +25,12 @@ def _config(**more: object) -> dict[str, object]:
     return check_guards({"poweroff": "true", **more})
 
 
-def _left(guards: Guards, name: str) -> float:
+def _left(guards: GuardClocks, name: str) -> float:
     return next(float(state["left"]) for state in guards.states() if state["guard"] == name)
 
 
 def test_idle_comes_due_only_after_the_whole_time_without_activity(tmp_path: Path) -> None:
-    guards = Guards(tmp_path, 100.0, 0.0, "boot")
+    guards = GuardClocks(tmp_path, 100.0, 0.0, "boot")
     guards.set(_config(idle_seconds=60, mode="stop"))
     guards.tick(150.0, 0.0, ["job train"])
     guards.tick(209.0, 0.0, [])
@@ -42,11 +42,11 @@ def test_idle_comes_due_only_after_the_whole_time_without_activity(tmp_path: Pat
 
 
 def test_lifetime_counts_from_the_first_start_over_a_stop_and_a_start(tmp_path: Path) -> None:
-    guards = Guards(tmp_path, 10.0, 1000.0, "first boot")
+    guards = GuardClocks(tmp_path, 10.0, 1000.0, "first boot")
     guards.set(_config(max_lifetime_seconds=HOUR))
     guards.tick(610.0, 1600.0, [])
     guards.save()
-    again = Guards(tmp_path, 5.0, 1600.0 + 1200.0, "second boot")
+    again = GuardClocks(tmp_path, 5.0, 1600.0 + 1200.0, "second boot")
     assert again.config["max_lifetime_seconds"] == HOUR
     assert again.age == pytest.approx(600 + 1200)
     again.tick(5.0 + 1800.0, 4600.0, ["cell main"])
@@ -56,7 +56,7 @@ def test_lifetime_counts_from_the_first_start_over_a_stop_and_a_start(tmp_path: 
 
 
 def test_the_agents_own_absence_counts_as_time_of_the_machine(tmp_path: Path) -> None:
-    guards = Guards(tmp_path, 100.0, 0.0, "boot")
+    guards = GuardClocks(tmp_path, 100.0, 0.0, "boot")
     guards.set(
         _config(
             max_lifetime_seconds=HOUR,
@@ -66,29 +66,29 @@ def test_the_agents_own_absence_counts_as_time_of_the_machine(tmp_path: Path) ->
     )
     guards.tick(200.0, 0.0, [])
     guards.save()
-    again = Guards(tmp_path, 500.0, 0.0, "boot", is_restart=True)
+    again = GuardClocks(tmp_path, 500.0, 0.0, "boot", is_restart=True)
     assert again.age == pytest.approx(400)
     assert again.running == pytest.approx(400)
     assert _left(again, "idle") == pytest.approx(200)
 
 
 def test_a_person_who_starts_the_agent_starts_the_idle_clock_anew(tmp_path: Path) -> None:
-    guards = Guards(tmp_path, 100.0, 0.0, "boot")
+    guards = GuardClocks(tmp_path, 100.0, 0.0, "boot")
     guards.set(_config(idle_seconds=600))
     guards.save()
-    assert _left(Guards(tmp_path, 5000.0, 0.0, "boot"), "idle") == pytest.approx(600)
+    assert _left(GuardClocks(tmp_path, 5000.0, 0.0, "boot"), "idle") == pytest.approx(600)
 
 
 def test_time_before_the_agent_came_is_counted_where_the_start_script_told(tmp_path: Path) -> None:
     (tmp_path / "boot.id").write_text("x")
     os.utime(tmp_path / "boot.id", (1000.0, 1000.0))
-    guards = Guards(tmp_path, 9000.0, 1090.0, "boot")
+    guards = GuardClocks(tmp_path, 9000.0, 1090.0, "boot")
     guards.set(_config(max_lifetime_seconds=HOUR))
     assert _left(guards, "lifetime") == pytest.approx(HOUR - 90)
 
 
 def test_budget_ends_while_it_still_pays_for_the_ending(tmp_path: Path) -> None:
-    guards = Guards(tmp_path, 0.0, 0.0, "boot")
+    guards = GuardClocks(tmp_path, 0.0, 0.0, "boot")
     guards.set(
         _config(
             budget={
@@ -107,7 +107,7 @@ def test_budget_ends_while_it_still_pays_for_the_ending(tmp_path: Path) -> None:
 
 
 def test_the_same_budget_sent_again_does_not_start_its_count_anew(tmp_path: Path) -> None:
-    guards = Guards(tmp_path, 0.0, 0.0, "boot")
+    guards = GuardClocks(tmp_path, 0.0, 0.0, "boot")
     config = _config(budget={"hourly_micros": usd(6), "limit_micros": usd(3)})
     guards.set(config)
     guards.tick(900.0, 0.0, [])
@@ -132,7 +132,7 @@ def _priced(hourly: int, spent: int = 0, limit: int = usd(6)) -> dict[str, objec
     )
 
 
-def _spent(guards: Guards) -> float:
+def _spent(guards: GuardClocks) -> float:
     return next(
         state["spent_micros"] / 1e6 for state in guards.states() if state["guard"] == "budget"
     )
@@ -141,7 +141,7 @@ def _spent(guards: Guards) -> float:
 def test_what_was_spent_at_the_old_price_stays_counted_when_the_price_changes(
     tmp_path: Path,
 ) -> None:
-    guards = Guards(tmp_path, 0.0, 0.0, "boot")
+    guards = GuardClocks(tmp_path, 0.0, 0.0, "boot")
     guards.set(_priced(usd(2)))
     guards.tick(HOUR, HOUR, [])
     guards.set(_priced(usd(4)))
@@ -157,7 +157,7 @@ def test_what_was_spent_at_the_old_price_stays_counted_when_the_price_changes(
 def test_who_is_told_of_a_price_late_counts_what_it_is_told_and_forgets_nothing_of_its_own(
     tmp_path: Path,
 ) -> None:
-    guards = Guards(tmp_path, 0.0, 0.0, "boot")
+    guards = GuardClocks(tmp_path, 0.0, 0.0, "boot")
     guards.set(_priced(usd(2)))
     guards.tick(HOUR, HOUR, [])
     guards.set(_priced(usd(4), spent=usd(3)))
@@ -170,16 +170,16 @@ def test_who_is_told_of_a_price_late_counts_what_it_is_told_and_forgets_nothing_
 
 
 def test_what_was_carried_over_outlives_the_agent_and_a_stop_and_start(tmp_path: Path) -> None:
-    guards = Guards(tmp_path, 0.0, 0.0, "boot")
+    guards = GuardClocks(tmp_path, 0.0, 0.0, "boot")
     guards.set(_priced(usd(2)))
     guards.tick(HOUR, HOUR, [])
     guards.set(_priced(usd(4)))
     guards.tick(1.25 * HOUR, 1.25 * HOUR, [])
     guards.save()
-    agent = Guards(tmp_path, 1.5 * HOUR, 1.5 * HOUR, "boot", is_restart=True)
+    agent = GuardClocks(tmp_path, 1.5 * HOUR, 1.5 * HOUR, "boot", is_restart=True)
     assert _spent(agent) == pytest.approx(4)
     agent.save()
-    started = Guards(tmp_path, 10.0, 100 * HOUR, "second boot")
+    started = GuardClocks(tmp_path, 10.0, 100 * HOUR, "second boot")
     assert _spent(started) == pytest.approx(4)
     started.set(_priced(usd(4)))
     started.tick(10.0 + HOUR / 4, 100 * HOUR, [])
@@ -187,14 +187,14 @@ def test_what_was_carried_over_outlives_the_agent_and_a_stop_and_start(tmp_path:
 
 
 def test_free_machines_have_a_budget_that_never_ends(tmp_path: Path) -> None:
-    guards = Guards(tmp_path, 0.0, 0.0, "boot")
+    guards = GuardClocks(tmp_path, 0.0, 0.0, "boot")
     guards.set(_config(budget={"hourly_micros": 0, "limit_micros": usd(1)}))
     guards.tick(1e7, 0.0, [])
     assert guards.due() is None
 
 
 def test_warnings_come_once_and_only_for_what_ends_running_work(tmp_path: Path) -> None:
-    guards = Guards(tmp_path, 0.0, 0.0, "boot")
+    guards = GuardClocks(tmp_path, 0.0, 0.0, "boot")
     guards.set(_config(max_lifetime_seconds=HOUR, idle_seconds=60))
     assert guards.warnings() == []
     guards.tick(HOUR - 500, 0.0, ["x"])
@@ -211,7 +211,7 @@ def test_activity_within_the_time_always_keeps_the_machine(
     walk: list[tuple[float, bool]], idle: float
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        guards = Guards(Path(folder), 0.0, 0.0, "boot")
+        guards = GuardClocks(Path(folder), 0.0, 0.0, "boot")
         guards.set(_config(idle_seconds=idle))
         now, last = 0.0, 0.0
         for seconds, is_active in walk:
@@ -229,7 +229,7 @@ def test_a_budget_is_never_passed_by_more_than_a_tick(
     walk: list[float], hourly: int, limit: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        guards = Guards(Path(folder), 0.0, 0.0, "boot")
+        guards = GuardClocks(Path(folder), 0.0, 0.0, "boot")
         guards.set(
             _config(budget={"hourly_micros": hourly, "limit_micros": limit, "reserve_seconds": 0})
         )

@@ -14,7 +14,7 @@ from provisioning_samples import candidate, instance, launch_row
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.events import EventKind
 from nbprov.model.failures import MINUTE, Cause, Failure
-from nbprov.model.launches import Instance, InstanceState, Launch, Operation
+from nbprov.model.launches import CreateOperation, Instance, InstanceState, Launch
 from nbprov.model.money import usd
 from nbprov.model.offers import Block, Candidate, block_for
 from nbprov.model.secret import Secret
@@ -92,7 +92,7 @@ def test_a_kernel_that_lost_its_lease_can_write_nothing(
     writes = [
         lambda: ledger.launches.intend(row),
         lambda: ledger.launches.intend_again("t1", row.launch),
-        lambda: ledger.launches.sent("t1", Operation("aws", "t1", "op")),
+        lambda: ledger.launches.sent("t1", CreateOperation("aws", "t1", "op")),
         lambda: ledger.launches.accepted("t1", ("i-1",)),
         lambda: ledger.launches.failed("t1", Failure(Cause.CAPACITY), AttemptState.REFUSED),
         lambda: ledger.launches.move("t1", AttemptState.GONE),
@@ -207,7 +207,7 @@ def test_a_create_that_is_sent_again_has_a_new_instant_to_answer_by(ledger: Ledg
     _run(ledger)
     row = launch_row("t1", candidate())
     ledger.launches.intend(row)
-    ledger.launches.sent("t1", Operation("aws", "t1", "op-1"))
+    ledger.launches.sent("t1", CreateOperation("aws", "t1", "op-1"))
     ledger.launches.failed("t1", Failure(Cause.RATE_LIMIT), AttemptState.UNKNOWN)
     from dataclasses import replace
 
@@ -366,13 +366,13 @@ def test_a_job_that_was_seen_before_its_command_was_told_has_both(ledger: Ledger
 
 
 MODEL_VALUES = st.one_of(
-    *(st.from_type(kind) for kind in (Candidate, Launch, Operation, Instance, Block, Failure))
+    *(st.from_type(kind) for kind in (Candidate, Launch, CreateOperation, Instance, Block, Failure))
 )
 
 
 @given(MODEL_VALUES)
 def test_model_values_survive_the_ledger(
-    value: Candidate | Launch | Operation | Instance | Block | Failure,
+    value: Candidate | Launch | CreateOperation | Instance | Block | Failure,
 ) -> None:
     text = json.dumps(to_plain(value))
     again = from_plain(type(value), json.loads(text))

@@ -20,7 +20,7 @@ from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import LedgerError
 from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, Failure
-from nbprov.model.launches import Operation
+from nbprov.model.launches import CreateOperation
 from nbprov.provisioning.ledger import Ledger, sqlite_store
 from nbprov.provisioning.ledger.schema import MIGRATIONS
 from nbprov.provisioning.load_check import has_live_rows
@@ -153,7 +153,7 @@ from pathlib import Path
 sys.path.insert(0, {here!r})
 from nbprov.model.clusters import RunState
 from nbprov.model.events import EventKind
-from nbprov.model.launches import Operation
+from nbprov.model.launches import CreateOperation
 from nbprov.provisioning.ledger import Ledger
 from nbprov.runtime.clocks import SystemClock
 from provisioning_samples import candidate, launch_row
@@ -164,7 +164,7 @@ steps = [
         "run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING
     ),
     lambda: ledger.launches.intend(launch_row("t1", candidate())),
-    lambda: ledger.launches.sent("t1", Operation("aws", "t1", "op-1")),
+    lambda: ledger.launches.sent("t1", CreateOperation("aws", "t1", "op-1")),
     lambda: ledger.launches.accepted("t1", ("i-1",)),
     lambda: ledger.clusters.hand_over("run-1", "dev", "run-1", "t1", candidate()),
 ]
@@ -203,7 +203,7 @@ def test_what_was_written_before_a_kill_is_there_afterwards_and_nothing_else(
     assert ledger.events.of_run("run-1") == []
     if steps >= 4:
         assert launches[0].ids == ("i-1",)
-        assert launches[0].operation == Operation("aws", "t1", "op-1")
+        assert launches[0].operation == CreateOperation("aws", "t1", "op-1")
     assert (ledger.clusters.named("dev") is not None) == (steps == 5)
     assert has_live_rows(path)
     ledger.close()
@@ -290,7 +290,7 @@ def test_no_key_material_reaches_the_file(ledger: Ledger) -> None:
     assert "CANARY-4711" in row.launch.user_data()
     ledger.launches.intend(row)
     ledger.launches.intend_again("t1", row.launch)
-    ledger.launches.sent("t1", Operation("aws", "t1", "op-1"))
+    ledger.launches.sent("t1", CreateOperation("aws", "t1", "op-1"))
     ledger.launches.accepted("t1", ("i-1",))
     ledger.instances.seen([instance("t1")])
     ledger.close()
@@ -326,7 +326,7 @@ def test_an_attempt_costs_three_fsyncs_at_most(ledger: Ledger) -> None:
     with ledger.together():
         ledger.launches.intend(launch_row("t1", candidate()))
         ledger.events.add("run-1", EventKind.ATTEMPT_CHANGED, "asked", "t1")
-    ledger.launches.sent("t1", Operation("aws", "t1", "op-1"))
+    ledger.launches.sent("t1", CreateOperation("aws", "t1", "op-1"))
     with ledger.together():
         ledger.launches.failed("t1", Failure(Cause.CAPACITY, "none"), AttemptState.REFUSED)
         ledger.events.add("run-1", EventKind.ATTEMPT_CHANGED, "refused", "t1")

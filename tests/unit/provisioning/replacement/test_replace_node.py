@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from engine_world import WAIT_SECONDS, EngineWorld
 
-from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.client import DaemonClient
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.events import NODE_EVENTS
 from nbprov.model.failures import Cause, Failure
-from nbprov.model.launches import Launch, Operation, Pending, PollResult
+from nbprov.model.launches import CreateOperation, Launch, Pending, PollResult
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.live_cluster import LiveCluster, NodeMissing, check_there
@@ -52,7 +52,7 @@ class Watched(LocalCloud):
         super().__init__(folder)
         self.launches = []
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         self.launches.append(launch)
         self.on_submit(launch)
         return super().submit(launch)
@@ -81,7 +81,7 @@ def up(
 def take(world: EngineWorld, node: int) -> str:
     """The cloud takes a machine back."""
     (machine,) = [m for m in world.alive() if m["node"] == node]
-    Client(world.folder).call("terminate", {"ids": [machine["id"]]}, timeout=WAIT_SECONDS)
+    DaemonClient(world.folder).call("terminate", {"ids": [machine["id"]]}, timeout=WAIT_SECONDS)
     return str(machine["id"])
 
 
@@ -257,14 +257,14 @@ class Undecided(Watched):
     is_holding = True
     asked = 0
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         if launch.part == 0 or not self.is_holding:
             return super().submit(launch)
         self.launches.append(launch)
         self.withheld = launch
-        return Operation(self.name, launch.token, f"op-{launch.key}", {"key": launch.key})
+        return CreateOperation(self.name, launch.token, f"op-{launch.key}", {"key": launch.key})
 
-    def poll(self, operation: Operation) -> PollResult:
+    def poll(self, operation: CreateOperation) -> PollResult:
         if self.withheld is None or operation.data["key"] != self.withheld.key:
             return super().poll(operation)
         self.asked += 1
@@ -306,7 +306,9 @@ def test_down_and_stop_take_what_is_under_way_along(world: EngineWorld, verb: st
         key = cloud.launches[-1].key
         world.until(
             lambda: (
-                Client(world.folder).call("poll", {"token": key}, timeout=WAIT_SECONDS)["state"]
+                DaemonClient(world.folder).call("poll", {"token": key}, timeout=WAIT_SECONDS)[
+                    "state"
+                ]
                 != "pending"
             ),
             "the decision of its create",

@@ -21,7 +21,7 @@ from replacing_world import NODES, RUN, TOKEN, Killed, World, launched
 from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NotFound
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import InstanceState, Launch, Operation
+from nbprov.model.launches import CreateOperation, InstanceState, Launch
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.provisioning.replacement import (
     admission,
@@ -260,7 +260,7 @@ def test_a_down_that_comes_while_a_machine_is_being_asked_for_takes_it_along(
     async def all_at_once() -> None:
         reached = asyncio.Event()
 
-        async def sent(launch: Launch) -> Operation:
+        async def sent(launch: Launch) -> CreateOperation:
             reached.set()
             try:
                 await asyncio.Event().wait()

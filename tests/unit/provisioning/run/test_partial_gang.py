@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from engine_world import EngineWorld
 
-from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.client import DaemonClient
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.failures import Cause
 from nbprov.provisioning.run.actions import partial_gang
@@ -103,7 +103,7 @@ def test_nothing_is_added_to_a_gang_that_is_being_let_go(world: EngineWorld) -> 
     engine = world.engine(submit_seconds=SENDING)
     driver = _held(world, engine)
     token = driver.view().attempts[0].token
-    client = Client(world.folder)
+    client = DaemonClient(world.folder)
     client.call(
         "terminate", {"ids": [m["id"] for m in world.alive() if m["token"] == token]}, timeout=60
     )

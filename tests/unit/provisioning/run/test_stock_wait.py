@@ -16,7 +16,7 @@ from nbprov.provisioning.run.events import (
     Finish,
     Replan,
     Replanned,
-    Started,
+    RunStarted,
     Submit,
 )
 from nbprov.provisioning.run.failover import Failover
@@ -182,7 +182,7 @@ def failover(count: int, **stock_wait: float) -> Failover:
 def test_many_blocked_places_are_planned_away_and_not_gone_through() -> None:
     machine = failover(5000)
     machine.queue.blocks = [Block(cloud="aws", cause=Cause.CREDENTIALS, expires=EPOCH + HOUR)]
-    actions = machine.handle(Started(), EPOCH, 0.0)
+    actions = machine.handle(RunStarted(), EPOCH, 0.0)
     assert actions == [Replan()]
     assert machine.queue._cursor == SKIPS
     actions = machine.handle(Replanned(UnrankedCandidates([candidate(0, cloud="gcp")])), EPOCH, 0.0)
@@ -195,7 +195,7 @@ def test_where_no_plan_can_be_made_the_old_one_goes_on() -> None:
     machine.queue.blocks = [
         Block(zone=f"z{i}", cause=Cause.CAPACITY, expires=EPOCH + HOUR) for i in range(SKIPS + 5)
     ]
-    assert machine.handle(Started(), EPOCH, 0.0) == [Replan()]
+    assert machine.handle(RunStarted(), EPOCH, 0.0) == [Replan()]
     actions = machine.handle(Replanned(None), EPOCH, 0.0)
     assert isinstance(actions[0], Submit)
     assert actions[0].candidate.offer.zone == f"z{SKIPS + 5}"
@@ -203,7 +203,7 @@ def test_where_no_plan_can_be_made_the_old_one_goes_on() -> None:
 
 def test_a_new_plan_brings_back_nothing_that_was_tried_in_this_pass() -> None:
     machine = failover(1)
-    machine.handle(Started(), EPOCH, 0.0)
+    machine.handle(RunStarted(), EPOCH, 0.0)
     machine.queue.replace_plan([candidate(0, zone="z0"), candidate(1, zone="new")])
     found = machine.queue.next(EPOCH, (), lambda block: None)
     assert found is not None
@@ -214,7 +214,7 @@ def test_a_later_pass_plans_first_and_takes_nothing_dearer_than_agreed() -> None
     machine = failover(1, until=EPOCH + HOUR)
     machine.queue.ceiling = 2_000_000
     machine.queue.blocks = [Block(cloud="aws", cause=Cause.CAPACITY, expires=EPOCH + 10)]
-    machine.handle(Started(), EPOCH, 0.0)
+    machine.handle(RunStarted(), EPOCH, 0.0)
     actions = machine.handle(BlocksRead(()), EPOCH + 6, 6.0)
     assert actions[:2] == [BeginPass(2), Replan()]
     dearer = [candidate(0, zone="n", hourly=2_000_001), candidate(1, zone="m", hourly=2_000_000)]

@@ -23,7 +23,7 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger.clusters import _may_follow
 from nbprov.provisioning.run.driver import RunDriver
-from nbprov.provisioning.supervision.absence_tracker import Absences
+from nbprov.provisioning.supervision.absence_tracker import AbsenceTracker
 from nbprov.provisioning.supervision.cluster_work import ClusterBusy
 from nbprov.provisioning.supervision.verbs.transition import CannotStop
 from nbprov.runtime.waiting import wait_for
@@ -181,7 +181,7 @@ def test_two_lists_without_it_that_are_far_enough_apart_do(
 def test_a_machine_is_gone_only_after_an_unbroken_absence_of_the_clouds_settle(
     lists: list[tuple[float, bool]], settle: float
 ) -> None:
-    absences, now, missing_since = Absences(), 0.0, None
+    absences, now, missing_since = AbsenceTracker(), 0.0, None
     for pause, shown in lists:
         asked, now = now, now + 0.5
         gone, unsure = absences.look(

@@ -43,7 +43,7 @@ from nbprov.provisioning.supervision.outages import (
     UNREACHED_GRACE,
     UNREACHED_MOST,
     UNREACHED_SAID,
-    Answer,
+    ActivityAnswer,
     MachineOutage,
     answer_of,
 )
@@ -72,8 +72,8 @@ def _row(state: ClusterState = ClusterState.RUNNING, account: str = "me") -> Clu
 
 def _idle(
     at: float = 0.0, left: float | None = HALF, *, is_active: bool = False, mode: str = "terminate"
-) -> Answer:
-    return Answer(at, left, is_active, mode)
+) -> ActivityAnswer:
+    return ActivityAnswer(at, left, is_active, mode)
 
 
 def _silent(
@@ -109,7 +109,7 @@ def test_as_the_guard_says_it_is_stopped() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, _idle(is_active=True), _idle(left=None)])
-def test_what_was_at_work_or_never_answered_has_a_day(answer: Answer | None) -> None:
+def test_what_was_at_work_or_never_answered_has_a_day(answer: ActivityAnswer | None) -> None:
     found = MachineOutage()
     if answer is not None:
         found.answered(answer)
@@ -236,10 +236,10 @@ def _status(left: float | None = None, *active: str, guard: str = "idle") -> Age
 
 
 def test_the_busiest_of_the_machines_decides() -> None:
-    assert answer_of([_status(5.0), _status(70.0)], 3.0) == Answer(3.0, 70.0, False, "stop")
+    assert answer_of([_status(5.0), _status(70.0)], 3.0) == ActivityAnswer(3.0, 70.0, False, "stop")
     assert answer_of([_status(5.0), _status(70.0, "a job")], 3.0).is_active
     assert answer_of([_status(5.0), _status(None)], 3.0).left is None
-    assert answer_of([_status(5.0, guard="budget")], 3.0) == Answer(3.0, None, False, "")
+    assert answer_of([_status(5.0, guard="budget")], 3.0) == ActivityAnswer(3.0, None, False, "")
 
 
 # ---------------------------------------------------------------- when it is told

@@ -15,7 +15,7 @@ from provisioning_samples import candidate, launch_row
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import Instance, InstanceState, Launch, Operation, SideObject
+from nbprov.model.launches import CreateOperation, Instance, InstanceState, Launch, SideObject
 from nbprov.provisioning import orphans
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import Ledger, SideState
@@ -304,7 +304,7 @@ class LateCloud(CloudWithSides):
         self.is_hidden = True
         self.is_lossy = True
 
-    def submit(self, launch: Launch) -> Operation:
+    def submit(self, launch: Launch) -> CreateOperation:
         made = super().submit(launch)
         if self.is_lossy:
             self.is_lossy = False

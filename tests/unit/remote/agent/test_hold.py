@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nbprov.model.money import usd
 from nbprov.on_machine.agent.errors import RequestError
 from nbprov.on_machine.agent.guards.config import check_guards
-from nbprov.on_machine.agent.guards.guards import Guards
+from nbprov.on_machine.agent.guards.guards import GuardClocks
 from nbprov.remote.agent.config import GuardConfig
 
 # Stands for a cloud's poweroff: leaves a file, whole at once.
@@ -34,7 +34,7 @@ def test_no_hold_goes_beyond_a_limit(
     lifetime: float, hold: float, hourly: int, limit: int, age: float, idle: float
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        guards = Guards(Path(folder), 0.0, 0.0, "boot")
+        guards = GuardClocks(Path(folder), 0.0, 0.0, "boot")
         budget = {"hourly_micros": hourly, "limit_micros": limit, "reserve_seconds": 180}
         config = {
             "poweroff": "true",
@@ -57,7 +57,7 @@ def test_no_hold_goes_beyond_a_limit(
 
 
 def test_a_limit_comes_due_earlier_by_the_hold_and_a_short_one_by_a_quarter(tmp_path: Path) -> None:
-    guards = Guards(tmp_path, 0.0, 0.0, "boot")
+    guards = GuardClocks(tmp_path, 0.0, 0.0, "boot")
     guards.set(
         check_guards(
             {"poweroff": "true", "max_lifetime_seconds": 3600, "outputs": {"hold_seconds": 600}}
@@ -73,7 +73,7 @@ def test_a_limit_comes_due_earlier_by_the_hold_and_a_short_one_by_a_quarter(tmp_
 
 
 def test_where_the_disk_is_kept_nothing_is_waited_for(tmp_path: Path) -> None:
-    guards = Guards(tmp_path, 0.0, 0.0, "boot")
+    guards = GuardClocks(tmp_path, 0.0, 0.0, "boot")
     guards.set(
         check_guards(
             {

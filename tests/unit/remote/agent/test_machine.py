@@ -21,7 +21,7 @@ from nbprov.remote.agent.archive import Archive, agent_archive
 from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.config import AgentConfig
 from nbprov.remote.agent.framing import AgentError
-from nbprov.remote.agent.messages import Output
+from nbprov.remote.agent.messages import OutputPiece
 from nbprov.remote.agent.output_stream import OutputStream
 from nbprov.remote.errors import RemoteError
 from nbprov.remote.ssh.connection import Connection
@@ -29,11 +29,11 @@ from nbprov.remote.ssh.connection import Connection
 pytestmark = pytest.mark.machine
 
 
-async def _all(following: OutputStream) -> list[Output]:
+async def _all(following: OutputStream) -> list[OutputPiece]:
     return [output async for output in following]
 
 
-def _text(outputs: list[Output], kind: str = "stdout") -> str:
+def _text(outputs: list[OutputPiece], kind: str = "stdout") -> str:
     return "".join(output.text for output in outputs if output.kind == kind)
 
 

@@ -13,7 +13,7 @@ import pytest
 from nbprov.model.secret import Secret
 from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.framing import AgentError
-from nbprov.remote.agent.messages import Output
+from nbprov.remote.agent.messages import OutputPiece
 from nbprov.remote.agent.output_stream import OutputStream
 
 pytestmark = pytest.mark.machine
@@ -45,11 +45,11 @@ token
 """
 
 
-async def _all(following: OutputStream) -> list[Output]:
+async def _all(following: OutputStream) -> list[OutputPiece]:
     return [output async for output in following]
 
 
-def _text(outputs: list[Output], *kinds: str) -> str:
+def _text(outputs: list[OutputPiece], *kinds: str) -> str:
     return "".join(output.text for output in outputs if output.kind in kinds)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from nbprov.model.errors import UsageError
 from nbprov.on_machine.agent.daemon import write_start
-from nbprov.on_machine.agent.guards.guards import RETURN_SECONDS, Guards
+from nbprov.on_machine.agent.guards.guards import RETURN_SECONDS, GuardClocks
 from nbprov.remote.boot.user_data import (
     USER_DATA_LIMIT,
     boot_template,
@@ -252,12 +252,12 @@ def test_the_agents_start_file_holds_its_command_and_no_variable_but_the_path(
 
 def test_a_limit_reached_before_a_boot_waits_for_a_new_one_but_not_for_ever(tmp_path: Path) -> None:
     budget = {"hourly_micros": 3_600_000_000, "limit_micros": 60_000_000, "mode": "stop"}
-    before = Guards(tmp_path, 10.0, 1000.0, "first boot")
+    before = GuardClocks(tmp_path, 10.0, 1000.0, "first boot")
     before.set({"poweroff": "true", "budget": budget, "max_lifetime_seconds": 1000.0})
     before.tick(100.0, 1090.0, [])
     before.save()
     assert before.due() is not None
-    again = Guards(tmp_path, 5.0, 1200.0, "second boot", is_boot=True)
+    again = GuardClocks(tmp_path, 5.0, 1200.0, "second boot", is_boot=True)
     again.tick(5.0 + RETURN_SECONDS - 1, 1200.0, [])
     assert again.due() is None
     again.tick(5.0 + RETURN_SECONDS, 1200.0, [])
@@ -270,11 +270,11 @@ def test_a_new_configuration_counts_at_once_and_other_limits_are_not_put_off(
     tmp_path: Path,
 ) -> None:
     config = {"poweroff": "true", "max_lifetime_seconds": 50.0, "idle_seconds": 60.0}
-    before = Guards(tmp_path, 10.0, 1000.0, "first boot")
+    before = GuardClocks(tmp_path, 10.0, 1000.0, "first boot")
     before.set(config)
     before.tick(100.0, 1090.0, [])
     before.save()
-    again = Guards(tmp_path, 5.0, 1200.0, "second boot", is_boot=True)
+    again = GuardClocks(tmp_path, 5.0, 1200.0, "second boot", is_boot=True)
     again.tick(66.0, 1261.0, [])
     due = again.due()
     assert due is not None
@@ -288,11 +288,11 @@ def test_a_new_configuration_counts_at_once_and_other_limits_are_not_put_off(
 def test_what_a_kernel_tells_again_takes_nobody_the_time_after_a_start(tmp_path: Path) -> None:
     budget = {"hourly_micros": 3600, "limit_micros": 50, "spent_micros": 0, "mode": "stop"}
     config = {"poweroff": "true", "budget": budget}
-    before = Guards(tmp_path, 10.0, 1000.0, "first boot")
+    before = GuardClocks(tmp_path, 10.0, 1000.0, "first boot")
     before.set(config)
     before.tick(100.0, 1090.0, [])
     before.save()
-    again = Guards(tmp_path, 5.0, 1200.0, "second boot", is_boot=True)
+    again = GuardClocks(tmp_path, 5.0, 1200.0, "second boot", is_boot=True)
     again.set({**config, "budget": {**budget, "spent_micros": 95}})
     again.tick(4.0 + RETURN_SECONDS, 1200.0, [])
     assert again.due() is None

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nbprov.on_machine.sync_files import Folder, Rules
+from nbprov.on_machine.sync_files import Rules, SyncFolder
 from nbprov.on_machine.sync_protocol import (
     Frames,
-    Trouble,
+    SyncFailure,
     message,
     new_digest,
     why_not_link,
@@ -28,7 +28,7 @@ from nbprov.on_machine.sync_receiver import Receiver
 from nbprov.remote.sync import client
 from nbprov.remote.sync.errors import SyncError, shown
 from nbprov.remote.sync.gitignore import IgnoreRules
-from nbprov.remote.sync.listing import Entry, checked_entry, taken_here
+from nbprov.remote.sync.listing import ListedPath, checked_entry, taken_here
 from nbprov.remote.sync.options import SyncOptions
 from nbprov.remote.sync.plan import Direction
 from nbprov.remote.sync.sync import sync
@@ -68,8 +68,8 @@ def test_names_that_lead_out_or_move_a_cursor_are_refused(name: str, tmp_path: P
     assert why_not_name(name)
     taken, refused = taken_here([_entry(name)], NO_RULES, windows=False, folds=False)
     assert (taken, len(refused)) == ({}, 1)
-    with pytest.raises(Trouble):
-        Folder(str(tmp_path)).place(name, make=True)
+    with pytest.raises(SyncFailure):
+        SyncFolder(str(tmp_path)).place(name, make=True)
 
 
 @pytest.mark.parametrize(("name", "target"), BAD_LINKS)
@@ -160,7 +160,7 @@ def test_names_made_of_folders_alone_are_refused_or_cost_a_line(tmp_path: Path) 
     )
     assert (list(taken), refused) == ([*parents, long], [(deep, "a name that is too long")])
     answers = _fed(
-        Receiver(Folder(str(tmp_path)), {long: 1}),
+        Receiver(SyncFolder(str(tmp_path)), {long: 1}),
         _put(long, 1),
         b"x",
         {"end": long, "digest": _digest(b"x")},
@@ -179,7 +179,7 @@ def test_a_malformed_entry_is_foul_and_nothing_else(row: Any) -> None:
     codes, entries = [], []
     try:
         entries.append(checked_entry(row))
-    except Trouble as trouble:
+    except SyncFailure as trouble:
         codes.append(trouble.code)
     assert codes in ([], ["foul"])
     assert all(entry.size >= 0 for entry in entries)
@@ -191,12 +191,12 @@ def test_what_is_shown_holds_no_controls() -> None:
     assert len(text) <= 100
 
 
-def _folder(name: str) -> Entry:
-    return Entry(name, "d", 0, 0, 0, 0o755, "")
+def _folder(name: str) -> ListedPath:
+    return ListedPath(name, "d", 0, 0, 0, 0o755, "")
 
 
-def _entry(name: str, size: int = 1) -> Entry:
-    return Entry(name, "f", size, 0, 0, 0o644, "")
+def _entry(name: str, size: int = 1) -> ListedPath:
+    return ListedPath(name, "f", size, 0, 0, 0o644, "")
 
 
 def _put(name: str, size: int, **more: Any) -> dict[str, Any]:
@@ -259,8 +259,8 @@ def inside(tmp_path: Path) -> Path:
 def test_frames_that_break_the_rules_end_it_and_leave_nothing(
     frames: list[Any], inside: Path
 ) -> None:
-    receiver = Receiver(Folder(str(inside)), {"asked": 3})
-    with pytest.raises(Trouble) as caught:
+    receiver = Receiver(SyncFolder(str(inside)), {"asked": 3})
+    with pytest.raises(SyncFailure) as caught:
         _fed(receiver, *frames)
     assert caught.value.code == "foul"
     receiver.close()
@@ -270,7 +270,7 @@ def test_frames_that_break_the_rules_end_it_and_leave_nothing(
 def test_a_wrong_digest_leaves_the_old_file(inside: Path) -> None:
     (inside / "asked").write_text("old")
     answers = _fed(
-        Receiver(Folder(str(inside)), {"asked": 3}),
+        Receiver(SyncFolder(str(inside)), {"asked": 3}),
         _put("asked", 3),
         b"new",
         {"end": "asked", "digest": _digest(b"neW")},
@@ -287,7 +287,7 @@ def test_of_small_files_each_stands_for_itself(inside: Path, tmp_path: Path) -> 
     names = ("a", "old", "full", "door/x", "file")
     pack = _pack(*((name, b"new") for name in names))
     pack["files"][1][4] = _digest(b"neW")
-    (answer,) = _fed(Receiver(Folder(str(inside)), dict.fromkeys(names, 3)), pack, b"new" * 5)
+    (answer,) = _fed(Receiver(SyncFolder(str(inside)), dict.fromkeys(names, 3)), pack, b"new" * 5)
     assert [row[0] for row in answer["took"]] == ["a", "file"]
     assert [(name, code) for name, code, _ in answer["lost"]] == [
         ("old", "digest"),
@@ -302,7 +302,7 @@ def test_of_small_files_each_stands_for_itself(inside: Path, tmp_path: Path) -> 
 
 
 def test_no_link_on_the_way_is_followed(inside: Path, tmp_path: Path) -> None:
-    folder = Folder(str(inside))
+    folder = SyncFolder(str(inside))
     (inside / "door").symlink_to(tmp_path)
     (inside / "file").symlink_to(tmp_path / "outside")
     Path(folder.part_path("trap", make=True)).symlink_to(tmp_path / "outside")
@@ -321,7 +321,7 @@ def test_no_link_on_the_way_is_followed(inside: Path, tmp_path: Path) -> None:
 
 def test_no_bits_that_give_rights_come_along(inside: Path) -> None:
     _fed(
-        Receiver(Folder(str(inside)), {"asked": 3}),
+        Receiver(SyncFolder(str(inside)), {"asked": 3}),
         _put("asked", 3),
         b"new",
         {"end": "asked", "digest": _digest(b"new")},
@@ -330,7 +330,7 @@ def test_no_bits_that_give_rights_come_along(inside: Path) -> None:
 
 
 def test_what_few_may_read_stays_so_and_only_readers_may_run(inside: Path) -> None:
-    folder = Folder(str(inside))
+    folder = SyncFolder(str(inside))
     left_over = Path(folder.part_path("asked", make=True))
     left_over.write_bytes(b"")
     left_over.chmod(0o644)
@@ -372,11 +372,11 @@ def test_no_row_of_frames_writes_outside(tmp_path: Path, frames: list[Any]) -> N
     shutil.rmtree(inside, ignore_errors=True)
     inside.mkdir(parents=True)
     before = sorted(path.name for path in (*tmp_path.iterdir(), *inside.parent.iterdir()))
-    receiver = Receiver(Folder(str(inside)))
+    receiver = Receiver(SyncFolder(str(inside)))
     for frame in frames:
         try:
             receiver.take(frame)
-        except Trouble:
+        except SyncFailure:
             continue
     receiver.close()
     assert sorted(path.name for path in (*tmp_path.iterdir(), *inside.parent.iterdir())) == before
@@ -389,7 +389,7 @@ def test_bytes_that_are_no_frames_are_foul(data: bytes) -> None:
     codes, frames = [], []
     try:
         frames += Frames().feed(data)
-    except Trouble as trouble:
+    except SyncFailure as trouble:
         codes.append(trouble.code)
     assert codes in ([], ["foul"])
     assert all(isinstance(frame, (bytes, dict)) for frame in frames)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nbprov.on_machine.sync_files import Folder
+from nbprov.on_machine.sync_files import SyncFolder
 from nbprov.on_machine.sync_protocol import PART
 from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.sync.errors import SyncError
@@ -303,7 +303,7 @@ async def test_an_unfinished_part_that_is_not_the_files_beginning_is_not_built_o
         folder.mkdir(exist_ok=True)
     content = os.urandom(3_000_000)
     (source / "big").write_bytes(content)
-    (target / os.path.basename(Folder(str(target)).part_path("big", make=True))).write_bytes(
+    (target / os.path.basename(SyncFolder(str(target)).part_path("big", make=True))).write_bytes(
         b"\0" * 2_000_000
     )
     async with connected(machine) as connection:

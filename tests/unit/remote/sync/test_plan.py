@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from nbprov.machines.files.folder_sync import ended, remote_folder, summary
 from nbprov.model.errors import UsageError
 from nbprov.notebook.commands.sync import split_path
-from nbprov.on_machine.sync_files import STALE_SECONDS, Folder, Rules
+from nbprov.on_machine.sync_files import STALE_SECONDS, Rules, SyncFolder
 from nbprov.on_machine.sync_protocol import Frames
 from nbprov.on_machine.sync_sender import outgoing
 from nbprov.remote.sync.gitignore import IgnoreRules
-from nbprov.remote.sync.listing import Entry, Listing, apart
+from nbprov.remote.sync.listing import ListedPath, SyncListing, apart
 from nbprov.remote.sync.plan import Direction, SyncPlan, SyncRecord, decide, to_compare
 from nbprov.remote.sync.records import load, save
 from nbprov.remote.sync.sync import SyncResult
 
 
-def file(name: str, size: int = 1, mtime: int = 1, **more: Any) -> Entry:
-    return Entry(
+def file(name: str, size: int = 1, mtime: int = 1, **more: Any) -> ListedPath:
+    return ListedPath(
         name,
         more.get("kind", "f"),
         size,
@@ -36,11 +36,11 @@ def file(name: str, size: int = 1, mtime: int = 1, **more: Any) -> Entry:
     )
 
 
-def listing(*entries: Entry, **more: Any) -> Listing:
-    return Listing({entry.name: entry for entry in entries}, **more)
+def listing(*entries: ListedPath, **more: Any) -> SyncListing:
+    return SyncListing({entry.name: entry for entry in entries}, **more)
 
 
-def known(mine: Entry, theirs: Entry, **more: Any) -> dict[str, SyncRecord]:
+def known(mine: ListedPath, theirs: ListedPath, **more: Any) -> dict[str, SyncRecord]:
     return {mine.name: SyncRecord(mine.stamp, theirs.stamp, "d", **more)}
 
 
@@ -195,7 +195,7 @@ def test_rules_that_travel_mean_what_they_mean_here(line: str, name: str, is_fol
 
 def test_an_unfinished_file_nobody_comes_back_for_goes(tmp_path: Path) -> None:
 
-    folder = Folder(str(tmp_path))
+    folder = SyncFolder(str(tmp_path))
     old, young = (
         Path(folder.part_path("old", make=True)),
         Path(folder.part_path("young", make=True)),
@@ -306,7 +306,7 @@ def test_a_file_that_changes_while_it_is_read_is_whole_or_says_so(
     path = tmp_path / "log"
     path.write_bytes(b"x" * 600_000)
     os.utime(path, ns=(1, 1))
-    pieces = outgoing(Folder(str(tmp_path)), [["log", 0, 600_000, 1, 0o644]])
+    pieces = outgoing(SyncFolder(str(tmp_path)), [["log", 0, 600_000, 1, 0o644]])
     begun = [next(pieces), next(pieces)]
     path.write_bytes(later)
     frames = [frame for piece in (*begun, *pieces) for frame in Frames().feed(piece)]

@@ -9,7 +9,7 @@ import pytest
 
 from nbprov.model.money import usd
 from nbprov.model.remarks import Severity
-from nbprov.model.run_policies import ConfirmAbove, Policy, Race, Wait
+from nbprov.model.run_policies import ConfirmAbove, OrderPolicy, Race, WaitPolicy
 from nbprov.model.sources import Repository
 from nbprov.model.spec import ComputeEngine, ExposedPorts, HealthCheck, Hook, Spec
 from nbprov.spec import SpecError, fill_paths, parse
@@ -25,9 +25,9 @@ def codes(text: str) -> list[str]:
 def test_defaults() -> None:
     spec = parse("run: x")
     assert (spec.prefer, spec.race, spec.wait, spec.confirm_above) == (
-        Policy.CHEAPEST,
+        OrderPolicy.CHEAPEST,
         Race(2, None),
-        Wait(),
+        WaitPolicy(),
         ConfirmAbove(),
     )
     assert (spec.engine, spec.health, spec.expose, spec.outputs, spec.hooks) == (
@@ -50,9 +50,9 @@ def test_own_fields_stand_at_the_top_or_together(nested: bool) -> None:
     text = "nbprov:\n" + "".join(f"  {line}\n" for line in lines) if nested else "\n".join(lines)
     spec = parse(text)
     assert (spec.prefer, spec.race, spec.wait) == (
-        Policy.BALANCED,
+        OrderPolicy.BALANCED,
         Race(3, 90.0),
-        Wait(14400.0, True),
+        WaitPolicy(14400.0, True),
     )
     assert spec.confirm_above == ConfirmAbove(hourly=usd(5))
     assert spec.remarks == ()
@@ -112,17 +112,20 @@ def test_clusters_of_several_nodes_race_in_pairs() -> None:
 @pytest.mark.parametrize(
     ("value", "wait"),
     [
-        ("4h", Wait(14400.0)),
-        ("0", Wait()),
-        ("0s", Wait()),
-        ("false", Wait()),
-        ("{for: 1.5d}", Wait(129600.0)),
-        ("{notify: true}", Wait(0.0, True)),
-        ("{for: 1h, notify: false}", Wait(3600.0)),
-        ("{for: 1h, notify: 'https://hooks.x.y/z'}", Wait(3600.0, True, "https://hooks.x.y/z")),
+        ("4h", WaitPolicy(14400.0)),
+        ("0", WaitPolicy()),
+        ("0s", WaitPolicy()),
+        ("false", WaitPolicy()),
+        ("{for: 1.5d}", WaitPolicy(129600.0)),
+        ("{notify: true}", WaitPolicy(0.0, True)),
+        ("{for: 1h, notify: false}", WaitPolicy(3600.0)),
+        (
+            "{for: 1h, notify: 'https://hooks.x.y/z'}",
+            WaitPolicy(3600.0, True, "https://hooks.x.y/z"),
+        ),
     ],
 )
-def test_forms_of_wait(value: str, wait: Wait) -> None:
+def test_forms_of_wait(value: str, wait: WaitPolicy) -> None:
     assert parse(f"wait: {value}").wait == wait
 
 

@@ -23,7 +23,7 @@ from nbprov.model.resources import (
     Quantity,
     Request,
 )
-from nbprov.model.run_policies import ConfirmAbove, Policy, Race, Wait
+from nbprov.model.run_policies import ConfirmAbove, OrderPolicy, Race, WaitPolicy
 from nbprov.model.sources import Mount, Repository
 from nbprov.model.spec import ComputeEngine, HealthCheck, Hook, Spec
 from nbprov.spec import parse, to_yaml
@@ -233,8 +233,8 @@ _healths = st.one_of(
     ),
 )
 _waits = st.one_of(
-    st.just(Wait()),
-    st.builds(Wait, st.one_of(st.just(0.0), _seconds), st.booleans()),
+    st.just(WaitPolicy()),
+    st.builds(WaitPolicy, st.one_of(st.just(0.0), _seconds), st.booleans()),
 )
 _engines = st.sampled_from(
     [None, ComputeEngine("ray"), ComputeEngine("dask", (("threads", "4"), ("workers", "gpu")))]
@@ -274,7 +274,7 @@ _specs = st.builds(
         st.from_regex(r"/[a-z]{1,5}", fullmatch=True), _sources | _uris, max_size=2
     ).map(lambda d: tuple(Mount(target, source) for target, source in d.items())),
     guards=_guards(),
-    prefer=st.sampled_from(Policy),
+    prefer=st.sampled_from(OrderPolicy),
     race=st.builds(Race, st.integers(1, 2), st.one_of(st.none(), _seconds)),
     wait=_waits,
     confirm_above=_confirms,
@@ -336,9 +336,9 @@ def test_written_forms(text: str) -> None:
 
 
 def test_the_address_of_a_webhook_is_not_written() -> None:
-    spec = Spec(wait=Wait(60.0, True, "https://example.org/secret-hook"))
+    spec = Spec(wait=WaitPolicy(60.0, True, "https://example.org/secret-hook"))
     assert "secret-hook" not in to_yaml(spec)
-    assert parse(to_yaml(spec)).wait == Wait(60.0, True)
+    assert parse(to_yaml(spec)).wait == WaitPolicy(60.0, True)
 
 
 def test_a_simple_rule_is_written_with_its_names() -> None:

@@ -42,7 +42,9 @@ def _is_zombie(pid: int) -> bool:
 def test_many_that_call_at_once_get_one_daemon(local: LocalUnderTest) -> None:
     with ThreadPoolExecutor(5) as pool:
         told = list(
-            pool.map(lambda _: client.Client(local.folder).call("describe", timeout=60), range(5))
+            pool.map(
+                lambda _: client.DaemonClient(local.folder).call("describe", timeout=60), range(5)
+            )
         )
     assert len({t["pid"] for t in told}) == 1
 

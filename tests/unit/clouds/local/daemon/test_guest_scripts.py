@@ -18,7 +18,7 @@ from clouds_under_test import LocalUnderTest, eventually
 from nbprov.clouds.local.daemon import guest_scripts, isolation
 from nbprov.clouds.local.daemon import machine as machine_module
 from nbprov.clouds.local.daemon.isolation import Rung
-from nbprov.clouds.local.daemon.machine import Machine
+from nbprov.clouds.local.daemon.machine import LocalMachine
 from nbprov.model.launches import Instance, InstanceState, OnShutdown
 
 pytestmark = [
@@ -255,7 +255,7 @@ def test_what_the_computers_init_listens_on_is_hidden_and_names_still_resolve(
     init, missing = tmp_path / "run" / "systemd", tmp_path / "run" / "dbus"
     init.mkdir(parents=True)
     monkeypatch.setattr(machine_module, "INIT_PLACES", (init, missing, Path("/etc").resolve()))
-    hidden, shown = Machine(tmp_path / "cloud", "i-1")._curtains()
+    hidden, shown = LocalMachine(tmp_path / "cloud", "i-1")._curtains()
     assert init in hidden
     assert missing not in hidden
     resolver = Path("/etc/resolv.conf").resolve()

@@ -15,10 +15,10 @@ import pytest
 from clouds_under_test import DEADLINE, eventually
 
 from nbprov.clouds.local.daemon import machine_lifecycle, platform_calls, processes
-from nbprov.clouds.local.daemon.machine import Machine
-from nbprov.clouds.local.daemon.machine_lifecycle import Lifecycle
+from nbprov.clouds.local.daemon.machine import LocalMachine
+from nbprov.clouds.local.daemon.machine_lifecycle import MachineLifecycle
 from nbprov.clouds.local.daemon.market_file import MarketFile
-from nbprov.clouds.local.daemon.state_store import Record, Store
+from nbprov.clouds.local.daemon.state_store import Record, StateStore
 from nbprov.model.launches import InstanceState
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -57,7 +57,7 @@ def record(tmp_path: Path) -> Record:
     }
 
 
-async def ticking(machines: Lifecycle, look: Callable[[], bool]) -> None:
+async def ticking(machines: MachineLifecycle, look: Callable[[], bool]) -> None:
     """Check the machines as the daemon does, until `look` is true."""
     async with asyncio.timeout(DEADLINE):
         while not look():
@@ -79,9 +79,9 @@ def test_processes_that_will_not_go_are_tried_again_and_the_wish_stays(
     }[wish]
 
     async def story() -> None:
-        store = Store(tmp_path / "state.db")
+        store = StateStore(tmp_path / "state.db")
         store.put(("machine", record))
-        machines = Lifecycle(tmp_path, store, MarketFile(tmp_path))
+        machines = MachineLifecycle(tmp_path, store, MarketFile(tmp_path))
         (machines.stop if wish == "stop" else machines.terminate)(record, "wanted")
         await ticking(machines, lambda: "retry_at" in record)
         assert record["state"] == on_its_way
@@ -103,19 +103,21 @@ def test_processes_that_will_not_go_are_tried_again_and_the_wish_stays(
 def test_an_end_that_meets_a_stop_is_not_lost(
     record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_stopping, may_go_on, end = threading.Event(), threading.Event(), Machine.end
+    is_stopping, may_go_on, end = threading.Event(), threading.Event(), LocalMachine.end
 
-    def held(machine: Machine, handle: Any, *, keep_disk: bool) -> list[processes.Process]:
+    def held(
+        machine: LocalMachine, handle: Any, *, keep_disk: bool
+    ) -> list[processes.ProcessIdentity]:
         is_stopping.set()
         assert may_go_on.wait(DEADLINE)
         return end(machine, handle, keep_disk=keep_disk)
 
-    monkeypatch.setattr(Machine, "end", held)
+    monkeypatch.setattr(LocalMachine, "end", held)
 
     async def story() -> None:
-        store = Store(tmp_path / "state.db")
+        store = StateStore(tmp_path / "state.db")
         store.put(("machine", record))
-        machines = Lifecycle(tmp_path, store, MarketFile(tmp_path))
+        machines = MachineLifecycle(tmp_path, store, MarketFile(tmp_path))
         machines.stop(record, "powered itself off")
         await ticking(machines, is_stopping.is_set)
         machines.terminate(record, "terminated")

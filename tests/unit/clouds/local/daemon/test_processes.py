@@ -104,10 +104,10 @@ def test_a_later_process_with_the_same_id_is_not_killed() -> None:
 
 
 def test_nothing_is_swept_because_init_is_an_ssh_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    def table(*_: object) -> dict[int, processes.Process]:
-        sshd = processes.Process(1, 0, 1, 1, "1", False, "sshd", False)
-        orphan = processes.Process(50, 1, 50, 50, "2", False, "sleep", True)
-        stranger = processes.Process(60, 1, 60, 60, "3", False, "notebook", False)
+    def table(*_: object) -> dict[int, processes.ProcessIdentity]:
+        sshd = processes.ProcessIdentity(1, 0, 1, 1, "1", False, "sshd", False)
+        orphan = processes.ProcessIdentity(50, 1, 50, 50, "2", False, "sleep", True)
+        stranger = processes.ProcessIdentity(60, 1, 60, 60, "3", False, "notebook", False)
         return {p.pid: p for p in (sshd, orphan, stranger)}
 
     monkeypatch.setattr(processes, "_table_linux", table)
