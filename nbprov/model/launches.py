@@ -34,7 +34,7 @@ class Launch:
         This ledger's id. Only machines that bear it are ever touched.
     name
         The cluster's name, for people.
-    user_data_template, fills
+    user_data_template, template_values
         The start script with `@@name@@` markers, and the values for them. Only the template is
         stored, because the values hold key material.
     public_key
@@ -65,7 +65,7 @@ class Launch:
     image: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     user_data_template: str = ""
-    fills: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    template_values: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     public_key: str = ""
     ports: tuple[tuple[int, int], ...] = ()
     on_shutdown: OnShutdown = OnShutdown.TERMINATE
@@ -98,7 +98,7 @@ class Launch:
     def user_data(self) -> str:
         """The start script with its values. It is never stored and never logged."""
         text = self.user_data_template
-        for name, value in self.fills.items():
+        for name, value in self.template_values.items():
             text = text.replace(f"@@{name}@@", value)
         return text
 

@@ -86,7 +86,7 @@ class AwsUnderTest(CloudUnderTest):
             count=count,
             disk_gb=10,
             user_data_template=SCRIPT,
-            fills={
+            template_values={
                 "host_key": (self.keys / "host").read_text().strip(),
                 "login": (self.keys / "client.pub").read_text().strip(),
             },

@@ -340,7 +340,11 @@ def secrets_stay_out_of_what_is_kept_and_shown(subject: CloudUnderTest) -> None:
     canary = f"canary-{uuid.uuid4().hex}"
     launch = subject.launch()
     template = launch.user_data_template + ': "@@secret@@"\n'
-    launch = replace(launch, user_data_template=template, fills={**launch.fills, "secret": canary})
+    launch = replace(
+        launch,
+        user_data_template=template,
+        template_values={**launch.template_values, "secret": canary},
+    )
     subject.lose_answer()
     with pytest.raises(CloudError) as lost:
         subject.cloud.submit(launch)
@@ -350,7 +354,7 @@ def secrets_stay_out_of_what_is_kept_and_shown(subject: CloudUnderTest) -> None:
     eventually(lambda: answers(shown), "an ssh server")
     told = f"{operation}{shown}{launch}{lost.value}"
     told += f"{subject.cloud.console(machine)}{subject.cloud.check()}"
-    for word in (canary, launch.fills["host_key"].splitlines()[1]):
+    for word in (canary, launch.template_values["host_key"].splitlines()[1]):
         assert word not in told
         for name, content in subject.written().items():
             assert word.encode() not in content, name

@@ -102,7 +102,7 @@ class GcpUnderTest(CloudUnderTest):
             disk_gb=10,
             tags={"nbprov-owner": "owner-1", "nbprov-run": "run-1", "nbprov-name": "dev"},
             user_data_template=START,
-            fills={
+            template_values={
                 "host_key": (self.keys / "host").read_text().strip(),
                 "authorized_key": (self.keys / "client.pub").read_text().strip(),
             },

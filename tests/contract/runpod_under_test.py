@@ -70,7 +70,7 @@ class RunPodUnderTest(CloudUnderTest):
             user_data_template=(
                 '#!/bin/sh\numask 077\ncat > "$NBPROV_HOST_KEY" <<KEY\n@@host_key@@\nKEY\n'
             ),
-            fills={"host_key": (self.keys / "host").read_text().strip()},
+            template_values={"host_key": (self.keys / "host").read_text().strip()},
             public_key=(self.keys / "client.pub").read_text(),
             ports=((8888, 8890),),
         )

@@ -76,7 +76,7 @@ class Account:
             count=count,
             disk_gb=10,
             user_data_template="#!/bin/sh\n: @@secret@@\n",
-            fills={"secret": "canary"},
+            template_values={"secret": "canary"},
         )
         return replace(made, **changes)
 

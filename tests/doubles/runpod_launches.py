@@ -52,7 +52,7 @@ def a_launch(offer: Offer | None = None, **changes: Any) -> Launch:
         count=1,
         disk_gb=20,
         user_data_template="#!/bin/sh\necho @@host_key@@\n",
-        fills={"host_key": PRIVATE},
+        template_values={"host_key": PRIVATE},
         public_key="ssh-ed25519 AAAATEST nbprov\n",
     )
     return replace(made, **changes)

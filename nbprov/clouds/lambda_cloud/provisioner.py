@@ -222,7 +222,7 @@ class LambdaCloud(Cloud):
                 body,
                 seconds=max(STEP_SECONDS, by - time.monotonic()),
                 creates=True,
-                secrets=launch.fills.values(),
+                secrets=launch.template_values.values(),
             )
         except CloudError as error:
             sent.unclear = error.failure.cause is Cause.UNKNOWN_OUTCOME

@@ -151,7 +151,7 @@ class RunPodCloud(Cloud):
             else ""
         )
         centres = self._centres(api, launch.candidate.offer, deadline)
-        hidden = [*launch.fills.values(), pod_entrypoint.packed(launch.user_data())]
+        hidden = [*launch.template_values.values(), pod_entrypoint.packed(launch.user_data())]
         kept = secrets.keep(api, launch, seconds=deadline.left(LOOK_SECONDS))
         try:
             _in_time(launch)

@@ -64,7 +64,7 @@ def keep(api: Api, launch: Launch, *, seconds: Seconds) -> Kept:
         "value": script,
         "description": f"start script of the nbprov cluster {launch.name}"[:200],
     }
-    hidden = [value for value in (*launch.fills.values(), script) if len(value) >= 6]
+    hidden = [value for value in (*launch.template_values.values(), script) if len(value) >= 6]
     try:
         made = api.call("POST", SECRETS, body, seconds=seconds, secrets=hidden)
     except CloudError as error:

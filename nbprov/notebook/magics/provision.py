@@ -59,7 +59,6 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
     if isinstance(result, Cluster):
         _show_existing(result, wait=arguments.wait)
         return
-    here.stock_order.order_behind(result)
     try:
         _launch(shell, result, arguments)
     except Interrupted:

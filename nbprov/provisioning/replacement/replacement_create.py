@@ -117,7 +117,7 @@ class ReplacementCreate:
         from nbprov.remote.ssh.keys import ClusterKeys
 
         keys = ClusterKeys.load(self._keys_folder / row.run_id)
-        launch: Launch = replace(row.launch, fills=template_values(keys))
+        launch: Launch = replace(row.launch, template_values=template_values(keys))
         try:
             operation = await self._cloud.submit(launch)
         except CloudError as error:

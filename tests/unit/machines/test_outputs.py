@@ -172,7 +172,7 @@ def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(
     world.session.engine.ledger.store._connection.execute(
         "UPDATE runs SET spec = 'of: later' WHERE run_id = ?", (row.run_id,)
     )
-    with pytest.raises(OutputsNotPulled, match="of another release"):
+    with pytest.raises(OutputsNotPulled, match="another release wrote its spec"):
         cluster.down().wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.RUNNING
     cluster.down(outputs=False).wait(WAIT_SECONDS)

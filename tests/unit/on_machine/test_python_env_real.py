@@ -160,11 +160,12 @@ class Books:
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
+        self.jobs = self
 
-    def jobs(self, run_id: str) -> list[dict[str, Any]]:
+    def of_run(self, run_id: str) -> list[dict[str, Any]]:
         return self.rows
 
-    def set_job(
+    def set(
         self,
         run_id: str,
         id: str,

@@ -83,7 +83,7 @@ def launch(
         disk_gb=256,
         tags={"nbprov-token": token},
         user_data_template="#!/bin/sh\ncat > key <<E\n@@host_key@@\nE\n",
-        fills={"host_key": "-----BEGIN OPENSSH PRIVATE KEY-----\nCANARY-4711\n"},
+        template_values={"host_key": "-----BEGIN OPENSSH PRIVATE KEY-----\nCANARY-4711\n"},
         public_key="ssh-ed25519 AAAA nbprov",
         answer_by=answer_by,
     )

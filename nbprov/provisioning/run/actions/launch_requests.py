@@ -32,7 +32,9 @@ class LaunchRequests:
         from nbprov.remote.boot.user_data import template_values
 
         launch = self._context.progress.rows[token].launch
-        return await cloud.submit(replace(launch, fills=template_values(self._context.keys)))
+        return await cloud.submit(
+            replace(launch, template_values=template_values(self._context.keys))
+        )
 
     async def keep_operation(self, token: str, operation: CreateOperation) -> None:
         """Write down the operation of a create that was sent."""

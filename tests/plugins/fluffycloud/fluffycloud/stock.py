@@ -23,12 +23,10 @@ def levels(
     for offer in offers:
         number = left.get((offer.region, offer.instance_type))
         if number is not None and offer.market is Market.ON_DEMAND:
-            level = (
-                StockLevel.NONE
-                if number < count
-                else StockLevel.LOW
-                if number < 2 * count
-                else StockLevel.HIGH
-            )
+            level = StockLevel.HIGH
+            if number < count:
+                level = StockLevel.NONE
+            elif number < 2 * count:
+                level = StockLevel.LOW
             said.append(Stock(at, offer.pool, level))
     return said

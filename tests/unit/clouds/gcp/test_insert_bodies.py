@@ -48,7 +48,7 @@ def launch(
         50,
         user_data_template="#!/bin/sh\n@@key@@\n",
     )
-    return replace(made, fills={"key": "secret"}, **changes)
+    return replace(made, template_values={"key": "secret"}, **changes)
 
 
 @pytest.fixture(autouse=True)
@@ -217,7 +217,7 @@ def test_request_id_is_the_same_for_the_same_wishes_alone() -> None:
         insert_bodies.one(changed, IMAGE, "p")[1]
         for changed in (
             first,
-            replace(first, answer_by=9.0, fills={"key": "x"}),
+            replace(first, answer_by=9.0, template_values={"key": "x"}),
             replace(first, disk_gb=60),
         )
     ]

@@ -573,7 +573,9 @@ def test_console_is_read_while_it_runs(cloud: GcpCloud) -> None:
 
 
 def test_secrets_go_to_google_alone(cloud: GcpCloud, double: GcpDouble) -> None:
-    wanted = launch(user_data_template="#!/bin/sh\n: @@secret@@\n", fills={"secret": "canary-7"})
+    wanted = launch(
+        user_data_template="#!/bin/sh\n: @@secret@@\n", template_values={"secret": "canary-7"}
+    )
     double.add_fault(call="create", do="bad_request")
     with pytest.raises(CloudError) as raised:
         cloud.submit(wanted)
@@ -597,7 +599,10 @@ def test_secrets_stay_out_of_googles_own_log(cloud: GcpCloud) -> None:
     try:
         running(
             cloud,
-            launch(user_data_template="#!/bin/sh\n: @@secret@@\n", fills={"secret": "canary-8"}),
+            launch(
+                user_data_template="#!/bin/sh\n: @@secret@@\n",
+                template_values={"secret": "canary-8"},
+            ),
         )
     finally:
         logger.removeHandler(handler)

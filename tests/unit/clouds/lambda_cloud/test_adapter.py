@@ -87,7 +87,7 @@ def launch(**changes: Any) -> Launch:
         10,
         user_data_template="#!/bin/sh\n: @@word@@\n",
     )
-    return replace(made, **{"fills": {"word": "filled"}, **changes})
+    return replace(made, **{"template_values": {"word": "filled"}, **changes})
 
 
 def refused(function: Any, *args: Any) -> Failure:
@@ -422,7 +422,7 @@ def test_a_refusal_that_repeats_the_start_script_tells_none_of_it(
         "field_errors": {"user_data": {"message": key}},
     }
     web.on("/api/v1/instance-operations/launch", json_answer(body, 400))
-    told = refused(cloud.submit, launch(fills={"word": key}))
+    told = refused(cloud.submit, launch(template_values={"word": key}))
     assert told.cause is Cause.BAD_REQUEST
     assert told.message.startswith("bad: •••")
     assert not any(line in told.message for line in key.splitlines())

@@ -138,7 +138,7 @@ def test_a_market_that_cannot_be_read_stops_buying_and_not_ending(local: LocalUn
 def test_a_start_script_that_fails_still_gives_a_machine_and_tells_the_console(
     local: LocalUnderTest,
 ) -> None:
-    launch = local.launch(user_data_template="echo from the script; false", fills={})
+    launch = local.launch(user_data_template="echo from the script; false", template_values={})
     (machine,) = local.running(launch)
     eventually(lambda: answers(machine), "an ssh server")
     console = local.cloud.console(machine.id)

@@ -270,9 +270,8 @@ def test_a_scheduler_that_was_ended_is_started_again_with_new_workers_and_not_wi
         return os.environ["WORD"]
 
     world.session.wait_remote("gang", end, WAIT_SECONDS)
-    monkeypatch.setattr(
-        world.session, "runs", {}
-    )  # as in the kernel that comes after the one that launched it
+    # As in the kernel that comes after the one that launched it.
+    monkeypatch.delitem(world.session.runs, "gang")
     monkeypatch.delenv("WORD", raising=False)
     with pytest.raises(EngineFailed, match="does not know WORD") as error:
         cluster.dask()

@@ -403,7 +403,7 @@ def test_the_rows_of_a_dead_kernel_read_as_they_were_written(
     )
     stored = ledger.launches.of_run("run-1")[0]
     assert stored.launch == row.launch
-    assert stored.launch.fills == {}
+    assert stored.launch.template_values == {}
     assert stored.candidate == row.candidate
     assert stored.failure == Failure(Cause.UNKNOWN_OUTCOME, "no answer", retry_after=2.5)
 

@@ -341,7 +341,7 @@ def test_what_comes_too_late_is_ended(world: EngineWorld) -> None:
             nodes=(1,),
             count=1,
             answer_by=0.0,
-            fills=template_values(keys),
+            template_values=template_values(keys),
         )
     )
     world.until(lambda: len(world.alive()) == 3, "a machine too many")

@@ -68,7 +68,7 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> dict[str, World]:
     monkeypatch.setattr(admission.Admission, "check_agents", nothing)
     monkeypatch.setattr(node_bring_up.NodeBringUp, "connect", opened)
     monkeypatch.setattr("nbprov.remote.ssh.keys.ClusterKeys.load", lambda folder: None)
-    monkeypatch.setattr("nbprov.remote.boot.user_data.fills", lambda keys: {})
+    monkeypatch.setattr("nbprov.remote.boot.user_data.template_values", lambda keys: {})
     return now
 
 

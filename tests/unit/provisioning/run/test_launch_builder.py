@@ -228,7 +228,7 @@ def test_a_launch_read_back_after_a_crash_makes_the_same_request_to_the_byte(
         (ledger.launches.of_run("run-1")[0].launch, ClusterKeys.load(copied)),
     ):
         with pytest.raises(CloudError):
-            cloud.submit(replace(launch, fills=template_values(of)))
+            cloud.submit(replace(launch, template_values=template_values(of)))
     first, second = cloud.sent
     assert first == second
     assert ledger.launches.of_run("run-1")[0].launch == made

@@ -71,16 +71,17 @@ def _fails(times: int, error: Exception, real: Callable[..., Any]) -> Callable[.
 # ---------------------------------------------------------------- ending
 
 
-@pytest.mark.parametrize("method", ["set_cluster", "seen", "free_quota"])
+@pytest.mark.parametrize(
+    ("table", "method"), [("clusters", "move"), ("instances", "seen"), ("blocks", "free_quota")]
+)
 def test_an_end_is_not_given_up_where_the_ledger_cannot_be_written(
-    world: EngineWorld, monkeypatch: pytest.MonkeyPatch, method: str
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch, table: str, method: str
 ) -> None:
     engine, _ = _up(world)
     row = engine.cluster("dev")
-    fails = _fails(
-        2, sqlite3.OperationalError("database is locked"), getattr(engine.ledger, method)
-    )
-    monkeypatch.setattr(engine.ledger, method, fails)
+    written = getattr(engine.ledger, table)
+    fails = _fails(2, sqlite3.OperationalError("database is locked"), getattr(written, method))
+    monkeypatch.setattr(written, method, fails)
     world.do(engine, engine.lifecycle.down(row))
     assert world.alive() == []
     assert _state(engine) is ClusterState.ENDED

@@ -278,7 +278,7 @@ async def test_a_machine_that_takes_nothing_is_given_up(
             (folder / box).write_bytes(b"")
             return (0, told[1])
 
-        monkeypatch.setattr(AgentClient, "put", lossy)
+        monkeypatch.setattr(BoxClient, "put", lossy)
         with pytest.raises(TransferInterrupted, match="loses what is sent"):
             await transfer.send(live, bytes(1000), ["x"], Copying(), None)
 

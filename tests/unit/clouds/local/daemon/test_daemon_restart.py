@@ -39,7 +39,7 @@ def launched(local: LocalUnderTest, keys: ClusterKeys) -> tuple[Launch, Instance
     template = boot_template(local.cloud.capabilities.poweroff)
     launch = local.launch(
         user_data_template=template,
-        fills=template_values(keys),
+        template_values=template_values(keys),
         public_key=keys.client_public,
     )
     (machine,) = local.running(launch)
