@@ -271,7 +271,7 @@ def test_a_scheduler_that_was_ended_is_started_again_with_new_workers_and_not_wi
 
     world.session.wait_remote("gang", end, WAIT_SECONDS)
     # As in the kernel that comes after the one that launched it.
-    monkeypatch.delitem(world.session.runs, "gang")
+    monkeypatch.setattr(world.session.context, "inputs", {})
     monkeypatch.delenv("WORD", raising=False)
     with pytest.raises(EngineFailed, match="does not know WORD") as error:
         cluster.dask()
