@@ -81,6 +81,8 @@ def test_a_seed_gives_the_same_runs_and_every_point_comes_in_turn() -> None:
 
 def test_a_point_at_which_nothing_was_killed_is_told() -> None:
     hit = [point for point in POINTS if point != ACCEPTED]
-    assert missed({"aws": Tally(hit=hit)}, len(POINTS)) == ["aws: never killed after accepted"]
+    assert missed({"aws": Tally(hit=hit)}, len(POINTS)) == [
+        f"aws: never killed after {ACCEPTED[0]}"
+    ]
     assert missed({"aws": Tally(hit=[*POINTS])}, len(POINTS)) == []
     assert missed({"aws": Tally()}, len(POINTS) - 1) == [], "too few runs for all of them"

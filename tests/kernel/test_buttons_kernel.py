@@ -11,7 +11,7 @@ _panel = [r for r in __import__('gc').get_objects() if type(r).__name__ == 'RunP
 _engine = nbprov.session().engine
 _sent = time.monotonic()
 for n in range(10_000):
-    dev._report(f"step {n}")
+    dev._progress.report(f"step {n}")
 print(time.monotonic() - _sent)
 """
 

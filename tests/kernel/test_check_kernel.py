@@ -1,5 +1,4 @@
-"""`%nbprov check`, grey rows and the stock column in a real kernel, as a front end receives
-them."""
+"""`%nbprov check`, grey rows and the stock column in a real kernel, as a front end gets them."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from nbprov.clouds import registry
 from nbprov.clouds.base import Capabilities, Cloud
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult
-from nbprov.model.stock import Pool, Stock, StockLevel
+from nbprov.model.stock import Stock, StockLevel
 class Told(Cloud):
     capabilities = Capabilities(stock_probe=True, spot=True)
     def __init__(self, name, problem=None):
@@ -29,7 +28,7 @@ class Told(Cloud):
     def stock(self, offers, count):
         self.was_asked.set()
         self.telling.wait(120)
-        level = {"NO": Level.HIGH, "CZ": Level.NONE}
+        level = {"NO": StockLevel.HIGH, "CZ": StockLevel.NONE}
         known = [o for o in offers if o.region in level]
         return [Stock(time.time(), o.pool, level[o.region]) for o in known]
     def submit(self, launch): raise CloudError(Failure(Cause.CAPACITY, "none"))

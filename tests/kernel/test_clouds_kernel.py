@@ -63,7 +63,7 @@ def test_the_quickstarts_story(cloud: str, home: Path) -> None:
             kernel.run("%nbprov start dev")
             assert kernel.run("%%on dev --bash\ncat kept").text == "kept\n"
         kernel.run("%nbprov down dev")
-        assert kernel.value("len(dev._context.engine.ledger.clusters(live_only=True))") == 0
+        assert kernel.value("len(dev._context.engine.ledger.clusters.latest(live_only=True))") == 0
         assert_nothing_is_left(clouds)
 
 

@@ -79,7 +79,7 @@ def test_variables_through_a_cluster_s_life(home: Path) -> None:
         kernel.run(f"%load_ext nbprov\n{names}")
         assert "dev is running and fits: nothing was launched" in kernel.run(cell).text
         assert kernel.value(
-            "__import__('nbprov').session().engine.ledger.runs()[0].spec"
+            "__import__('nbprov').session().engine.ledger.runs.latest()[0].spec"
         ).startswith("resources: {accelerators:")
         assert (
             "86% likely"

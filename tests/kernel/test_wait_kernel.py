@@ -57,7 +57,7 @@ def test_it_goes_on_when_stock_returns_and_blocks_are_cleared(home, kernel: Kern
     assert kernel.run("%%on dev --bash\ncat answer").text.strip() == "42"
     assert machines(home) == 1
     assert "pass 2" in kernel.value(
-        "[e.text for e in dev._context.engine.ledger.events(dev.run_id) if e.kind.value == "
+        "[e.text for e in dev._context.engine.ledger.events.of_run(dev.run_id) if e.kind.value == "
         "'pass_begun'][0]"
     )
 

@@ -188,8 +188,8 @@ def test_a_file_that_is_edited_while_its_prices_come_in_is_not_overwritten(
 REFRESH = """
 import sys
 from pathlib import Path
-from nbprov.catalog.refresh import Upkeep
-upkeep = Upkeep(Path(sys.argv[1]), shipped=Path(sys.argv[2]))
+from nbprov.catalog.refresh import PriceFileStore
+upkeep = PriceFileStore(Path(sys.argv[1]), shipped=Path(sys.argv[2]))
 print(upkeep.refresh(["lambda"])["lambda"].outcome.value)
 """
 
