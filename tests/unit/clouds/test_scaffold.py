@@ -141,7 +141,7 @@ def test_unfilled_parts_say_what_they_have_to_do_and_which_step_tells_more(tmp_p
     for words in (
         "fill in submit() in acme/provisioner.py: send ONE create for launch.count machines",
         "fill in poll() in acme/provisioner.py: Pending, Accepted(ids) or Refused(failure)",
-        "fill in list() in acme/provisioner.py: all machines that bear this owner",
+        "fill in list() in acme/provisioner.py: all machines of this owner",
         "fill in terminate() in acme/provisioner.py",
         "fill in check() in acme/provisioner.py: one cheap authenticated call",
         "fill in USUAL in acme/api.py",
