@@ -36,8 +36,8 @@ class StockIndex:
         The instant that ages are counted from.
 
     Examples
+    --------
     >>> pool = Pool("runpod", "CZ", "EU-CZ-1", "1x_L40S_SECURE", "on-demand")
-    >>> high = Stock(0.0, pool._replace(zone=""), StockLevel.HIGH)
     >>> high = Stock(0.0, pool._replace(zone=""), StockLevel.HIGH)
     >>> said = StockIndex([high, Stock(0.0, pool, StockLevel.NONE)], now=20.0)
     >>> said.fresh(pool).level, said.fresh(pool._replace(zone="EU-CZ-2")).level

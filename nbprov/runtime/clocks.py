@@ -1,4 +1,4 @@
-"""Clocks: the system's, and one that tests advance by hand."""
+"""The system's clock, and the readings that the engine takes of it."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ async def watching(
     gathered: OutputCollation,
     budget: OutputBudget,
 ) -> AsyncIterator[CellWatch]:
-    """CellWatch a cell for as long as the block lasts."""
+    """Watch a cell for as long as the block lasts."""
     watch = CellWatch(live, node, agent, id, gathered, budget)
     task = asyncio.create_task(watch.look())
     try:

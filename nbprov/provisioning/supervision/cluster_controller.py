@@ -96,7 +96,7 @@ class ClusterController:
     async def start(
         self, row: ClusterRow, spec: Spec | None = None, *, agreed: bool = False
     ) -> None:
-        """Start the cluster; see `Lifecycle.start`."""
+        """Start the cluster; see `ClusterLifecycle.start`."""
         await self.starter.start(row, spec, agreed=agreed)
 
     # ------------------------------------------------------------ a round of the watcher

@@ -26,7 +26,7 @@ class ClusterRename:
         self._context, self._work_on = context, work_on
 
     async def rename(self, row: ClusterRow, name: str) -> None:
-        """Give a cluster another name; see `Lifecycle.rename`."""
+        """Give a cluster another name; see `ClusterLifecycle.rename`."""
         work = self._work_on(row)
         if work.is_busy:
             raise ClusterBusy(
@@ -38,7 +38,7 @@ class ClusterRename:
         self._apply(row.run_id, name)
 
     async def take_place(self, new: ClusterRow, old: ClusterRow) -> ClusterRow:
-        """Put a cluster in the place of another; see `Lifecycle.take_place`."""
+        """Put a cluster in the place of another; see `ClusterLifecycle.take_place`."""
         ledger = self._context.ledger
         async with self._work_on(old).exclusive(old):
             free = (name for name in _names_aside(old.name) if not self._is_taken(name))

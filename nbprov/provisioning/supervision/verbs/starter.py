@@ -53,7 +53,7 @@ class Starter:
         self._watch, self._observe = watch, observe
 
     async def start(self, row: ClusterRow, spec: Spec | None, *, agreed: bool) -> None:
-        """Start the cluster; see `Lifecycle.start`."""
+        """Start the cluster; see `ClusterLifecycle.start`."""
         cloud = self._context.cloud_of(row)
         await asyncio.shield(self._work.begin(self._start(cloud, row, spec, agreed)))
 

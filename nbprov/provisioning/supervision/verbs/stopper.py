@@ -54,7 +54,7 @@ class Stopper:
         return True
 
     async def stop(self, row: ClusterRow, reason: str) -> None:
-        """Stop the cluster; see `Lifecycle.stop`."""
+        """Stop the cluster; see `ClusterLifecycle.stop`."""
         self.check_stop(row)
         await asyncio.shield(self._work.begin(self._stop(self._context.cloud_of(row), row, reason)))
 

@@ -58,7 +58,7 @@ class Terminator:
         return self._task is not None and not self._task.done()
 
     async def down(self, row: ClusterRow, reason: str) -> None:
-        """End the cluster and confirm it by listing; see `Lifecycle.down`."""
+        """End the cluster and confirm it by listing; see `ClusterLifecycle.down`."""
         cloud = self._context.cloud_of(row)
         if self._task is None or self._task.done():
             self._task = self._work.begin(self._down(cloud, row, reason))
@@ -130,7 +130,7 @@ class Terminator:
         return current is None or current.state is ClusterState.ENDED
 
     async def forget(self, row: ClusterRow) -> str:
-        """Count the cluster as ended without a listing; see `Lifecycle.forget`."""
+        """Count the cluster as ended without a listing; see `ClusterLifecycle.forget`."""
         context, cloud = self._context, self._context.cloud_of(row)
         current = context.ledger.clusters.of_run(row.run_id)
         if current is None or current.state is not ClusterState.ENDING:
