@@ -28,7 +28,7 @@ Xdist's own order, by the number of tests, leaves files of a few long ones to th
 PARALLEL = ("-n", "3", *BY_FILE)
 """These tests wait more than they compute: three processes keep two cores busy."""
 BESIDE = ("-n", "2", *BY_FILE)
-LONG_FIRST = ("machines", "provisioning", "remote", "clouds")
+LONG_FIRST = ("machines", "provisioning", "remote", "on_machine", "clouds")
 """Folders of unit tests with real machines or doubles.
 
 They come first, or one of their files would be worked on alone at the end.

@@ -48,7 +48,7 @@ class Steps:
         self._bytes: dict[str, int] = {}
 
     def seen(self, what: str) -> Callable[[int], None]:
-        """Return the callback that `Http.lines` and `Http.download` give the bytes of this part."""
+        """Return the callback that `HttpClient.lines` and `HttpClient.download` give the bytes of this part."""
 
         def add(received: int) -> None:
             with self._lock:
