@@ -98,8 +98,8 @@ async def _run_steps(
         await ensure_engine(live, spec.engine, lambda: env, report)
     if spec.run:
         report("starting run")
-        await _start_run(steps, spec, setup.ids)
-        steps.ledger.jobs.set(live.run_id, RUN, RUN, spec.run, "running")
+        job_id = await _start_run(steps, spec, setup.ids)
+        steps.ledger.jobs.set(live.run_id, job_id, RUN, spec.run, "running")
 
 
 async def _make_python(
@@ -179,16 +179,17 @@ class _SetupScript:
         )
 
 
-async def _start_run(steps: SetupSteps, spec: Spec, after: Sequence[str]) -> None:
-    """Queue `run`, which takes all GPUs, unless it was started before.
+async def _start_run(steps: SetupSteps, spec: Spec, after: Sequence[str]) -> str:
+    """Queue `run`, which takes all GPUs, unless it was started before; return its job id.
 
-    A `run` that was skipped because setup failed is queued again.
+    A `run` that was skipped because setup failed is queued again, as `run-2`.
     """
     live = steps.live
     jobs = await agent_of(live.head).jobs()
     latest = next((job for job in reversed(jobs) if job.name == RUN), None)
-    if latest is None and steps.known(RUN) is not None:
-        return  # it was started, although the machine's journal of it is gone
+    known = steps.known(RUN)
+    if latest is None and known is not None:
+        return str(known["job_id"])  # it was started, although the machine lost its journal
     id = latest.id if latest is not None and latest.status != "skipped" else free_id(RUN, jobs)
     # With several nodes, setup is over on all of them by now.
     first = tuple(after) if len(live.nodes) == 1 else ()
@@ -196,3 +197,4 @@ async def _start_run(steps: SetupSteps, spec: Spec, after: Sequence[str]) -> Non
         spec.run, RUN, nodes=None, env=steps.env, cwd=WORKDIR if spec.workdir else None, after=first
     )
     await submit_parts(live, live.nodes, id, live.run_id, request)
+    return id

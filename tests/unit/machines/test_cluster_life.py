@@ -93,7 +93,8 @@ def test_what_an_agent_that_ends_in_order_cuts_off_is_lost_not_cancelled(
         ),
         "a new kernel",
     )
-    assert told.startswith("nbprov: the kernel had ended (the agent on the machine was restarted)")
+    # A line that says that the connection is down may come first.
+    assert "nbprov: the kernel had ended (the agent on the machine was restarted)" in told
     assert "lost: train-1" in "\n".join(dev.restored())
 
 
