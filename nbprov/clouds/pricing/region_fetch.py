@@ -48,7 +48,10 @@ class Steps:
         self._bytes: dict[str, int] = {}
 
     def seen(self, what: str) -> Callable[[int], None]:
-        """Return the callback that `HttpClient.lines` and `HttpClient.download` give the bytes of this part."""
+        """Return the callback for the bytes of this part.
+
+        `HttpClient.lines` and `HttpClient.download` call it.
+        """
 
         def add(received: int) -> None:
             with self._lock:

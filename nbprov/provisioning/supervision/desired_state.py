@@ -70,7 +70,10 @@ class DesiredStateKeeper:
         return not self._context.outages.is_out(cloud) and not self._listing.is_foreign
 
     def ask(self, row: ClusterRow, desired: DesiredState, reason: str) -> bool:
-        """Write down what is to become of a running cluster; see `ClusterLifecycle.ask`. Any thread."""
+        """Write down what is to become of a running cluster. See `ClusterLifecycle.ask`.
+
+        It may be called from any thread.
+        """
         if row.state not in BILLED:
             return False
         ledger = self._context.ledger
