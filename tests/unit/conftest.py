@@ -60,14 +60,9 @@ def _shipped_prices_are_built_once() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["as written", "replaced"])
-def texts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Runs a test with a ledger as it is, and with one in which every text for people becomes
-    random words.
-    """
-    if request.param == "as written":
-        yield
-        return
+@pytest.fixture
+def texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run a test with a ledger in which every text for people becomes random words."""
     monkeypatch.setattr(sqlite_store, "MIGRATIONS", (*MIGRATIONS, triggers()))
     close, seen = Ledger.close, list[bool]()
 

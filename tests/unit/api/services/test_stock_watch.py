@@ -89,10 +89,10 @@ def test_what_nobody_tells_cannot_be_watched(session: api.Session, shelf: Shelf)
 def test_the_command_lists_and_ends_watches(
     session: api.Session, shelf: Shelf, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    # Whether the first answer is there by then is a matter of milliseconds.
     run("L40S:1 --for 1h")
-    assert "watching L40S:1: " in capsys.readouterr().out
+    assert "watching L40S:1" in capsys.readouterr().out
     run("")
-    # The first answer may be there by now.
     assert "watching L40S:1" in capsys.readouterr().out
     run("--stop L40S:1")
     assert capsys.readouterr().out == "L40S:1: no longer watched\n"
