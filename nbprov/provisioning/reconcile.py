@@ -85,7 +85,8 @@ async def tidy(engine: Engine, cloud_name: str, report: ReconcileReport) -> None
     """
     side_objects, key = engine.side_objects, f"side {cloud_name}"
     try:
-        done = (await asyncio.wait_for(side_objects.look(cloud_name), LOOK_SECONDS)).is_done
+        async with asyncio.timeout(LOOK_SECONDS):
+            done = (await side_objects.look(cloud_name)).is_done
     except (CloudError, TimeoutError) as error:
         why = str(error) or "no answer"
         report.say(key, f"{cloud_name}: what lies beside its machines: {why}; tried again")
@@ -100,7 +101,8 @@ async def tidy(engine: Engine, cloud_name: str, report: ReconcileReport) -> None
 async def _list(engine: Engine, name: str, report: ReconcileReport) -> bool:
     """Compare the ledger with a cloud's listing; whether it could be listed."""
     try:
-        await asyncio.wait_for(engine.lifecycle.observe(engine.cloud(name)), LOOK_SECONDS)
+        async with asyncio.timeout(LOOK_SECONDS):
+            await engine.lifecycle.observe(engine.cloud(name))
     except NotFound as error:
         why = f"its adapter is not installed here ({error.message})"
     except TimeoutError:

@@ -72,7 +72,8 @@ class WorkerPool:
         """
         future = self.submit(lambda: function(*args))
         try:
-            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), seconds)
+            async with asyncio.timeout(seconds):
+                return await asyncio.shield(asyncio.wrap_future(future))
         except TimeoutError:
             if not future.done() and not future.cancel():
                 with self._lock:

@@ -84,7 +84,8 @@ async def start_cluster(
                 place = row.candidate.offer.place
                 say(f"{row.name}: no room in {place} now; tried again in {again}")
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(given_up.wait(), min(pause, left))
+                    async with asyncio.timeout(min(pause, left)):
+                        await given_up.wait()
             if left <= 0 or given_up.is_set():
                 raise NoRoom(row, error.failure) from error
         pause = min(LAST_PAUSE, pause * 2)

@@ -101,7 +101,8 @@ class JobMonitor:
         while True:
             await asyncio.gather(*(self._try(live) for live in list(self.engine.live.values())))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), LOOK_EVERY)
+                async with asyncio.timeout(LOOK_EVERY):
+                    await self._wake.wait()
             self._wake.clear()
 
     async def _try(self, live: LiveCluster) -> None:

@@ -163,7 +163,8 @@ class RunDriver:
         if self._wake_at is not None:
             timeout = max(0.0, self._wake_at - context.clock.elapsed())
         try:
-            return await asyncio.wait_for(context.queue.get(), timeout)
+            async with asyncio.timeout(timeout):
+                return await context.queue.get()
         except TimeoutError:
             return context.blocks_read() if self.state is RunState.WAITING else events.Tick()
 

@@ -124,8 +124,8 @@ async def _fresh(
                 raise
             words = ""
             with suppress(TimeoutError):
-                tail = asyncio.shield(running.stderr_tail)
-                words = await asyncio.wait_for(tail, STDERR_WAIT)
+                async with asyncio.timeout(STDERR_WAIT):
+                    words = await asyncio.shield(running.stderr_tail)
             last = (words.strip().splitlines() or [""])[-1]
             why = shown(last, MOST_WORDS) or "its program ended at once"
             raise SyncError(

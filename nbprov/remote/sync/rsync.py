@@ -148,7 +148,8 @@ async def carry(
             with suppress(ProcessLookupError):
                 process.terminate()
             try:
-                await asyncio.wait_for(process.wait(), END_SECONDS)
+                async with asyncio.timeout(END_SECONDS):
+                    await process.wait()
             except TimeoutError:
                 process.kill()
                 await process.wait()

@@ -36,3 +36,23 @@ def test_calls_that_never_answer_do_not_starve_the_rest() -> None:
 def test_what_a_call_raises_reaches_who_asked() -> None:
     with pytest.raises(ZeroDivisionError):
         asyncio.run(WorkerPool("test").run(lambda: 1 / 0, seconds=2))
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_who_is_cancelled_while_the_answer_comes_in_does_not_go_on(turns: int) -> None:
+    async def main() -> None:
+        workers, gate = WorkerPool("test", most=1), threading.Event()
+        task = asyncio.create_task(workers.run(gate.wait, 60, seconds=60))
+        await asyncio.sleep(0)
+        gate.set()
+        workers.submit(int).result(60)  # the one thread has given the answer before
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        is_cancelled = task.cancel()
+        if is_cancelled:
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            assert await task is True
+
+    asyncio.run(main())

@@ -61,7 +61,8 @@ class Daemon:
             await self._tick()
             pause = machine_lifecycle.TICK if self.service.machines.active else IDLE_TICK
             try:
-                await asyncio.wait_for(self.ending.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self.ending.wait()
             except TimeoutError:
                 continue
         (self.root / rpc.ENDPOINT_FILE).unlink(missing_ok=True)
