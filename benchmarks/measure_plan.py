@@ -9,7 +9,8 @@ from figures import Figure, Setting, figure, milliseconds
 
 from nbprov.catalog import Catalog
 from nbprov.clouds.base import Capabilities
-from nbprov.model.offers import Block, Offer
+from nbprov.model.blocks import Block
+from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 from nbprov.model.resources import Accelerator, Compare, Quantity, Request
 from nbprov.model.spec import Spec

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from nbprov.model.blocks import Block
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import ClusterView
 from nbprov.model.money import Micros
-from nbprov.model.offers import Block
 from nbprov.model.stock import Stock
 
 from .context import Context

@@ -9,9 +9,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from nbprov.model.blocks import Block
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterView
-from nbprov.model.offers import Block
 from nbprov.provisioning.engine_hooks import EngineHooks
 
 from . import history, reports

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from .blocks import Block
 from .clock import Instant
 from .failures import Failure
 from .guards import Guards
 from .launches import Instance
 from .money import Micros
-from .offers import Block, Candidate, Plan
+from .offers import Candidate
+from .plans import Plan
 
 
 class RunState(StrEnum):

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nbprov.model.blocks import Block
 from nbprov.model.money import format_usd
-from nbprov.model.offers import Block, DropRule, RuleKind
+from nbprov.model.plans import DropRule, RuleKind
 from nbprov.model.resources import PlaceGlob
 from nbprov.model.run_policies import OrderPolicy
 from nbprov.model.spec import ExposedPorts
@@ -27,7 +28,7 @@ from .lookup.catalog_columns import present
 from .lookup.enabled_clouds import NO_ADAPTER, why_disabled
 from .lookup.resolved_request import ResolvedRequest
 from .lookup.scratch_array import ScratchArray, borrowed
-from .ordering import are_known, ranking, stock_outlook
+from .ordering import are_known, plan_order, stock_outlook
 from .search_result import SearchResult, SearchStage
 
 if TYPE_CHECKING:
@@ -297,13 +298,7 @@ class CandidateSearch:
     def _ordered(
         self, chunks: Sequence[Ints], owner: ScratchArray, requests: Sequence[ResolvedRequest]
     ) -> Ints:
-        """All rows in the plan's order.
-
-        They are sorted by: out of stock last, tier, the spec's preference, request, US regions
-        first, then by name.
-
-        Out of stock comes before the tier: a cloud that has none now would only refuse.
-        """
+        """All rows in the plan's order; notes those that are out of stock."""
         if not chunks:
             return np.zeros(0, dtype=np.int64)
         if (
@@ -313,14 +308,17 @@ class CandidateSearch:
         ):
             return self._table.in_rank_order(chunks[0])
         rows = np.concatenate(chunks)
-        owners = owner[rows]
-        tiers = _dense([d.request.tier for d in requests])[owners]
-        indices = _dense([d.request.index for d in requests])[owners]
-        table = self._table
-        seen = stock_outlook(table, rows, self._success_model)
+        seen = stock_outlook(self._table, rows, self._success_model)
         self._out = rows[seen.is_out]
-        wanted = ranking(table, rows, self._prefer, self._success_model, seen)
-        order = np.lexsort((table.rank(rows), indices, *reversed(wanted), tiers, seen.is_out))
+        order = plan_order(
+            self._table,
+            rows,
+            [(d.request.tier, d.request.index) for d in requests],
+            owner[rows],
+            self._prefer,
+            self._success_model,
+            seen,
+        )
         return rows[order]
 
     def _dropped(
@@ -370,9 +368,3 @@ def _hardware_key(resolved: ResolvedRequest) -> tuple[object, ...]:
 
 def _is_capability(rule: DropRule) -> bool:
     return rule.kind not in (RuleKind.DISABLED, RuleKind.UNNAMED)
-
-
-def _dense(values: Sequence[int]) -> Ints:
-    """Small numbers in the same order."""
-    places = {value: place for place, value in enumerate(sorted(set(values)))}
-    return np.array([places[v] for v in values], dtype=np.int32)

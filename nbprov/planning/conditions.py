@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nbprov.market import SuccessModel
+from nbprov.model.blocks import Block
 from nbprov.model.clock import Instant
-from nbprov.model.offers import Block
 
 from .lookup.enabled_clouds import EnabledCloud
 

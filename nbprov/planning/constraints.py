@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from nbprov.model.blocks import Block
 from nbprov.model.clock import Instant, short_duration
 from nbprov.model.money import MICROS_PER_USD, Micros
-from nbprov.model.offers import Block
 from nbprov.model.places import Market
 from nbprov.model.remarks import Origin
 from nbprov.model.resources import Compare, Quantity, Request

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nbprov.model.blocks import Block
 from nbprov.model.clock import Instant, short_duration
 from nbprov.model.failures import RULES, Cause
 from nbprov.model.money import format_usd
-from nbprov.model.offers import Block, Dropped, DropRule, RuleKind
 from nbprov.model.places import Market
+from nbprov.model.plans import Dropped, DropRule, RuleKind
 from nbprov.model.resources import Compare, PlaceGlob, Quantity
 
 from .candidate_search import CandidateSearch

@@ -102,7 +102,34 @@ def are_known(table: CatalogColumns, rows: Ints, success_model: SuccessModel) ->
     return np.asarray(kinds[table.of("instance_type", rows)] | clouds[table.of("cloud", rows)])
 
 
-def ranking(
+def plan_order(
+    table: CatalogColumns,
+    rows: Ints,
+    requests: Sequence[tuple[int, int]],
+    owners: Ints,
+    policy: OrderPolicy,
+    success_model: SuccessModel,
+    seen: StockOutlook,
+) -> Ints:
+    """Positions of the rows in the plan's order.
+
+    They are sorted by: out of stock last, tier, the spec's `prefer`, request, US regions first,
+    then by name. Out of stock comes before the tier: a cloud that has none now would only refuse.
+
+    Parameters
+    ----------
+    requests
+        Tier and index of each request.
+    owners
+        The request that takes each row, a position in `requests`.
+    """
+    tiers = _dense([tier for tier, _ in requests])[owners]
+    indices = _dense([index for _, index in requests])[owners]
+    wanted = _keys_in_tier(table, rows, policy, success_model, seen)
+    return np.lexsort((table.rank(rows), indices, *reversed(wanted), tiers, seen.is_out))
+
+
+def _keys_in_tier(
     table: CatalogColumns,
     rows: Ints,
     policy: OrderPolicy,
@@ -129,3 +156,9 @@ def ranking(
     if policy is OrderPolicy.BALANCED:
         return (np.rint(table.of("hourly", rows) / likely), hourly, seen.is_low, -likely)
     return (hourly, seen.is_low, -likely)
+
+
+def _dense(values: Sequence[int]) -> Ints:
+    """Small numbers in the same order."""
+    places = {value: place for place, value in enumerate(sorted(set(values)))}
+    return np.array([places[v] for v in values], dtype=np.int32)

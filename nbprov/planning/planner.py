@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from nbprov.market import SuccessModel
+from nbprov.model.blocks import Block
 from nbprov.model.clock import Instant
-from nbprov.model.offers import Block, Plan, Unusable
+from nbprov.model.plans import Plan, Unusable
 from nbprov.model.spec import Spec
 
 from .candidates import CandidateBuilder, CandidateList

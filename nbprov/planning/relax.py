@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nbprov.market import SuccessModel
+from nbprov.model.blocks import Block
 from nbprov.model.clock import Instant
 from nbprov.model.money import Micros, format_usd
-from nbprov.model.offers import Block
 from nbprov.model.remarks import Origin
 from nbprov.model.spec import Spec
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from nbprov.model.offers import Block, DropRule
+from nbprov.model.blocks import Block
+from nbprov.model.plans import DropRule
 from nbprov.model.resources import PlaceGlob
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from nbprov.model.blocks import Block
     from nbprov.model.clock import Seconds
-    from nbprov.model.offers import Block, Plan
+    from nbprov.model.plans import Plan
     from nbprov.model.spec import Spec
 
     from .ledger import ClusterRow
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Teardown(Protocol):
     """What a session does before machines are ended or stopped. Runs on the engine thread."""
 
-    async def before_the_end(self, row: ClusterRow, *, outputs: bool = True) -> None:
+    async def before_end(self, row: ClusterRow, *, outputs: bool = True) -> None:
         """Fetch logs and outputs.
 
         Raises
@@ -28,7 +29,7 @@ class Teardown(Protocol):
             If the cluster has to be kept, because its outputs could not be fetched.
         """
 
-    async def before_a_stop(self, row: ClusterRow) -> None:
+    async def before_stop(self, row: ClusterRow) -> None:
         """Fetch what logs and outputs can be fetched in bounded time.
 
         Raises nothing but `CancelledError`.

@@ -63,7 +63,7 @@ class OrphanCollector:
         self._late: dict[str, asyncio.Task[None]] = {}
         self._young: dict[str, asyncio.Task[None]] = {}
 
-    async def end(
+    async def end_found(
         self, cloud_name: str, report: ReconcileReport, *, least_age: Seconds = ORPHAN_SECONDS
     ) -> list[Instance]:
         """End orphans, and confirm that by listing. Returns those that were found.
@@ -168,7 +168,7 @@ class OrphanCollector:
         while self._is_doubted(name):
             await asyncio.sleep(LATE_PAUSES[min(number, len(LATE_PAUSES) - 1)])
             number += 1
-            await self._end_found(name)
+            await self._look_and_end(name)
         settled(name)
 
     def look_again(self, name: str, seconds: Seconds) -> None:
@@ -184,15 +184,15 @@ class OrphanCollector:
         pause = max(0.0, seconds) + YOUNG_GRACE
         while True:
             await asyncio.sleep(pause)
-            if await self._end_found(name):
+            if await self._look_and_end(name):
                 return
             pause = LATE_PAUSES[-1]
 
-    async def _end_found(self, name: str) -> bool:
+    async def _look_and_end(self, name: str) -> bool:
         """End the orphans of a cloud; whether it could be listed and there were none."""
         report = ReconcileReport()
         try:
-            found = await self.end(name, report)
+            found = await self.end_found(name, report)
             if found:
                 log.warning("%s: machines that no launch is known to have made: %s", name, report)
                 self._changed()

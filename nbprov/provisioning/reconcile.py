@@ -75,7 +75,7 @@ async def end_orphans(
     engine: Engine, cloud_name: str, report: ReconcileReport, *, least_age: Seconds = ORPHAN_SECONDS
 ) -> list[Instance]:
     """End machines of ours that no live launch made; see `OrphanCollector.end`."""
-    return await engine.orphans.end(cloud_name, report, least_age=least_age)
+    return await engine.orphans.end_found(cloud_name, report, least_age=least_age)
 
 
 async def tidy(engine: Engine, cloud_name: str, report: ReconcileReport) -> None:

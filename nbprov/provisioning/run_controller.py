@@ -10,12 +10,14 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from nbprov.clouds.base import Capabilities
+from nbprov.model.blocks import Block
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.money import Micros
-from nbprov.model.offers import Block, Candidate, Plan
+from nbprov.model.offers import Candidate
+from nbprov.model.plans import Plan
 from nbprov.model.run_policies import Race
 from nbprov.model.spec import HealthCheck, Spec
 from nbprov.remote.ssh.keys import ClusterKeys

@@ -15,7 +15,7 @@ from nbprov.model.spec import ComputeEngine, ExposedPorts, HealthCheck, Spec
 
 from .interpolation.redaction import hide_secrets
 from .interpolation.substitution import fill, source_of
-from .reading import units
+from .reading import literals
 from .reading.container_config import ContainerConfig, read_config
 from .reading.documents import single_task
 from .reading.engine import read_engine
@@ -185,7 +185,7 @@ class _TaskReader:
         visible = {key: value for key, value in envs.items() if value is not None}
         return Spec(
             requests=resources.requests,
-            name=self._scalar("name", units.cluster_name, "text") or _header_name(header_name),
+            name=self._scalar("name", literals.cluster_name, "text") or _header_name(header_name),
             num_nodes=num_nodes,
             setup=self._command("setup"),
             run=self._command("run"),
@@ -203,7 +203,7 @@ class _TaskReader:
             or (),
             guards=guards_of(
                 resources.autostop,
-                self._scalar("max_lifetime", units.duration, "a duration"),
+                self._scalar("max_lifetime", literals.duration, "a duration"),
                 self._at("budget", read_budget),
                 self._findings,
             ),
@@ -358,6 +358,6 @@ class _TaskReader:
 
 def _header_name(name: str) -> str:
     try:
-        return units.cluster_name(name) if name else ""
+        return literals.cluster_name(name) if name else ""
     except InvalidValue:
         return ""

@@ -25,8 +25,10 @@ from trap import Trap, finder
 from nbprov.clouds.base import Capabilities
 from nbprov.clouds.local.client import DaemonClient
 from nbprov.clouds.local.provisioner import CAPABILITIES
+from nbprov.model.blocks import Block
 from nbprov.model.clusters import AttemptState, RunState
-from nbprov.model.offers import Block, Candidate, Plan
+from nbprov.model.offers import Candidate
+from nbprov.model.plans import Plan
 from nbprov.model.resources import Request
 from nbprov.model.run_policies import Race, WaitPolicy
 from nbprov.model.spec import Spec

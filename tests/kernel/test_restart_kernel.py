@@ -62,7 +62,7 @@ from nbprov.machines.jobs.monitor import JobMonitor
 async def hangs(self, row):
     open(f"{row.name}-hangs", "w").close()
     await asyncio.sleep(3600)
-JobMonitor.before_the_end = hangs
+JobMonitor.archive_before_end = hangs
 """
 
 

@@ -78,7 +78,7 @@ async def put_in_place(context: Context, services: Services, new_id: str, old_id
         return
     try:
         # While both have their names: a pull that fails keeps the old cluster as it is.
-        await services.hooks.before_the_end(old)
+        await services.hooks.before_end(old)
         old = engine.ledger.clusters.by_id(old_id) or old
         if old.state in _OVER:
             await _settled(engine, old)

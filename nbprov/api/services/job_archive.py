@@ -53,7 +53,7 @@ class JobArchiveService:
         try:
             async with lifecycle.leased(row):
                 try:
-                    await self.keeper.before_the_end(row)
+                    await self.keeper.archive_before_end(row)
                 except Exception:
                     log.exception("logs of jobs before the end of %s", row.name)
                 await work

@@ -42,7 +42,7 @@ class TeardownHooks:
     ) -> None:
         self._context, self._outputs, self._archive = context, outputs, archive
 
-    async def before_the_end(self, row: ClusterRow, *, outputs: bool = True) -> None:
+    async def before_end(self, row: ClusterRow, *, outputs: bool = True) -> None:
         """Fetch logs and, where asked for, outputs.
 
         Raises
@@ -50,33 +50,33 @@ class TeardownHooks:
         OutputsNotPulled
             If some outputs could not be pulled though the machine answers: the cluster is kept.
         """
-        await self._archive.keeper.before_the_end(row)
+        await self._archive.keeper.archive_before_end(row)
         if outputs:
-            await self.before_down(row)
+            await self.pull_before_end(row)
 
-    async def before_a_stop(self, row: ClusterRow) -> None:
+    async def before_stop(self, row: ClusterRow) -> None:
         """Fetch logs and outputs, as far as they come in bounded time."""
-        await self._archive.keeper.before_the_end(row)
-        await self.before_stop(row)
+        await self._archive.keeper.archive_before_end(row)
+        await self.pull_before_stop(row)
 
     def outputs_left(self, row: ClusterRow) -> bool:
         """Whether a stopped cluster has outputs that nobody tried to pull since it ran."""
         return self._outputs.are_left(row)
 
-    async def before_down(self, row: ClusterRow) -> None:
+    async def pull_before_end(self, row: ClusterRow) -> None:
         """Pull the outputs of a cluster that is about to be ended, if it has any.
 
         Raises
         ------
         OutputsNotPulled
-            As `before_the_end`.
+            As `before_end`.
         """
         from nbprov.machines.files.outputs import OutputsNotPulled
 
         if not self._outputs.wanted(row.run_id):
             return
         if row.state in UP:
-            await self._before_down(row)
+            await self._pull_all(row)
         elif self._outputs.are_left(row):
             raise OutputsNotPulled(
                 f"{row.name} is kept, stopped: its outputs are only on its disk ({row.reason})",
@@ -84,7 +84,7 @@ class TeardownHooks:
                 f" %nbprov down {row.name} --no-outputs",
             )
 
-    async def _before_down(self, row: ClusterRow) -> None:
+    async def _pull_all(self, row: ClusterRow) -> None:
         from nbprov.machines.files.outputs import OutputsNotPulled
 
         try:
@@ -122,7 +122,7 @@ class TeardownHooks:
         now = self._context.engine.ledger.clusters.by_id(row.cluster_id)
         return now is None or now.state in (ClusterState.ENDING, ClusterState.ENDED)
 
-    async def before_stop(self, row: ClusterRow) -> None:
+    async def pull_before_stop(self, row: ClusterRow) -> None:
         """Pull the outputs of a cluster that is about to be stopped, within `STOP_SECONDS`.
 
         Never raises: its disk is kept.
@@ -191,7 +191,7 @@ class TeardownService:
         lifecycle = self._context.engine.lifecycle
         try:
             if outputs:
-                await self._hooks.before_down(row)
+                await self._hooks.pull_before_end(row)
             else:
                 self._outputs.drop(row.cluster_id)
             self._still_wanted(row, asked, DesiredState.ENDED, DesiredState.ENDED_WITHOUT_OUTPUTS)
@@ -204,7 +204,7 @@ class TeardownService:
         """Stop a cluster after its outputs were pulled. Raises `UsedAgain` as `_down`."""
         lifecycle = self._context.engine.lifecycle
         lifecycle.check_stop(row)
-        await self._hooks.before_stop(row)
+        await self._hooks.pull_before_stop(row)
         self._still_wanted(row, asked, DesiredState.STOPPED)
         await lifecycle.stop(row)
 

@@ -226,7 +226,7 @@ class JobMonitor:
     async def _in_worker(self, work: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self._files.submit(work))
 
-    async def before_the_end(self, row: ClusterRow) -> None:
+    async def archive_before_end(self, row: ClusterRow) -> None:
         """Archive the logs of a cluster that is about to be stopped or ended.
 
         It takes at most `LAST_SECONDS`, and raises nothing unless it is cancelled.

@@ -96,7 +96,7 @@ def seconds_of(text: str, flag: str) -> Seconds:
     >>> seconds_of("30m", "--wait"), seconds_of("", "--wait")
     (1800.0, 0.0)
     """
-    from nbprov.spec.reading.units import duration
+    from nbprov.spec.reading.literals import duration
     from nbprov.spec.yaml.diagnostics import InvalidValue
 
     if not text:

@@ -92,11 +92,11 @@ def _query(arguments: argparse.Namespace) -> Query:
 def _quantity(flag: str, text: str | None) -> Any:
     if text is None:
         return None
-    from nbprov.spec.reading import units
+    from nbprov.spec.reading import literals
     from nbprov.spec.yaml.diagnostics import InvalidValue
 
     try:
-        return getattr(units, flag)(text.strip())
+        return getattr(literals, flag)(text.strip())
     except InvalidValue as bad:
         raise UsageError(f"%prices: --{flag}: {bad.message}", hint=bad.hint) from None
 

@@ -19,7 +19,7 @@ from .bridge import SOCKET
 from .clients import Clients
 from .gang.gang import GangHeartbeat
 from .gang.jobs import GangJobs
-from .guards.guards import GuardClocks
+from .guards.guard_clocks import GuardClocks
 from .guards.shutdown import MachineShutdown
 from .guards.watch import GuardWatch
 from .json_types import Json
@@ -32,7 +32,7 @@ from .server import AgentServer
 from .state_files import read_json, write_json
 from .system import boot_identity, boottime
 from .task_operations import TaskOperations
-from .tasks.jobs import JobQueue
+from .tasks.job_queue import JobQueue
 from .tasks.scripts import CANCEL_SECONDS, ScriptRunner
 from .tasks.store import TaskStore
 

@@ -17,7 +17,7 @@ from .clients import BridgeClient
 from .errors import RequestError
 from .gang.gang import GangHeartbeat
 from .guards.config import check_guards
-from .guards.guards import GuardClocks
+from .guards.guard_clocks import GuardClocks
 from .guards.shutdown import MachineShutdown
 from .guards.watch import GuardWatch
 from .json_types import Json

@@ -20,7 +20,7 @@ from .json_types import Json
 from .kernels.pool import KernelPool, kernel_name
 from .secret_registry import SecretRegistry
 from .tasks.follow import follow
-from .tasks.jobs import JobQueue
+from .tasks.job_queue import JobQueue
 from .tasks.store import AGENT, TaskStore
 from .tasks.task import Task
 

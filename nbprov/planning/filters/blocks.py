@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nbprov.model.offers import Block
+from nbprov.model.blocks import Block
 from nbprov.model.places import Market
 from nbprov.planning.lookup.enabled_clouds import EnabledCloud
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from nbprov.model.blocks import Block
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause
-from nbprov.model.offers import Block, Candidate
+from nbprov.model.offers import Candidate
 from nbprov.model.stock import Pool, Stock, StockLevel
 
 from .json_codec import from_plain

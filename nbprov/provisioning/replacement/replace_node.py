@@ -10,12 +10,12 @@ import contextlib
 import logging
 from dataclasses import replace
 
+from nbprov.model.blocks import block_after
 from nbprov.model.clusters import AttemptState
 from nbprov.model.errors import NbprovError
 from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import InstanceState
-from nbprov.model.offers import block_for
 from nbprov.model.spec import Spec
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow, LeaseLost, ReplacementRow
@@ -165,11 +165,11 @@ class Replacement:
     def _block(self, row: ReplacementRow, failure: Failure) -> None:
         """Block the place that refused one machine."""
         candidate, now = replace(row.launch.candidate, count=1), self._clock.now()
-        block = block_for(candidate, failure, now)
+        block = block_after(candidate, failure, now)
         if block is not None:
             repeats = self._ledger.blocks.repeats(block)
             self._ledger.blocks.remember(
-                block_for(candidate, failure, now, repeats=repeats) or block
+                block_after(candidate, failure, now, repeats=repeats) or block
             )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import overload
 
+from nbprov.model.blocks import Block
 from nbprov.model.clock import Instant
 from nbprov.model.money import Micros
-from nbprov.model.offers import Block, Candidate
+from nbprov.model.offers import Candidate
 
 SKIPS = 100
 """After this many blocked candidates in a row the rest is planned again.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nbprov.model.blocks import Block
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.failures import Failure
 from nbprov.model.launches import PollResult
-from nbprov.model.offers import Block, Candidate
+from nbprov.model.offers import Candidate
 
 # ---------------------------------------------------------------- events
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import assert_never
 
+from nbprov.model.blocks import Block, block_after
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import RunState
 from nbprov.model.failures import Cause, Failure, Retry
-from nbprov.model.offers import Block, Candidate, block_for
+from nbprov.model.offers import Candidate
 
 from . import events
 from .attempt import Attempt, Deadlines
@@ -162,11 +163,11 @@ class Failover:
         if failure.rule.retry is Retry.STOP and failure.cause is not Cause.CANCELLED:
             self.stopped_by = failure
         self.stock_wait.causes.add(failure.cause)
-        block = block_for(candidate, failure, step.now)
+        block = block_after(candidate, failure, step.now)
         if block is None:
             return
         repeats = self.repeats_of(block)
-        block = block_for(candidate, failure, step.now, repeats=repeats) or block
+        block = block_after(candidate, failure, step.now, repeats=repeats) or block
         self.queue.blocks.append(block)
         self.stock_wait.meet(block)
         step.actions.append(events.StoreBlock(block))

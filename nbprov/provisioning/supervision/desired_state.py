@@ -161,7 +161,7 @@ class DesiredStateKeeper:
             return ""
         try:
             async with asyncio.timeout(OUTPUTS_SECONDS):
-                await teardown.before_the_end(row, outputs=outputs)
+                await teardown.before_end(row, outputs=outputs)
         except TimeoutError:
             return "its outputs did not all come in time"
         except (CloudError, NbprovError) as error:
@@ -171,7 +171,7 @@ class DesiredStateKeeper:
     async def _stop(self, row: ClusterRow) -> None:
         teardown = self._context.hooks.teardown
         if teardown is not None:
-            await teardown.before_a_stop(row)
+            await teardown.before_stop(row)
         now = self._context.ledger.clusters.by_id(row.cluster_id)
         if now is None or now.pending is not DesiredState.STOPPED:
             return

@@ -15,7 +15,7 @@ from nbprov.spec.schema.registry import Section
 from nbprov.spec.yaml.diagnostics import Findings
 from nbprov.spec.yaml.nodes import Mapping, Mark, Node, Sequence, as_given, is_null, quoted
 
-from . import units
+from . import literals
 from .field_reader import as_mapping, choice, converted, join, members, recognise, text_of
 
 EVENTS = ("stop", "down", "preemption")
@@ -134,7 +134,7 @@ def _hook(node: Node, path: str, findings: Findings) -> Hook | None:
             found[name] = text_of(value, here, findings, wants="a command", numbers=False)
         elif name == "timeout":
             found[name] = converted(
-                value, here, findings, units.seconds, wants="a number of seconds"
+                value, here, findings, literals.seconds, wants="a number of seconds"
             )
         else:
             given = value.items if isinstance(value, Sequence) else (value,)

@@ -21,7 +21,7 @@ from nbprov.spec.yaml.nodes import (
     quoted,
 )
 
-from .units import boolean
+from .literals import boolean
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from nbprov.spec.yaml.nodes import (
     quoted,
 )
 
-from . import units
+from . import literals
 from .field_reader import attempt, choice, converted, members, read_boolean, text_of
 
 DEFAULT_IDLE_MINUTES = 5.0
@@ -57,7 +57,7 @@ def read_autostop(node: Node, path: str, findings: Findings) -> AutostopField | 
     if node.kind is ScalarKind.BOOL or (
         node.plain and node.text.lower() in ("yes", "no", "on", "off")
     ):
-        wanted = units.boolean(node)
+        wanted = literals.boolean(node)
         return AutostopField(
             Autostop(DEFAULT_IDLE_MINUTES * 60) if wanted else None, node.start, path
         )
@@ -69,7 +69,7 @@ def read_autostop(node: Node, path: str, findings: Findings) -> AutostopField | 
 
 def _idle_seconds(text: str) -> float:
     return (
-        units.duration(text.lower())
+        literals.duration(text.lower())
         if text[-1:].isalpha() and not text.startswith("-")
         else _minutes(text)
     )
@@ -82,7 +82,7 @@ def _minutes(text: str) -> float:
         raise InvalidValue(
             f"{quoted(text)} is below zero", "write minutes, or `autostop: false` to switch it off"
         )
-    return units.duration(f"{units.positive(text, 'a number of minutes', '10')}m")
+    return literals.duration(f"{literals.positive(text, 'a number of minutes', '10')}m")
 
 
 def _at_least_a_minute(idle: float, node: Node, path: str, findings: Findings) -> float:
@@ -121,10 +121,10 @@ def _autostop_map(node: Mapping, path: str, findings: Findings) -> Autostop | No
         elif name == "down_after":
             autostop = replace(
                 autostop,
-                down_after=converted(value, here, findings, units.duration, wants="a duration"),
+                down_after=converted(value, here, findings, literals.duration, wants="a duration"),
             )
         else:
-            limit = converted(value, here, findings, units.seconds, wants="a number of seconds")
+            limit = converted(value, here, findings, literals.seconds, wants="a number of seconds")
             autostop = replace(autostop, hook_timeout=limit or autostop.hook_timeout)
     if findings.problem_count > before:
         return None
@@ -153,7 +153,7 @@ def read_budget(node: Node, path: str, findings: Findings) -> BudgetField | None
     None, and a problem, for anything else.
     """
     if not isinstance(node, Mapping):
-        total = converted(node, path, findings, units.money, wants="an amount of US dollars")
+        total = converted(node, path, findings, literals.money, wants="an amount of US dollars")
         return None if total is None else BudgetField(total)
     total, said = None, False
     warn: tuple[float, ...] = ()
@@ -161,7 +161,9 @@ def read_budget(node: Node, path: str, findings: Findings) -> BudgetField | None
     for name, value, here in members(node, Section.BUDGET, path, findings):
         if name == "total":
             said = True
-            total = converted(value, here, findings, units.money, wants="an amount of US dollars")
+            total = converted(
+                value, here, findings, literals.money, wants="an amount of US dollars"
+            )
         elif name == "warn":
             warn = _warn_shares(value, here, findings)
         else:
@@ -187,7 +189,7 @@ def _warn_shares(node: Node, path: str, findings: Findings) -> tuple[float, ...]
 
 
 def _share_of_budget(text: str) -> float:
-    part = units.share(text)
+    part = literals.share(text)
     if part > 1:
         raise InvalidValue(
             f"{quoted(text)} is more than the budget", "write shares up to 100%: [50%, 80%, 95%]"

@@ -11,7 +11,7 @@ from nbprov.spec.schema.registry import Section
 from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
 from nbprov.spec.yaml.nodes import Mapping, Mark, Node, Scalar, ScalarKind, as_given, is_off, quoted
 
-from . import units
+from . import literals
 from .field_reader import choice, converted, members, text_of, whole
 
 MAX_FAILURES = 1000
@@ -54,7 +54,7 @@ def read_health(node: Node, path: str, findings: Findings) -> HealthCheck | None
         elif name == "on_fail":
             read = choice(value, here, findings, ("report", "replace", "down"))
         else:
-            read = converted(value, here, findings, units.seconds, wants="a duration")
+            read = converted(value, here, findings, literals.seconds, wants="a duration")
         if read is not None:
             found[name] = read
     _say_what_ends_with_ready(found, node.start, path, findings)

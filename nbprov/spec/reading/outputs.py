@@ -13,7 +13,7 @@ from nbprov.model.sources import Mount
 from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
 from nbprov.spec.yaml.nodes import Mapping, Node, Scalar, ScalarKind, Sequence, as_given, is_null
 
-from . import units
+from . import literals
 from .field_reader import attempt, join
 
 HERE = "."
@@ -152,4 +152,4 @@ def _gigabytes(node: Node) -> float:
         raise InvalidValue(
             f"{as_given(node)} is not a size in GB", "write a number, without quotes: 120"
         )
-    return units.positive(node.text, "a size in GB", "120")
+    return literals.positive(node.text, "a size in GB", "120")

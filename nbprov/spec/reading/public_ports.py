@@ -6,7 +6,7 @@ from nbprov.model.spec import ExposedPorts
 from nbprov.spec.yaml.diagnostics import Findings
 from nbprov.spec.yaml.nodes import Mapping, Node, Scalar, as_given
 
-from . import units
+from . import literals
 from .field_reader import choice, converted, join
 
 WORDS = ("tunnel", "public")
@@ -36,7 +36,7 @@ def read_expose(node: Node, path: str, ports: Ranges, findings: Findings) -> Exp
     public = []
     for key, value in node.pairs:
         here = join(path, key.text)
-        both = converted(key, here, findings, units.port_range, wants="a port")
+        both = converted(key, here, findings, literals.port_range, wants="a port")
         word = choice(value, here, findings, WORDS)
         if both is None or word is None:
             continue
@@ -51,4 +51,4 @@ def read_expose(node: Node, path: str, ports: Ranges, findings: Findings) -> Exp
             )
         elif word == "public":
             public.append(both)
-    return ExposedPorts(public=units.merge_ports(public))
+    return ExposedPorts(public=literals.merge_ports(public))

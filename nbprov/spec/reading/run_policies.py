@@ -12,7 +12,7 @@ from nbprov.spec.schema.registry import Section
 from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
 from nbprov.spec.yaml.nodes import Mapping, Node, Scalar, ScalarKind, as_given, is_off
 
-from . import units
+from . import literals
 from .field_reader import attempt, choice, converted, members, whole
 
 MAX_WIDTH = 16
@@ -56,7 +56,11 @@ def read_race(node: Node, path: str, findings: Findings) -> Race | None:
             race = replace(
                 race,
                 hedge=converted(
-                    value, here, findings, units.duration_or_zero, wants="a duration, or auto"
+                    value,
+                    here,
+                    findings,
+                    literals.duration_or_zero,
+                    wants="a duration, or auto",
                 ),
             )
     return race
@@ -80,14 +84,16 @@ def read_wait(node: Node, path: str, findings: Findings) -> WaitPolicy | None:
     if is_off(node):
         return WaitPolicy()
     if not isinstance(node, Mapping):
-        seconds = converted(node, path, findings, units.duration_or_zero, wants="a duration")
+        seconds = converted(node, path, findings, literals.duration_or_zero, wants="a duration")
         return None if seconds is None else WaitPolicy(seconds)
     wait = WaitPolicy()
     for name, value, here in members(node, Section.WAIT, path, findings):
         if name == "for":
             wait = replace(
                 wait,
-                seconds=converted(value, here, findings, units.duration_or_zero, wants="a duration")
+                seconds=converted(
+                    value, here, findings, literals.duration_or_zero, wants="a duration"
+                )
                 or 0.0,
             )
         else:
@@ -127,7 +133,7 @@ def _notify(node: Node) -> str | bool:
         node.kind is ScalarKind.BOOL
         or (node.plain and node.text.lower() in ("yes", "no", "on", "off"))
     ):
-        return units.boolean(node)
+        return literals.boolean(node)
     raise InvalidValue(
         "it is neither true, false nor an http(s) address",
         "write notify: true, or the URL of a webhook",
@@ -140,10 +146,14 @@ def read_confirm(node: Node, path: str, findings: Findings) -> ConfirmAbove | No
         return ConfirmAbove()
     if isinstance(node, Scalar):
         if node.text.rstrip().endswith("%"):
-            jump = converted(node, path, findings, units.share, wants="a share or US dollars")
+            jump = converted(node, path, findings, literals.share, wants="a share or US dollars")
             return None if jump is None else ConfirmAbove(jump=jump)
         hourly = converted(
-            node, path, findings, units.money, wants="a share (20%) or US dollars an hour ($5)"
+            node,
+            path,
+            findings,
+            literals.money,
+            wants="a share (20%) or US dollars an hour ($5)",
         )
         return None if hourly is None else ConfirmAbove(hourly=hourly)
     if not isinstance(node, Mapping):
@@ -157,7 +167,7 @@ def read_confirm(node: Node, path: str, findings: Findings) -> ConfirmAbove | No
         return None
     found: dict[str, Any] = {}
     for name, value, here in members(node, Section.CONFIRM, path, findings):
-        convert: Any = units.share if name == "jump" else units.money
+        convert: Any = literals.share if name == "jump" else literals.money
         wants = "a share: 20%" if name == "jump" else "an amount of US dollars"
         found[name] = converted(value, here, findings, convert, wants=wants)
     if not node.pairs:

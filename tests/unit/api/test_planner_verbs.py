@@ -14,11 +14,12 @@ import nbprov
 from nbprov import api
 from nbprov.catalog import AmbiguousName, Catalog, Query, UnknownName, default_catalog
 from nbprov.market import Stock, StockLevel
+from nbprov.model.blocks import Block
 from nbprov.model.errors import NbprovError, UsageError
 from nbprov.model.failures import Cause
 from nbprov.model.money import usd
-from nbprov.model.offers import Block, RuleKind
 from nbprov.model.places import Market
+from nbprov.model.plans import RuleKind
 from nbprov.model.resources import Compare, Quantity
 from nbprov.planning import PlanError
 from nbprov.spec import SpecError

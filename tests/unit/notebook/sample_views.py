@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nbprov.model.blocks import block_after
 from nbprov.model.clusters import (
     AttemptState,
     AttemptView,
@@ -16,8 +17,9 @@ from nbprov.model.failures import Cause, Failure
 from nbprov.model.guards import Autostop, Guards
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.money import usd
-from nbprov.model.offers import Candidate, Dropped, DropRule, Offer, Plan, RuleKind, block_for
+from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
+from nbprov.model.plans import Dropped, DropRule, Plan, RuleKind
 from nbprov.model.resources import Request
 from nbprov.model.spec import Spec
 
@@ -250,7 +252,7 @@ def launching_run() -> RunView:
     )
     learnt = tuple(
         b
-        for b in (block_for(tried[0], STOCK, NOW), block_for(tried[1], QUOTA, NOW))
+        for b in (block_after(tried[0], STOCK, NOW), block_after(tried[1], QUOTA, NOW))
         if b is not None
     )
     return replace(

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from nbprov.catalog import Catalog
+from nbprov.model.blocks import Block, block_after
 from nbprov.model.failures import Cause, Failure
-from nbprov.model.offers import Block, Candidate, Offer, block_for
+from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.resources import (
     Accelerator,
@@ -284,7 +285,7 @@ def test_when_every_zone_of_a_region_failed_its_offer_for_any_zone_falls_too(
         zoned = next(
             c for c in plan(spec, catalog, enabled, blocks=blocks).candidates if c.offer.zone
         )
-        block = block_for(zoned, Failure(Cause.CAPACITY, "none"), now=0.0)
+        block = block_after(zoned, Failure(Cause.CAPACITY, "none"), now=0.0)
         assert block is not None
         blocks.append(block)
         made = plan(spec, catalog, enabled, blocks=blocks)
@@ -309,7 +310,7 @@ def test_thousands_of_blocks_are_one_pass(catalog_of: Make) -> None:
     blocks = [
         b
         for c in made.candidates[:-1]
-        if (b := block_for(c, Failure(Cause.CAPACITY), now=0.0)) is not None
+        if (b := block_after(c, Failure(Cause.CAPACITY), now=0.0)) is not None
     ]
     left = plan(spec, catalog, enabled, blocks=blocks)
     assert len(blocks) == 1199

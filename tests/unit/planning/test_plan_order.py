@@ -19,7 +19,8 @@ from nbprov.catalog import Catalog, Query
 from nbprov.catalog.vocabulary.instance_families import MEMORY_IS_TYPICAL, is_default_family, is_us
 from nbprov.clouds.base import Capabilities
 from nbprov.market import Observation, Pool, Stock, StockLevel, SuccessModel
-from nbprov.model.offers import Block, Candidate, Offer
+from nbprov.model.blocks import Block
+from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.resources import (
     COUNT_TOLERANCE,

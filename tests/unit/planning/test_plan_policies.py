@@ -10,9 +10,10 @@ import pytest
 from nbprov.catalog import Catalog
 from nbprov.market import Observation, Pool, Stock, StockLevel, SuccessModel
 from nbprov.market.success_model import PRIOR
+from nbprov.model.blocks import Block
 from nbprov.model.money import usd
-from nbprov.model.offers import Block, Plan, RuleKind
 from nbprov.model.places import Market
+from nbprov.model.plans import Plan, RuleKind
 from nbprov.model.resources import Accelerator, Request
 from nbprov.model.run_policies import OrderPolicy
 from nbprov.model.spec import Spec

@@ -9,11 +9,13 @@ import pytest
 
 from nbprov.catalog import Catalog
 from nbprov.clouds.base import Capabilities
+from nbprov.model.blocks import Block, block_after
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.guards import Autostop, Guards
 from nbprov.model.money import usd
-from nbprov.model.offers import Block, Offer, Plan, block_for
+from nbprov.model.offers import Offer
 from nbprov.model.places import Market
+from nbprov.model.plans import Plan
 from nbprov.model.resources import Accelerator, Compare, Quantity, Request
 from nbprov.model.spec import Spec
 from nbprov.planning import CandidateList, EnabledCloud, plan
@@ -73,7 +75,7 @@ def test_with_the_cheapest_type_exhausted_another_of_the_same_cloud_is_left(
     while (
         chosen := plan(spec, small, enable("aws"), blocks=blocks, now=1.0).chosen
     ) and chosen.offer.instance_type == "g6.xlarge":
-        block = block_for(chosen, Failure(Cause.CAPACITY, "none left"), now=1.0)
+        block = block_after(chosen, Failure(Cause.CAPACITY, "none left"), now=1.0)
         assert block is not None
         blocks.append(block)
     assert len(blocks) == 3

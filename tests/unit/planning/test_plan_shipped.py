@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from nbprov.catalog import Catalog
-from nbprov.model.offers import Block
+from nbprov.model.blocks import Block
 from nbprov.model.resources import Accelerator, Compare, Quantity, Request
 from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, plan

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from nbprov.catalog import Catalog
 from nbprov.clouds.base import Capabilities
+from nbprov.model.blocks import Block
 from nbprov.model.failures import Cause
-from nbprov.model.offers import Block, Plan
+from nbprov.model.plans import Plan
 from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, PlanError, Relaxation, plan, relax
 from nbprov.planning.lookup.skypilot_capabilities import skypilot_clouds

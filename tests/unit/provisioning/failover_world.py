@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from provisioning_samples import DEADLINES, tokens
 
+from nbprov.model.blocks import Block
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import Accepted, Refused
-from nbprov.model.offers import Block, Candidate
+from nbprov.model.offers import Candidate
 from nbprov.provisioning.run.attempt import MADE, Attempt
 from nbprov.provisioning.run.attempt_transitions import SAME_TRIES
 from nbprov.provisioning.run.candidate_queue import CandidateQueue

@@ -18,7 +18,7 @@ from ..state_files import write_json
 from ..system import boottime
 from ..tasks.scripts import ScriptRunner
 from ..tasks.store import TaskStore
-from .guards import GuardClocks
+from .guard_clocks import GuardClocks
 
 POWEROFF_SECONDS = 60.0
 POWEROFF_AGAIN_SECONDS = 60.0

@@ -13,9 +13,9 @@ from ..boxes import Boxes
 from ..clients import Clients
 from ..gang.gang import GangHeartbeat
 from ..system import boottime
-from ..tasks.jobs import JobQueue
+from ..tasks.job_queue import JobQueue
 from ..tasks.store import TaskStore
-from .guards import GuardClocks
+from .guard_clocks import GuardClocks
 from .shutdown import MachineShutdown
 
 GPU_BUSY_PERCENT = 5.0

@@ -21,7 +21,7 @@ from ..background import spawn
 from ..framing import pack, read_frame
 from ..json_types import Json
 from ..system import become_first_oom_victim, kill_group, signal_group
-from ..tasks.output import open_pipe
+from ..tasks.output_reader import open_pipe
 from .output_limits import limited, limited_reply
 
 KERNEL_START_SECONDS = 90.0

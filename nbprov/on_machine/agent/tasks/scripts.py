@@ -16,7 +16,7 @@ from ..background import spawn
 from ..errors import RequestError
 from ..json_types import Json
 from ..system import home, kill_group, signal_group
-from .output import OutputReader, open_pipe
+from .output_reader import OutputReader, open_pipe
 from .task import Task
 
 CANCEL_SECONDS = 5.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from nbprov.model.blocks import Block
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.failures import Cause
-from nbprov.model.offers import Block
 
 STOCK = frozenset({Cause.CAPACITY, Cause.SPOT, Cause.QUOTA})
 """Causes that pass with time: somebody gives a machine back, or one of ours ends."""

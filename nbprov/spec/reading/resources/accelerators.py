@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from nbprov.model.resources import Accelerator
-from nbprov.spec.reading import units
+from nbprov.spec.reading import literals
 from nbprov.spec.reading.field_reader import (
     as_mapping,
     attempt,
@@ -58,7 +58,7 @@ def read_accelerators(node: Node, path: str, findings: Findings) -> AcceleratorC
                 "write name:count, as in A100:8",
             )
             return None
-        kind = converted(node, path, findings, units.accelerator, wants="name:count")
+        kind = converted(node, path, findings, literals.accelerator, wants="name:count")
         return None if kind is None else AcceleratorChoice((kind,), False, node.start)
     pairs = (
         [(item, None) for item in node.items] if isinstance(node, Sequence) else list(node.pairs)
@@ -100,7 +100,7 @@ def _one_accelerator(
         )
         return None
     if count is None or is_null(count):
-        return attempt(item, path, findings, lambda: units.accelerator(item.text))
+        return attempt(item, path, findings, lambda: literals.accelerator(item.text))
     if not isinstance(count, Scalar) or count.kind not in (ScalarKind.INT, ScalarKind.FLOAT):
         found = quoted(count.text) if isinstance(count, Scalar) else describe(count)
         message = f"{path}: the count of {quoted(item.text)} must be a number, not {found}"
@@ -112,12 +112,12 @@ def _one_accelerator(
         count,
         path,
         findings,
-        lambda: units.positive(count.text, "a number of accelerators", "{A100: 8}"),
+        lambda: literals.positive(count.text, "a number of accelerators", "{A100: 8}"),
     )
     return (
         None
         if number is None
-        else attempt(item, path, findings, lambda: units.accelerator(item.text, number))
+        else attempt(item, path, findings, lambda: literals.accelerator(item.text, number))
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from nbprov.model.resources import LocalDisk
-from nbprov.spec.reading import units
+from nbprov.spec.reading import literals
 from nbprov.spec.reading.field_reader import converted
 from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
 from nbprov.spec.yaml.nodes import Node, Scalar, ScalarKind, quoted
@@ -22,7 +22,7 @@ _HINT = "write local_disk: nvme:1000+, nvme, or 1000+"
 
 def read_disk(node: Node, path: str, findings: Findings) -> int | None:
     """Read the boot disk's size in GB; rounding up is noted."""
-    size = converted(node, path, findings, units.disk_gb, wants="a size in GB")
+    size = converted(node, path, findings, literals.disk_gb, wants="a size in GB")
     if size is None:
         return None
     if size[1]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nbprov.model.money import Micros
 from nbprov.model.places import Market
 from nbprov.model.resources import Quantity
-from nbprov.spec.reading import units
+from nbprov.spec.reading import literals
 from nbprov.spec.reading.field_reader import (
     as_mapping,
     choice,
@@ -42,7 +42,7 @@ def read_spot(node: Node, path: str, findings: Findings) -> tuple[Market, ...] |
 
 
 def read_memory(node: Node, path: str, findings: Findings) -> Quantity | None:
-    amount = converted(node, path, findings, units.memory, wants="an amount of memory")
+    amount = converted(node, path, findings, literals.memory, wants="an amount of memory")
     if amount is not None and amount.compare == "=" and not amount.value.is_integer():
         findings.warn(
             node.start,
@@ -55,8 +55,10 @@ def read_memory(node: Node, path: str, findings: Findings) -> Quantity | None:
 
 def read_ports(node: Node, path: str, findings: Findings) -> tuple[tuple[int, int], ...] | None:
     items = node.items if isinstance(node, Sequence) else (node,)
-    ranges = [converted(item, path, findings, units.port_range, wants="a port") for item in items]
-    return units.merge_ports(r for r in ranges if r is not None)
+    ranges = [
+        converted(item, path, findings, literals.port_range, wants="a port") for item in items
+    ]
+    return literals.merge_ports(r for r in ranges if r is not None)
 
 
 def read_labels(node: Node, path: str, findings: Findings) -> dict[str, str] | None:
@@ -111,12 +113,12 @@ def read_tier(node: Node, path: str, findings: Findings) -> int | None:
 
 
 def read_amount(node: Node, path: str, findings: Findings) -> Micros | None:
-    return converted(node, path, findings, units.money, wants="US dollars per hour")
+    return converted(node, path, findings, literals.money, wants="US dollars per hour")
 
 
 def read_cpus(node: Node, path: str, findings: Findings) -> Quantity | None:
     """Read a number of vCPUs."""
-    number = converted(node, path, findings, units.cpus, wants="a number of vCPUs")
+    number = converted(node, path, findings, literals.cpus, wants="a number of vCPUs")
     if (
         number is not None
         and number.compare == "="

@@ -13,7 +13,7 @@ from nbprov.model.guards import Guards as SpecGuards
 from nbprov.model.money import usd
 from nbprov.on_machine.agent.errors import RequestError
 from nbprov.on_machine.agent.guards.config import check_guards
-from nbprov.on_machine.agent.guards.guards import GuardClocks
+from nbprov.on_machine.agent.guards.guard_clocks import GuardClocks
 from nbprov.remote.agent.config import BUDGET_RESERVE_SECONDS, GuardConfig
 
 

@@ -18,7 +18,7 @@ from nbprov.on_machine.agent.gang.gang import GangHeartbeat
 from nbprov.on_machine.agent.gang.jobs import GangJobs
 from nbprov.on_machine.agent.gang.messages import check_gang
 from nbprov.on_machine.agent.guards.config import check_guards
-from nbprov.on_machine.agent.guards.guards import GANG_SECONDS, GuardClocks
+from nbprov.on_machine.agent.guards.guard_clocks import GANG_SECONDS, GuardClocks
 from nbprov.on_machine.agent.system import boottime
 
 SECRET = "ab" * 32

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from nbprov.on_machine.agent.agent import Agent
 from nbprov.on_machine.agent.tasks import task as tasks
 from nbprov.on_machine.agent.tasks.journal import ENTRY_LIMIT, Cursor, Journal
-from nbprov.on_machine.agent.tasks.output import in_pieces
+from nbprov.on_machine.agent.tasks.output_reader import in_pieces
 from nbprov.on_machine.agent.tasks.task import Task
 
 sizes = st.lists(st.lists(st.integers(0, 120), min_size=1, max_size=5), max_size=40)

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from manual_clock import ManualClock
 from provisioning_samples import candidate, instance, launch_row
 
+from nbprov.model.blocks import Block, block_after
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.events import EventKind
 from nbprov.model.failures import MINUTE, Cause, Failure
 from nbprov.model.launches import CreateOperation, Instance, InstanceState, Launch
 from nbprov.model.money import usd
-from nbprov.model.offers import Block, Candidate, block_for
+from nbprov.model.offers import Candidate
 from nbprov.model.secret import Secret
 from nbprov.provisioning.ledger import LEASE_SECONDS, LeaseLost, Ledger, NameTaken
 from nbprov.provisioning.ledger.json_codec import from_plain, to_plain
@@ -296,7 +297,7 @@ def test_failed_attempts_cost_too(ledger: Ledger, clock: ManualClock) -> None:
 
 
 def _block(ledger: Ledger, cause: Cause = Cause.CAPACITY, wanted: Candidate | None = None) -> Block:
-    block = block_for(wanted or candidate(), Failure(cause, "none"), ledger.clock.now())
+    block = block_after(wanted or candidate(), Failure(cause, "none"), ledger.clock.now())
     assert block is not None
     return block
 

@@ -15,10 +15,10 @@ from manual_clock import ManualClock
 from provisioning_samples import candidate, launch_row
 
 from nbprov.market import SuccessModel
+from nbprov.model.blocks import Block, block_after
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import LedgerError
 from nbprov.model.failures import Cause, Failure, Scope
-from nbprov.model.offers import Block, block_for
 from nbprov.model.stock import Pool, Stock, StockLevel
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import Ledger, blocks
@@ -113,7 +113,9 @@ def test_a_probe_makes_a_chance(ledger: Ledger, clock: ManualClock) -> None:
 def _blocked(
     ledger: Ledger, cause: Cause = Cause.CAPACITY, *, count: int = 1, scope: Scope | None = None
 ) -> Block:
-    block = block_for(candidate(count=count), Failure(cause, "no", scope=scope), ledger.clock.now())
+    block = block_after(
+        candidate(count=count), Failure(cause, "no", scope=scope), ledger.clock.now()
+    )
     assert block is not None
     ledger.blocks.remember(block)
     return block
@@ -181,7 +183,9 @@ def test_a_cloud_that_says_so_and_refuses_is_asked_less_and_less_often(
 ) -> None:
     pauses = []
     for repeats in range(5):
-        block = block_for(candidate(), Failure(Cause.CAPACITY, "no"), clock.now(), repeats=repeats)
+        block = block_after(
+            candidate(), Failure(Cause.CAPACITY, "no"), clock.now(), repeats=repeats
+        )
         assert block is not None
         ledger.blocks.remember(block)
         waited = 0

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from provisioning_samples import candidate
 
+from nbprov.model.blocks import Block
 from nbprov.model.failures import Cause, Failure, Scope
-from nbprov.model.offers import Block, Candidate
+from nbprov.model.offers import Candidate
 from nbprov.model.places import Market
 from nbprov.provisioning.run.events import BlocksRead, Restocked
 

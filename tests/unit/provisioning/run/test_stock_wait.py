@@ -6,9 +6,9 @@ import pytest
 from failover_world import EPOCH, World
 from provisioning_samples import candidate, zones
 
+from nbprov.model.blocks import Block
 from nbprov.model.clusters import RunState
 from nbprov.model.failures import HOUR, MINUTE, Cause, Failure
-from nbprov.model.offers import Block
 from nbprov.provisioning.run.candidate_queue import SKIPS, CandidateQueue, UnrankedCandidates
 from nbprov.provisioning.run.events import (
     BeginPass,

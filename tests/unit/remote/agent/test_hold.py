@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nbprov.model.money import usd
 from nbprov.on_machine.agent.errors import RequestError
 from nbprov.on_machine.agent.guards.config import check_guards
-from nbprov.on_machine.agent.guards.guards import GuardClocks
+from nbprov.on_machine.agent.guards.guard_clocks import GuardClocks
 from nbprov.remote.agent.config import GuardConfig
 
 # Stands for a cloud's poweroff: leaves a file, whole at once.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nbprov.on_machine.agent.agent import Agent
-from nbprov.on_machine.agent.tasks import jobs
+from nbprov.on_machine.agent.tasks import job_queue
 from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import TaskInfo
@@ -248,7 +248,7 @@ async def test_a_job_for_which_a_gpu_is_missing_keeps_nothing_awake(
 async def test_a_place_that_nobody_releases_is_given_up(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "HOLD_SECONDS", 0.05)
+    monkeypatch.setattr(job_queue, "HOLD_SECONDS", 0.05)
     agent = Agent(tmp_path, 0o077)
     asked = {"nonce": "n", "code": "true", "name": "job", "env": {}}
     await agent.task_operations.submit(None, {**asked, "task": "gang", "held": True, "nodes": 2})

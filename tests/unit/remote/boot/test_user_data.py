@@ -15,7 +15,7 @@ import pytest
 
 from nbprov.model.errors import UsageError
 from nbprov.on_machine.agent.daemon import write_start
-from nbprov.on_machine.agent.guards.guards import RETURN_SECONDS, GuardClocks
+from nbprov.on_machine.agent.guards.guard_clocks import RETURN_SECONDS, GuardClocks
 from nbprov.remote.boot.user_data import (
     USER_DATA_LIMIT,
     boot_template,
