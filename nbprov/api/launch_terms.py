@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from nbprov.model.errors import NbprovError
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Plan
 from nbprov.model.run_policies import Race
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nbprov.clouds import registry
 from nbprov.model.blocks import Block
 from nbprov.model.clock import Seconds
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.runtime.worker_pool import WorkerPool
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import RunState, RunView
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.runtime.waiting import Waitable, wait_for

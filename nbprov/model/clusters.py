@@ -11,8 +11,7 @@ from .failures import Failure
 from .guards import Guards
 from .launches import Instance
 from .money import Micros
-from .offers import Candidate
-from .plans import Plan
+from .offers import Candidate, Plan
 
 
 class RunState(StrEnum):

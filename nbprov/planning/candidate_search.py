@@ -13,7 +13,7 @@ import numpy as np
 
 from nbprov.model.blocks import Block
 from nbprov.model.money import format_usd
-from nbprov.model.plans import DropRule, RuleKind
+from nbprov.model.offers import DropRule, RuleKind
 from nbprov.model.resources import PlaceGlob
 from nbprov.model.run_policies import OrderPolicy
 from nbprov.model.spec import ExposedPorts

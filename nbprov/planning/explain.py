@@ -13,8 +13,8 @@ from nbprov.model.blocks import Block
 from nbprov.model.clock import Instant, short_duration
 from nbprov.model.failures import RULES, Cause
 from nbprov.model.money import format_usd
+from nbprov.model.offers import Dropped, DropRule, RuleKind
 from nbprov.model.places import Market
-from nbprov.model.plans import Dropped, DropRule, RuleKind
 from nbprov.model.resources import Compare, PlaceGlob, Quantity
 
 from .candidate_search import CandidateSearch

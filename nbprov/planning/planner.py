@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nbprov.market import SuccessModel
 from nbprov.model.blocks import Block
 from nbprov.model.clock import Instant
-from nbprov.model.plans import Plan, Unusable
+from nbprov.model.offers import Plan, Unusable
 from nbprov.model.spec import Spec
 
 from .candidates import CandidateBuilder, CandidateList

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from nbprov.model.blocks import Block
-from nbprov.model.plans import DropRule
+from nbprov.model.offers import DropRule
 from nbprov.model.resources import PlaceGlob
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from nbprov.clouds import registry
 from nbprov.clouds.base import Capabilities, Cloud
 from nbprov.model import paths
 from nbprov.model.clock import Clock, Seconds
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Plan
 from nbprov.model.run_policies import Race
 from nbprov.model.spec import Spec
 from nbprov.model.stock import Stock

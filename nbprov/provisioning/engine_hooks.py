@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from nbprov.model.blocks import Block
     from nbprov.model.clock import Seconds
-    from nbprov.model.plans import Plan
+    from nbprov.model.offers import Plan
     from nbprov.model.spec import Spec
 
     from .ledger import ClusterRow

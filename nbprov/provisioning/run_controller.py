@@ -16,8 +16,7 @@ from nbprov.model.clusters import RunState
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.money import Micros
-from nbprov.model.offers import Candidate
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Candidate, Plan
 from nbprov.model.run_policies import Race
 from nbprov.model.spec import HealthCheck, Spec
 from nbprov.remote.ssh.keys import ClusterKeys

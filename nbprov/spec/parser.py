@@ -8,10 +8,9 @@ from collections.abc import Mapping as Map
 from dataclasses import replace
 from typing import Any
 
-from nbprov.model.python_env import KEEP
 from nbprov.model.resources import Request
 from nbprov.model.run_policies import ConfirmAbove, OrderPolicy, Race, WaitPolicy
-from nbprov.model.spec import ComputeEngine, ExposedPorts, HealthCheck, Spec
+from nbprov.model.spec import KEEP, ComputeEngine, ExposedPorts, HealthCheck, Spec
 
 from .interpolation.redaction import hide_secrets
 from .interpolation.substitution import fill, source_of

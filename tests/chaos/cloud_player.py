@@ -24,8 +24,7 @@ from nbprov.clouds.base import Cloud
 from nbprov.clouds.lambda_cloud.provisioner import LambdaCloud
 from nbprov.clouds.lambda_cloud.rate_limit import LaunchPace
 from nbprov.model.clock import Clock, Instant
-from nbprov.model.offers import Candidate
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Candidate, Plan
 from nbprov.provisioning.engine import Engine
 from nbprov.runtime.clocks import SystemClock
 from nbprov.spec import parse

@@ -27,8 +27,7 @@ from nbprov.clouds.local.client import DaemonClient
 from nbprov.clouds.local.provisioner import CAPABILITIES
 from nbprov.model.blocks import Block
 from nbprov.model.clusters import AttemptState, RunState
-from nbprov.model.offers import Candidate
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Candidate, Plan
 from nbprov.model.resources import Request
 from nbprov.model.run_policies import Race, WaitPolicy
 from nbprov.model.spec import Spec

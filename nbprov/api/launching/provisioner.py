@@ -20,7 +20,7 @@ from nbprov.api.steps import Steps
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import UsageError
-from nbprov.model.plans import Plan, RuleKind
+from nbprov.model.offers import Plan, RuleKind
 from nbprov.model.spec import ExposedPorts, Spec
 
 from .cluster_replacement import next_name, note_of, take_place

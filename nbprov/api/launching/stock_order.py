@@ -15,7 +15,7 @@ from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import NbprovError
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Plan
 from nbprov.runtime.waiting import wait_for
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError, UsageError
 from nbprov.model.events import EventKind
 from nbprov.model.money import format_usd
-from nbprov.model.python_env import DOWN
-from nbprov.model.spec import Spec
+from nbprov.model.spec import DOWN, Spec
 
 from .compute_engines import ComputeEngineService
 from .job_archive import JobArchiveService

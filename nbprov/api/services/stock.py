@@ -13,8 +13,7 @@ from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.market.stock_probe import ASKED_AGAIN, POOLS_PER_CLOUD, StockAnswers, StockProbe
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import RunState
-from nbprov.model.offers import Offer
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Offer, Plan
 from nbprov.model.stock import Stock
 from nbprov.runtime.worker_pool import WorkerPool
 

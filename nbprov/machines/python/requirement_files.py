@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from nbprov.model.errors import NbprovError
-from nbprov.model.python_env import PythonEnvironment
 from nbprov.model.sources import Repository
+from nbprov.model.spec import PythonEnvironment
 from nbprov.remote.sync.errors import MOST_WORDS, shown
 
 MOST_BYTES = 16_000_000

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from nbprov.api import Session, Terms
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.notebook.panels import PriceTable, frontend
 from nbprov.notebook.panels.displays import show

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nbprov.model.clock import Instant
-from nbprov.model.offers import Offer
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Offer, Plan
 from nbprov.notebook.rendering.price_data import TableData
 from nbprov.notebook.rendering.prices import off_lines, table_html, table_text
 

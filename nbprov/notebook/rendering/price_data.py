@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 from nbprov.model.clock import Instant
 from nbprov.model.money import format_usd
-from nbprov.model.offers import Candidate, Offer
-from nbprov.model.plans import Plan, Unusable
+from nbprov.model.offers import Candidate, Offer, Plan, Unusable
 from nbprov.model.stock import Pool, Stock, StockLevel
 
 from .formatting import DASH, format_age, format_number, format_stock

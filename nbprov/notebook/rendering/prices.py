@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 
 from nbprov.api.reports import is_simulated
 from nbprov.model.clock import Instant
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Plan
 from nbprov.model.run_policies import ConfirmAbove
 
 from .formatting import DASH, describe_candidate, format_utc, nodes_prefix, per_hour

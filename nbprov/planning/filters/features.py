@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nbprov.clouds.base import Capabilities
+from nbprov.model.offers import DropRule, RuleKind
 from nbprov.model.places import Market
-from nbprov.model.plans import DropRule, RuleKind
 from nbprov.model.resources import Request
 from nbprov.model.spec import ExposedPorts
 

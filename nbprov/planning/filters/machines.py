@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nbprov.model.plans import DropRule, RuleKind
+from nbprov.model.offers import DropRule, RuleKind
 from nbprov.model.resources import Request
 from nbprov.planning.lookup.catalog_columns import present
 

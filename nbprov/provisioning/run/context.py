@@ -14,8 +14,7 @@ from nbprov.model.clusters import RunState
 from nbprov.model.errors import LedgerError
 from nbprov.model.failures import Failure
 from nbprov.model.money import Micros
-from nbprov.model.offers import Candidate
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Candidate, Plan
 from nbprov.model.spec import Spec
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import LaunchRow, Ledger

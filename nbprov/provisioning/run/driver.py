@@ -12,7 +12,7 @@ from nbprov.model.clusters import AttemptState, RunState, RunView
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Failure
 from nbprov.model.money import Micros
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import LaunchRow, LeaseLost
 

@@ -8,8 +8,7 @@ from functools import lru_cache
 
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.money import Micros, format_usd
-from nbprov.model.offers import Candidate
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Candidate, Plan
 from nbprov.model.run_policies import Race
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import Ledger

@@ -14,8 +14,7 @@ from nbprov.model.errors import NotFound
 from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause
 from nbprov.model.money import Micros
-from nbprov.model.offers import Candidate
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Candidate, Plan
 from nbprov.model.spec import HealthCheck, Spec
 from nbprov.provisioning.ledger import Ledger, RunRow
 from nbprov.provisioning.supervision.guard_config import guard_notes, output_notes

@@ -8,7 +8,7 @@ from nbprov.model.clock import short_duration
 from nbprov.model.clusters import AttemptView, RunState, RunView
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import RULES, Cause, Failure
-from nbprov.model.plans import RuleKind
+from nbprov.model.offers import RuleKind
 
 SHOWN_ATTEMPTS = 8
 """How many attempts the error itself lists; the panel and `%nbprov attempts` list all."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from urllib.parse import urlsplit
 
-from nbprov.model.python_env import DOWN, KEEP, PythonEnvironment
+from nbprov.model.spec import DOWN, KEEP, PythonEnvironment
 from nbprov.spec.schema.registry import Section
 from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
 from nbprov.spec.yaml.nodes import (

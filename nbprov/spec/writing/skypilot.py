@@ -9,10 +9,9 @@ from typing import Any
 
 from nbprov.model.guards import Autostop
 from nbprov.model.money import format_usd
-from nbprov.model.python_env import KEEP
 from nbprov.model.resources import PlaceGlob, Request
 from nbprov.model.run_policies import ConfirmAbove, OrderPolicy, Race, WaitPolicy
-from nbprov.model.spec import HealthCheck, Spec
+from nbprov.model.spec import KEEP, HealthCheck, Spec
 from nbprov.spec.reading.resources.images import regions_rule
 from nbprov.spec.reading.resources.place_patterns import place_text
 from nbprov.spec.yaml.dump import Number, dumped, duration

@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from nbprov.model.guards import Autostop, Guards
-from nbprov.model.python_env import KEEP, PythonEnvironment
 from nbprov.model.run_policies import ConfirmAbove, OrderPolicy, Race, WaitPolicy
 from nbprov.model.sources import Repository
-from nbprov.model.spec import ComputeEngine, ExposedPorts, HealthCheck, Hook, Spec
+from nbprov.model.spec import (
+    KEEP,
+    ComputeEngine,
+    ExposedPorts,
+    HealthCheck,
+    Hook,
+    PythonEnvironment,
+    Spec,
+)
 from nbprov.spec.interpolation.dollar_rules import DollarMeaning, dollar_meaning
 from nbprov.spec.interpolation.variables import escaped
 from nbprov.spec.yaml.dump import Number, dumped, duration, money, number, share

@@ -18,8 +18,8 @@ from nbprov.model.blocks import Block
 from nbprov.model.errors import NbprovError, UsageError
 from nbprov.model.failures import Cause
 from nbprov.model.money import usd
+from nbprov.model.offers import RuleKind
 from nbprov.model.places import Market
-from nbprov.model.plans import RuleKind
 from nbprov.model.resources import Compare, Quantity
 from nbprov.planning import PlanError
 from nbprov.spec import SpecError

@@ -17,9 +17,8 @@ from nbprov.model.failures import Cause, Failure
 from nbprov.model.guards import Autostop, Guards
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.money import usd
-from nbprov.model.offers import Candidate, Offer
+from nbprov.model.offers import Candidate, Dropped, DropRule, Offer, Plan, RuleKind
 from nbprov.model.places import Market
-from nbprov.model.plans import Dropped, DropRule, Plan, RuleKind
 from nbprov.model.resources import Request
 from nbprov.model.spec import Spec
 

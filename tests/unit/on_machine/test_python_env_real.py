@@ -26,7 +26,7 @@ from nbprov.machines.python.environment import (
 )
 from nbprov.machines.python.requirement_files import PythonFilesError, PythonSource, read_source
 from nbprov.machines.setup.setup_jobs import SetupSteps
-from nbprov.model.python_env import PythonEnvironment
+from nbprov.model.spec import PythonEnvironment
 from nbprov.on_machine import python_env, uv
 from nbprov.provisioning.live_cluster import LiveCluster
 

@@ -11,8 +11,8 @@ import pytest
 
 from nbprov.catalog import Catalog
 from nbprov.clouds.base import Capabilities
+from nbprov.model.offers import Plan
 from nbprov.model.places import Market
-from nbprov.model.plans import Plan
 from nbprov.model.remarks import Origin
 from nbprov.model.resources import Accelerator, Compare, Image, LocalDisk, Quantity, Request
 from nbprov.model.spec import ExposedPorts, Spec

@@ -12,8 +12,8 @@ from nbprov.market import Observation, Pool, Stock, StockLevel, SuccessModel
 from nbprov.market.success_model import PRIOR
 from nbprov.model.blocks import Block
 from nbprov.model.money import usd
+from nbprov.model.offers import Plan, RuleKind
 from nbprov.model.places import Market
-from nbprov.model.plans import Plan, RuleKind
 from nbprov.model.resources import Accelerator, Request
 from nbprov.model.run_policies import OrderPolicy
 from nbprov.model.spec import Spec

@@ -13,9 +13,8 @@ from nbprov.model.blocks import Block, block_after
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.guards import Autostop, Guards
 from nbprov.model.money import usd
-from nbprov.model.offers import Offer
+from nbprov.model.offers import Offer, Plan
 from nbprov.model.places import Market
-from nbprov.model.plans import Plan
 from nbprov.model.resources import Accelerator, Compare, Quantity, Request
 from nbprov.model.spec import Spec
 from nbprov.planning import CandidateList, EnabledCloud, plan

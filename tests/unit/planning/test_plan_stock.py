@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nbprov.catalog import Catalog
 from nbprov.market import Pool, Stock, StockLevel, SuccessModel
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Plan
 from nbprov.model.resources import Accelerator, Request
 from nbprov.model.run_policies import OrderPolicy
 from nbprov.model.spec import Spec

@@ -18,7 +18,7 @@ from nbprov.catalog import Catalog
 from nbprov.clouds.base import Capabilities
 from nbprov.model.blocks import Block
 from nbprov.model.failures import Cause
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, PlanError, Relaxation, plan, relax
 from nbprov.planning.lookup.skypilot_capabilities import skypilot_clouds

@@ -16,8 +16,7 @@ from nbprov.clouds.local.client import DaemonClient
 from nbprov.clouds.local.provisioner import CAPABILITIES, LocalCloud
 from nbprov.model.clusters import RunState
 from nbprov.model.launches import InstanceState
-from nbprov.model.offers import Candidate
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Candidate, Plan
 from nbprov.model.spec import Spec
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.reconcile import ReconcileReport, reconcile

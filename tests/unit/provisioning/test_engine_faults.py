@@ -218,6 +218,7 @@ def test_the_heart_goes_on_after_any_error(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.market(base=_slow_boot())
+    monkeypatch.setattr("nbprov.provisioning.engine.HEARTBEATS_PER_LEASE", 60)
     engine = world.engine()
     renew, beats = engine.ledger.leases.renew, list[str]()
 

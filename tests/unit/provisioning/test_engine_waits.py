@@ -19,7 +19,7 @@ from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.events import BUDGET_EVENTS
 from nbprov.model.guards import Autostop, Guards
 from nbprov.model.money import usd
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Plan
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.supervision.guard_config import cluster_notes, guards_known

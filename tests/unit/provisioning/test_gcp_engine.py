@@ -27,8 +27,7 @@ from nbprov.catalog import Query, default_catalog
 from nbprov.clouds.gcp import make
 from nbprov.clouds.gcp.provisioner import GcpCloud
 from nbprov.model.clusters import ClusterState
-from nbprov.model.offers import Candidate
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Candidate, Plan
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.reconcile import ReconcileReport, reconcile

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from nbprov.model.clock import short_duration
 from nbprov.model.guards import Guards
 from nbprov.model.money import SECONDS_PER_HOUR, Micros, format_usd
-from nbprov.model.offers import Candidate
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Candidate, Plan
 from nbprov.model.run_policies import ConfirmAbove
 from nbprov.model.spec import Spec
 from nbprov.provisioning.supervision.guard_config import LEAST_BUDGET_SECONDS

@@ -17,8 +17,8 @@ from nbprov.machines.python import cloned_lock
 from nbprov.machines.python.cloned_lock import read_there
 from nbprov.machines.python.lock_check import UnreadableFile, why_stale
 from nbprov.machines.python.requirement_files import PythonFilesError, PythonSource, read_source
-from nbprov.model.python_env import PythonEnvironment
 from nbprov.model.sources import Repository
+from nbprov.model.spec import PythonEnvironment
 from nbprov.provisioning.live_cluster import LiveCluster
 
 PROJECT = """

@@ -13,7 +13,7 @@ from nbprov.machines.python.requirement_files import (
     PythonSource,
     read_source,
 )
-from nbprov.model.python_env import PythonEnvironment
+from nbprov.model.spec import PythonEnvironment
 
 
 def _read(folder: Path, **fields: Any) -> PythonSource:

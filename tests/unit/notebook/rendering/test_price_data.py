@@ -12,7 +12,7 @@ import sample_views as samples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.model.plans import Unusable
+from nbprov.model.offers import Unusable
 from nbprov.model.stock import Stock, StockLevel
 from nbprov.notebook.rendering import CodedColumn, TableData
 from nbprov.notebook.rendering.price_data import COLUMNS, GREYED

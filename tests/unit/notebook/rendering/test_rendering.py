@@ -19,8 +19,8 @@ from nbprov.model.clock import short_duration
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.failures import RULES, Cause, Failure
 from nbprov.model.money import format_usd
+from nbprov.model.offers import Plan
 from nbprov.model.places import Place
-from nbprov.model.plans import Plan
 from nbprov.model.spec import Spec
 from nbprov.notebook.rendering import (
     TableData,

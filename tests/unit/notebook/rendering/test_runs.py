@@ -13,7 +13,7 @@ import sample_views
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause
-from nbprov.model.plans import Dropped, DropRule, RuleKind
+from nbprov.model.offers import Dropped, DropRule, RuleKind
 from nbprov.notebook.magics.interrupts import describe_cancellation
 from nbprov.notebook.rendering.prices import consent_text
 from nbprov.notebook.rendering.run_lines import run_lines

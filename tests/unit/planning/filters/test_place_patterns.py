@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from nbprov.catalog import Catalog
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Plan
 from nbprov.model.resources import Accelerator, PlaceGlob, PlaceRule, Request
 from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, PlanError, plan

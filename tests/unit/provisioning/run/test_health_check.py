@@ -14,8 +14,7 @@ from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.failures import Cause
 from nbprov.model.launches import Instance
-from nbprov.model.offers import Candidate
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Candidate, Plan
 from nbprov.model.resources import Compare, Image, Quantity
 from nbprov.model.spec import HealthCheck, Spec
 from nbprov.provisioning.engine import Engine

@@ -19,8 +19,7 @@ from nbprov.model.clusters import RunState
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.guards import Autostop, Guards
 from nbprov.model.launches import Launch
-from nbprov.model.offers import Candidate
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Candidate, Plan
 from nbprov.model.resources import Image, Request
 from nbprov.model.spec import ExposedPorts, Spec
 from nbprov.provisioning.ledger import Ledger

@@ -15,8 +15,7 @@ from nbprov.model.failures import Cause, Failure
 from nbprov.model.guards import Autostop, Guards
 from nbprov.model.launches import OnShutdown
 from nbprov.model.money import Micros, usd
-from nbprov.model.offers import Candidate
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Candidate, Plan
 from nbprov.model.resources import Request
 from nbprov.model.run_policies import ConfirmAbove, Race
 from nbprov.model.spec import Spec

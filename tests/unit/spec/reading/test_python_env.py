@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.model.python_env import PythonEnvironment
-from nbprov.model.spec import Spec
+from nbprov.model.spec import PythonEnvironment, Spec
 from nbprov.spec import SpecError, keys_at, parse, to_skypilot, to_yaml
 from nbprov.spec.reading.python_env import python_version
 from nbprov.spec.yaml.diagnostics import InvalidValue

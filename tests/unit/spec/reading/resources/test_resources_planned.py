@@ -6,7 +6,7 @@ import pytest
 
 from nbprov.catalog import Catalog
 from nbprov.clouds.base import Capabilities
-from nbprov.model.plans import Plan
+from nbprov.model.offers import Plan
 from nbprov.planning import EnabledCloud, PlanError, plan
 from nbprov.spec import parse
 
