@@ -99,8 +99,10 @@ class Planner:
         is_anywhere = not named or "" in named
         wanted = [
             name
-            for name in adapters
-            if name in named or self._context.demo or (is_anywhere and clouds.enters_any_plan(name))
+            for name, can in adapters.items()
+            if name in named
+            or self._context.demo
+            or (is_anywhere and (can is None or not can.named_only))
         ]
         usable, unusable = {}, {}
         for told in (yield from clouds.check(wanted, fresh=False)):

@@ -64,7 +64,7 @@ class Prices:
 
     def offers(self, limit: int | None = None) -> list[Offer]:
         """The offers, cheapest first; at most `limit` of them."""
-        return self.catalog.offers(self.query, limit)
+        return self.rows.offers(limit)
 
     def first_of_clouds(self, most: int, clouds: Collection[str]) -> list[Offer]:
         """The cheapest offers of each of these clouds, at most `most` of one."""

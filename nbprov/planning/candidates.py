@@ -19,8 +19,8 @@ from nbprov.model.run_policies import OrderPolicy
 if TYPE_CHECKING:
     from .lookup.catalog_columns import Ints
 
-MOST_KEPT = 1000
-"""So many candidates are kept once built: more than any launch, table or race looks at twice."""
+MOST_KEPT = 5000
+"""So many candidates are kept once built: as many as a table in a notebook shows."""
 
 ORDINALS = ("1st", "2nd", "3rd")
 FIRST = {
