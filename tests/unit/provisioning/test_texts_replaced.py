@@ -14,10 +14,16 @@ from outage_world import Silence
 
 from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.events import EventKind
+from nbprov.provisioning.supervision import cloud_watcher
 
 pytestmark = pytest.mark.usefixtures("texts")
 
 IDLE = 600.0
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cloud_watcher, "LEAST_WATCH", 0.1)
 
 
 @pytest.fixture
