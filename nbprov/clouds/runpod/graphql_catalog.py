@@ -14,7 +14,7 @@ from nbprov.clouds.pricing.region_fetch import expect, number, price
 from nbprov.clouds.web.client import HttpClient
 from nbprov.model.failures import Cause, CloudError, Failure
 
-from .merged_catalog import Centre, GpuKind, Offered
+from .merged_catalog import CatalogGpu, Centre, Offered
 
 QUERY = (
     "query Prices { gpuTypes { id displayName manufacturer memoryInGb secureCloud securePrice "
@@ -64,7 +64,7 @@ def _refusal(errors: object) -> Failure | None:
     return Failure(_CAUSES.get(code, Cause.TRANSIENT), message, code=code)
 
 
-def _gpu(said: Mapping[str, Any]) -> GpuKind | None:
+def _gpu(said: Mapping[str, Any]) -> CatalogGpu | None:
     on_demand, spot = price(said.get("securePrice")), price(said.get("secureSpotPrice"))
     most = number(said.get("maxGpuCountSecureCloud")) or number(said.get("maxGpuCount"))
     if not said.get("id") or most is None or (on_demand is None and spot is None):
@@ -73,13 +73,13 @@ def _gpu(said: Mapping[str, Any]) -> GpuKind | None:
         str(said.get("displayName") or said["id"]),
         str(said.get("manufacturer") or "").upper(),
     )
-    return GpuKind(
+    return CatalogGpu(
         str(said["id"]), name, number(said.get("memoryInGb")), maker, int(most), on_demand, spot
     )
 
 
 def _centres(
-    said: object, kinds: tuple[GpuKind, ...]
+    said: object, kinds: tuple[CatalogGpu, ...]
 ) -> tuple[tuple[Centre, ...], tuple[str, ...]]:
     listed = (
         [item for item in said or () if isinstance(item, Mapping) and item.get("id")]

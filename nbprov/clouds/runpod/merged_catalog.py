@@ -59,7 +59,7 @@ _CENTRE = re.compile(r"^([A-Z]+)-([A-Z]+)-\d+$")
 
 
 @dataclass(frozen=True, slots=True)
-class GpuKind:
+class CatalogGpu:
     """One type of GPU in the secure cloud.
 
     The hourly prices of one, and the most that one machine has.
@@ -80,7 +80,7 @@ class GpuKind:
 
 
 @dataclass(frozen=True, slots=True)
-class CpuKind:
+class CatalogCpu:
     """One flavour of CPU pods: the hourly price of a vCPU, GB for each vCPU, and the sizes."""
 
     id: str
@@ -123,9 +123,9 @@ class Offered:
         How many types were left out because their price or number could not be read.
     """
 
-    gpus: tuple[GpuKind, ...]
+    gpus: tuple[CatalogGpu, ...]
     centres: tuple[Centre, ...]
-    cpus: tuple[CpuKind, ...] = ()
+    cpus: tuple[CatalogCpu, ...] = ()
     unread: int = 0
     notes: tuple[str, ...] = field(default=())
 
@@ -141,7 +141,7 @@ def rows(offered: Offered) -> Iterator[PriceRow]:
                 yield from _cpu_rows(centre, cpu)
 
 
-def _gpu_row(centre: Centre, gpu: GpuKind, count: int) -> PriceRow:
+def _gpu_row(centre: Centre, gpu: CatalogGpu, count: int) -> PriceRow:
     vcpus, gib = _BESIDE.get(gpu.name, (0, 0))
     known = gpu_names.read(gpu.said, gpu.memory_gb)
     return PriceRow(
@@ -160,7 +160,7 @@ def _gpu_row(centre: Centre, gpu: GpuKind, count: int) -> PriceRow:
     )
 
 
-def _cpu_rows(centre: Centre, cpu: CpuKind) -> Iterator[PriceRow]:
+def _cpu_rows(centre: Centre, cpu: CatalogCpu) -> Iterator[PriceRow]:
     vcpus = max(1, cpu.least)
     while vcpus <= cpu.most:
         gib = vcpus * cpu.gib_a_vcpu

@@ -12,7 +12,7 @@ from typing import Any
 from nbprov.clouds.pricing.region_fetch import expect, number, price
 from nbprov.clouds.web.client import HttpClient
 
-from .merged_catalog import Centre, CpuKind, GpuKind, Offered
+from .merged_catalog import CatalogCpu, CatalogGpu, Centre, Offered
 
 
 def read(http: HttpClient, base: str, key: str) -> Offered:
@@ -49,7 +49,7 @@ def _listed(answer: Any, name: str) -> list[Mapping[str, Any]]:
     return [item for item in items if isinstance(item, Mapping)]
 
 
-def _gpu(said: Mapping[str, Any]) -> GpuKind | None:
+def _gpu(said: Mapping[str, Any]) -> CatalogGpu | None:
     # The price of a cloud that does not sell the type is a placeholder. Only the secure cloud is
     # read, and only the types it sells.
     each, most = (
@@ -58,7 +58,7 @@ def _gpu(said: Mapping[str, Any]) -> GpuKind | None:
     )
     if not said.get("id") or each is None or most is None:
         return None
-    return GpuKind(
+    return CatalogGpu(
         str(said["id"]),
         str(said.get("name") or said["id"]),
         number(said.get("memory")),
@@ -68,12 +68,12 @@ def _gpu(said: Mapping[str, Any]) -> GpuKind | None:
     )
 
 
-def _cpu(said: Mapping[str, Any]) -> CpuKind | None:
+def _cpu(said: Mapping[str, Any]) -> CatalogCpu | None:
     least, most = number(_of(said, "vcpu").get("min")), number(_of(said, "vcpu").get("max"))
     gib, each = number(said.get("ramGbPerVcpu")), price(_of(said, "price").get("securePerVcpu"))
     if not said.get("id") or least is None or most is None or gib is None or each is None:
         return None
-    return CpuKind(str(said["id"]), int(least), int(most), gib, each)
+    return CatalogCpu(str(said["id"]), int(least), int(most), gib, each)
 
 
 def _centre(said: Mapping[str, Any]) -> Centre:

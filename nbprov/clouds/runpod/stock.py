@@ -51,11 +51,11 @@ def look(api: Api, kinds: TypeCatalog, offers: Sequence[Offer], *, seconds: Seco
     wanted = [
         (offer, kind)
         for offer in offers
-        if offer.market is Market.ON_DEMAND and (kind := _kind(offer)) is not None
+        if offer.market is Market.ON_DEMAND and (kind := _type_of(offer)) is not None
     ]
     questions = Counter(_question(kind) for _, kind in wanted)
     asked = [question for question, _ in questions.most_common(MOST_QUESTIONS)]
-    answers, failures = _together(
+    answers, failures = _ask_all(
         {question: _asking(api, question, seconds) for question in asked}, seconds
     )
     if failures and not answers:
@@ -76,7 +76,7 @@ def look(api: Api, kinds: TypeCatalog, offers: Sequence[Offer], *, seconds: Seco
     return list(found.values())
 
 
-def _kind(offer: Offer) -> GpuType | CpuType | None:
+def _type_of(offer: Offer) -> GpuType | CpuType | None:
     try:
         return read_type(offer.instance_type)
     except CloudError:
@@ -101,7 +101,7 @@ def _asking(api: Api, question: Question, seconds: Seconds) -> Callable[[], list
     return lambda: api.listed(CPUS, "cpus", {**wanted, "vcpuCount": size}, seconds=seconds)
 
 
-def _together(
+def _ask_all(
     calls: Mapping[Question, Callable[[], list[dict[str, Any]]]], seconds: Seconds
 ) -> tuple[dict[Question, list[dict[str, Any]]], list[CloudError]]:
     """Return the answers that arrive in time, and the errors of the calls that failed."""

@@ -100,13 +100,13 @@ class OutputStream:
         return stream
 
     async def __aiter__(self) -> AsyncIterator[OutputPiece]:
-        async for output in self._outputs():
+        async for output in self._reconnecting():
             self.number = output.number
             if output.kind == "end":
                 self.end = output
             yield output
 
-    async def _outputs(self) -> AsyncIterator[OutputPiece]:
+    async def _reconnecting(self) -> AsyncIterator[OutputPiece]:
         since, is_over = self.number, False
         begun, self._subscription = self._subscription, None
         while True:
