@@ -39,13 +39,16 @@ UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 TASKS = """
 import asyncio as _a, contextlib as _x, ctypes as _c, gc as _gc, nbprov.api as _api
+getattr(get_ipython().history_manager, "outputs", {}).clear()
 _gc.collect()
 with _x.suppress(OSError, AttributeError):
     _c.CDLL("libc.so.6").malloc_trim(0)
 print(len(_a.all_tasks(_api.session().engine.thread.loop)))
 """
-"""Counts the tasks of the engine's loop; before, what is free goes back to the system, so that
-memory means what is in use.
+"""Counts the tasks of the engine's loop.
+
+Before, free memory goes back to the system, so that a reading means what is in use; and IPython's
+record of what each cell printed is emptied, which grows by 30 KiB a round, with or without nbprov.
 """
 
 
