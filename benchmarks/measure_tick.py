@@ -37,7 +37,7 @@ assert not bench.done, bench.view().message
 """
 _END = "bench.cancel(); bench.settled(60); None"
 
-# A run tells of its work by `_report`, as bring-up does with each line of setup; the clock is read
+# A run tells of its work by `_progress.report`, as bring-up does with each line of setup; the clock is read
 # just before.
 _CHANGE = """
 import json, threading, time
@@ -47,7 +47,7 @@ def tick(count, pause):
     stamps.clear()
     def change():
         stamps.append(time.time())
-        bench._report(f"tick {len(stamps)} of the benchmark")
+        bench._progress.report(f"tick {len(stamps)} of the benchmark")
     def go():
         for _ in range(count):
             time.sleep(pause)
