@@ -37,8 +37,8 @@ assert not bench.done, bench.view().message
 """
 _END = "bench.cancel(); bench.settled(60); None"
 
-# A run tells of its work by `_progress.report`, as bring-up does with each line of setup; the clock is read
-# just before.
+# A run tells of its work by `_progress.report`, as bring-up does with each line of setup; the
+# clock is read just before.
 _CHANGE = """
 import json, threading, time
 from nbprov.api import session
