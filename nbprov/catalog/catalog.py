@@ -14,7 +14,7 @@ from nbprov.model.paths import HOME_VARIABLE
 
 from .errors import UnknownName
 from .query import Query
-from .sources.locations import Layout
+from .sources.price_files import Layout
 from .store import summary as info
 from .store.summary import AcceleratorInfo, CatalogProblem, CloudInfo
 from .store.watched_folders import WatchedFolders

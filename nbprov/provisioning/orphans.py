@@ -63,7 +63,7 @@ class OrphanCollector:
         self._late: dict[str, asyncio.Task[None]] = {}
         self._young: dict[str, asyncio.Task[None]] = {}
 
-    async def end_found(
+    async def end_orphans(
         self, cloud_name: str, report: ReconcileReport, *, least_age: Seconds = ORPHAN_SECONDS
     ) -> list[Instance]:
         """End orphans, and confirm that by listing. Returns those that were found.
@@ -192,7 +192,7 @@ class OrphanCollector:
         """End the orphans of a cloud; whether it could be listed and there were none."""
         report = ReconcileReport()
         try:
-            found = await self.end_found(name, report)
+            found = await self.end_orphans(name, report)
             if found:
                 log.warning("%s: machines that no launch is known to have made: %s", name, report)
                 self._changed()

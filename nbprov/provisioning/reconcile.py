@@ -74,8 +74,8 @@ async def reconcile(engine: Engine, report: ReconcileReport) -> None:
 async def end_orphans(
     engine: Engine, cloud_name: str, report: ReconcileReport, *, least_age: Seconds = ORPHAN_SECONDS
 ) -> list[Instance]:
-    """End machines of ours that no live launch made; see `OrphanCollector.end`."""
-    return await engine.orphans.end_found(cloud_name, report, least_age=least_age)
+    """End machines of ours that no live launch made; see `OrphanCollector.end_orphans`."""
+    return await engine.orphans.end_orphans(cloud_name, report, least_age=least_age)
 
 
 async def tidy(engine: Engine, cloud_name: str, report: ReconcileReport) -> None:

@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from nbprov.catalog.errors import CatalogError
-from nbprov.catalog.sources import locations
+from nbprov.catalog.sources import price_files
 from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.catalog.sources.skypilot_csv import FILE_NAME as V8_FORM
 from nbprov.catalog.sources.snapshot import FILE_NAMES as OWN_FORM
@@ -68,7 +68,7 @@ class CloudFolder:
     def __init__(self, root: Path, cloud: str) -> None:
         self.cloud = cloud
         self.path = root / cloud
-        self.last_good = self.path / locations.LAST_GOOD
+        self.last_good = self.path / price_files.LAST_GOOD
         self._own = self.path / ".refresh"
         self.lock = self._own / "lock"
         self.staging = self._own / "next"
@@ -113,7 +113,7 @@ class CloudFolder:
         CatalogError
             If they cannot be read.
         """
-        return locations.read_prices(self.path, self.cloud) if self.marks() else []
+        return price_files.read_prices(self.path, self.cloud) if self.marks() else []
 
     # ------------------------------------------------------------ changes, under the lease
 
@@ -257,7 +257,7 @@ class CloudFolder:
 
     def _is_readable(self, path: Path) -> bool:
         try:
-            return bool(locations.read_prices(path, self.cloud))
+            return bool(price_files.read_prices(path, self.cloud))
         except CatalogError:
             return False
 

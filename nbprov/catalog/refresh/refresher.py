@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from nbprov.catalog.catalog import shipped_folder
 from nbprov.catalog.errors import CatalogError
-from nbprov.catalog.sources import locations
+from nbprov.catalog.sources import price_files
 from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.clouds.pricing import fetcher
 from nbprov.clouds.web.client import HttpClient
@@ -76,7 +76,7 @@ class PriceFileStore:
         clock: Callable[[], Instant] = time.time,
     ) -> None:
         self.home = home
-        self.root = home / locations.USER_FOLDER
+        self.root = home / price_files.USER_FOLDER
         self._options = options
         self._shipped = shipped_folder() if shipped is None else shipped
         self._http = http
@@ -243,7 +243,7 @@ class PriceFileStore:
     def shipped(self, cloud: str) -> tuple[PriceEntry, ...]:
         """Return the rows of a cloud that came with this release; empty if it has none."""
         try:
-            return tuple(locations.read_prices(self._shipped / cloud, cloud))
+            return tuple(price_files.read_prices(self._shipped / cloud, cloud))
         except CatalogError:
             return ()
 

@@ -21,7 +21,7 @@ from types import MappingProxyType
 
 from nbprov.catalog.errors import CatalogError
 
-from .locations import user_folder
+from .price_files import user_folder
 
 PREFIX = "az_mappings-"
 HEADER = ("AvailabilityZone", "AvailabilityZoneName", "Region")

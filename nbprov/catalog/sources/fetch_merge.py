@@ -42,7 +42,7 @@ def merge(old: Sequence[PriceEntry], price_list: PriceList, cloud: str) -> list[
     Parameters
     ----------
     old
-        Rows as they stand in the cloud's files (`locations.read_prices`), not the joined rows of
+        Rows as they stand in the cloud's files (`price_files.read_prices`), not the joined rows of
         the catalogue.
     """
     old_regions = {entry.region for entry in old}

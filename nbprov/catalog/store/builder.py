@@ -11,9 +11,9 @@ from typing import Any
 
 from nbprov.catalog.errors import CatalogError
 from nbprov.catalog.sources import gcp_hosts, overrides, price_sanity, skypilot_csv
-from nbprov.catalog.sources.locations import SHIPPED, Choice, CloudFiles, read
 from nbprov.catalog.sources.overrides import Applied
 from nbprov.catalog.sources.price_entry import PriceEntry, Reading
+from nbprov.catalog.sources.price_files import SHIPPED, Choice, CloudFiles, read
 from nbprov.catalog.vocabulary.device_memory import nominal_gb
 from nbprov.catalog.vocabulary.geography import ground_of
 from nbprov.catalog.vocabulary.instance_families import (

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nbprov.catalog.errors import CatalogError
-from nbprov.catalog.sources.locations import CloudFiles
+from nbprov.catalog.sources.price_files import CloudFiles
 
 from .columns import FORMAT, ColumnStore
 

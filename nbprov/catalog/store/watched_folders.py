@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbprov.catalog.errors import CatalogError
-from nbprov.catalog.sources.locations import Layout, Stamp, stamp
+from nbprov.catalog.sources.price_files import Layout, Stamp, stamp
 from nbprov.model.paths import home
 
 from .cache import SETTLED_NS
@@ -68,7 +68,7 @@ class WatchedFolders:
         return fresh
 
     def _load(self) -> ColumnStore:
-        from nbprov.catalog.sources.locations import find
+        from nbprov.catalog.sources.price_files import find
 
         from .cache import load
 

@@ -90,7 +90,7 @@ class NodeReplacer:
                 if row.state is ClusterState.STOPPED or is_leaving(row):
                     await replacement.undo()
                 else:
-                    await replacement.go()
+                    await replacement.run()
         except NotNow as obstacle:
             self._defer(row, obstacle)
         except LeaseLost as error:

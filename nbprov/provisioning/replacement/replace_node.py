@@ -48,7 +48,7 @@ class Replacement:
         self._create = ReplacementCreate(context, cloud, self._machines)
         self._bring_up = NodeBringUp(context, cloud, cluster, spec, self._machines)
 
-    async def go(self) -> None:
+    async def run(self) -> None:
         """Continue the replacement that is open, or ask for a machine and see it through.
 
         Raises

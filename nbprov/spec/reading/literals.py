@@ -244,7 +244,7 @@ def merge_ports(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...
     return tuple(merged)
 
 
-def accelerator(text: str, count: float | None = None) -> Accelerator:
+def parse_accelerator(text: str, count: float | None = None) -> Accelerator:
     """One kind of accelerator, from `A100`, `A10:0.33`, `80GB+:8` or `nvidia:80GB`.
 
     Parameters
@@ -254,7 +254,7 @@ def accelerator(text: str, count: float | None = None) -> Accelerator:
 
     Examples
     --------
-    >>> str(accelerator("A10:0.33")), str(accelerator("nvidia:80GB+:4"))
+    >>> str(parse_accelerator("A10:0.33")), str(parse_accelerator("nvidia:80GB+:4"))
     ('A10:0.33', 'nvidia:80GB+:4')
     """
     head, tail = text.strip(), ""

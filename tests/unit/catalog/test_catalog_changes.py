@@ -12,7 +12,7 @@ import pytest
 
 import nbprov.catalog.catalog as catalog_module
 from nbprov.catalog import Catalog, Query, default_catalog
-from nbprov.catalog.sources.locations import override_folder, user_folder
+from nbprov.catalog.sources.price_files import override_folder, user_folder
 from nbprov.model.money import usd
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market

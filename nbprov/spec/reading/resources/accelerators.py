@@ -58,7 +58,7 @@ def read_accelerators(node: Node, path: str, findings: Findings) -> AcceleratorC
                 "write name:count, as in A100:8",
             )
             return None
-        kind = converted(node, path, findings, literals.accelerator, wants="name:count")
+        kind = converted(node, path, findings, literals.parse_accelerator, wants="name:count")
         return None if kind is None else AcceleratorChoice((kind,), False, node.start)
     pairs = (
         [(item, None) for item in node.items] if isinstance(node, Sequence) else list(node.pairs)
@@ -100,7 +100,7 @@ def _one_accelerator(
         )
         return None
     if count is None or is_null(count):
-        return attempt(item, path, findings, lambda: literals.accelerator(item.text))
+        return attempt(item, path, findings, lambda: literals.parse_accelerator(item.text))
     if not isinstance(count, Scalar) or count.kind not in (ScalarKind.INT, ScalarKind.FLOAT):
         found = quoted(count.text) if isinstance(count, Scalar) else describe(count)
         message = f"{path}: the count of {quoted(item.text)} must be a number, not {found}"
@@ -117,7 +117,7 @@ def _one_accelerator(
     return (
         None
         if number is None
-        else attempt(item, path, findings, lambda: literals.accelerator(item.text, number))
+        else attempt(item, path, findings, lambda: literals.parse_accelerator(item.text, number))
     )
 
 

@@ -21,7 +21,7 @@ import price_world as world
 from nbprov.catalog.refresh.cloud_folder import CloudFolder, Owner
 from nbprov.catalog.refresh.file_lease import lease
 from nbprov.catalog.refresh.refresh_state import State
-from nbprov.catalog.sources import fetch_merge, locations
+from nbprov.catalog.sources import fetch_merge, price_files
 from nbprov.catalog.store import builder
 
 CHANGES = {
@@ -41,7 +41,7 @@ def stage(folder: CloudFolder, form: str, factor: float) -> None:
     place = folder.stage()
     (place / "vms.csv").write_text(world.v8_text(factor=factor, regions=world.REGIONS[:1]))
     if form == "three":
-        rows = locations.read_prices(place, "lambda")
+        rows = price_files.read_prices(place, "lambda")
         (place / "vms.csv").unlink()
         fetch_merge.write(
             place, [row._replace(as_of="2027-01-15", spot_as_of="2027-01-15") for row in rows]
@@ -106,7 +106,7 @@ def prices(root: Path, shipped: Path) -> list[int]:
     """What a reader sees, which turns to the last good copy, and then to the shipped prices, where
     files cannot be read.
     """
-    found = locations.find(locations.Layout.of([shipped, root]))
+    found = price_files.find(price_files.Layout.of([shipped, root]))
     return sorted(
         entry.on_demand or 0 for entry in builder.read_all(found.files)["lambda"].reading.entries
     )

@@ -17,7 +17,7 @@ from nbprov.catalog.sources.aws_zone_ids import (
     names,
     path_of,
 )
-from nbprov.catalog.sources.locations import user_folder
+from nbprov.catalog.sources.price_files import user_folder
 from nbprov.catalog.vocabulary.suggestions import unknown_names
 
 WriteV8 = Callable[..., Path]

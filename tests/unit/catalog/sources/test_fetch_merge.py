@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from nbprov.catalog import Catalog, Query
 from nbprov.catalog.sources.fetch_merge import entries, merge, write
-from nbprov.catalog.sources.locations import read_prices
 from nbprov.catalog.sources.price_entry import PriceEntry
+from nbprov.catalog.sources.price_files import read_prices
 from nbprov.model.money import usd
 from nbprov.model.places import Market
 from nbprov.model.price_list import PriceList, PriceRow

@@ -12,8 +12,8 @@ import pytest
 import nbprov.catalog.catalog as catalog_module
 from nbprov.catalog import Catalog, CatalogError, Query
 from nbprov.catalog.catalog import shipped_folder
-from nbprov.catalog.sources.locations import LAST_GOOD, Layout, find, read_prices, user_folder
 from nbprov.catalog.sources.price_entry import PriceEntry
+from nbprov.catalog.sources.price_files import LAST_GOOD, Layout, find, read_prices, user_folder
 from nbprov.catalog.sources.snapshot import read as read_own
 from nbprov.catalog.sources.snapshot import write as write_own
 
