@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,14 +52,15 @@ def headlines(report: Mapping[str, Any]) -> str:
 
 
 def taken_on(report: Mapping[str, Any]) -> str:
-    """The machine and the date in one line."""
+    """The machine and the date, in lines of at most 100 columns."""
     m = report["machine"]
     load = "" if m["load"] is None else f", load up to {m['load']:g}"
     processor = f" {m['processor']}" if m["processor"] else ""
-    return (
+    return textwrap.fill(
         f"Median of several takes, with the least and the greatest; {report['taken'][:10]},"
         f" {m['cpus']} cores{processor} ({m['system']}{load}),"
-        f" Python {m['python']}, nbprov {m['versions']['nbprov']}."
+        f" Python {m['python']}, nbprov {m['versions']['nbprov']}.",
+        width=100,
     )
 
 
