@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import subprocess
@@ -24,6 +23,7 @@ from nbprov.on_machine import git_commands
 from nbprov.on_machine.git_checkout import Checkout
 from nbprov.on_machine.git_commands import Git, trouble_of_git
 from nbprov.on_machine.sync_protocol import SyncFailure
+from nbprov.provisioning.live_cluster import all_of
 
 NOW = (
     "cd ~/sky_workdir && git status --porcelain && git rev-parse HEAD"
@@ -47,7 +47,7 @@ def bring(world: TunnelWorld, url: str, ref: str = "", name: str = "dev") -> lis
         async with RepositoryCheckout(
             live, Repository(url, ref), said.append, said.append
         ) as working:
-            await asyncio.gather(*(working.bring(number) for number in range(len(live.nodes))))
+            await all_of(*(working.bring(number) for number in range(len(live.nodes))))
 
     world.session.engine.thread.call(carry_out()).result(WAIT_SECONDS)
     return [line for line in said if "%" not in line or "%%on" in line]
