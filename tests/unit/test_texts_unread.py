@@ -9,7 +9,18 @@ from pathlib import Path
 import nbprov
 
 ROOT = Path(nbprov.__file__).parent
-FOLDERS = ("api", "machines", "market", "model", "notebook", "planning", "provisioning", "runtime")
+FOLDERS = (
+    "api",
+    "clouds",
+    "machines",
+    "market",
+    "model",
+    "notebook",
+    "planning",
+    "provisioning",
+    "remote",
+    "runtime",
+)
 SENTENCES = frozenset({"hint", "message", "reason", "rule", "text", "why", "words"})
 """Attributes that hold a text for people, on whatever they are."""
 NAMES = SENTENCES - {"rule", "text"}
@@ -36,8 +47,21 @@ FOREIGN = {
         "why",
     ): "what Python said on a machine when it could not read a value",
     ("notebook/commands/logs.py", "text"): "the log of a job",
+    ("clouds/aws/check.py", "message"): "AWS names a missing permission in its message alone",
+    ("clouds/aws/instances/run_instances.py", "message"): "as above, and what it is missing on",
+    ("clouds/aws/instances/states.py", "words"): "an EC2 state's message, which may hold its code",
+    ("clouds/gcp/check.py", "message"): "Google's words for an API that is not enabled",
+    ("clouds/gcp/network/firewall.py", "message"): "Google's words for a network that is not there",
+    (
+        "clouds/local/daemon/machine.py",
+        "reason",
+    ): "a machine's own words, of which white space goes",
+    ("remote/ssh/port_forward.py", "reason"): "asyncssh has one code for all failed channels",
 }
 """Texts of foreign programs, which have nothing else to offer: by file and name."""
+
+ERROR_TABLES = "clouds/*/errors.py"
+"""Where the messages of a provider become causes: reading them is what these files are for."""
 
 SHOWN = {
     ("notebook/rendering/runs.py", "message"): "a line that is shown already is not shown twice",
@@ -99,7 +123,12 @@ def reads(source: str, where: str) -> list[str]:
 
 
 def test_no_program_reads_a_sentence() -> None:
-    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    files = [
+        path
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*.py")
+        if not path.relative_to(ROOT).match(ERROR_TABLES)
+    ]
     assert len(files) > 100
     found = [
         line

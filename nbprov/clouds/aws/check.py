@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -79,25 +80,33 @@ def _check(session: AwsAccount, networks: Networks, name: str) -> CheckResult:
         + (f"; only these regions are used: {', '.join(narrowed())}" if narrowed() else ""),
         f"quota in {home}, vCPUs on demand: {limits}" if limits else "",
         f"quotas in {home} could not be read: {unread}" if unread and not limits else "",
-        f"a test of launch permissions was refused: {missing.message}"
+        f"a test of launch permissions was refused: {missing.failure.message}"
         if missing and not _is_shut(missing)
         else "",
     ]
     names, closed = good.get("zones", ((), ()))
-    problem = missing if missing and _is_shut(missing) else _closed(closed)
+    problem = missing.failure if missing and _is_shut(missing) else _closed(closed)
     told = tuple(d for d in details if d)
     return CheckResult(
         name, problem is None, str(who["Account"]), source, problem, told, tuple(names)
     )
 
 
-def _is_shut(failure: Failure) -> bool:
+@dataclass(frozen=True, slots=True)
+class _MissingPermission:
+    """What AWS refused a test of launch permissions for: the action, and the failure to show."""
+
+    action: str
+    failure: Failure
+
+
+def _is_shut(missing: _MissingPermission) -> bool:
     """Whether a refusal says that this user lacks an EC2 permission everywhere.
 
     Refusals that concern SSM do not count, because a launch can do without it; nor do those of one
     region, because organisations often close single regions by policy.
     """
-    return failure.message.startswith("ec2:") and failure.scope is not Scope.REGION
+    return missing.action.startswith("ec2:") and missing.failure.scope is not Scope.REGION
 
 
 def _source(session: AwsAccount) -> str:
@@ -150,7 +159,7 @@ def _closed(regions: Sequence[str]) -> Failure | None:
     return Failure(Cause.PERMISSION, words, "ClosedRegions", Scope.ACCOUNT)
 
 
-def _may_launch(session: AwsAccount, region: str) -> Failure | None:
+def _may_launch(session: AwsAccount, region: str) -> _MissingPermission | None:
     """Return the permission that a launch would lack, or None.
 
     EC2 checks the permissions of a create without making anything (`DryRun`).
@@ -177,11 +186,9 @@ def _may_launch(session: AwsAccount, region: str) -> Failure | None:
             return None
         named = _ACTION.search(failure.message)
         action = named[1] if named else "ec2:RunInstances, or ec2:CreateTags with it"
-        return Failure(
-            Cause.PERMISSION,
-            f"{action} is not allowed to this user in {region}: {failure.message}",
-            failure.code,
-            failure.scope,
+        words = f"{action} is not allowed to this user in {region}: {failure.message}"
+        return _MissingPermission(
+            action, Failure(Cause.PERMISSION, words, failure.code, failure.scope)
         )
     return None
 

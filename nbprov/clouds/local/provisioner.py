@@ -211,7 +211,7 @@ class LocalCloud(Cloud):
             launched_at=row["launched_at"],
             reason=row["reason"],
             hourly=row["hourly"],
-            by_itself=row["reason"].startswith(rpc.BY_ITSELF),
+            by_itself=row["by_itself"],
         )
 
 

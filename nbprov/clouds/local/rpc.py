@@ -28,10 +28,6 @@ PROTOCOL = 1
 STRANGER = "UnknownCaller"
 """The code of the answer to a caller who does not know the daemon's secret; nothing was done."""
 
-POWERED_OFF, TIME_OVER = "powered itself off", "its time was over (terminate_after)"
-BY_ITSELF = (POWERED_OFF, TIME_OVER)
-"""The beginnings of the reasons of machines that ended as planned, and were not taken away."""
-
 SOCKET_PATH_BYTES = 100
 """The most bytes of a unix socket's path: macOS allows 104 with the final zero."""
 LINE_BYTES = 16 * 1024 * 1024

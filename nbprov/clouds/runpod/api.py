@@ -16,6 +16,7 @@ from typing import Any
 from nbprov.clouds.api_keys import KeyAccess
 from nbprov.clouds.web.error_text import (
     NOBODY,
+    UNTRUSTED,
     blotted,
     broken,
     host_of,
@@ -41,8 +42,6 @@ ten megabytes."""
 MOST_REQUEST = 100_000
 """The most bytes of a request: beyond 102,400 RunPod answers 413 before it reads anything
 (openapi.json, createPod)."""
-_UNSENT = ("could not be resolved", "could not be verified")
-"""Parts of the messages of connections that never sent a request."""
 MOST_PAGES = 50
 """The most pages of a thousand entries: no account has more pods, and a service that repeats its
 cursors must not hold a call for ever."""
@@ -265,9 +264,7 @@ def _unanswered(broke: IncompleteResponse | CloudError, lost: Cause) -> CloudErr
     A request that never reached the service created nothing.
     """
     failure = broke.error.failure if isinstance(broke, IncompleteResponse) else broke.failure
-    if failure.code in (*NOBODY, "bad-address") or any(
-        words in failure.message for words in _UNSENT
-    ):
+    if failure.code in (*NOBODY, UNTRUSTED, "bad-address"):
         return CloudError(failure)
     return CloudError(Failure(lost, failure.message, failure.code))
 

@@ -41,6 +41,8 @@ PROXY_LOGIN = str(int(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED))
 NOBODY = frozenset({UNREACHABLE, WEB_PAGE, PROXY_LOGIN})
 """Codes of failures in which no service was reached: there is no network, or something on the way
 answered."""
+UNTRUSTED = "untrusted-certificate"
+"""The code of a server whose certificate could not be verified: no request was sent."""
 _UNOPENED = ("NameResolution", "NewConnectionError", "ConnectTimeout", "ProxyError")
 
 
@@ -168,7 +170,11 @@ def broken(url: str, error: BaseException, *, secrets: Iterable[str] = ()) -> Cl
     inside = f"{type(error).__name__} {error}"
     if f"Tunnel connection failed: {PROXY_LOGIN}" in inside:
         return proxy_login(url)
-    code = UNREACHABLE if any(sign in inside for sign in _UNOPENED) else type(error).__name__
+    code = type(error).__name__
+    if any(sign in inside for sign in _UNOPENED):
+        code = UNREACHABLE
+    elif "CERTIFICATE_VERIFY_FAILED" in inside:
+        code = UNTRUSTED
     for sign, words in (
         ("NameResolution", f"the name {host} could not be resolved: is this machine online?"),
         ("CERTIFICATE_VERIFY_FAILED", f"the certificate of {host} could not be verified"),

@@ -73,7 +73,9 @@ class PriceListColumns:
 
     def sold_plainly(self, row: Sequence[str]) -> bool:
         """Whether a row is a plain Linux machine on demand, priced by the hour."""
-        return len(row) == len(self.at) and all(row[place] in words for place, words in self.wanted)
+        return len(row) == len(self.at) and all(
+            row[place] in values for place, values in self.wanted
+        )
 
     def get(self, row: Sequence[str], name: str) -> str:
         """Return a field; empty if the list has no such column."""

@@ -40,6 +40,7 @@ SHOWN = (
     "port",
     "launched_at",
     "reason",
+    "by_itself",
 )
 """The fields of a machine that a listing shows."""
 

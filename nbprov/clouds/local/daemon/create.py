@@ -338,6 +338,7 @@ class CreateService:
             "host": "",
             "port": 0,
             "reason": "",
+            "by_itself": False,
             "handle": None,
             "launched_at": now,
             "changed_at": now,

@@ -10,7 +10,6 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from nbprov.clouds.local.rpc import POWERED_OFF, TIME_OVER
 from nbprov.model.clock import Seconds
 from nbprov.model.launches import InstanceState as State
 
@@ -92,23 +91,29 @@ class MachineLifecycle:
         longer = fault["seconds"] if fault.get("do") == "slow_boot" else 0.0
         self._spawn(self._boot(record, self.timing().boot + longer))
 
-    def terminate(self, record: Record, reason: str) -> None:
-        """End a machine and remove its disk. One that is ending or gone is skipped."""
+    def terminate(self, record: Record, reason: str, *, by_itself: bool = False) -> None:
+        """End a machine and remove its disk. One that is ending or gone is skipped.
+
+        `by_itself` says that it ends as planned: it powered itself off, or its time is over.
+        """
         if record["state"] not in (State.ENDING, State.GONE):
+            record["by_itself"] = by_itself
             self._change(record, State.ENDING, reason)
             self._spawn(self._finish(record, State.GONE))
 
-    def stop(self, record: Record, reason: str) -> None:
+    def stop(self, record: Record, reason: str, *, by_itself: bool = False) -> None:
         """End the processes of a machine and keep its disk.
 
         One that is stopped, ending or gone is skipped.
         """
         if record["state"] in (State.PENDING, State.RUNNING):
+            record["by_itself"] = by_itself
             self._change(record, State.STOPPING, reason)
             self._spawn(self._finish(record, State.STOPPED))
 
     def start(self, record: Record) -> None:
         """Boot a stopped machine again; its start script runs again too."""
+        record["by_itself"] = False
         self._change(record, State.PENDING, "")
         self.boot(record)
 
@@ -146,10 +151,10 @@ class MachineLifecycle:
         asked = LocalMachine(self.root, record["id"]).take_poweroff()
         if asked is not None:
             mode, reason = asked
-            words = f"{POWERED_OFF}: {reason}" if reason else POWERED_OFF
-            (self.stop if mode == "stop" else self.terminate)(record, words)
+            words = f"powered itself off: {reason}" if reason else "powered itself off"
+            (self.stop if mode == "stop" else self.terminate)(record, words, by_itself=True)
         elif record["end_at"] and now >= record["end_at"]:
-            self.terminate(record, TIME_OVER)
+            self.terminate(record, "its time was over (terminate_after)", by_itself=True)
         elif record["preempt_at"] and now >= record["preempt_at"]:
             self.terminate(record, "spot capacity was taken back")
         elif record["state"] == State.RUNNING and not self._lives(record, now):

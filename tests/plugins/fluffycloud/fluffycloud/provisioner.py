@@ -176,6 +176,6 @@ class FluffyCloud(Cloud):
             name=row["name"],
             launched_at=row["since"],
             reason=row["why"],
-            by_itself=row["why"].startswith("powered itself off"),
+            by_itself=row["by_itself"],
             hourly=usd(row["usd_per_hour"]),
         )

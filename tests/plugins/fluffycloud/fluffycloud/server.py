@@ -84,6 +84,7 @@ class Burrows:
                 "port": row["port"],
                 "since": row["launched_at"],
                 "why": row["reason"],
+                "by_itself": row["by_itself"],
                 "tags": self.tags.get(row["token"], {}),
             }
             for row in self.ask("list", owner=owner)
