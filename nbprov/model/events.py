@@ -43,6 +43,8 @@ class EventKind(StrEnum):
 
     BUDGET_SHARE_SPENT = "budget_share_spent"
     BUDGET_REPRICED = "budget_repriced"
+    PRICE_ABOVE_AGREED = "price_above_agreed"
+    PRICE_AGREED = "price_agreed"
 
     NODE_LOST = "node_lost"
     NODE_REPLACED = "node_replaced"

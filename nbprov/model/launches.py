@@ -182,7 +182,8 @@ class Instance:
     reason
         Why it is in this state, in the cloud's words.
     hourly
-        What the cloud charges, if it says so.
+        What the cloud charges an hour, if it says so. It is booked, and compared with what was
+        agreed to.
     failure
         Why it ended without us, if the cloud says so and the adapter knows the cause: capacity that
         was gone after all, or a spot machine taken back.

@@ -36,6 +36,17 @@ def python_differs(ledger: Ledger, run_id: str, source: PythonSource | None) -> 
     )
 
 
+def agree_to_price(engine: Engine, row: ClusterRow, spec: Spec) -> None:
+    """Agree to what a running cluster costs now, up to the cap of the spec that is run."""
+    from nbprov.provisioning.run.pricing.consent import cap_of
+    from nbprov.provisioning.supervision.guard_sync import price_whole
+
+    request = replace(row.candidate.request, max_hourly=cap_of(spec))
+    with engine.ledger.together():
+        engine.ledger.clusters.reprice(row.cluster_id, replace(row.candidate, request=request))
+        engine.ledger.runs.agree(row.run_id, price_whole(engine.ledger, row))
+
+
 async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guards) -> str:
     """Give a running cluster the guards that a spec asks for, on every node.
 

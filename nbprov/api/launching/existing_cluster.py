@@ -25,7 +25,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.spec import Spec
 
-from .cluster_reuse import use_again
+from .cluster_reuse import agree_to_price, use_again
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger import ClusterRow
@@ -101,6 +101,9 @@ def existing(
     if was_stopped:
         stopped = Cluster(context, services, row.cluster_id)
         yield from stopped.start(spec=spec, agreed=request.agreed).until_done()
+        row = context.engine.cluster(name)
+    elif request.agreed:
+        agree_to_price(context.engine, row, spec)
         row = context.engine.cluster(name)
     cluster = yield from use_again(context, services, row, spec, request.inputs, request.folder)
     cluster.was_started = was_stopped

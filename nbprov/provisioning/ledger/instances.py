@@ -26,7 +26,8 @@ class InstanceTable:
     def seen(self, instances: Iterable[Instance]) -> bool:
         """Store what a listing said of our machines.
 
-        A change of state opens or closes prices; an unchanged state is not written.
+        A change of state opens or closes prices, and a price that the cloud tells is booked in the
+        place of the one that was asked; an unchanged state is not written.
 
         Returns
         -------
@@ -44,7 +45,7 @@ class InstanceTable:
             )
         }
         changed = [i for i in listed if known.get((i.cloud, i.id)) != dump(i)]
-        if not changed:
+        if not changed and not self._prices.differing(listed):
             return False
         now = self._clock.now()
         with self._store.transaction() as db:
@@ -70,6 +71,8 @@ class InstanceTable:
                 self._prices.listed(db, instance)
                 if not instance.state.is_billed:
                     self._prices.end(db, instance.token, now, instance.id)
+            for instance in self._prices.differing(listed):
+                self._prices.follow(db, instance, now, _told_before(known, instance))
         return True
 
     def of_launch(self, token: str) -> list[Instance]:
@@ -87,3 +90,10 @@ class InstanceTable:
         """
         ids = self._launches.ids_of(token)
         return [i for i in self.of_launch(token) if not ids or i.id in ids]
+
+
+def _told_before(known: dict[tuple[str, str], str], instance: Instance) -> bool:
+    """Whether an earlier listing told what a machine costs since it is on the bill."""
+    data = known.get((instance.cloud, instance.id))
+    before = from_plain(Instance, json.loads(data)) if data is not None else None
+    return before is not None and bool(before.hourly) and before.state.is_billed

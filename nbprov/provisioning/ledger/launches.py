@@ -82,6 +82,16 @@ class LaunchTable:
             )
             self._begin_attempt(db, token)
 
+    def reprice(self, token: str, launch: Launch) -> None:
+        """Store the price at which a create is sent again."""
+        with self._store.transaction() as db:
+            self._leases.hold(db, self._run_of(db, token))
+            candidate = launch.candidate
+            db.execute(
+                "UPDATE launches SET launch = ?, candidate = ?, hourly = ? WHERE token = ?",
+                (dump(launch), dump(candidate), candidate.hourly, token),
+            )
+
     def prolong(self, token: str, launch: Launch) -> None:
         """Commit that a launch which made too few machines is sent once more for the rest.
 

@@ -75,6 +75,41 @@ class PriceSegmentTable:
             hourly = candidate_of(launch["candidate"]).offer.hourly
             self.start(db, launch["run_id"], instance.token, (instance.id,), hourly, began)
 
+    def differing(self, instances: Iterable[Instance]) -> list[Instance]:
+        """Return the billed machines whose cloud tells another price than the one that runs.
+
+        A price of nothing is no statement: a cloud may not have set it yet.
+        """
+        told = [i for i in instances if i.hourly and i.state.is_billed]
+        running = {token: self.running(token) for token in {i.token for i in told}}
+        return [i for i in told if running[i.token].get(i.id, i.hourly) != i.hourly]
+
+    def follow(
+        self, db: sqlite3.Connection, instance: Instance, now: Instant, told_before: bool
+    ) -> None:
+        """Book the price that a cloud tells of a machine.
+
+        Parameters
+        ----------
+        told_before
+            Whether an earlier listing told a price: then this one holds from now on, and otherwise
+            since the machine is on the bill.
+        """
+        running = db.execute(
+            "SELECT id, run_id FROM price_segments WHERE token = ? AND instance_id = ? AND ended"
+            " IS NULL",
+            (instance.token, instance.id),
+        ).fetchone()
+        if told_before:
+            self.end(db, instance.token, now, instance.id)
+            hourly = instance.hourly or 0
+            self.start(db, running["run_id"], instance.token, (instance.id,), hourly, now)
+        else:
+            db.execute(
+                "UPDATE price_segments SET hourly = ? WHERE id = ?",
+                (instance.hourly, running["id"]),
+            )
+
     def cost(self, run_id: str, token: str | None = None) -> Micros:
         """Return the cost so far of a run or one of its launches, including failed attempts."""
         now = self._clock.now()
@@ -119,6 +154,16 @@ class PriceSegmentTable:
             r[0]: int(r[1])
             for r in self._store.rows(
                 "SELECT instance_id, hourly FROM price_segments WHERE token = ? ORDER BY id", token
+            )
+        }
+
+    def running(self, token: str) -> dict[str, Micros]:
+        """Return the present hourly price of each machine of a launch on the bill, by its id."""
+        return {
+            r[0]: int(r[1])
+            for r in self._store.rows(
+                "SELECT instance_id, hourly FROM price_segments WHERE token = ? AND ended IS NULL",
+                token,
             )
         }
 

@@ -102,6 +102,13 @@ class RunTable:
                 (state.value, storable(message), storable(error), self._clock.now(), run_id),
             )
 
+    def agree(self, run_id: str, hourly: Micros) -> None:
+        """Raise what was agreed to for a run; it never becomes less."""
+        with self._store.transaction() as db:
+            db.execute(
+                "UPDATE runs SET consent = max(consent, ?) WHERE run_id = ?", (hourly, run_id)
+            )
+
     def rewrite_spec(self, run_id: str, spec: str, folder: str) -> None:
         """Replace the spec, and the folder that its paths are relative to, of a run.
 

@@ -19,6 +19,7 @@ from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.offers import Candidate
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow, ReplacementRow
+from nbprov.provisioning.run.pricing.price_check import agreed_for
 from nbprov.provisioning.run.pricing.requote import beyond_agreed, quoted
 from nbprov.provisioning.supervision.context import SupervisionContext
 from nbprov.provisioning.supervision.guard_config import (
@@ -176,9 +177,7 @@ class Admission:
         # In the zone of the others: the first create may have left the choice to the cloud.
         zone = mine.offer.zone or head.place.zone
         candidate = quoted(mine, await self._cloud.quote(mine))
-        run = self._ledger.runs.get(self._cluster.run_id)
-        agreed = max(run.consent if run is not None else 0, mine.hourly)
-        if beyond := beyond_agreed(candidate, agreed):
+        if beyond := beyond_agreed(candidate, agreed_for(self._ledger, self._cluster)):
             raise NotNow(Obstacle.PRICE, beyond, hourly=candidate.hourly)
         guards = guards_known(self._ledger, self._cluster.run_id)
         if guards is not None:

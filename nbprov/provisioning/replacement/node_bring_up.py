@@ -17,6 +17,8 @@ from nbprov.provisioning.ledger import ClusterRow, ReplacementRow
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.provisioning.run.attempt import AGENT_SECONDS
 from nbprov.provisioning.run.health_check import check_health, health_seconds
+from nbprov.provisioning.run.pricing.price_check import agreed_for
+from nbprov.provisioning.run.pricing.requote import listed_beyond, listed_prices
 from nbprov.provisioning.ssh_ingress import SshIngress
 from nbprov.provisioning.supervision.absence_tracker import AbsenceTracker
 from nbprov.provisioning.supervision.context import SupervisionContext
@@ -175,6 +177,7 @@ class NodeBringUp:
             )
             if gone or (found is not None and found.state not in BOOTING):
                 raise CloudError(_end_of(row, found))
+            self._check_price(row, ours)
             if found is not None and found.state is InstanceState.RUNNING and found.host:
                 return found
             if self._clock.elapsed() > end:
@@ -182,6 +185,16 @@ class NodeBringUp:
                 text = f"machine {row.instance_id} does not run after {limit}"
                 raise CloudError(Failure(Cause.TIMEOUT, text))
             await asyncio.sleep(capabilities.poll_every)
+
+    def _check_price(self, row: ReplacementRow, ours: list[Instance]) -> None:
+        """Raise `CloudError` where the new machine makes the cluster dearer than was agreed to."""
+        members = {*self._ledger.launches.ids_of(row.token), row.instance_id}
+        listed = listed_prices(i for i in ours if i.id in members)
+        agreed = agreed_for(self._ledger, self._cluster)
+        if row.instance_id in listed and (
+            beyond := listed_beyond(row.launch.candidate, listed, agreed)
+        ):
+            raise CloudError(Failure(Cause.UNHEALTHY, beyond))
 
     async def _end_others(self, row: ReplacementRow, ours: list[Instance]) -> None:
         """End what bears the token beside the cluster's machines and this one.

@@ -18,6 +18,7 @@ from nbprov.model.launches import (
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ReplacementRow
 from nbprov.provisioning.run.attempt import WATCH_SECONDS
+from nbprov.provisioning.run.pricing.price_check import PriceCheck, TooDear, agreed_for
 from nbprov.provisioning.supervision.context import SupervisionContext
 
 from .cluster_machines import MOST_PAUSE, ClusterMachines
@@ -118,8 +119,14 @@ class ReplacementCreate:
 
         keys = ClusterKeys.load(self._keys_folder / row.run_id)
         launch: Launch = replace(row.launch, template_values=template_values(keys))
+        cluster = self._ledger.clusters.of_run(row.run_id)
+        agreed = agreed_for(self._ledger, cluster) if cluster is not None else 0
         try:
-            operation = await self._cloud.submit(launch)
+            check = await PriceCheck.ask(self._cloud, launch.candidate, agreed)
+            operation = await check.submit(launch)
+        except TooDear as error:
+            # A first create that is not sent makes nothing; of a repeated one the list tells.
+            return error.failure if is_mine else None
         except CloudError as error:
             # A refused repeat says nothing of the first one.
             return error.failure if is_mine and error.failure.cause in SURE else None

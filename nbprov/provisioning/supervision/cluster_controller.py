@@ -24,6 +24,7 @@ from .listing.cluster_listing import ClusterListing
 from .listing.cluster_state import SETTLED
 from .listing.listing_comparison import ListingComparison
 from .outputs_grace import OutputsGrace
+from .price_guard import PriceGuard
 from .stopped_expiry import StoppedExpiry
 from .verbs.starter import Starter
 from .verbs.stopper import Stopper
@@ -81,6 +82,7 @@ class ClusterController:
             *(context, work, self.outputs_grace, self.terminator, self.stopper),
             self.desired_state.is_reachable,
         )
+        self.price_guard = PriceGuard(context, work, self.outputs_grace, self.guard_enforcer)
         self.stopped_expiry = StoppedExpiry(
             context, work, self.desired_state, self.terminator, self.start
         )
@@ -121,6 +123,7 @@ class ClusterController:
         self.watch_money(row)
         self.guard_sync.reconcile(row)
         self.guard_enforcer.reconcile(row)
+        self.price_guard.reconcile(row)
         self.replace_nodes(row)
 
     def watch_money(self, row: ClusterRow) -> None:

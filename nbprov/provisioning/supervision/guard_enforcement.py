@@ -99,7 +99,7 @@ class GuardEnforcer:
         due = self.due_by_ledger(row)
         if due is not None:
             if due[0] == STOP or self._grace.may_end(row):
-                self._carry_out(row, *due)
+                self.carry_out(row, *due)
         elif can_ask:
             self._is_asking = True
             self._work.begin(self._ask_agents(row))
@@ -175,7 +175,7 @@ class GuardEnforcer:
                 return
             ending = [(agent, s.ending) for agent, s in answers if s.ending is not None]
             if ending and all([await self._is_hook_over(row, a, due.guard) for a, due in ending]):
-                self._carry_out(row, ending[0][1].mode, ending[0][1].reason)
+                self.carry_out(row, ending[0][1].mode, ending[0][1].reason)
             elif error is not None:
                 self._not_reached(row, error, is_active=any(s.active for s in statuses))
         finally:
@@ -212,7 +212,7 @@ class GuardEnforcer:
         if self._context.notes.is_over_since(row, UNREACHED, outage.unattended.span):
             outage.at_work()  # another kernel reaches it
         else:
-            self._carry_out(current, *due)
+            self.carry_out(current, *due)
 
     def _has_new_job(self, row: ClusterRow, outage: MachineOutage, now: Seconds) -> bool:
         """Whether a job began since the last answer: the cluster is not idle, though it was."""
@@ -244,7 +244,8 @@ class GuardEnforcer:
 
     # ------------------------------------------------------------ carrying out
 
-    def _carry_out(self, row: ClusterRow, mode: str, reason: str) -> None:
+    def carry_out(self, row: ClusterRow, mode: str, reason: str) -> None:
+        """Stop or terminate the cluster, unless somebody is at work on it."""
         ledger = self._context.ledger
         self._hook_since = None
         if self._work.is_busy or not self._work.try_lease():

@@ -1,4 +1,4 @@
-"""Reports of outages in the ledger: of machines, of clouds, and of accounts."""
+"""Reports in the ledger of what lasts: outages of machines, clouds and accounts, and prices."""
 
 from __future__ import annotations
 
@@ -81,6 +81,14 @@ FOREIGN = Topic(
     "its account is in use again",
 )
 
+DEARER = Topic(
+    EventKind.PRICE_ABOVE_AGREED,
+    EventKind.PRICE_AGREED,
+    "dearer than agreed",
+    "its price is agreed to again",
+    is_of_run=True,
+)
+
 
 def last_report(events: Sequence[Event], topic: Topic) -> Event | None:
     """The last report of an outage that no later event of the run ended.
@@ -108,7 +116,7 @@ def outage_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
     events = ledger.events.of_run(row.run_id)
     topics: tuple[Topic, ...] = (UNASKED, FOREIGN)
     if row.state is not ClusterState.STOPPED:
-        topics = (UNREACHED, *topics)
+        topics = (DEARER, UNREACHED, *topics)
     return tuple(
         found.text for topic in topics if (found := last_report(events, topic)) is not None
     )
@@ -170,6 +178,11 @@ class OutageNotes:
         return any(
             e.kind is topic.over_kind and self._clock.now() - e.at <= seconds for e in events
         )
+
+    def reported_at(self, row: ClusterRow, topic: Topic) -> Instant | None:
+        """When a kernel reported such an outage that lasts; None where none did."""
+        found = last_report(self._ledger.events.of_run(row.run_id), topic)
+        return None if found is None else found.at
 
     def keep(self, cluster_ids: Collection[str]) -> None:
         """Forget all other clusters."""

@@ -191,6 +191,7 @@ class Service:
             )
             if row is not None:
                 self.creates.capacity.require(row, same)
+                record["hourly"] = row.hourly  # a start is billed at the price of its time
         for record in stopped:
             self.machines.start(record)
 

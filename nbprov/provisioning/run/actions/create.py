@@ -6,19 +6,15 @@ import asyncio
 from dataclasses import replace
 
 from nbprov.model.clusters import AttemptState
-from nbprov.model.errors import UsageError
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, Pending
-from nbprov.model.money import SECONDS_PER_HOUR, format_usd
-from nbprov.model.offers import Candidate
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import LaunchRow
 from nbprov.provisioning.run import events
 from nbprov.provisioning.run.context import RunContext
 from nbprov.provisioning.run.launch_builder import make_launch
-from nbprov.provisioning.run.pricing.requote import beyond_agreed, quoted
+from nbprov.provisioning.run.pricing.price_check import TooDear
 from nbprov.provisioning.run.run_journal import RunJournal
-from nbprov.provisioning.supervision.guard_config import LEAST_BUDGET_SECONDS, check_budget
 
 from .launch_requests import LaunchRequests
 from .partial_gang import PartialGang
@@ -37,22 +33,22 @@ class CreateActions:
         """Ask the price again, commit the intent, send the create."""
         context, token = self._context, action.token
         cloud = context.cloud_of(token)
-        quote = await cloud.quote(action.candidate)
-        candidate = quoted(action.candidate, quote)
-        refusal = self._price_refusal(candidate)
-        if refusal is None and context.is_unwanted(token):
-            refusal = UNSENT
-        if refusal is not None:
-            context.post(events.Withdrawn(token, refusal))
+        try:
+            check = await self._requests.ask_price(cloud, action.candidate)
+        except TooDear as error:
+            context.post(events.Withdrawn(token, error.failure))
+            return
+        if context.is_unwanted(token):
+            context.post(events.Withdrawn(token, UNSENT))
             return
         await self._journal.persist(
-            lambda: self._write_intent(replace(action, candidate=candidate), cloud)
+            lambda: self._write_intent(replace(action, candidate=check.candidate), cloud)
         )
         if context.is_unwanted(token):  # since the ledger could not be written at once
             context.post(events.SubmitFailed(token, UNSENT))
             return
         try:
-            operation = await self._requests.send(token, cloud)
+            operation = await self._requests.send(token, check)
         except CloudError as error:
             context.post(events.SubmitFailed(token, error.failure))
             return
@@ -60,23 +56,6 @@ class CreateActions:
             context.listeners.on_side_objects(cloud.name, False)
         await self._requests.keep_operation(token, operation)
         context.post(events.Submitted(token))
-
-    def _price_refusal(self, candidate: Candidate) -> Failure | None:
-        """Why a create is not sent at the price that holds now; None where it may be."""
-        context, spec = self._context, self._context.progress.spec
-        beyond = beyond_agreed(candidate, context.consent)
-        if beyond:
-            return Failure(Cause.CANCELLED, beyond)
-        spent, total = context.spent(), spec.confirm_above.total
-        least = candidate.hourly * LEAST_BUDGET_SECONDS / SECONDS_PER_HOUR
-        if total is not None and spent + least > total:
-            allowed = f"confirm_above allows {format_usd(total)} in all"
-            return Failure(Cause.CANCELLED, f"{format_usd(spent)} are spent, and {allowed}")
-        try:
-            check_budget(spec.guards, candidate, spent=spent)
-        except UsageError as error:
-            return Failure(Cause.CANCELLED, error.message)
-        return None
 
     def _write_intent(self, action: events.Submit, cloud: AsyncCloud) -> None:
         context = self._context

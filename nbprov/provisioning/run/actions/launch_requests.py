@@ -7,12 +7,17 @@ from dataclasses import replace
 from functools import partial
 
 from nbprov.model.clock import Seconds
+from nbprov.model.errors import UsageError
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CreateOperation, Instance, Pending, PollResult
+from nbprov.model.money import SECONDS_PER_HOUR, format_usd
+from nbprov.model.offers import Candidate
 from nbprov.provisioning.async_cloud import AsyncCloud, is_passing
 from nbprov.provisioning.run.attempt_transitions import MOST_HEEDED
 from nbprov.provisioning.run.context import RunContext
+from nbprov.provisioning.run.pricing.price_check import PriceCheck
 from nbprov.provisioning.run.run_journal import RunJournal
+from nbprov.provisioning.supervision.guard_config import LEAST_BUDGET_SECONDS, check_budget
 
 MOST_PAUSE: Seconds = 10.0
 """The longest pause between two tries of what must not be given up: resolving, and ending."""
@@ -27,14 +32,52 @@ class LaunchRequests:
     def __init__(self, context: RunContext, journal: RunJournal) -> None:
         self._context, self._journal = context, journal
 
-    async def send(self, token: str, cloud: AsyncCloud) -> CreateOperation:
+    async def ask_price(self, cloud: AsyncCloud, candidate: Candidate) -> PriceCheck:
+        """Ask what a candidate costs now; needed before each create, also one that is sent again.
+
+        Raises
+        ------
+        TooDear
+            If consent, cap, `confirm_above` or budget forbid to buy it.
+        """
+        return await PriceCheck.ask(cloud, candidate, self._context.consent, self._check_money)
+
+    def _check_money(self, candidate: Candidate) -> None:
+        context, spec = self._context, self._context.progress.spec
+        spent, total = context.spent(), spec.confirm_above.total
+        least = candidate.hourly * LEAST_BUDGET_SECONDS / SECONDS_PER_HOUR
+        if total is not None and spent + least > total:
+            allowed = f"confirm_above allows {format_usd(total)} in all"
+            raise UsageError(f"{format_usd(spent)} are spent, and {allowed}")
+        check_budget(spec.guards, candidate, spent=spent)
+
+    async def send(self, token: str, check: PriceCheck) -> CreateOperation:
         """Send the create of a launch, with its key material filled in."""
         from nbprov.remote.boot.user_data import template_values
 
         launch = self._context.progress.rows[token].launch
-        return await cloud.submit(
+        return await check.submit(
             replace(launch, template_values=template_values(self._context.keys))
         )
+
+    async def send_again(self, token: str, cloud: AsyncCloud) -> CreateOperation:
+        """Ask the price again, and send the same create again.
+
+        Raises
+        ------
+        TooDear
+            If it costs more now than was agreed to; nothing is sent.
+        """
+        context, row = self._context, self._context.progress.rows[token]
+        check = await self.ask_price(cloud, row.candidate)
+        # Which of the requests makes the machine is not known: the dearer price is booked, until
+        # the cloud's listing tells what it is.
+        if check.candidate.hourly > row.candidate.hourly:
+            launch = replace(row.launch, candidate=check.candidate)
+            await self._journal.persist(lambda: context.ledger.launches.reprice(token, launch))
+            context.progress.rows[token] = replace(row, candidate=check.candidate, launch=launch)
+            context.set_price(token, check.candidate)
+        return await self.send(token, check)
 
     async def keep_operation(self, token: str, operation: CreateOperation) -> None:
         """Write down the operation of a create that was sent."""

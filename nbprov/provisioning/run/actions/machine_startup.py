@@ -16,6 +16,7 @@ from nbprov.provisioning.run import events
 from nbprov.provisioning.run.attempt import AGENT_SECONDS, Attempt
 from nbprov.provisioning.run.context import RunContext
 from nbprov.provisioning.run.health_check import check_health
+from nbprov.provisioning.run.pricing.requote import listed_beyond, listed_prices
 from nbprov.provisioning.run.run_journal import RunJournal
 from nbprov.provisioning.ssh_ingress import SshIngress
 from nbprov.provisioning.supervision.absence_tracker import AbsenceTracker
@@ -93,6 +94,9 @@ class MachineStartup:
                 words = f"machine {min(gone)} is not in its cloud's list any more"
                 raise CloudError(Failure(Cause.UNHEALTHY, words))
             _check_listed(attempt, listed)
+            prices = listed_prices(listed.values())
+            if beyond := listed_beyond(attempt.candidate, prices, context.consent):
+                raise CloudError(Failure(Cause.UNHEALTHY, beyond))
             found = [listed[i] for i in attempt.ids if i in listed]
             are_up = all(i.state is InstanceState.RUNNING and i.host for i in found)
             if len(found) == len(attempt.ids) and are_up:

@@ -16,6 +16,8 @@ from nbprov.model.money import format_usd
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.run import events
 from nbprov.provisioning.run.context import RunContext
+from nbprov.provisioning.run.pricing.price_check import TooDear
+from nbprov.provisioning.run.pricing.requote import listed_beyond, listed_prices
 from nbprov.provisioning.run.run_journal import RunJournal
 
 from .launch_requests import LaunchRequests
@@ -66,12 +68,18 @@ class PartialGang:
             and not context.is_unwanted(token)
         ):
             await asyncio.sleep(pause)
-            await self._ask_again(token, cloud)
+            try:
+                await self._ask_again(token, cloud)
+            except TooDear as error:
+                text = f"{len(ids)} of {count} machines were made, and {error.failure.message}"
+                return events.Partial(token, ids, Failure(Cause.CANCELLED, text))
             result = await self._requests.poll(cloud, operation)
             if isinstance(result, Accepted):
                 ids = result.ids
             # The list is asked for since it writes down from when on each machine costs.
-            await self._requests.machines(token, cloud)
+            listed = listed_prices(await self._requests.machines(token, cloud))
+            if beyond := listed_beyond(context.attempt(token).candidate, listed, context.consent):
+                return events.Partial(token, ids, Failure(Cause.UNHEALTHY, beyond))
             if len(ids) >= count:
                 return events.Polled(token, Accepted(ids))
         held, cost = short_duration(clock.elapsed() - begun), context.costs().get(token, 0)
@@ -87,6 +95,8 @@ class PartialGang:
         if context.is_unwanted(token):
             return
         try:
-            await self._requests.send(token, cloud)
+            await self._requests.send_again(token, cloud)
+        except TooDear:
+            raise
         except CloudError as error:
             context.log_attempt(token, f"the rest: {error.failure.sentence()}")

@@ -11,6 +11,7 @@ from nbprov.provisioning.run import events
 from nbprov.provisioning.run.attempt import WATCH_SECONDS
 from nbprov.provisioning.run.attempt_transitions import MOST_HEEDED
 from nbprov.provisioning.run.context import RunContext
+from nbprov.provisioning.run.pricing.price_check import TooDear
 
 from .launch_requests import MOST_PAUSE, LaunchRequests
 
@@ -37,13 +38,17 @@ class OutcomeResolution:
     async def _send_again(self, token: str, cloud: AsyncCloud) -> CreateOperation | None:
         """Send the same create again; a cloud that knows its token names the first operation.
 
-        None once the create cannot or must not be sent any more; then the list decides.
+        None once the create cannot or must not be sent any more, or would cost more now than was
+        agreed to; then the list decides.
         """
         context, pause = self._context, cloud.capabilities.poll_every
         deadline = context.progress.rows[token].deadline
         while context.clock.now() < deadline and not context.is_unwanted(token):
             try:
-                operation = await self._requests.send(token, cloud)
+                operation = await self._requests.send_again(token, cloud)
+            except TooDear as error:
+                context.log_attempt(token, f"not sent again: {error.failure.message}")
+                return None
             except CloudError as error:
                 if not is_passing(error.failure):
                     return None

@@ -14,6 +14,7 @@ from nbprov.model.spec import Spec
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.run.pricing.consent import cap_of
+from nbprov.provisioning.run.pricing.price_check import agreed_for
 from nbprov.provisioning.run.pricing.requote import beyond_agreed, quoted
 from nbprov.provisioning.supervision.guard_config import (
     check_budget,
@@ -53,24 +54,28 @@ async def start_terms(
     candidate = quoted(row.candidate, await cloud.quote(row.candidate))
     if spec is not None:
         candidate = replace(candidate, request=replace(candidate.request, max_hourly=cap_of(spec)))
-    run = ledger.runs.get(row.run_id)
-    limit = candidate.hourly if agreed or run is None else max(run.consent, row.candidate.hourly)
+    limit = candidate.hourly if agreed else agreed_for(ledger, row)
     beyond = beyond_agreed(candidate, limit)
     if beyond:
-        raise UsageError(
-            f"{row.name} stays stopped: {beyond}",
-            hint=(
-                "run its %%provision cell with --yes to agree to the price of now, up to max_price;"
-                f" or end it: %nbprov down {row.name}"
-            ),
-            code="cluster.price",
-        )
+        raise too_dear(row, beyond)
     asked = spec.guards if spec is not None and spec.guards != Guards() else None
     guards = asked or guards_known(ledger, row.run_id)
     if guards is not None:
         check_budget(guards, candidate, spent=ledger.prices.cost(row.run_id))
         _write_guards(ledger, cloud, row, candidate, guards)
     return candidate
+
+
+def too_dear(row: ClusterRow, beyond: str) -> UsageError:
+    """The error of a start that costs more than was agreed to."""
+    return UsageError(
+        f"{row.name} stays stopped: {beyond}",
+        hint=(
+            "run its %%provision cell with --yes to agree to the price of now, up to max_price;"
+            f" or end it: %nbprov down {row.name}"
+        ),
+        code="cluster.price",
+    )
 
 
 def _write_guards(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from nbprov.model.clusters import ClusterState
 from nbprov.model.events import EventKind
@@ -13,13 +14,15 @@ from nbprov.model.launches import InstanceState
 from nbprov.model.spec import Spec
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow
+from nbprov.provisioning.run.pricing.price_check import PriceCheck, TooDear, agreed_for
+from nbprov.provisioning.run.pricing.requote import listed_beyond, listed_prices
 from nbprov.provisioning.supervision.cluster_work import ClusterWork
 from nbprov.provisioning.supervision.context import SupervisionContext
 from nbprov.provisioning.supervision.guard_sync import GuardSync
 from nbprov.provisioning.supervision.listing.cluster_state import OVER
 from nbprov.provisioning.supervision.listing.intervals import CONFIRM_SECONDS, MOST_WATCH
 
-from .start_terms import start_terms
+from .start_terms import start_terms, too_dear
 from .stopper import Stopper
 from .transition import CannotStop, Transition
 
@@ -67,7 +70,8 @@ class Starter:
                 await context.connections.attach(row.name)
                 return
             candidate = row.candidate
-            # A start that a kernel left unfinished was agreed to, and its machines may run.
+            # A start that a kernel left unfinished was agreed to at this price, and its machines
+            # may run; those that do not are started only if they do not cost more now.
             if row.state is not ClusterState.STARTING:
                 candidate = await start_terms(context.ledger, cloud, row, spec=spec, agreed=agreed)
             reason = "you started it"
@@ -78,7 +82,7 @@ class Starter:
                     context.ledger.clusters.reprice(row.cluster_id, candidate)
                     context.ledger.clusters.resume_prices(row.cluster_id)
                 context.changed()
-                await self._bring_up(cloud, row)
+                await self._bring_up(cloud, replace(row, candidate=candidate))
             except Exception as error:
                 reason = f"its start failed, and it was stopped again: {error}"
                 await self._undo(cloud, row, reason)
@@ -89,8 +93,17 @@ class Starter:
         context.changed()
 
     async def _bring_up(self, cloud: AsyncCloud, row: ClusterRow) -> None:
-        context = self._context
-        await self._transition.reach(cloud, row, InstanceState.RUNNING)
+        context, agreed = self._context, agreed_for(self._context.ledger, row)
+
+        async def price() -> PriceCheck:
+            return await PriceCheck.ask(cloud, row.candidate, agreed)
+
+        try:
+            started = await self._transition.reach(cloud, row, InstanceState.RUNNING, price)
+        except TooDear as error:
+            raise too_dear(row, error.failure.message) from error
+        if beyond := listed_beyond(row.candidate, listed_prices(started), agreed):
+            raise too_dear(row, beyond)
         # The agent does not survive a stop, and a machine without one has no guards.
         await context.connections.forget(row.run_id)
         await context.connections.attach(row.name)

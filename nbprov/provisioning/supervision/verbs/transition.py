@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import InstanceState
+from nbprov.model.launches import Instance, InstanceState
 from nbprov.provisioning.async_cloud import AsyncCloud, try_request
 from nbprov.provisioning.ledger import ClusterRow
+from nbprov.provisioning.run.pricing.price_check import PriceCheck
 from nbprov.provisioning.supervision.context import SupervisionContext
 from nbprov.provisioning.supervision.listing.cluster_listing import ClusterListing
 from nbprov.provisioning.supervision.listing.cluster_state import GOING, OVER, reason_of
@@ -44,19 +45,33 @@ class Transition:
     ) -> None:
         self._context, self._listing, self._watch = context, listing, watch
 
-    async def reach(self, cloud: AsyncCloud, row: ClusterRow, goal: InstanceState) -> None:
-        """Stop or start the machines, and return when all are listed so.
+    async def reach(
+        self,
+        cloud: AsyncCloud,
+        row: ClusterRow,
+        goal: InstanceState,
+        price: Callable[[], Awaitable[PriceCheck]] | None = None,
+    ) -> list[Instance]:
+        """Stop or start the machines, and return them when all are listed so.
+
+        Parameters
+        ----------
+        price
+            Asks what they cost now; needed for a start, and asked again before each request.
 
         Raises
         ------
         CloudError
             If a machine is gone, the cloud refuses a start, or the goal is not reached in time.
+        TooDear
+            If a start costs more than was agreed to.
         CannotStop, NotFound
             If the cluster is to reach another state meanwhile.
         """
         clock, pause = self._context.clock, cloud.capabilities.poll_every
         end = clock.elapsed() + CONFIRM_SECONDS
         is_start = goal is InstanceState.RUNNING
+        assert is_start == (price is not None), "a start asks for its price, and nothing else does"
         origin = InstanceState.STOPPED if is_start else InstanceState.RUNNING
         while True:
             self.check_state(row, goal)
@@ -67,13 +82,13 @@ class Transition:
                 raise CloudError(Failure(Cause.NOT_OFFERED, text))
             is_there = all(i.state is goal and (i.host or not is_start) for i in machines)
             if machines and not unsure and is_there:
-                return
+                return machines
             if clock.elapsed() > end:
                 text = f"{row.name} is not {goal.value} after {CONFIRM_SECONDS:g} s"
                 raise CloudError(Failure(Cause.TIMEOUT, text))
             ready = [i.id for i in machines if i.state is origin]
-            if ready and is_start:
-                await cloud.start(ready)
+            if ready and price is not None:
+                await (await price()).start(ready)
             elif ready and not await try_request(cloud.stop, ready):
                 pause = min(MOST_WATCH, pause * 2)
             await asyncio.sleep(pause)
