@@ -130,4 +130,4 @@ def _run(engine: Engine, adapter: Cloud) -> RunDriver:
     spec = parse(SPEC)
     catalog = Catalog.open([]).with_offers(adapter.offers() or ())
     made = plan(spec, catalog, {adapter.name: EnabledCloud("bench", adapter.capabilities)})
-    return engine.prepare_run("bench", spec, made, race=1, hedge=0.0)
+    return engine.prepare_run("bench", spec, made)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from nbprov.clouds.base import CHECK_SECONDS
-from nbprov.model.clock import Clock, Seconds
+from nbprov.model.clock import Clock, Instant, Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import CheckResult
@@ -20,7 +20,12 @@ USABLE_FOR: Seconds = 5 * 60.0
 """How long the check of a usable cloud counts. Keys and balances seldom change within minutes, and
 a create call finds out anyway."""
 ASKED_AGAIN: Seconds = 60.0
-"""How long a refusal counts for plans; `%nbprov check` asks at once."""
+"""How long a refusal counts for plans; `%nbprov check` asks at once. So does an answer that a
+refused create has called into doubt."""
+FAULT_COUNTS: Seconds = 10.0
+"""How long a check counts that met a passing fault twice in a row."""
+FAULTS = frozenset({Cause.TRANSIENT, Cause.RATE_LIMIT, Cause.TIMEOUT, Cause.UNKNOWN})
+"""Causes that say nothing of the account: the cloud is asked once more before they count."""
 CHEAP: Seconds = 0.05
 """An answer that came so quickly took no request: no credentials were found. It never counts again,
 since they may be there now."""
@@ -30,6 +35,12 @@ comes."""
 
 Ask = Callable[[str], Awaitable[CheckResult]]
 """Asks one cloud, by name; never raises."""
+Passed = Callable[[CheckResult, Instant], None]
+"""Told of a check that passed, and when it was begun. On the loop; it must not block."""
+
+
+def tell_nobody(result: CheckResult, begun: Instant) -> None:
+    """Tell nobody of a check that passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +49,11 @@ class _Known:
     at: Seconds
     took: Seconds
 
-    def stands(self, now: Seconds) -> bool:
+    def stands(self, now: Seconds, *, doubted: bool) -> bool:
         if self.result.enabled:
-            return now - self.at < USABLE_FOR
-        return self.took > CHEAP and now - self.at < ASKED_AGAIN
+            return now - self.at < (ASKED_AGAIN if doubted else USABLE_FOR)
+        counts = FAULT_COUNTS if _is_fault(self.result) else ASKED_AGAIN
+        return self.took > CHEAP and now - self.at < counts
 
 
 class CloudChecks:
@@ -50,9 +62,10 @@ class CloudChecks:
     Its coroutines run on one loop; `known` may be called from any thread.
     """
 
-    def __init__(self, ask: Ask, clock: Clock) -> None:
+    def __init__(self, ask: Ask, clock: Clock, passed: Passed = tell_nobody) -> None:
         self._ask = ask
         self._clock = clock
+        self._passed = passed
         self._known: dict[str, _Known] = {}
         self._under_way: dict[str, asyncio.Task[CheckResult]] = {}
 
@@ -74,12 +87,19 @@ class CloudChecks:
         ]
 
     async def at_hand(
-        self, clouds: Iterable[str], *, first: Seconds = CHECK_SECONDS, again: Seconds = PATIENCE
+        self,
+        clouds: Iterable[str],
+        *,
+        doubted: Collection[str] = (),
+        first: Seconds = CHECK_SECONDS,
+        again: Seconds = PATIENCE,
     ) -> list[CheckResult]:
         """The checks of these clouds; those that are missing or too old are made now.
 
         Parameters
         ----------
+        doubted
+            Clouds whose credentials or balance were refused after their last check passed.
         first
             How many seconds it waits for clouds that never answered.
         again
@@ -87,7 +107,9 @@ class CloudChecks:
         """
         names, now = list(clouds), self._clock.elapsed()
         due = [
-            name for name in names if name not in self._known or not self._known[name].stands(now)
+            name
+            for name in names
+            if name not in self._known or not self._known[name].stands(now, doubted=name in doubted)
         ]
         unknown = [name for name in due if name not in self._known]
         known = [name for name in due if name in self._known]
@@ -111,9 +133,11 @@ class CloudChecks:
         return task
 
     async def _question(self, name: str) -> CheckResult:
-        begun = self._clock.elapsed()
+        begun, since = self._clock.elapsed(), self._clock.now()
         try:
             result = await self._ask(name)
+            if _is_fault(result):
+                result = await self._ask(name)
         except Exception as error:  # a broken adapter must not keep the other clouds out
             log.exception("checking %s", name)
             result = CheckResult(
@@ -125,9 +149,15 @@ class CloudChecks:
             self._under_way.pop(name, None)
         now = self._clock.elapsed()
         self._known[name] = _Known(result, now, now - begun)
+        if result.enabled:
+            self._passed(result, since)
         if result.zone_names:
             _learn_zones(result)
         return result
+
+
+def _is_fault(result: CheckResult) -> bool:
+    return result.problem is not None and result.problem.cause in FAULTS
 
 
 def _learn_zones(result: CheckResult) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from nbprov.model.errors import NbprovError
 from nbprov.model.offers import Plan
-from nbprov.model.run_policies import Race
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger import Ledger
@@ -36,7 +35,7 @@ class Terms:
     refusal: str = ""
 
 
-def terms_of(ledger: Ledger, plan: Plan, *, race: int | None = None, agreed: bool = False) -> Terms:
+def terms_of(ledger: Ledger, plan: Plan, *, agreed: bool = False) -> Terms:
     """The terms of a plan, as `provision` would have them."""
     from nbprov.provisioning.run.pricing.consent import consent_to
     from nbprov.provisioning.run.race_rule import race_rule, usual_accept
@@ -45,12 +44,7 @@ def terms_of(ledger: Ledger, plan: Plan, *, race: int | None = None, agreed: boo
 
     spec, refusal = plan.spec, ""
     consent = consent_to(plan, agreed=agreed)
-    rule = race_rule(
-        spec.race if race is None else Race(race),
-        plan,
-        usual=partial(usual_accept, ledger),
-        eager=race is not None,
-    )
+    rule = race_rule(spec.race, plan, usual=partial(usual_accept, ledger))
     notes = (*([consent.words] if consent.words else []), *notes_of(spec, consent.plan, rule))
     if plan.chosen is not None:
         try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nbprov.clouds import registry
 from nbprov.model.blocks import Block
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import CHECKED
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.runtime.worker_pool import WorkerPool
@@ -105,7 +106,9 @@ class Planner:
             or (is_anywhere and (can is None or not can.named_only))
         ]
         usable, unusable = {}, {}
-        for told in (yield from clouds.check(wanted, fresh=False)):
+        standing = self._context.engine.ledger.blocks.standing()
+        doubted = {block.cloud for block in standing if block.cause in CHECKED}
+        for told in (yield from clouds.check(wanted, fresh=False, doubted=doubted)):
             capabilities = adapters[told.cloud]
             if told.enabled and capabilities is not None:
                 usable[told.cloud] = EnabledCloud(told.account, capabilities)
@@ -243,17 +246,17 @@ class Planner:
             count=spec.num_nodes,
         )
 
-    def terms(self, plan: Plan, *, race: int | None = None, agreed: bool = False) -> Terms:
+    def terms(self, plan: Plan, *, agreed: bool = False) -> Terms:
         """What Launch would agree to for a plan, and how the run would buy, wait and end.
 
         Nothing is written.
 
         Parameters
         ----------
-        race, agreed
+        agreed
             As for `provision`.
         """
-        return terms_of(self._context.engine.ledger, plan, race=race, agreed=agreed)
+        return terms_of(self._context.engine.ledger, plan, agreed=agreed)
 
     def relax(
         self,

@@ -87,6 +87,12 @@ def _rule(
     return CauseRule(scope, seconds, max(seconds, most), retry, words, advice)
 
 
+CHECKED = frozenset({Cause.CREDENTIALS, Cause.BALANCE})
+"""Causes whose blocks end when a check of the account passes, and after an hour at the latest.
+
+Not every cloud's check can see the balance: after an hour a launch asks again, at no cost.
+"""
+
 # Block times follow Karpenter (3 min for a market, type and zone), Azure (1 h, quota 10 min or 1
 # h, SKU 23 h) and ParallelCluster (10 min).
 RULES: dict[Cause, CauseRule] = {
@@ -116,14 +122,14 @@ RULES: dict[Cause, CauseRule] = {
     ),
     Cause.CREDENTIALS: _rule(
         Scope.ACCOUNT,
-        365 * 24 * HOUR,
+        HOUR,
         Retry.OTHER_CLOUDS,
         "credentials refused",
         "renew this cloud's credentials, then run %nbprov check",
     ),
     Cause.BALANCE: _rule(
         Scope.ACCOUNT,
-        365 * 24 * HOUR,
+        HOUR,
         Retry.OTHER_CLOUDS,
         "no funds in the account",
         "add funds or a payment method at this cloud, then run %nbprov check",
@@ -138,7 +144,7 @@ RULES: dict[Cause, CauseRule] = {
     Cause.BAD_REQUEST: _rule(
         Scope.NOTHING,
         0,
-        Retry.STOP,
+        Retry.ELSEWHERE,
         "request refused as invalid",
         "correct the spec as the message says",
     ),
@@ -210,7 +216,10 @@ class Failure:
     code
         The cloud's own code, where it has one.
     scope
-        How far the block reaches if the message says so; else the cause's rule decides.
+        How far the block reaches if the message says so; else the cause's rule decides. For a
+        request refused as invalid: what it excludes for the rest of the launch (a zone or region
+        for this image, or the cloud); `NOTHING` says that no place would take it, and stops the
+        launch; None is this alternative on this cloud.
     retry_after
         Seconds that the cloud asked us to wait.
     limit_is_zero

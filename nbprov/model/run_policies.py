@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from .clock import Seconds
+from .errors import UsageError
 from .money import Micros
 
 
@@ -26,12 +27,33 @@ class Race:
     width
         1 tries one place at a time.
     hedge
-        Seconds after which another place is tried beside one that has not accepted yet; None for
-        that cloud's usual time to accept.
+        Seconds after which another place is tried beside one that is not ready. None waits only
+        for the cloud's answer: another place is tried beside one that has not accepted within its
+        cloud's usual time.
+
+    Examples
+    --------
+    >>> Race(2, hedge=4.0).widened(3, hedge=20.0), Race().widened(3, hedge=20.0)
+    (Race(width=3, hedge=4.0), Race(width=3, hedge=20.0))
     """
 
     width: int = 2
     hedge: Seconds | None = None
+
+    def widened(self, width: int, *, hedge: Seconds) -> Race:
+        """This race with another width, and with this hedge where it has none of its own.
+
+        Raises
+        ------
+        UsageError
+            If the width is less than 1.
+        """
+        if width < 1:
+            raise UsageError(
+                f"a race needs at least 1 attempt at a time, not {width}",
+                hint="--race 1 tries one place after the other",
+            )
+        return Race(width, hedge if self.hedge is None else self.hedge)
 
 
 @dataclass(frozen=True, slots=True)

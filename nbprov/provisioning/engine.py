@@ -13,7 +13,6 @@ from nbprov.clouds.base import Capabilities, Cloud
 from nbprov.model import paths
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.offers import Plan
-from nbprov.model.run_policies import Race
 from nbprov.model.spec import Spec
 from nbprov.model.stock import Stock
 from nbprov.runtime.clocks import SystemClock
@@ -173,23 +172,17 @@ class Engine:
         spec: Spec,
         plan: Plan,
         *,
-        race: int | None = None,
-        hedge: Seconds | None = None,
         agreed: bool = False,
     ) -> RunDriver:
         """A run that waits for Launch. Nothing is written and nothing is bought yet.
 
         Parameters
         ----------
-        race, hedge
-            How many attempts may be under way at once, and seconds after which the next one
-            joins; without a `race` the spec says.
         agreed
             Launch agrees to all that the spec's caps allow, and not only to what `confirm_above`
             leaves.
         """
-        asked = None if race is None else Race(race, hedge)
-        return self.runs.prepare(name, spec, plan, asked, agreed=agreed)
+        return self.runs.prepare(name, spec, plan, agreed=agreed)
 
     async def launch(self, driver: RunDriver, *, folder: str) -> None:
         """Write the run down, take its lease, and drive it. Returns as soon as it is under way.

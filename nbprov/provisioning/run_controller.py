@@ -17,7 +17,6 @@ from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.money import Micros
 from nbprov.model.offers import Candidate, Plan
-from nbprov.model.run_policies import Race
 from nbprov.model.spec import HealthCheck, Spec
 from nbprov.remote.ssh.keys import ClusterKeys
 from nbprov.runtime.worker_pool import WorkerPool
@@ -127,16 +126,8 @@ class RunController:
     def _capabilities_of(self, name: str) -> Capabilities:
         return self._clouds(name).capabilities
 
-    def prepare(
-        self, name: str, spec: Spec, plan: Plan, race: Race | None = None, *, agreed: bool = False
-    ) -> RunDriver:
-        """A run that waits for Launch; see `Engine.prepare_run`. Any thread.
-
-        Parameters
-        ----------
-        race
-            Holds instead of the spec's.
-        """
+    def prepare(self, name: str, spec: Spec, plan: Plan, *, agreed: bool = False) -> RunDriver:
+        """A run that waits for Launch; see `Engine.prepare_run`. Any thread."""
         if plan.chosen is not None:
             check_budget(spec.guards, plan.chosen)
         consent = consent_to(plan, agreed=agreed)
@@ -151,12 +142,7 @@ class RunController:
         )
         driver = self._driver(new_id(), name, spec, consent.plan, failover, consent.hourly)
         usual = lru_cache(partial(usual_accept, self.ledger))
-        rule = race_rule(
-            race or spec.race,
-            plan,
-            usual=usual,
-            eager=race is not None,
-        )
+        rule = race_rule(spec.race, plan, usual=usual)
         failover.hedging = hedging_of(rule, spec, usual, driver.context.spent)
         driver.context.progress.notes = (
             *([consent.words] if consent.words else []),

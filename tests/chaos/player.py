@@ -91,7 +91,8 @@ def _plan(
     plain = parse(
         f"resources: {{cloud: local, instance_type: small}}\nnum_nodes: {order['count']}\n{more}"
     )
-    spec = spec or replace(plain, **POLICIES.get(order["kind"], {}))
+    policy = POLICIES.get(order["kind"], {"race": Race(order["race"], 0.0)})
+    spec = spec or replace(plain, **policy)
     now = engine.clock.now()
     offers = sorted(
         engine.cloud("local").adapter.offers() or (), key=lambda offer: ZONES.index(offer.zone)
@@ -115,9 +116,7 @@ def play(order: dict[str, Any]) -> None:
         engine.thread.call(reconcile(engine, ReconcileReport())).result(STEP_SECONDS)
         return
     plan = _plan(order, engine)
-    driver = engine.prepare_run(
-        NAME, plan.spec, plan, race=None if order["kind"] in POLICIES else order["race"], hedge=0.0
-    )
+    driver = engine.prepare_run(NAME, plan.spec, plan)
     sent = _when(engine, driver, "sent", lambda: None)
     if order["cancel_at"]:
         _when(engine, driver, order["cancel_at"], driver.cancel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nbprov.api.cluster import Cluster
@@ -21,7 +21,6 @@ from nbprov.api.services.adopted_launches import (
 )
 from nbprov.api.spec_inputs import SpecInputs
 from nbprov.api.steps import Steps, result
-from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.spec import Spec
 
@@ -47,8 +46,6 @@ class ProvisionRequest:
         Called with a line that says what is waited for.
     agreed
         Whether Launch agrees to all that the spec's caps allow.
-    race, hedge
-        How many attempts may be under way at once, and the seconds between their beginnings.
     """
 
     spec: Spec
@@ -57,8 +54,6 @@ class ProvisionRequest:
     folder: str
     say: Say
     agreed: bool
-    race: int | None
-    hedge: Seconds
 
 
 def existing(
@@ -118,7 +113,8 @@ def _under_way(run: Run | None, spec: Spec) -> Run | None:
         return None
     if run.state not in (RunState.LAUNCHING, RunState.WAITING):
         return None
-    if to_yaml(run.spec) != to_yaml(spec):
+    # How a run races is not compared: `--race` is of the line, and not of the spec.
+    if to_yaml(run.spec) != to_yaml(replace(spec, race=run.spec.race)):
         raise other_spec_error(run.name)
     return run
 

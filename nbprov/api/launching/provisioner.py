@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from nbprov.api.cluster import Cluster
@@ -19,7 +19,6 @@ from nbprov.api.spec_inputs import Ask, SpecInputs, ask_nobody, collect, names_g
 from nbprov.api.steps import Steps
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
-from nbprov.model.errors import UsageError
 from nbprov.model.offers import Plan, RuleKind
 from nbprov.model.spec import ExposedPorts, Spec
 
@@ -86,8 +85,8 @@ class Provisioner:
         Parameters
         ----------
         race, hedge
-            How many attempts may be under way at once, the next begun `hedge` seconds after the
-            one before; the first that is ready is kept. By default the spec's own `race` decides.
+            How many attempts may be under way at once; the next begins beside one that is not
+            ready within the spec's own hedge, else `hedge` seconds. By default the spec decides.
         agreed
             Launch agrees to all that the spec's caps allow, also beyond `confirm_above`.
         env
@@ -116,26 +115,22 @@ class Provisioner:
         if isinstance(spec, str):
             known = names_given(env or {})
             spec = self._planner.parse(spec, ignore=ignore, variables=variables, given=known)
+        if race is not None:
+            spec = dataclasses.replace(spec, race=spec.race.widened(race, hedge=hedge))
         folder = folder or os.getcwd()
         inputs = partial(collect, spec, env or {}, ask, folder)
-        request = ProvisionRequest(
-            spec, name_of(spec, name), inputs, folder, say, agreed, race, hedge
-        )
+        request = ProvisionRequest(spec, name_of(spec, name), inputs, folder, say, agreed)
         return (yield from self._provision(request, may_replace=replace))
 
     def _provision(self, request: ProvisionRequest, *, may_replace: bool) -> Steps[Run | Cluster]:
-        if request.race is not None and request.race < 1:
-            raise UsageError(
-                f"a race needs at least 1 attempt at a time, not {request.race}",
-                hint="--race 1 tries one place after the other",
-            )
         try:
             return (yield from self._existing_or_new(request))
         except DoesNotFit:
             if not may_replace:
                 raise
         old = self._context.engine.cluster(request.name)
-        made = yield from self._existing_or_new(replace(request, name=next_name(request.name)))
+        beside = dataclasses.replace(request, name=next_name(request.name))
+        made = yield from self._existing_or_new(beside)
         if isinstance(made, Cluster):
             yield from take_place(self._context, self._services, made, old)
         elif not made.replaces:
@@ -155,12 +150,7 @@ class Provisioner:
         given: SpecInputs = request.inputs()
         plan = yield from self._plan_to_launch(request.spec)
         driver = self._context.engine.prepare_run(
-            request.name,
-            request.spec,
-            plan,
-            race=request.race,
-            hedge=request.hedge,
-            agreed=request.agreed,
+            request.name, request.spec, plan, agreed=request.agreed
         )
         run = Run(self._context, self._services, driver, given, request.folder)
         earlier = self._runs.get(request.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nbprov.api.errors import LaunchUnderWay, NotSettled, with_readable_errors
@@ -179,12 +180,16 @@ def other_spec_error(name: str) -> LaunchUnderWay:
 
 
 def is_same_spec(stored: Spec, spec: Spec) -> bool:
-    """Whether a launch was begun from this spec, as far as the ledger keeps specs."""
+    """Whether a launch was begun from this spec, as far as the ledger keeps specs.
+
+    How it races is not compared: `--race` is of the line, and not of the spec.
+    """
     from nbprov.provisioning.spec_storage import readable_text
     from nbprov.spec import parse, to_yaml
 
     try:
-        return to_yaml(stored) == to_yaml(parse(readable_text(spec)))
+        given = parse(readable_text(replace(spec, race=stored.race)))
+        return to_yaml(stored) == to_yaml(given)
     except NbprovError:
         return False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from nbprov.api.cloud_checks import CloudChecks
@@ -11,8 +11,8 @@ from nbprov.api.context import Context, EngineBound
 from nbprov.api.steps import Steps, result
 from nbprov.clouds import registry
 from nbprov.clouds.base import CHECK_SECONDS, Capabilities
-from nbprov.model.clock import Seconds
-from nbprov.model.errors import NotFound
+from nbprov.model.clock import Instant, Seconds
+from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.failures import Cause
 from nbprov.model.launches import CheckResult
 from nbprov.runtime.worker_pool import WorkerPool
@@ -31,7 +31,11 @@ class CloudService:
         self._checks = EngineBound(context, _checks_of)
 
     def check(
-        self, clouds: Sequence[str] | None = None, *, fresh: bool = True
+        self,
+        clouds: Sequence[str] | None = None,
+        *,
+        fresh: bool = True,
+        doubted: Collection[str] = (),
     ) -> Steps[list[CheckResult]]:
         """Ask each cloud, in parallel, whether it can be used. Takes at most 5 s.
 
@@ -41,6 +45,8 @@ class CloudService:
             Their names; all clouds by default.
         fresh
             Ask now. Otherwise answers of the last minutes count.
+        doubted
+            Clouds that are asked again sooner, since a create was refused after their last check.
 
         Raises
         ------
@@ -51,8 +57,8 @@ class CloudService:
         for name in names:
             registry.missing(name)
         checks = self._checks.get()
-        ask = checks.anew if fresh else checks.at_hand
-        return (yield from result(self._context.engine.thread.call(ask(names))))
+        asked = checks.anew(names) if fresh else checks.at_hand(names, doubted=doubted)
+        return (yield from result(self._context.engine.thread.call(asked)))
 
     def capabilities_at_hand(self, name: str) -> Capabilities | None:
         """What a cloud can do; None where it is not set up or its adapter cannot be loaded.
@@ -139,4 +145,10 @@ def _checks_of(engine: Engine) -> CloudChecks:
             return CheckResult(name, enabled=False, problem=lacking)
         return await engine.cloud(name).check()
 
-    return CloudChecks(ask, engine.clock)
+    def passed(told: CheckResult, begun: Instant) -> None:
+        try:
+            engine.ledger.blocks.end_checked(told.cloud, told.account, begun)
+        except NbprovError as error:  # they end by themselves within the hour
+            log.warning("blocks of %s could not be ended: %s", told.cloud, error.message)
+
+    return CloudChecks(ask, engine.clock, passed)

@@ -132,7 +132,7 @@ class _StockTalk:
         self.probe = StockProbe(self._ask, engine.clock, self._told)
         self.told_at: Instant = 0.0
         self._engine, self._service = engine, service
-        self._watch: asyncio.Task[None] | None = None
+        engine.thread.call(self._watch_waits())
 
     async def _ask(self, cloud: str, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
         return await self._engine.cloud(cloud).stock(offers, count)
@@ -140,8 +140,6 @@ class _StockTalk:
     def _told(self, cloud: str, stock: Sequence[Stock], count: int) -> None:
         self.told_at = self._engine.clock.now()
         self._service.take_in(self._engine, cloud, stock, count)
-        if self._watch is None:
-            self._watch = asyncio.create_task(self._watch_waits())
 
     async def _watch_waits(self) -> None:
         """Ask once a minute for what runs wait for: a pass comes seldom, stock goes in minutes."""

@@ -38,9 +38,11 @@ class Nbprov(Magics):
     demo = Bool(
         help="Put the simulated `local` cloud into every plan, not only into those that name it."
     ).tag(config=True)
-    hedge = Float(20.0, help="Seconds after which a race (--race N) starts its next attempt.").tag(
-        config=True
-    )
+    hedge = Float(
+        20.0,
+        help="Seconds within which a place of a race (--race N) is to be ready before the next is"
+        " tried beside it, where the spec's race has no hedge.",
+    ).tag(config=True)
 
     catalog_refresh = Dict(
         help="How often each cloud's prices are renewed, by cloud name or `default`: '7h',"

@@ -23,7 +23,6 @@ def show_plan(
     spec: Spec,
     title: str,
     *,
-    race: int | None = None,
     agreed: bool = False,
     assume: Sequence[str] = (),
 ) -> Plan:
@@ -32,11 +31,11 @@ def show_plan(
     A live table is shown at once and reordered seconds later, when the clouds have reported their
     stock. Where the output cannot be renewed, the table is shown after the reports.
     """
-    terms = here.terms(here.plan(spec, assume=assume), race=race, agreed=agreed)
+    terms = here.terms(here.plan(spec, assume=assume), agreed=agreed)
     is_live = frontend.current() is frontend.Frontend.WIDGETS
     display = show(_table(terms, title)) if is_live else None
     if not assume and here.ask_stock(terms.plan).stock:
-        terms = here.terms(here.planned(spec), race=race, agreed=agreed)
+        terms = here.terms(here.planned(spec), agreed=agreed)
         if display is not None:
             display.update(_table_data(terms))
             display.freeze()

@@ -38,16 +38,16 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
     spec = read_cell(here, shell, text, ignore=arguments.ignore, given=env)
     if arguments.on_setup_failure:
         spec = replace(spec, on_setup_failure=arguments.on_setup_failure)
+    if arguments.race is not None:
+        spec = replace(spec, race=spec.race.widened(arguments.race, hedge=hedge))
     if arguments.dry_run:
         title = f"plan of {here.name_of(spec, arguments.name)}; nothing is created"
-        if show_plan(here, spec, title, race=arguments.race, agreed=arguments.yes).chosen is None:
+        if show_plan(here, spec, title, agreed=arguments.yes).chosen is None:
             print(TRY_RELAX)
         return
     result = here.provision(
         spec,
         arguments.name,
-        race=arguments.race,
-        hedge=hedge,
         agreed=arguments.yes,
         env=env,
         ask=value_prompt(shell),

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 
 from nbprov.model.blocks import Block
-from nbprov.model.clock import Seconds
-from nbprov.model.failures import Cause
+from nbprov.model.clock import Instant, Seconds
+from nbprov.model.failures import CHECKED, Cause
 from nbprov.model.offers import Candidate
 from nbprov.model.stock import Pool, Stock, StockLevel
 
@@ -88,6 +88,36 @@ class BlockTable:
                     block.quota_family,
                 ) == self._quota_pattern(candidate):
                     db.execute("DELETE FROM blocks WHERE pattern = ?", (row["pattern"],))
+
+    def end_checked(self, cloud: str, account: str, begun: Instant) -> int:
+        """End the blocks of credentials and balance that a check of their account contradicts.
+
+        Parameters
+        ----------
+        begun
+            When the check began; it says nothing of what was refused after that.
+
+        Returns
+        -------
+        int
+            How many blocks have ended.
+        """
+        live = self._store.rows(
+            "SELECT pattern, data FROM blocks WHERE expires > ?", self._clock.now()
+        )
+        blocks = {r["pattern"]: from_plain(Block, json.loads(r["data"])) for r in live}
+        ended = [
+            (pattern,)
+            for pattern, block in blocks.items()
+            if block.cause in CHECKED
+            and block.cloud == cloud
+            and block.account in ("", account)
+            and block.since <= begun
+        ]
+        if ended:
+            with self._store.transaction() as db:
+                db.executemany("DELETE FROM blocks WHERE pattern = ?", ended)
+        return len(ended)
 
     def end_restocked(self, stocks: Sequence[Stock], count: int = 1) -> int:
         """End the blocks for lack of stock that a later report of their cloud contradicts.

@@ -11,6 +11,9 @@ from nbprov.model.clock import Instant
 from nbprov.model.money import Micros
 from nbprov.model.offers import Candidate
 
+from .exclusions import Exclusion
+from .waiting.stock_wait import STOCK
+
 SKIPS = 100
 """After this many blocked candidates in a row the rest is planned again.
 
@@ -33,12 +36,15 @@ class CandidateQueue:
         passed over.
     can_replan
         Whether somebody answers when a new plan is asked for.
+    exclusions
+        What this run never tries again.
     """
 
     candidates: Sequence[Candidate] = ()
     blocks: list[Block] = field(default_factory=list)
     ceiling: Micros | None = None
     can_replan: bool = False
+    exclusions: list[Exclusion] = field(default_factory=list)
     is_planning: bool = False
     _cannot_plan: bool = False
     _cursor: int = 0
@@ -80,7 +86,20 @@ class CandidateQueue:
                 )
         return None
 
+    def may_return(self, now: Instant) -> bool:
+        """Whether there is a candidate that nothing but a lack of stock keeps away."""
+        lasting = [b for b in self.blocks if b.is_live(now) and b.cause not in STOCK]
+        return not len(self.candidates) or any(
+            not self._is_excluded(candidate) and not any(b.matches(candidate) for b in lasting)
+            for candidate in self.candidates
+        )
+
+    def _is_excluded(self, candidate: Candidate) -> bool:
+        return any(exclusion.matches(candidate) for exclusion in self.exclusions)
+
     def _may_be_tried(self, candidate: Candidate) -> bool:
+        if self._is_excluded(candidate):
+            return False
         if candidate.is_sold_out and self._has_tried_sold_out:
             # Of the candidates that their clouds call sold out, one is tried in each pass: the
             # word may be out of date, but hardly for all of them.

@@ -13,13 +13,14 @@ from typing import assert_never
 from nbprov.model.blocks import Block, block_after
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import RunState
-from nbprov.model.failures import Cause, Failure, Retry
+from nbprov.model.failures import Cause, Failure, Scope
 from nbprov.model.offers import Candidate
 
 from . import events
 from .attempt import Attempt, Deadlines
 from .attempt_transitions import NEVER, AttemptTransitions, TransitionStep
 from .candidate_queue import CandidateQueue
+from .exclusions import exclusion_after
 from .hedging import Hedging
 from .waiting.stock_wait import StockWait
 
@@ -131,7 +132,7 @@ class Failover:
             case events.Tick():
                 pass
             case events.BlocksRead(blocks):
-                self.queue.blocks = list(blocks)
+                self.queue.blocks = self.stock_wait.holding(blocks)
                 self.stock_wait.compare(blocks, step.now)
             case events.Restocked():
                 self.stock_wait.hurry(step.now)
@@ -159,9 +160,12 @@ class Failover:
                 assert_never(never)
 
     def _learn(self, candidate: Candidate, failure: Failure, step: TransitionStep) -> None:
-        """Block what a failure rules out; a failure that holds everywhere stops the run."""
-        if failure.rule.retry is Retry.STOP and failure.cause is not Cause.CANCELLED:
+        """Block or exclude what a failure rules out; one that holds everywhere stops the run."""
+        if failure.cause is Cause.BAD_REQUEST and failure.scope is Scope.NOTHING:
             self.stopped_by = failure
+        exclusion = exclusion_after(candidate, failure)
+        if exclusion is not None:
+            self.queue.exclusions.append(exclusion)
         self.stock_wait.causes.add(failure.cause)
         block = block_after(candidate, failure, step.now)
         if block is None:
@@ -169,7 +173,7 @@ class Failover:
         repeats = self.repeats_of(block)
         block = block_after(candidate, failure, step.now, repeats=repeats) or block
         self.queue.blocks.append(block)
-        self.stock_wait.meet(block)
+        self.stock_wait.learn(block)
         step.actions.append(events.StoreBlock(block))
 
     # ------------------------------------------------------------ starting
@@ -198,6 +202,7 @@ class Failover:
     def _begin_pass(self, step: TransitionStep) -> None:
         if self._wants_more() and self.stock_wait.is_due(step.now):
             self.stock_wait.begin_pass()
+            self.queue.blocks = self.stock_wait.holding(self.queue.blocks)
             step.actions.append(events.BeginPass(self.stock_wait.passes))
             if self.queue.begin_again():
                 step.actions.append(events.Replan())
@@ -233,7 +238,7 @@ class Failover:
             has_places = self._may_go_on(step.now) and not self.queue.is_exhausted
             if self.queue.is_planning or has_places:
                 return
-            if self.stock_wait.may_wait(step.now):
+            if self.stock_wait.may_wait(step.now) and self.queue.may_return(step.now):
                 if not self.stock_wait.is_waiting:
                     self.stock_wait.rest(step.now)
                     step.actions.append(events.Pause(self.stock_wait.next_pass or step.now))

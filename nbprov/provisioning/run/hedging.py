@@ -34,16 +34,15 @@ class Hedging:
         How many attempts may run at once.
     after
         How long an attempt at a candidate may take before it counts as overdue.
-    eager
-        An accepted attempt may be overdue, too, and the first that is ready is kept. Otherwise
-        only an attempt without an answer is.
+    until_ready
+        An attempt is overdue until it is ready. Otherwise only until its cloud has accepted it.
     affords
         Whether the budget pays for a candidate beside those that race.
     """
 
     width: int = 1
     after: Callable[[Candidate], Seconds] = lambda candidate: 0.0
-    eager: bool = False
+    until_ready: bool = False
     affords: Callable[[Sequence[Candidate], Candidate], bool] = always
 
     def lets_join(self, active: Iterable[Attempt], elapsed: Seconds) -> bool:
@@ -61,6 +60,6 @@ class Hedging:
         return min(times, default=None)
 
     def _due(self, attempt: Attempt) -> Seconds:
-        if not self.eager and attempt.state not in UNACCEPTED:
+        if not self.until_ready and attempt.state not in UNACCEPTED:
             return float("inf")
         return attempt.begun + self.after(attempt.candidate)

@@ -35,14 +35,14 @@ class RaceRule:
 
     Attributes
     ----------
-    eager
-        Another place joins even where the others were accepted. Only the magic line or an
-        argument asks for that.
+    width
+        How many places may be tried at once.
+    hedge
+        See `Race.hedge`.
     """
 
     width: int
     hedge: Seconds | None
-    eager: bool = False
     words: str = ""
 
 
@@ -54,36 +54,32 @@ def usual_accept(ledger: Ledger, cloud: str) -> Seconds:
     return max(LEAST_ACCEPT, seen[min(len(seen) - 1, int(len(seen) * QUARTILE))])
 
 
-def race_rule(
-    race: Race, plan: Plan, *, usual: Callable[[str], Seconds], eager: bool = False
-) -> RaceRule:
+def race_rule(race: Race, plan: Plan, *, usual: Callable[[str], Seconds]) -> RaceRule:
     """How wide a race over a plan may be, given its nodes and its budget."""
     spec, first = plan.spec, plan.chosen
     width = min(race.width, MOST_GANGS) if spec.num_nodes > 1 else race.width
     width = max(1, min(width, len(plan.candidates)))
     if first is None or width == 1:
-        return RaceRule(1, race.hedge, eager)
+        return RaceRule(1, race.hedge)
     if not fits_budget(spec.guards, first.hourly * width):
         said = (
             f"race: one place at a time: {width} at once at {format_usd(first.hourly)}/h"
             " do not fit the budget"
         )
-        return RaceRule(1, race.hedge, eager, said)
-    after = usual(first.offer.cloud) if race.hedge is None else race.hedge
+        return RaceRule(1, race.hedge, said)
     what = "clusters" if spec.num_nodes > 1 else "places"
-    if eager:
-        joins = f"the next joins {short_duration(after)} after the one before"
-    else:
-        how = f"{first.offer.cloud}'s usual time" if race.hedge is None else "your hedge"
+    if race.hedge is None:
         joins = (
             "a further one only beside one that has not answered within"
-            f" {short_duration(after)} ({how})"
+            f" {short_duration(usual(first.offer.cloud))} ({first.offer.cloud}'s usual time)"
         )
+    else:
+        joins = f"a further one beside one that is not ready within {short_duration(race.hedge)}"
     words = (
         f"race: up to {width} {what} at once; {joins};"
         " the first ready is kept, the others are ended"
     )
-    return RaceRule(width, race.hedge, eager, words)
+    return RaceRule(width, race.hedge, words)
 
 
 def hedging_of(
@@ -108,4 +104,4 @@ def hedging_of(
             spec.guards, sum(c.hourly for c in (*racing, candidate)), spent=spent()
         )
 
-    return Hedging(rule.width, after, rule.eager, affords)
+    return Hedging(rule.width, after, rule.hedge is not None, affords)

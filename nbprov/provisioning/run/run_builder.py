@@ -9,6 +9,7 @@ from itertools import islice
 
 from nbprov.clouds import registry
 from nbprov.clouds.base import Capabilities
+from nbprov.model.blocks import block_after
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NotFound
 from nbprov.model.events import EventKind
@@ -22,6 +23,7 @@ from nbprov.provisioning.supervision.guard_enforcement import needs_kernel
 
 from .attempt import Deadlines
 from .candidate_queue import CandidateQueue
+from .exclusions import exclusion_after
 from .failover import Failover
 from .health_check import health_words
 from .launch_builder import public_ports
@@ -103,8 +105,12 @@ def resumed_failover(
     )
     events = ledger.events.of_run(row.run_id)
     stock_wait.passes += sum(event.kind is EventKind.PASS_BEGUN for event in events)
-    failures = (launch.failure for launch in ledger.launches.of_run(row.run_id))
-    stock_wait.causes |= {Cause.CAPACITY, *(f.cause for f in failures if f is not None)}
+    failed = [(x.candidate, x.failure) for x in ledger.launches.of_run(row.run_id) if x.failure]
+    stock_wait.causes |= {Cause.CAPACITY, *(failure.cause for _, failure in failed)}
+    made = (block_after(candidate, failure, row.created) for candidate, failure in failed)
+    stock_wait.own |= {block.pattern for block in made if block is not None}
+    excluded = (exclusion_after(candidate, failure) for candidate, failure in failed)
+    failover.queue.exclusions += [exclusion for exclusion in excluded if exclusion is not None]
     for block in failover.queue.blocks:
         if block.cause in STOCK:
             stock_wait.meet(block)

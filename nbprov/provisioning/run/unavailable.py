@@ -75,6 +75,8 @@ class Unavailable(NbprovError):
         if not tried:
             return cls._untried(view)
         causes = Counter(a.failure.cause for a in tried if a.failure is not None)
+        if set(causes) == {Cause.BAD_REQUEST}:
+            return cls._invalid(view, tried)
         summary = ", ".join(
             f"{RULES[cause].words} ({count})" for cause, count in causes.most_common()
         )
@@ -88,6 +90,18 @@ class Unavailable(NbprovError):
             view,
             f"no machine in {len(tried)} attempts{passes}: {summary}",
             hint=advice,
+            attempts=tried,
+        )
+
+    @classmethod
+    def _invalid(cls, view: RunView, tried: tuple[AttemptView, ...]) -> Unavailable:
+        """The error of a run whose every attempt was refused as invalid: it says what is wrong."""
+        said = dict.fromkeys(a.failure.sentence() for a in tried if a.failure is not None)
+        return cls._about(
+            view,
+            "; ".join(list(said)[:SHOWN_ATTEMPTS]),
+            hint=RULES[Cause.BAD_REQUEST].advice,
+            code=f"provision.{Cause.BAD_REQUEST.value}",
             attempts=tried,
         )
 

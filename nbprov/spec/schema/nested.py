@@ -87,7 +87,8 @@ NESTED_FIELDS = (
     Field(
         "hedge",
         Section.RACE,
-        "how long a place may take before the next is tried beside it",
+        "how long a place may take to be ready before the next is tried beside it; auto: only to"
+        " answer, within its cloud's usual time",
         values=("auto",),
         example=("20s", "auto"),
     ),

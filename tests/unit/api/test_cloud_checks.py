@@ -14,7 +14,14 @@ from shelf_world import LONG, Shelf, only
 
 import nbprov
 from nbprov import api
-from nbprov.api.cloud_checks import ASKED_AGAIN, CHEAP, PATIENCE, USABLE_FOR, CloudChecks
+from nbprov.api.cloud_checks import (
+    ASKED_AGAIN,
+    CHEAP,
+    FAULT_COUNTS,
+    PATIENCE,
+    USABLE_FOR,
+    CloudChecks,
+)
 from nbprov.clouds import registry
 from nbprov.clouds.base import CHECK_SECONDS
 from nbprov.model.failures import Cause, Failure
@@ -32,6 +39,7 @@ class World:
         self.usable: dict[str, bool] = {}
         self.takes: dict[str, float] = {}
         self.gates: dict[str, asyncio.Event] = {}
+        self.problems: dict[str, list[Failure]] = {}
         self.checks = CloudChecks(self.ask, self)
 
     def now(self) -> float:
@@ -46,6 +54,8 @@ class World:
             await self.gates[name].wait()
         self.time += self.takes.get(name, 2 * CHEAP)
         usable = self.usable.get(name, True)
+        if self.problems.get(name):
+            return CheckResult(name, enabled=False, problem=self.problems[name].pop())
         return CheckResult(
             name, usable, problem=None if usable else Failure(Cause.CREDENTIALS, "no key")
         )
@@ -101,6 +111,40 @@ def test_a_cloud_that_refused_is_asked_again_after_a_minute() -> None:
         world.time += ASKED_AGAIN
         world.usable["aws"] = True
         assert await world.enabled("aws") == [True]
+
+    run(story)
+
+
+def test_one_garbled_answer_disables_no_cloud() -> None:
+    async def story(world: World) -> None:
+        world.problems["aws"] = [Failure(Cause.TRANSIENT, "the answer is not as documented")]
+        assert await world.enabled("aws") == [True]
+        assert world.asked == ["aws", "aws"]
+
+    run(story)
+
+
+def test_a_passing_fault_counts_for_seconds() -> None:
+    async def story(world: World) -> None:
+        world.problems["aws"] = [Failure(Cause.TRANSIENT, "502")] * 2
+        assert await world.enabled("aws") == [False]
+        assert await world.enabled("aws") == [False]
+        world.time += FAULT_COUNTS
+        assert await world.enabled("aws") == [True]
+
+    run(story)
+
+
+def test_a_check_that_a_refused_create_calls_into_doubt_is_made_again_after_a_minute() -> None:
+    async def story(world: World) -> None:
+        passed: list[tuple[str, float]] = []
+        world.checks = CloudChecks(world.ask, world, lambda r, at: passed.append((r.cloud, at)))
+        await world.enabled("aws")
+        await world.checks.at_hand(["aws"], doubted={"aws"})
+        assert passed == [("aws", 0.0)]
+        world.time = ASKED_AGAIN + 1
+        await world.checks.at_hand(["aws"], doubted={"aws"})
+        assert passed == [("aws", 0.0), ("aws", ASKED_AGAIN + 1)]
 
     run(story)
 

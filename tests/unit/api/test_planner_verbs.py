@@ -267,7 +267,7 @@ def test_terms_of_a_consent_that_passes_dearer_places_over(session: api.Session)
 
 
 def test_terms_say_when_launch_would_be_refused(session: api.Session) -> None:
-    terms = session.terms(session.plan(f"{A100S}\nbudget: 0.01\n", assume=["aws"]), race=3)
+    terms = session.terms(session.plan(f"{A100S}\nbudget: 0.01\nrace: 3\n", assume=["aws"]))
     assert "a budget of" in terms.refusal
     assert terms.race == 1
 

@@ -17,6 +17,7 @@ from nbprov.clouds.local.provisioner import CAPABILITIES, LocalCloud
 from nbprov.model.clusters import RunState
 from nbprov.model.launches import InstanceState
 from nbprov.model.offers import Candidate, Plan
+from nbprov.model.run_policies import Race
 from nbprov.model.spec import Spec
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.reconcile import ReconcileReport, reconcile
@@ -128,7 +129,8 @@ class EngineWorld:
     ) -> RunDriver:
         """A run that waits for its launch."""
         spec, plan = self.plan(engine, **planned)
-        return engine.prepare_run(name, spec, plan, race=race, hedge=hedge)
+        spec = replace(spec, race=Race(race, hedge))
+        return engine.prepare_run(name, spec, replace(plan, spec=spec))
 
     def launch(self, engine: Engine, driver: RunDriver) -> RunDriver:
         """Launch a run; returns as soon as it is under way."""

@@ -50,7 +50,7 @@ from nbprov.provisioning.run.events import (
 )
 from nbprov.provisioning.run.failover import Failover
 from nbprov.provisioning.run.hedging import Hedging
-from nbprov.provisioning.run.waiting.stock_wait import StockWait
+from nbprov.provisioning.run.waiting.stock_wait import STOCK, StockWait
 
 EPOCH = 1_800_000_000.0
 FAIR_STEPS = 2000
@@ -102,13 +102,14 @@ class World:
         race: int = 1,
         hedge: float = 0.0,
         blocks: Iterable[Block] = (),
-        eager: bool = False,
+        until_ready: bool = False,
         wait: float = 0.0,
         checked: bool = False,
     ) -> None:
         self.time = 0.0
         self.deeds: dict[str, Deed] = {}
         self.blocks = list(blocks)
+        self.own: list[Block] = []
         self.winner: str | None = None
         self.ready = 0
         self.cancelled = False
@@ -120,13 +121,13 @@ class World:
         self.wait = wait
         self.passes = 1
         self.resting = False
-        self.hedge, self.eager = hedge, eager
+        self.hedge, self.until_ready = hedge, until_ready
         self.deadlines = replace(DEADLINES, health=60.0 if checked else None)
         self.machine = Failover(
             queue=CandidateQueue(list(candidates), list(self.blocks)),
             deadlines_of=lambda _: self.deadlines,
             new_token=tokens(),
-            hedging=Hedging(race, lambda _: hedge, eager),
+            hedging=Hedging(race, lambda _: hedge, until_ready),
             stock_wait=StockWait(EPOCH + wait if wait else 0.0),
         )
 
@@ -168,6 +169,7 @@ class World:
                 self.deeds[token].task = ""
             case StoreBlock(block):
                 self.blocks.append(block)
+                self.own.append(block)
             case Pause(next_pass):
                 assert not self.busy(), "it rests while something is under way"
                 assert EPOCH + self.time < next_pass <= EPOCH + self.wait
@@ -176,6 +178,7 @@ class World:
                 assert number == self.passes + 1
                 self.passes, self.resting = number, False
                 self.tried.clear()
+                self.blocks = [b for b in self.blocks if b not in self.own or b.cause not in STOCK]
             case Replan():
                 raise AssertionError("nobody said that it can be planned again")
             case HandOver(token):
@@ -254,7 +257,7 @@ class World:
             a
             for a in hopeful
             if (
-                self.eager
+                self.until_ready
                 or a.state in (AttemptState.INTENT, AttemptState.SENT, AttemptState.UNKNOWN)
             )
             and self.time >= a.begun + self.hedge

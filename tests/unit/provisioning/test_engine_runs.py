@@ -245,6 +245,14 @@ def test_a_race_keeps_one_and_ends_the_other(world: EngineWorld) -> None:
     assert len(engine.ledger.clusters.latest(live_only=True)) == 1
 
 
+def test_a_hedge_races_a_machine_that_was_accepted_and_boots_slowly(world: EngineWorld) -> None:
+    world.market(world.fault(do="slow_boot", zone="here-a", seconds=60.0))
+    _engine, driver = _up(world, race=2, hedge=0.1)
+    winner = driver.failover.attempts[driver.failover.winner or ""]
+    assert winner.candidate.offer.zone == "here-b"
+    assert len(world.alive()) == 1
+
+
 def test_a_gang_comes_whole_or_not_at_all(world: EngineWorld) -> None:
     world.market('[[stock]]\nzone = "here-a"\nleft = 2\n')
     engine, driver = _up(world, nodes=3)

@@ -81,6 +81,16 @@ def test_cleared_blocks_and_stock_end_it(world: EngineWorld) -> None:
     )
 
 
+def test_stock_that_returns_is_found_though_the_blocks_of_the_run_still_hold(
+    world: EngineWorld,
+) -> None:
+    engine = engine_that_plans(world)
+    driver = wait_in_vain(world, engine)
+    assert len(engine.ledger.blocks.standing()) == 3
+    world.market()
+    assert world.finish(driver) is RunState.READY
+
+
 def test_an_engine_without_a_planner_tries_the_same_places_again(world: EngineWorld) -> None:
     engine = world.engine()
     engine.runs.least_pause = 0.05
@@ -144,10 +154,11 @@ def test_a_deadline_that_passed_while_no_kernel_was_there_ends_the_run(world: En
 
 def test_a_wait_that_comes_to_nothing_says_how_often_it_tried(world: EngineWorld) -> None:
     engine = engine_that_plans(world)
+    engine.runs.least_pause = 60.0
     driver = wait_in_vain(world, engine)
     engine.clear_blocks()
     world.until(
-        lambda: driver.failover.stock_wait.passes == 2 and driver.state is RunState.WAITING,
+        lambda: len(driver.failover.attempts) == 6 and driver.state is RunState.WAITING,
         "the second pass",
     )
 

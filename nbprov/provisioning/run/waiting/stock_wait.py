@@ -12,19 +12,20 @@ from nbprov.model.failures import Cause
 STOCK = frozenset({Cause.CAPACITY, Cause.SPOT, Cause.QUOTA})
 """Causes that pass with time: somebody gives a machine back, or one of ours ends."""
 
-HOPELESS = frozenset(
-    {Cause.CREDENTIALS, Cause.BALANCE, Cause.PERMISSION, Cause.BAD_REQUEST, Cause.UNHEALTHY}
-)
-"""Causes that do not pass with time.
-
-A machine that was bought and did not work is one: every pass would buy it again.
-"""
-
 LEAST_PAUSE: Seconds = 30.0
-"""The least time between two passes, whatever the blocks say.
+"""The time between the first two passes, and the least between any others.
 
 A pass asks every cloud of the plan, and their rate limits are per minute.
 """
+
+LONGEST_PAUSE: Seconds = 600.0
+"""The pause doubles from pass to pass up to this.
+
+A refused create costs nothing, and the stock of many GPUs comes and goes within minutes.
+"""
+
+LAST_PASS: Seconds = 10.0
+"""The last pass begins this long before the wait ends, so that its creates are still sent."""
 
 LOOK_EVERY: Seconds = 15.0
 """How often a run that waits reads the blocks again.
@@ -45,6 +46,9 @@ class StockWait:
         The least time between two passes.
     passes
         How often the places were tried, counting the pass that goes on.
+    own
+        The patterns of the blocks that this run's own failures made. A later pass tries those
+        places again: a block keeps other launches away, and not the one that waits for the place.
     """
 
     until: Instant = 0.0
@@ -53,7 +57,10 @@ class StockWait:
     next_pass: Instant | None = None
     _rests_since: Instant = 0.0
     causes: set[Cause] = field(default_factory=set)
+    own: set[tuple[str, ...]] = field(default_factory=set)
     _met: dict[tuple[str, ...], Block] = field(default_factory=dict)
+    _lifted: dict[tuple[str, ...], Instant] = field(default_factory=dict)
+    _made_last_pass: bool = False
 
     @property
     def is_waiting(self) -> bool:
@@ -65,23 +72,43 @@ class StockWait:
         self.causes.add(block.cause)
         self._met[block.pattern] = block
 
-    def may_wait(self, now: Instant) -> bool:
-        """Whether a run whose places are exhausted waits.
+    def learn(self, block: Block) -> None:
+        """Note a block that a failure of this run's own made."""
+        self.own.add(block.pattern)
+        self.meet(block)
 
-        It waits if stock was missing and no failure stands in the way that time does not mend.
-        """
-        return now < self.until and bool(self.causes & STOCK) and not self.causes & HOPELESS
+    def holding(self, blocks: Iterable[Block]) -> list[Block]:
+        """Of these blocks, those that hold in this pass: without what earlier passes met."""
+        return [b for b in blocks if b.expires > self._lifted.get(b.pattern, 0.0)]
+
+    def may_wait(self, now: Instant) -> bool:
+        """Whether a run that has tried all places waits: there is time, and stock was missing."""
+        return now < self.until and bool(self.causes & STOCK)
 
     def may_start(self, now: Instant) -> bool:
         """Whether a pass may try another place; not once the wait is over."""
         return self.passes == 1 or now < self.until
 
     def rest(self, now: Instant) -> None:
-        """End a pass: wait until the first block that it met expires, and at least the pause."""
+        """End a pass, and say when the next begins.
+
+        That is after a pause, which doubles each time, or when a block of another launch ends. A
+        last pass is made shortly before the wait is over.
+        """
         self._met = {pattern: block for pattern, block in self._met.items() if block.is_live(now)}
-        ends = [block.expires for block in self._met.values()]
-        self.next_pass = min(self.until, max(now + self.least_pause, min(ends, default=now)))
-        self._rests_since = now
+        pause = min(max(self.least_pause, LONGEST_PAUSE), self.least_pause * 2 ** (self.passes - 1))
+        ends = [b.expires for pattern, b in self._met.items() if pattern not in self.own]
+        following = min(now + pause, max(now + self.least_pause, min(ends, default=self.until)))
+        if following > self.until - LAST_PASS:
+            following = self._last_pass(now)
+        self.next_pass, self._rests_since = following, now
+
+    def _last_pass(self, now: Instant) -> Instant:
+        if self._made_last_pass:
+            return self.until
+        self._made_last_pass = True
+        # A wait that is shorter than that is tried again in the middle of it.
+        return max(self.until - LAST_PASS, now + (self.until - now) / 2)
 
     def compare(self, blocks: Iterable[Block], now: Instant) -> None:
         """End the rest at once if a block that this run met is gone before its time."""
@@ -113,9 +140,15 @@ class StockWait:
         )
 
     def begin_pass(self) -> None:
-        """Begin another pass. The causes stay: stock is missing until something else is learnt."""
+        """Begin another pass, which the blocks of this run's own failures do not hinder.
+
+        The causes stay: stock is missing until something else is learnt.
+        """
         self.next_pass = None
         self.passes += 1
+        for pattern in self.own & self._met.keys():
+            if self._met[pattern].cause in STOCK:
+                self._lifted[pattern] = self._met.pop(pattern).expires
 
     def pause(self, now: Instant) -> Seconds:
         """How long nothing needs to be looked at."""

@@ -14,7 +14,7 @@ from provisioning_samples import candidate, instance, launch_row
 from nbprov.model.blocks import Block, block_after
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.events import EventKind
-from nbprov.model.failures import MINUTE, Cause, Failure
+from nbprov.model.failures import CHECKED, MINUTE, Cause, Failure
 from nbprov.model.launches import CreateOperation, Instance, InstanceState, Launch
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate
@@ -316,6 +316,24 @@ def test_a_block_ends_by_itself_and_its_repeats_are_counted(
     ledger.blocks.remember(_block(ledger))
     assert ledger.blocks.repeats(block) == 2
     assert len(ledger.blocks.standing()) == 1
+
+
+@pytest.mark.parametrize("cause", sorted(CHECKED))
+def test_a_check_that_passes_ends_blocks_of_its_account(
+    ledger: Ledger, clock: ManualClock, cause: Cause
+) -> None:
+    mine = _block(ledger, cause)
+    ledger.blocks.remember(mine)
+    ledger.blocks.remember(_block(ledger, cause, candidate(account="other")))
+    ledger.blocks.remember(_block(ledger))
+    assert ledger.blocks.end_checked("aws", "me", mine.since - 1) == 0, "it was begun before"
+    assert ledger.blocks.end_checked("gcp", "me", mine.since + 1) == 0
+    assert ledger.blocks.end_checked("aws", "me", mine.since + 1) == 1
+    assert sorted((b.cause, b.account) for b in ledger.blocks.standing()) == sorted(
+        [(cause, "other"), (Cause.CAPACITY, "me")]
+    )
+    clock.advance(HOUR)
+    assert ledger.blocks.standing() == [], "not every check sees the balance"
 
 
 def test_an_acceptance_clears_what_it_contradicts(ledger: Ledger) -> None:

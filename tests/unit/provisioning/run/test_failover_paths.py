@@ -7,7 +7,7 @@ from failover_world import HELD, World
 from provisioning_samples import DEADLINES, candidate, zones
 
 from nbprov.model.clusters import AttemptState, RunState
-from nbprov.model.failures import MINUTE, Cause, Failure
+from nbprov.model.failures import MINUTE, Cause, Failure, Scope
 from nbprov.model.places import Market
 from nbprov.provisioning.run.attempt_transitions import BACKOFF_FIRST, SAME_TRIES
 
@@ -75,13 +75,13 @@ def test_a_refused_account_is_skipped_whole(cause: Cause) -> None:
     assert _tried(world) == ["a", "g"]
 
 
-def test_a_bad_request_stops_the_run_and_is_shown() -> None:
+def test_what_no_place_would_take_stops_the_run_and_is_shown() -> None:
     world = _started(zones("a", "b"))
-    world.refuse(FIRST, Failure(Cause.BAD_REQUEST, "no such image"))
+    failure = Failure(Cause.BAD_REQUEST, "no such option", scope=Scope.NOTHING)
+    world.refuse(FIRST, failure)
+    assert list(world.deeds) == [FIRST]
     assert world.finish is not None
-    assert world.finish.state is RunState.FAILED
-    assert world.finish.failure == Failure(Cause.BAD_REQUEST, "no such image")
-    assert _tried(world) == ["a"]
+    assert world.finish.failure == failure
 
 
 @pytest.mark.parametrize("cause", [Cause.RATE_LIMIT, Cause.TRANSIENT])

@@ -106,7 +106,7 @@ class FailoverInAnyOrder(RuleBasedStateMachine):
         race=st.integers(1, 3),
         hedge=st.sampled_from([0.0, 5.0]),
         blocks=BLOCKS,
-        eager=st.booleans(),
+        until_ready=st.booleans(),
         wait=st.sampled_from([0.0, 0.0, 500.0, 4000.0]),
         checked=st.booleans(),
     )
@@ -116,7 +116,7 @@ class FailoverInAnyOrder(RuleBasedStateMachine):
         race: int,
         hedge: float,
         blocks: list[Block],
-        eager: bool,
+        until_ready: bool,
         wait: float,
         checked: bool,
     ) -> None:
@@ -125,7 +125,7 @@ class FailoverInAnyOrder(RuleBasedStateMachine):
             race=race,
             hedge=hedge,
             blocks=blocks,
-            eager=eager,
+            until_ready=until_ready,
             wait=wait,
             checked=checked,
         )
@@ -323,7 +323,7 @@ def test_long_walks_lose_nothing_and_end(race: int) -> None:
             sorted(offers, key=lambda c: c.request.tier),
             race=race,
             hedge=dice.choice([0.0, 5.0]),
-            eager=dice.random() < 0.5,
+            until_ready=dice.random() < 0.5,
             wait=dice.choice([0.0, 900.0]),
         )
         world.start()

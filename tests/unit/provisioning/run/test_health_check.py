@@ -53,7 +53,7 @@ def run_with(
 
     def launch() -> RunDriver:
         spec = replace(_spec(), health=health)
-        driver = engine.prepare_run("dev", spec, _plan(engine, spec, places), race=1, hedge=0.0)
+        driver = engine.prepare_run("dev", spec, _plan(engine, spec, places))
         world.launch(engine, driver)
         world.finish(driver)
         return driver

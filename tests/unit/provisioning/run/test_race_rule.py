@@ -80,8 +80,8 @@ def test_a_place_that_does_not_answer_is_raced_by_one() -> None:
     assert list(world.deeds) == [FIRST, SECOND], "the third joins when the second is overdue too"
 
 
-def test_asked_for_by_name_a_race_goes_on_past_acceptance() -> None:
-    world = World(zones("a", "b"), race=2, hedge=20.0, eager=True)
+def test_with_a_hedge_a_race_goes_on_past_acceptance() -> None:
+    world = World(zones("a", "b"), race=2, hedge=20.0, until_ready=True)
     world.start()
     world.take_note(FIRST)
     world.make(FIRST)
@@ -166,14 +166,24 @@ def test_what_is_said_of_a_race() -> None:
         " the first ready is kept, the others are ended"
     )
     assert (
-        "the next joins 20 s after the one before"
-        in race_rule(Race(2, 20.0), plan_of(2, 3), usual=usual, eager=True).words
+        "a further one beside one that is not ready within 20 s;"
+        in race_rule(Race(2, 20.0), plan_of(2, 3), usual=usual).words
     )
-    assert "(your hedge)" in race_rule(Race(2, 20.0), plan_of(2, 3), usual=usual).words
     assert "clusters at once" in race_rule(Race(2), plan_of(2, 3, num_nodes=2), usual=usual).words
     assert race_rule(Race(1), plan_of(2, 3), usual=usual).words == ""
     shrunk = race_rule(Race(2), plan_of(2, 2, guards=Guards(budget=usd("0.5"))), usual=usual).words
     assert shrunk == "race: one place at a time: 2 at once at $2.00/h do not fit the budget"
+
+
+@pytest.mark.parametrize(("race", "until_ready"), [(Race(2, 4.0), True), (Race(2), False)])
+def test_a_hedge_counts_until_a_place_is_ready(
+    ledger: Ledger, race: Race, until_ready: bool
+) -> None:
+    plan = plan_of(2, 3)
+    hedging = hedging_of(
+        race_rule(race, plan, usual=usual), plan.spec, partial(usual_accept, ledger), lambda: 0
+    )
+    assert hedging.until_ready is until_ready
 
 
 def test_the_usual_time_is_learnt_from_what_was_accepted(ledger: Ledger) -> None:

@@ -20,7 +20,7 @@ from nbprov.provisioning.run.events import (
     Submit,
 )
 from nbprov.provisioning.run.failover import Failover
-from nbprov.provisioning.run.waiting.stock_wait import HOPELESS, LEAST_PAUSE, StockWait
+from nbprov.provisioning.run.waiting.stock_wait import LEAST_PAUSE, StockWait
 
 SOLD_OUT = Failure(Cause.CAPACITY, "none left")
 
@@ -47,13 +47,20 @@ def test_what_time_mends_is_waited_for(cause: Cause) -> None:
     assert world.machine.stock_wait.passes == 1
 
 
-@pytest.mark.parametrize("cause", sorted(HOPELESS - {Cause.UNHEALTHY}))
-def test_what_time_does_not_mend_ends_the_wait_at_once(cause: Cause) -> None:
+NEVER_BACK = (Cause.CREDENTIALS, Cause.BALANCE, Cause.PERMISSION, Cause.BAD_REQUEST)
+
+
+@pytest.mark.parametrize("cause", NEVER_BACK)
+def test_a_refusal_that_time_does_not_mend_ends_a_wait_for_nothing_else(cause: Cause) -> None:
     world = World([candidate(0, cloud="a"), candidate(1, cloud="b")], wait=HOUR)
     world.start()
     world.refuse(world.busy()[0], SOLD_OUT)
     world.refuse(world.busy()[0], Failure(cause, "no"))
-    assert world.finish is not None
+    assert world.resting, "the stock of the other cloud may come back"
+    world.pass_time(LEAST_PAUSE)
+    assert [world.deeds[t].candidate.offer.cloud for t in world.busy()] == ["a"]
+    world.refuse(world.busy()[0], Failure(cause, "no"))
+    assert world.finish is not None, "nothing is left that could come back"
     assert world.finish.state is RunState.FAILED
 
 
@@ -73,28 +80,73 @@ def test_without_a_wait_one_pass_is_all() -> None:
     assert waiting("a", "b", wait=0.0).finish is not None
 
 
-def test_a_pass_begins_when_the_first_block_ends() -> None:
+def test_its_own_blocks_do_not_keep_a_run_from_trying_again() -> None:
     world = waiting("a", "b")
-    world.pass_time(3 * MINUTE - 1)
+    world.pass_time(LEAST_PAUSE - 1)
     assert not world.busy()
     world.pass_time(1)
     assert world.machine.stock_wait.passes == 2
     assert [world.deeds[t].candidate.offer.zone for t in world.busy()] == ["a"]
+    refuse_all(world)
+    tried = [world.deeds[t].candidate.offer.zone for t in world.deeds]
+    assert tried == ["a", "b", "a", "b"], "each pass tries every place once"
 
 
-def test_blocks_grow_from_pass_to_pass_and_passes_with_them() -> None:
+def test_a_block_that_the_ledger_shows_again_stays_lifted() -> None:
+    world = waiting("a")
+    mine = tuple(world.machine.queue.blocks)
+    world.pass_time(LEAST_PAUSE)
+    refuse_all(world)
+    world.pass_time(2 * LEAST_PAUSE - 1)
+    world.tell(BlocksRead(mine))
+    world.pass_time(1)
+    assert world.machine.stock_wait.passes == 3
+    assert len(world.busy()) == 1
+
+
+def test_the_blocks_of_other_launches_hold_until_they_end() -> None:
+    foreign = Block(zone="a", cause=Cause.CAPACITY, expires=EPOCH + 50)
+    world = World(zones("a", "b"), wait=HOUR, blocks=[foreign])
+    world.start()
+    refuse_all(world)
+    world.pass_time(LEAST_PAUSE)
+    assert [world.deeds[t].candidate.offer.zone for t in world.busy()] == ["b"]
+    refuse_all(world)
+    world.pass_time(LEAST_PAUSE)
+    assert [world.deeds[t].candidate.offer.zone for t in world.busy()] == ["a"]
+
+
+def test_a_short_wait_tries_again_before_it_ends() -> None:
+    assert _passes_of(2 * MINUTE) == [30.0, 90.0, 110.0]
+    assert _passes_of(8.0) == [4.0]
+
+
+def _passes_of(wait: float) -> list[float]:
+    """When the passes of a run begin that finds no stock, but for the first."""
+    world, begun = waiting("a", wait=wait), []
+    while world.finish is None:
+        assert world.wake is not None
+        world.pass_time(world.wake - world.time)
+        if world.busy():
+            begun.append(world.time)
+            refuse_all(world)
+    assert wait <= world.time <= wait + 1
+    return begun
+
+
+def test_the_pauses_double_up_to_ten_minutes() -> None:
     world = World(zones("a"), wait=10 * HOUR)
     world.machine.repeats_of = lambda block: world.passes - 1
     world.start()
     begun = []
-    for _ in range(6):
+    for _ in range(7):
         refuse_all(world)
         assert world.wake is not None
         while not world.busy():
             world.pass_time(world.wake - world.time)
         begun.append(world.time)
-    gaps = [round((b - a) / MINUTE) for a, b in zip([0.0, *begun], begun, strict=False)]
-    assert gaps == [3, 6, 12, 24, 30, 30]
+    gaps = [round((b - a) / MINUTE, 1) for a, b in zip([0.0, *begun], begun, strict=False)]
+    assert gaps == [0.5, 1, 2, 4, 8, 10, 10]
 
 
 def test_a_short_block_does_not_make_passes_follow_each_other() -> None:
@@ -132,7 +184,7 @@ def test_it_gives_up_at_its_deadline() -> None:
             world.pass_time(30)
     assert world.finish == Finish(RunState.FAILED)
     assert 10 * MINUTE <= world.time <= 10 * MINUTE + 30
-    assert world.passes == 4
+    assert world.passes == 6
 
 
 def test_a_pass_that_goes_on_at_the_deadline_begins_nothing_more() -> None:

@@ -1,0 +1,54 @@
+"""What a run never tries again, whatever becomes of stock. No other launch is concerned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nbprov.model.failures import Cause, Failure, Scope
+from nbprov.model.offers import Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Candidates like one that was refused for good.
+
+    Attributes
+    ----------
+    like
+        The candidate that was refused.
+    scope
+        How far the refusal reaches: its instance type in that zone, the zone, the region (each for
+        the same image), or the whole cloud. None is this alternative of the spec on that cloud.
+    """
+
+    like: Candidate
+    scope: Scope | None = None
+
+    def matches(self, candidate: Candidate) -> bool:
+        """Whether a candidate is excluded."""
+        ours, theirs = self.like.offer, candidate.offer
+        if ours.cloud != theirs.cloud:
+            return False
+        if self.scope is Scope.ACCOUNT:
+            return True
+        if self.scope is None:
+            return self.like.request == candidate.request
+        return (
+            self.like.request.image == candidate.request.image
+            and ours.region == theirs.region
+            and (self.scope is Scope.REGION or ours.zone == theirs.zone)
+            and (self.scope is not Scope.OFFER or ours.instance_type == theirs.instance_type)
+        )
+
+
+def exclusion_after(candidate: Candidate, failure: Failure) -> Exclusion | None:
+    """What a failure excludes for the rest of its run; None for what may pass with time.
+
+    A request that was refused as invalid excludes what the refusal names. A type that was bought
+    and did not work is not bought again in that zone.
+    """
+    if failure.cause is Cause.UNHEALTHY:
+        return Exclusion(candidate, Scope.OFFER)
+    if failure.cause is Cause.BAD_REQUEST and failure.scope is not Scope.NOTHING:
+        return Exclusion(candidate, failure.scope)
+    return None
