@@ -86,6 +86,10 @@ class Activity:
             self.cores = max(0.0, used / os.sysconf("SC_CLK_TCK") / (now - since))
         self._before = (now, ticks)
 
+    def forget(self) -> None:
+        """Take the machine for idle, since what was measured last may be over."""
+        self.sessions, self.cores = 0, 0.0
+
     async def measure_gpus(self) -> None:
         """Ask nvidia-smi, where there is one, unless it was asked just now.
 
@@ -94,17 +98,13 @@ class Activity:
         if time.monotonic() - self._gpu_read < GPU_SECONDS and self._gpu_read:
             return
         self._gpu_read = time.monotonic()
-        self.gpus = (await command_output("nvidia-smi", "-L", seconds=GPU_SECONDS)).splitlines()
-        self.gpu_percent = None
-        if self.gpus and has_nvidia_device() and not self._marker:
-            text = await command_output(
-                "nvidia-smi",
-                "--query-gpu=utilization.gpu",
-                "--format=csv,noheader,nounits",
-                seconds=GPU_SECONDS,
-            )
-            words = [word for word in text.split() if re.match(r"\d+(\.\d+)?\Z", word)]
-            self.gpu_percent = max(map(float, words)) if words else None
+        percent: float | None = None
+        try:
+            self.gpus = (await command_output("nvidia-smi", "-L", seconds=GPU_SECONDS)).splitlines()
+            if self.gpus and has_nvidia_device() and not self._marker:
+                percent = await _gpu_percent()
+        finally:
+            self.gpu_percent = percent
 
     def _is_ours(self, process: ProcessEntry) -> bool:
         if not self._marker:
@@ -117,6 +117,17 @@ class Activity:
             except OSError:
                 self._marked[key] = False
         return self._marked[key]
+
+
+async def _gpu_percent() -> float | None:
+    text = await command_output(
+        "nvidia-smi",
+        "--query-gpu=utilization.gpu",
+        "--format=csv,noheader,nounits",
+        seconds=GPU_SECONDS,
+    )
+    words = [word for word in text.split() if re.match(r"\d+(\.\d+)?\Z", word)]
+    return max(map(float, words)) if words else None
 
 
 def _is_session(process: ProcessEntry, every: dict[int, ProcessEntry]) -> bool:

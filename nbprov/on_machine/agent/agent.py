@@ -8,6 +8,7 @@ import hashlib
 import os
 import signal
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Callable
 
@@ -17,15 +18,17 @@ from .background import spawn
 from .boxes import Boxes
 from .bridge import SOCKET
 from .clients import Clients
+from .errors import disk_trouble
 from .gang.gang import GangHeartbeat
 from .gang.jobs import GangJobs
 from .guards.guard_clocks import GuardClocks
-from .guards.shutdown import MachineShutdown
+from .guards.shutdown import END_FILE, MachineShutdown
 from .guards.watch import GuardWatch
 from .json_types import Json
 from .kernels.interpreter import KernelInterpreter
 from .kernels.launcher import HostLauncher, KernelRecord
 from .kernels.pool import KernelPool
+from .log import report_error
 from .machine_operations import MachineOperations
 from .secret_registry import SecretRegistry
 from .server import AgentServer
@@ -36,10 +39,9 @@ from .tasks.job_queue import JobQueue
 from .tasks.scripts import CANCEL_SECONDS, ScriptRunner
 from .tasks.store import TaskStore
 
+LISTEN_AGAIN_SECONDS = 2.0
 LOST_TOLD = 50
 """So many jobs that a stop cut off are named to whoever connects."""
-END_FILE = "ended.json"
-"""Which guard ended the machine; kept once under another name, for whoever starts it again."""
 
 
 class Agent:
@@ -70,7 +72,7 @@ class Agent:
         self._folder = folder
         self._started = time.time()
         self._stopped = asyncio.Event()
-        self._hash = hashlib.sha256(Path(archive).read_bytes()).hexdigest() if archive else ""
+        self._hash = archive_hash(archive)
         self._previous_end = read_json(folder / END_FILE)
         identity = boot_identity(folder)
         secrets, scripts = SecretRegistry(), ScriptRunner(folder, umask)
@@ -107,24 +109,42 @@ class Agent:
             self.clients, self.task_operations, self._make_machine_operations(), self._hello
         )
 
-    async def run(self, ready: Callable[[], None]) -> None:
-        """Serve until a signal or a client ends the agent; `ready` is called once it listens."""
+    async def run(self, ready: Callable[[str], None]) -> None:
+        """Serve until a signal or a client ends the agent.
+
+        Parameters
+        ----------
+        ready
+            Called with an empty text once it listens, or with why it does not.
+        """
         loop = asyncio.get_event_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopped.set)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(SOCKET)
-        # Relative to the working folder, since a socket's path may have only about 100 bytes.
-        server = await asyncio.start_unix_server(self._server.serve, path=SOCKET)
-        os.chmod(SOCKET, 0o600)
-        self._write_state()
-        ready()
+        # The guards first: they need no socket, which a full or broken disk may not take.
         watcher = spawn(self.watch.run())
+        self._write_state()
+        listener = spawn(self._listen(ready))
         await self._stopped.wait()
         watcher.cancel()
-        server.close()
+        listener.cancel()
         await self._wind_up()
         self.gang.close()  # after the others were told that the parts of jobs here are lost
+
+    async def _listen(self, ready: Callable[[str], None]) -> None:
+        while True:
+            try:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(SOCKET)
+                # Relative to the working folder: a socket's path may have only about 100 bytes.
+                server = await asyncio.start_unix_server(self._server.serve, path=SOCKET)
+            except OSError as error:
+                report_error("opening the agent's socket")
+                ready(f"{disk_trouble(error)}: {error}")
+                await asyncio.sleep(LISTEN_AGAIN_SECONDS)
+                continue
+            ready("")
+            async with server:
+                await server.serve_forever()
 
     def _make_task_operations(self, secrets: SecretRegistry) -> TaskOperations:
         return TaskOperations(
@@ -169,11 +189,13 @@ class Agent:
 
     def _write_state(self) -> None:
         if self._previous_end is not None:
-            (self._folder / END_FILE).replace(self._folder / "ended.previous.json")
+            with contextlib.suppress(OSError):  # then it is told once more
+                (self._folder / END_FILE).replace(self._folder / "ended.previous.json")
         state = {"pid": os.getpid(), "version": VERSION, "hash": self._hash}
         write_json(self._folder / "agent.json", {**state, "started": self._started})
         # The boot guard, which ends a machine without an agent, looks for this file.
-        (self._folder / "agent.started").write_text(f"{self._started:f}\n")
+        with contextlib.suppress(OSError):
+            (self._folder / "agent.started").write_text(f"{self._started:f}\n")
         self.tasks.event("started", version=VERSION, pid=os.getpid())
 
     async def _wind_up(self) -> None:
@@ -189,4 +211,11 @@ class Agent:
             await asyncio.wait(ends, timeout=CANCEL_SECONDS + 2)
         self.guards.save()
         self.tasks.event("stopped")
-        (self._folder / "agent.json").unlink()
+        with contextlib.suppress(OSError):
+            (self._folder / "agent.json").unlink()
+
+
+@lru_cache(maxsize=None)
+def archive_hash(path: str) -> str:
+    """Return the hash of the archive; read once, so that it can be told without the disk."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""

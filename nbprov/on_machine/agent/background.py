@@ -12,7 +12,8 @@ _running: set[Any] = set()
 def spawn(work: Coroutine[Any, Any, Any]) -> Any:
     """Start a coroutine, hold on to its task, and print its error if it fails.
 
-    The event loop itself holds its tasks weakly, and shows no error that nobody asks for.
+    The event loop itself holds its tasks weakly, and shows no error that nobody asks for. Printing
+    cannot fail (`log.py`).
     """
     task = asyncio.ensure_future(work)
     _running.add(task)

@@ -75,5 +75,6 @@ class Clients:
     async def broadcast(self, frame: Json) -> None:
         """Send a frame to everybody who reads."""
         for client in list(self._clients):
-            with contextlib.suppress(OSError, asyncio.TimeoutError):
+            # Whatever is wrong with a client, the guards go on.
+            with contextlib.suppress(OSError, RuntimeError, asyncio.TimeoutError):
                 await asyncio.wait_for(client.send(frame), TELL_SECONDS)

@@ -26,8 +26,9 @@ def serve(folder: str, archive: str) -> int:
     """Start the daemon and wait until it listens; return 0 if it runs, now or already."""
     umask = os.umask(0o077)
     os.makedirs(folder, exist_ok=True)
-    os.chmod(folder, 0o700)
-    lock = os.open(os.path.join(folder, "agent.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    with contextlib.suppress(OSError):  # a disk that can only be read
+        os.chmod(folder, 0o700)
+    lock = _open_lock(os.path.join(folder, "agent.lock"))
     if not _take_lock(lock):
         # A boot guard that was armed since then must learn of it.
         with contextlib.suppress(OSError), open(os.path.join(folder, "agent.started"), "a"):
@@ -85,10 +86,13 @@ def write_start(folder: str, umask: int, archive: str) -> None:
         f"PATH={path}; export PATH",
         f"{AT_BOOT}=1 exec {' '.join(map(shlex.quote, command))}",
     ]
-    fresh = os.path.join(folder, "start.new")
+    fresh, text = os.path.join(folder, "start.new"), "\n".join(lines) + "\n"
+    with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, "start")) as known:
+        if known.read() == text:
+            return
     try:
         with open(fresh, "w") as file:
-            file.write("\n".join(lines) + "\n")
+            file.write(text)
         os.replace(fresh, os.path.join(folder, "start"))
     except OSError as error:
         print(f"nbprov agent: will not return after a reboot: {error}", file=sys.stderr)
@@ -107,6 +111,13 @@ def _remove_earlier_archives(folder: str, archive: str) -> None:
                 os.unlink(entry.path)
 
 
+def _open_lock(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        return os.open(path, os.O_RDONLY)  # on a disk that can only be read it locks as well
+
+
 def _take_lock(lock: int) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -117,16 +128,23 @@ def _take_lock(lock: int) -> bool:
     return True
 
 
+def _open_log(path: str) -> int:
+    with contextlib.suppress(OSError):
+        if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
+            os.replace(path, path + ".1")
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    return os.open(os.devnull, os.O_WRONLY)  # the guards need no log
+
+
 def _become_daemon(folder: str) -> None:
     import signal
 
+    from .log import use_safe_log
+
     os.chdir(folder)
-    log = os.path.join(folder, "agent.log")
-    if os.path.exists(log) and os.path.getsize(log) > LOG_BYTES:
-        os.replace(log, log + ".1")
-    quiet = os.open(os.devnull, os.O_RDONLY)
-    loud = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    quiet, loud = os.open(os.devnull, os.O_RDWR), _open_log(os.path.join(folder, "agent.log"))
     os.dup2(quiet, 0)
     os.dup2(loud, 1)
     os.dup2(loud, 2)
+    use_safe_log()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

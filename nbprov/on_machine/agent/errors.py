@@ -1,6 +1,11 @@
-"""The agent's refusal of a request."""
+"""The agent's refusal of a request, and the words for a disk that does not take what it should."""
 
 from __future__ import annotations
+
+import errno
+
+NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+"""What the system says where the disk, its inodes or the user's share of it are used up."""
 
 
 class RequestError(Exception):
@@ -9,3 +14,18 @@ class RequestError(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+def disk_trouble(error: OSError) -> str:
+    """Return what is wrong with the disk, for people."""
+    if error.errno in NO_ROOM:
+        return "the disk of the machine is full"
+    if error.errno == errno.EROFS:
+        return "the disk of the machine can only be read"
+    return f"the disk of the machine cannot be written ({error.strerror or error})"
+
+
+def disk_refusal(error: OSError) -> RequestError:
+    """Return the refusal of what the disk did not take."""
+    is_full = error.errno in NO_ROOM
+    return RequestError("disk-full" if is_full else "disk", disk_trouble(error))

@@ -11,7 +11,7 @@ import time
 import traceback
 from pathlib import Path
 
-from .agent import Agent
+from .agent import Agent, archive_hash
 from .system import become_last_oom_victim
 
 assert sys.platform != "win32", "the agent runs on machines with POSIX"
@@ -20,6 +20,8 @@ FIRST_PAUSE = 0.5
 LAST_PAUSE = 30.0
 STEADY_SECONDS = 60.0
 """An agent that ran for so long is started again without a growing pause."""
+FORK_FAILED = 1 << 8
+"""The status of an agent that could not be started: as if it had ended with exit code 1."""
 READY = b"ready"
 """What the first agent writes once it listens."""
 
@@ -45,6 +47,7 @@ class AgentSupervisor:
             The open file on which the first agent says that it listens, or why it does not.
         """
         become_last_oom_victim()
+        archive_hash(self._archive)
         signal.signal(signal.SIGTERM, self._forward)
         pause = FIRST_PAUSE
         while not self._is_ending:
@@ -61,7 +64,11 @@ class AgentSupervisor:
         return 0
 
     def _run_child(self, told: int) -> int:
-        self._child = os.fork()
+        try:
+            self._child = os.fork()
+        except OSError:  # no memory, or too many processes: later
+            traceback.print_exc()
+            return FORK_FAILED
         if self._child == 0:
             os._exit(self._work(told))
         if told >= 0:
@@ -79,11 +86,13 @@ class AgentSupervisor:
         """Run one agent in the child; return its exit code."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-        def ready() -> None:
-            if told >= 0:
+        listening = [told] if told >= 0 else []
+
+        def ready(trouble: str) -> None:
+            if listening:
                 with contextlib.suppress(OSError):
-                    os.write(told, READY)
-                os.close(told)
+                    os.write(told, trouble.encode() or READY)
+                os.close(listening.pop())
 
         async def run() -> None:
             is_restart = told < 0
@@ -94,7 +103,7 @@ class AgentSupervisor:
             asyncio.run(run())
         except BaseException:
             traceback.print_exc()
-            if told >= 0:
+            if listening:
                 with contextlib.suppress(OSError):
                     os.write(told, traceback.format_exc().strip().splitlines()[-1].encode())
             return 1

@@ -144,6 +144,12 @@ def machine(tmp_path: Path, keys: ClusterKeys) -> Iterator[Machine]:
 
 
 @pytest.fixture
+def machine_type() -> type[Machine]:
+    """For tests that make a machine of their own."""
+    return Machine
+
+
+@pytest.fixture
 def three(tmp_path: Path, keys: ClusterKeys) -> Iterator[list[Machine]]:
     """Three machines with one cluster's keys."""
     made = [Machine(tmp_path / f"machine{number}", keys) for number in range(3)]

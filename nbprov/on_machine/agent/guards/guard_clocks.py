@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
+from typing import Any, Callable
 
+from ..errors import RequestError
 from ..json_types import Json
+from ..log import forget_error, report_error
 from ..state_files import read_json, write_json
+from .config import check_guards
 
 TICK_SECONDS = 5.0
 SHORTEST_TICK = 0.2
@@ -59,6 +64,8 @@ class GuardClocks:
     ----------
     age, running
         Seconds since the machine's first start, and those of them that are billed as running.
+    is_lost
+        There is a state, and none of it can be read: nothing is known of the guards.
     carried, budget_base
         What was spent at earlier prices, and from which `running` the price of now counts.
     warned
@@ -76,8 +83,9 @@ class GuardClocks:
         is_restart: bool = False,
         is_boot: bool = False,
     ) -> None:
-        self._path = folder / "guards.json"
-        saved = read_json(self._path) or {}
+        self._paths = folder / "guards.json", folder / "guards.copy.json"
+        saved = _read_saved(self._paths)
+        self.is_lost = not saved and any(path.exists() for path in self._paths)
         is_same_boot = saved.get("identity") == identity
         self.config: Json = saved.get("config", {})
         self.age: float = saved.get("age", 0.0)
@@ -88,29 +96,34 @@ class GuardClocks:
         self.held: float | None = (saved.get("held") or None) if is_same_boot else None
         self.identity, self.now, self.wall, self._saved_at = identity, now, wall, now
         if is_same_boot:
-            # The agent was away, the machine was not. If its supervisor started it anew it goes on
-            # as before; if a person did, that is activity.
-            self.idle_since = min(now, saved["idle_since"]) if is_restart else now
+            # The agent was away, the machine was not. If it came back by itself it goes on as
+            # before; if a person started it, that is activity.
+            is_by_itself = is_restart or is_boot
+            self.idle_since = min(now, saved["idle_since"]) if is_by_itself else now
             away = max(0.0, now - saved["now"])
             self.age += away
             self.running += away
         else:
             billed = seconds_since_boot(folder, now, wall)
+            if self.is_lost:
+                billed = max(billed, _seconds_since_first_start(folder, wall))
             self.idle_since = now
-            self.age += max(0.0, wall - saved["wall"]) if saved else billed
+            self.age += max(billed, wall - saved["wall"]) if saved else billed
             self.running += billed
             self.budget_base = self.budget_base if saved else self.running
         self._spared: dict[str, float] = {
             state["guard"]: now + RETURN_SECONDS
             for state in self.states()
-            if is_boot and is_due(state)
+            if is_boot and not is_same_boot and is_due(state)
         }
         self.save()
 
     def save(self) -> None:
-        """Write the clocks to the disk."""
-        write_json(self._path, {key: getattr(self, key) for key in SAVED})
+        """Write the clocks to the disk, twice: a machine of which they are lost has no guards."""
+        state = {key: getattr(self, key) for key in SAVED}
         self._saved_at = self.now
+        for path in self._paths:
+            write_json(path, state)
 
     def set(self, config: Json) -> None:
         """Take a new configuration, as `check_guards` returns it.
@@ -133,7 +146,7 @@ class GuardClocks:
         # Told again with more spent, limits are what they were: nobody is warned of them twice.
         if _limits(config) != _limits(self.config):
             self.warned, self._spared = [], {}
-        self.config = config
+        self.config, self.is_lost = config, False
         self.save()
 
     def spent(self) -> float:
@@ -165,14 +178,25 @@ class GuardClocks:
         return max(SHORTEST_TICK, min(GANG_SECONDS, idle / GANG_SHARE))
 
     def states(self) -> list[Json]:
-        """Return every guard that is on; at zero or less seconds `left` it is due."""
+        """Return every guard that is on; at zero or less seconds `left` it is due.
+
+        Each stands alone: one that cannot be computed does not keep the others from ending the
+        machine.
+        """
+        makers: dict[str, Callable[[Any], Json]] = {
+            "budget": self._budget_state,
+            "max_lifetime_seconds": self._lifetime_state,
+            "idle_seconds": self._idle_state,
+        }
         found = []
-        if self.config.get("budget"):
-            found.append(self._budget_state(self.config["budget"]))
-        if self.config.get("max_lifetime_seconds"):
-            found.append(self._lifetime_state(self.config["max_lifetime_seconds"]))
-        if self.config.get("idle_seconds"):
-            found.append(self._idle_state(self.config["idle_seconds"]))
+        for key, make in makers.items():
+            if not self.config.get(key):
+                continue
+            try:
+                found.append(make(self.config[key]))
+                forget_error(f"the guard {key}")
+            except Exception:
+                report_error(f"the guard {key}")
         return found
 
     def due(self) -> Json | None:
@@ -247,6 +271,31 @@ class GuardClocks:
         return wanted if limit is None else min(wanted, limit / LIMIT_SHARE)
 
 
+def _read_saved(paths: tuple[Path, ...]) -> Json:
+    """Return the newest state that is whole; empty if there is none."""
+    found = [saved for saved in map(read_json, paths) if saved is not None and _is_whole(saved)]
+    return max(found, key=lambda saved: float(saved["age"]), default={})
+
+
+def _is_whole(saved: Json) -> bool:
+    """Return whether a state can be gone on from: a full or broken disk may leave anything."""
+    numbers = ("age", "running", "budget_base", "carried", "now", "wall", "idle_since")
+    try:
+        if saved["config"]:
+            check_guards(saved["config"])
+        held = saved["held"] is None or _is_number(saved["held"])
+        words = isinstance(saved["identity"], str) and isinstance(saved["warned"], list)
+        return held and words and all(_is_number(saved[key]) for key in numbers)
+    except (KeyError, TypeError, AttributeError, RequestError) as error:
+        print(f"a state of the guards is of no use: {error!r}", file=sys.stderr, flush=True)
+        return False
+
+
+def _is_number(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
+
+
 def is_due(state: Json) -> bool:
     """Return whether a guard leaves no time."""
     return state["left"] is not None and bool(state["left"] <= 0)
@@ -259,6 +308,14 @@ def seconds_since_boot(folder: Path, now: float, wall: float) -> float:
     """
     try:
         return min(now, max(0.0, wall - (folder / "boot.id").stat().st_mtime))
+    except OSError:
+        return 0.0
+
+
+def _seconds_since_first_start(folder: Path, wall: float) -> float:
+    """Return an age that is not too low, where the clocks are lost: nothing rewrites the lock."""
+    try:
+        return max(0.0, wall - (folder / "agent.lock").stat().st_mtime)
     except OSError:
         return 0.0
 

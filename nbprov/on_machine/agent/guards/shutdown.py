@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import shlex
 import time
-import traceback
 from pathlib import Path
 from typing import NoReturn
 
 from .. import VERSION
 from ..clients import Clients
 from ..json_types import Json
+from ..log import report_error
 from ..secret_registry import SecretRegistry
 from ..state_files import write_json
 from ..system import boottime
@@ -20,6 +20,8 @@ from ..tasks.scripts import ScriptRunner
 from ..tasks.store import TaskStore
 from .guard_clocks import GuardClocks
 
+END_FILE = "ended.json"
+"""Which guard ended the machine; kept once under another name, for whoever starts it again."""
 POWEROFF_SECONDS = 60.0
 POWEROFF_AGAIN_SECONDS = 60.0
 HOOK_SECONDS = 3600.0
@@ -72,25 +74,45 @@ class MachineShutdown:
         return is_held
 
     async def run(self, due: Json) -> NoReturn:
-        """End the machine: ask for its poweroff again and again until it is off."""
+        """End the machine: ask for its poweroff again and again until it is off.
+
+        Nothing that comes before keeps it from that.
+        """
         self.due = due
-        config = self._guards.config
-        self._tasks.event("guard", **due)
-        await self._clients.broadcast({"ev": "ending", **due})
+        hook: Json | None = None
+        try:
+            self._tasks.event("guard", **due)
+            await self._clients.broadcast({"ev": "ending", **due})
+        except Exception:
+            report_error("telling of the end")
+        try:
+            hook = await self._run_hook_and_wait(due)
+        except Exception:
+            report_error("the hook")
+        await self._wait_for_outputs(due)
+        end = {**due, "at": time.time(), "hook": hook, "version": VERSION}
+        write_json(self._folder / END_FILE, end)
+        self._guards.save()
+        while True:
+            try:
+                await self._power_off(due)
+            except Exception:
+                report_error("the poweroff")
+            await asyncio.sleep(POWEROFF_AGAIN_SECONDS)
+
+    async def _run_hook_and_wait(self, due: Json) -> Json | None:
+        """Run the hook, and leave those who listen the time to fetch the logs of jobs."""
         has_jobs = any(task.meta["kind"] == "job" for task in self._tasks.all())
         is_heard = bool(self._clients) and has_jobs
         last_words = asyncio.sleep(LAST_WORDS_SECONDS if is_heard else 0.0)
-        hook, _ = await asyncio.gather(self._run_hook(due, config), last_words)
-        await self._wait_for_outputs(due)
-        end = {**due, "at": time.time(), "hook": hook, "version": VERSION}
-        write_json(self._folder / "ended.json", end)
-        self._guards.save()
-        command = config["poweroff"].replace("{mode}", due["mode"])
+        hook, _ = await asyncio.gather(self._run_hook(due, self._guards.config), last_words)
+        return hook
+
+    async def _power_off(self, due: Json) -> None:
+        command = str(self._guards.config["poweroff"]).replace("{mode}", due["mode"])
         command = command.replace("{reason}", shlex.quote(due["reason"]))
-        while True:
-            code, said = await self._run(command, POWEROFF_SECONDS, {})
-            self._tasks.event("poweroff", mode=due["mode"], exit_code=code, output=said)
-            await asyncio.sleep(POWEROFF_AGAIN_SECONDS)
+        code, said = await self._run(command, POWEROFF_SECONDS, {})
+        self._tasks.event("poweroff", mode=due["mode"], exit_code=code, output=said)
 
     async def _wait_for_outputs(self, due: Json) -> None:
         """Wait until a client has fetched the outputs, or the time is over; none can extend it."""
@@ -107,24 +129,26 @@ class MachineShutdown:
                 await asyncio.wait_for(self._released.wait(), seconds)
             self._tasks.event("held", released=self._released.is_set())
         except Exception:
-            traceback.print_exc()  # the end goes on, whatever it was
+            report_error("the wait for outputs")  # the end goes on, whatever it was
         finally:
             self._held_until = 0.0
 
     async def _run_hook(self, due: Json, config: Json) -> Json | None:
         if not config.get("hook"):
             return None
-        allowed = float(config.get("hook_timeout") or HOOK_SECONDS)
-        if due["guard"] == "budget":
-            reserve = float(config["budget"].get("reserve_seconds", 0))
-            allowed = min(allowed, max(1.0, reserve))
-        elif due["guard"] == "lifetime":
-            allowed = min(allowed, LIFETIME_HOOK_SECONDS)
         env = {"NBPROV_GUARD": due["guard"], "NBPROV_REASON": due["reason"]}
-        code, said = await self._run(config["hook"], allowed, env)
+        code, said = await self._run(config["hook"], _hook_seconds(due, config), env)
         self._tasks.event("hook", exit_code=code, output=said)
         return {"exit_code": code, "output": said}
 
     async def _run(self, script: str, seconds: float, env: Json) -> tuple[int | None, str]:
         code, said = await self._scripts.run_command(script, seconds, env)
         return code, self._secrets.mask(said)[-TOLD_CHARACTERS:]
+
+
+def _hook_seconds(due: Json, config: Json) -> float:
+    allowed = float(config.get("hook_timeout") or HOOK_SECONDS)
+    if due["guard"] == "budget":
+        reserve = float(config["budget"].get("reserve_seconds", 0))
+        return min(allowed, max(1.0, reserve))
+    return min(allowed, LIFETIME_HOOK_SECONDS) if due["guard"] == "lifetime" else allowed

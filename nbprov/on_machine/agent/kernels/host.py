@@ -20,6 +20,7 @@ from typing import Any, Coroutine
 from ..background import spawn
 from ..framing import pack, read_frame
 from ..json_types import Json
+from ..log import use_safe_log
 from ..system import become_first_oom_victim, kill_group, signal_group
 from ..tasks.output_reader import open_pipe
 from .output_limits import limited, limited_reply
@@ -254,6 +255,7 @@ class KernelHost:
 def run(folder: str) -> int:
     """Run a kernel host on stdin and stdout until the agent closes them."""
     become_first_oom_victim()
+    use_safe_log()
     out = os.dup(1)
     os.dup2(2, 1)  # what libraries print must not get between the frames
     asyncio.run(_main(out, folder))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import json
 import os
 import sys
 import time
+from collections import deque
 from pathlib import Path
 from typing import Callable
 
+from ..errors import disk_trouble
 from ..json_types import Json
 
 ENTRY_LIMIT = 16 * 1024 * 1024
@@ -18,10 +21,17 @@ ENTRY_LIMIT = 16 * 1024 * 1024
 SEGMENTS = 4
 """Files of one journal. The oldest is dropped when a new one begins."""
 READ_BYTES = 256 * 1024
+UNWRITTEN_BYTES = 128 * 1024 * 1024
+"""Memory for what the disk does not take, of all journals; then the oldest is dropped, as a gap."""
+RETRY_SECONDS = 1.0
+"""Between two tries to write to a disk that took nothing."""
 
 
 class Journal:
     """Numbered entries as JSON lines, in segment files named by their first number.
+
+    What the disk does not take is kept in memory, within bounds: who follows gets it all the same,
+    and it is written once there is room.
 
     Parameters
     ----------
@@ -31,17 +41,32 @@ class Journal:
         Bytes of all segments together.
     mask
         Applied to each entry before it is written.
+
+    Attributes
+    ----------
+    unwritten
+        Numbers and lines that the disk did not take.
     """
+
+    unwritten_everywhere = 0
 
     def __init__(
         self, folder: Path, limit: int, mask: Callable[[Json], Json] | None = None
     ) -> None:
         self.folder, self._segment_limit = folder, max(1, limit // SEGMENTS)
         self._mask = mask
-        folder.mkdir(parents=True, exist_ok=True)
-        self.segments = sorted(int(path.name[4:]) for path in folder.glob("out.*"))
-        self.last = self._find_last()
-        self._size = self.path(self.segments[-1]).stat().st_size if self.segments else 0
+        names = [path.name[4:] for path in folder.glob("out.*")]
+        self.segments = sorted(int(name) for name in names if name.isdigit())
+        self.last = self._size = 0
+        self.unwritten: deque[tuple[int, bytes]] = deque()
+        self._trouble, self._tried_at = "", 0.0
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.last = self._find_last()
+            self._size = self.path(self.segments[-1]).stat().st_size if self.segments else 0
+        except OSError as error:
+            self.last = max(self.last, self.segments[-1] if self.segments else 0)
+            print(f"{folder} cannot be used: {error}", file=sys.stderr, flush=True)
         self.waiters: set[asyncio.Event] = set()
 
     def path(self, first: int) -> Path:
@@ -51,18 +76,54 @@ class Journal:
     @property
     def total(self) -> int:
         """Bytes of all segments."""
-        return sum(self.path(first).stat().st_size for first in self.segments)
+        found = 0
+        for first in self.segments:
+            with contextlib.suppress(OSError):
+                found += self.path(first).stat().st_size
+        return found
 
     def append(self, *entries: Json) -> None:
         """Number the entries, write them, and wake those who follow."""
-        data = b"".join(map(self._line, entries))
-        try:
-            self._write(data, self.last - len(entries) + 1)
-        except OSError as error:
-            # The numbers stay used, so that whoever follows is told of a gap.
-            print(f"output of {self.folder.name} was lost: {error}", file=sys.stderr, flush=True)
+        for entry in entries:
+            self._add(entry)
+        if not self._trouble or time.monotonic() - self._tried_at > RETRY_SECONDS:
+            self.write_unwritten()
         for waiter in self.waiters:
             waiter.set()
+
+    def write_unwritten(self) -> None:
+        """Write what is in memory alone; if that fails it is told once, and tried again later."""
+        if not self.unwritten:
+            return
+        self._tried_at = time.monotonic()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._write(b"".join(line for _, line in self.unwritten), self.unwritten[0][0])
+        except OSError as error:
+            if not self._trouble:
+                self._trouble = disk_trouble(error)
+                self._add({"k": "note", "text": self._not_kept(self.unwritten[0][0])})
+            return
+        self._trouble = ""
+        self.discard()
+
+    def discard(self) -> None:
+        """Let go of what is in memory."""
+        Journal.unwritten_everywhere -= sum(len(line) for _, line in self.unwritten)
+        self.unwritten.clear()
+
+    def _add(self, entry: Json) -> None:
+        line = self._line(entry)
+        self.unwritten.append((self.last, line))
+        Journal.unwritten_everywhere += len(line)
+        while Journal.unwritten_everywhere > UNWRITTEN_BYTES and len(self.unwritten) > 1:
+            Journal.unwritten_everywhere -= len(self.unwritten.popleft()[1])
+
+    def _not_kept(self, first: int) -> str:
+        return (
+            f"nbprov: {self._trouble}; output from number {first} on is shown as it comes and"
+            " written down once there is room\n"
+        )
 
     def _line(self, entry: Json) -> bytes:
         content = self._mask(entry) if self._mask is not None else entry
@@ -82,8 +143,8 @@ class Journal:
         # A line that was being written when the machine went down is cut off.
         whole = whole[: whole.rfind(b"\n") + 1]
         os.truncate(str(path), len(whole))
-        lines = whole.splitlines()
-        return int(json.loads(lines[-1])["n"]) if lines else self.segments[-1] - 1
+        entries = _entries(whole)
+        return int(entries[-1]["n"]) if entries else self.segments[-1] - 1
 
     def _write(self, data: bytes, first: int) -> None:
         is_full = self._size and self._size + len(data) > self._segment_limit
@@ -97,11 +158,13 @@ class Journal:
         self._size += len(data)
 
     def _rotate(self, first: int) -> None:
-        self.segments.append(first)
+        while len(self.segments) >= SEGMENTS:
+            with contextlib.suppress(FileNotFoundError):
+                self.path(self.segments[0]).unlink()
+            del self.segments[0]
         self.path(first).touch()
+        self.segments.append(first)
         self._size = 0
-        while len(self.segments) > SEGMENTS:
-            self.path(self.segments.pop(0)).unlink()
 
 
 class Cursor:
@@ -113,6 +176,17 @@ class Cursor:
 
     def read(self) -> list[Json]:
         """Return some of the entries after the last one read; none at the end."""
+        entries = self._read_segments() or self._read_memory()
+        if not entries:
+            return []
+        first, expected = entries[0], self.number + 1
+        if first["n"] > expected:
+            gap = {"n": first["n"] - 1, "t": first["t"], "k": "gap"}
+            entries.insert(0, {**gap, "from": expected, "to": first["n"] - 1})
+        self.number = entries[-1]["n"]
+        return entries
+
+    def _read_segments(self) -> list[Json]:
         while True:
             segments = self._journal.segments
             if self._segment not in segments:
@@ -138,13 +212,26 @@ class Cursor:
                     if not data:
                         return []
                     self._offset += len(data)
-                    lines = map(json.loads, data.splitlines())
-                    entries = [entry for entry in lines if entry["n"] > self.number]
-        except FileNotFoundError:
-            return []
-        first, expected = entries[0], self.number + 1
-        if first["n"] > expected:
-            gap = {"n": first["n"] - 1, "t": first["t"], "k": "gap"}
-            entries.insert(0, {**gap, "from": expected, "to": first["n"] - 1})
-        self.number = entries[-1]["n"]
+                    entries = [entry for entry in _entries(data) if entry["n"] > self.number]
+        except OSError:
+            return []  # dropped, or unreadable: a gap
         return entries
+
+    def _read_memory(self) -> list[Json]:
+        lines, size = [], 0
+        for number, line in self._journal.unwritten:
+            if number > self.number and size < READ_BYTES:
+                lines.append(line)
+                size += len(line)
+        return _entries(b"".join(lines))
+
+
+def _entries(data: bytes) -> list[Json]:
+    """Return the entries of whole lines; what is none, since the disk is broken, is left out."""
+    found = []
+    for line in data.splitlines():
+        with contextlib.suppress(ValueError, RecursionError):
+            entry = json.loads(line)
+            if isinstance(entry, dict) and isinstance(entry.get("n"), int) and "k" in entry:
+                found.append(entry)
+    return found

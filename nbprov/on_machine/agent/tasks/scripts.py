@@ -8,21 +8,24 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..background import spawn
 from ..errors import RequestError
 from ..json_types import Json
 from ..system import home, kill_group, signal_group
-from .output_reader import OutputReader, open_pipe
+from .output_reader import LINE_LIMIT, OutputReader, open_pipe
 from .task import Task
 
 CANCEL_SECONDS = 5.0
 """Between SIGTERM and SIGKILL: time to write a checkpoint's last block, not a new one."""
 DRAIN_SECONDS = 0.3
 """How long the pipes of an ended process are read on, for what it left in the background."""
+PIPE_BYTES = 60 * 1024
+"""What a pipe takes before somebody reads."""
 KEPT_BYTES = 256 * 1024
 """The end of a command's output that is looked at."""
 
@@ -114,20 +117,33 @@ class ScriptRunner:
 
         The code is None if it ran out of time.
         """
-        with tempfile.TemporaryFile() as said:
-            try:
-                process = await self.start(
-                    script, "nbprov-guard", env, home(), stdout=said, stderr=said
-                )
-            except OSError as error:
-                return 127, str(error)
-            try:
-                code: int | None = await asyncio.wait_for(process.wait(), seconds)
-            except asyncio.TimeoutError:
-                kill_group(process.pid)
-                code = None
-            said.seek(max(0, said.seek(0, os.SEEK_END) - KEPT_BYTES))
-            return code, said.read().decode("utf-8", "replace")
+        reader, out = await open_pipe()
+        try:
+            process = await self.start(script, "nbprov-guard", env, home(), stdout=out, stderr=out)
+        except OSError as error:
+            return 127, str(error)
+        finally:
+            os.close(out)
+        said = bytearray()
+        reading = spawn(_keep_tail(reader, said))
+        try:
+            code: int | None = await asyncio.wait_for(process.wait(), seconds)
+        except asyncio.TimeoutError:
+            kill_group(process.pid)
+            code = None
+        # What it left in the background may hold the pipe for long.
+        await asyncio.wait([reading], timeout=DRAIN_SECONDS)
+        reading.cancel()
+        return code, said.decode("utf-8", "replace")
+
+
+async def _keep_tail(reader: asyncio.StreamReader, said: bytearray) -> None:
+    while True:
+        data = await reader.read(LINE_LIMIT)
+        if not data:
+            return
+        said += data
+        del said[:-KEPT_BYTES]
 
 
 async def _read_to_end(process: asyncio.subprocess.Process, outputs: list[OutputReader]) -> int:
@@ -169,15 +185,19 @@ def working_folder(given: str | None) -> str:
 def script_command(script: str, name: str, umask: int) -> tuple[list[str], int]:
     """Return a command that runs a script, and the open file to pass on to it.
 
-    The script stands in no file that has a name and on no command line, as it may hold secrets.
+    The script stands in no file that has a name and on no command line, as it may hold secrets;
+    and in memory where that can be, since a full disk must not keep a poweroff from its work.
     """
-    with tempfile.TemporaryFile() as file:
-        file.write(script.replace("\0", "").encode())
-        file.flush()
-        has_names = os.path.exists("/dev/fd/0")
-        path = f"/dev/fd/{file.fileno()}"
-        copy = os.open(path, os.O_RDONLY) if has_names else os.dup(file.fileno())
-        os.lseek(copy, 0, os.SEEK_SET)
+    data = script.replace("\0", "").encode()
+    has_names = os.path.exists("/dev/fd/0")
+    try:
+        copy = _open_copy(data, has_names)
+    except OSError:
+        if len(data) > PIPE_BYTES:
+            raise
+        copy, writing = os.pipe()  # holds a short script, and needs no file at all
+        with open(writing, "wb") as file:
+            file.write(data)
     shell = "bash" if shutil.which("bash") else "sh"
     reset = f"{{ echo 0 >/proc/self/oom_score_adj; }} 2>/dev/null; umask {umask:03o}; "
     if shell == "bash":
@@ -187,6 +207,23 @@ def script_command(script: str, name: str, umask: int) -> tuple[list[str], int]:
         # dash knows open files by one digit only.
         read = "_nbprov=$(cat {}{}); ".format("/dev/fd/" if has_names else "<&", copy)
     return [shell, "-c", reset + read + 'eval "unset _nbprov; $_nbprov"', name], copy
+
+
+def _open_copy(data: bytes, has_names: bool) -> int:
+    with _unnamed_file() as file:
+        file.write(data)
+        file.flush()
+        path = f"/dev/fd/{file.fileno()}"
+        copy = os.open(path, os.O_RDONLY) if has_names else os.dup(file.fileno())
+        os.lseek(copy, 0, os.SEEK_SET)
+        return copy
+
+
+def _unnamed_file() -> IO[bytes]:
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):  # an old kernel, an old C library
+            return open(os.memfd_create("nbprov"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 async def command_output(*command: str, seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from ..errors import RequestError
 from ..json_types import Json
+from ..log import report_error
 from ..secret_registry import SecretRegistry
 from ..state_files import read_json
 from ..system import kill_group, process_start
@@ -47,11 +49,16 @@ class TaskStore:
         self._folder, self._secrets = folder / "tasks", secrets
         self._tasks: dict[str, Task] = {}
         self.lost_jobs: list[str] = []
-        self._folder.mkdir(exist_ok=True)
+        with contextlib.suppress(OSError):  # a journal tries again
+            self._folder.mkdir(exist_ok=True)
         for path in sorted(self._folder.glob("*/meta.json")):
-            meta = read_json(path)
-            if meta is not None and meta.get("id") != AGENT:
-                self._restore(path.parent, meta)
+            try:
+                meta = read_json(path)
+                if meta is not None and meta.get("id") == path.parent.name != AGENT:
+                    self._restore(path.parent, meta)
+            except Exception:
+                # One that cannot be read must not keep the agent, and so the guards, from running.
+                report_error(f"the task in {path.parent}")
         own: Json = {"id": AGENT, "kind": AGENT, "name": AGENT, "state": "running"}
         own["created"] = time.time()
         self.events = Task(self._folder / AGENT, own, TASK_JOURNAL_BYTES // 8)
@@ -91,6 +98,11 @@ class TaskStore:
     def has_succeeded(self, name: str) -> bool:
         """Return whether a task has ended well; a forgotten one has not."""
         return name in self._tasks and self._tasks[name].meta.get("status") == "ok"
+
+    def write_unwritten(self) -> None:
+        """Write the output that the disk did not take before."""
+        for task in (self.events, *self._tasks.values()):
+            task.journal.write_unwritten()
 
     def event(self, what: str, **more: Any) -> None:
         """Journal something that the agent itself did or noticed."""
@@ -132,6 +144,7 @@ class TaskStore:
             self._forget(oldest)
 
     def _forget(self, task: Task) -> None:
+        task.forget()
         shutil.rmtree(task.journal.folder, ignore_errors=True)
         del self._tasks[task.id]
         if task.on_forget is not None:

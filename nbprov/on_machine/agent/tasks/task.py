@@ -10,7 +10,7 @@ from typing import Any, Callable
 from ..json_types import Json
 from ..masking import StreamMasker
 from ..secret_registry import LEAST_IN_BINARY, SecretRegistry
-from ..state_files import write_json
+from ..state_files import forget_json, write_json
 from ..system import boottime, process_start
 from .journal import Cursor, Journal
 
@@ -107,6 +107,11 @@ class Task:
     def save(self) -> None:
         """Write its state to the disk."""
         write_json(self.journal.folder / "meta.json", self.meta)
+
+    def forget(self) -> None:
+        """Let go of what is in memory alone."""
+        self.journal.discard()
+        forget_json(self.journal.folder / "meta.json")
 
     def begin(self, pid: int | None = None) -> None:
         """Note that it runs, in a process."""

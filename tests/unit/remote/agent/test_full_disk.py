@@ -1,0 +1,160 @@
+"""A real agent on a disk that takes nothing: its guards end the machine all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from nbprov.remote.agent.config import GuardConfig
+from nbprov.remote.ssh.keys import ClusterKeys
+
+pytestmark = pytest.mark.machine
+
+# Needs no room: the name alone is written, into a folder on another disk.
+POWEROFF = 'mkdir "$TMPDIR/off"'
+DISK_BYTES = 4 * 1024 * 1024
+MachineMaker = Callable[[Path, ClusterKeys], Any]
+
+
+class Disk:
+    """The disk of a machine, 4 MB large."""
+
+    def __init__(self, machine: Any) -> None:
+        self.machine, self.filler = machine, machine.home / "filler"
+
+    @property
+    def off(self) -> Path:
+        return Path(self.machine.temporary / "off")
+
+    def fill(self) -> None:
+        with contextlib.suppress(OSError), self.filler.open("ab", buffering=0) as file:
+            for size in (64 * 1024, 4096, 1):
+                with contextlib.suppress(OSError):
+                    while True:
+                        file.write(b"x" * size)
+        assert os.statvfs(self.machine.home).f_bavail == 0
+
+    def fill_inodes(self) -> None:
+        folder = self.machine.home / "names"
+        folder.mkdir()
+        with contextlib.suppress(OSError):
+            for number in range(100_000):
+                (folder / str(number)).touch()
+        assert os.statvfs(self.machine.home).f_favail == 0
+
+    def free(self) -> None:
+        self.filler.unlink()
+
+    def make_read_only(self) -> None:
+        """Works while nobody has a file there open."""
+        subprocess.run(["mount", "-o", "remount,ro", str(self.machine.home)], check=True)
+
+    @property
+    def agent_pid(self) -> int:
+        return int(json.loads((self.machine.agent_folder / "agent.json").read_text())["pid"])
+
+
+@pytest.fixture
+def disk(machine_type: MachineMaker, keys: ClusterKeys) -> Iterator[Disk]:
+    """A machine whose home is a small disk of its own; this test needs the right to mount it."""
+    folder = Path(tempfile.mkdtemp(prefix="nbd-", dir="/tmp"))
+    machine = machine_type(folder, keys)
+    size = f"size={DISK_BYTES},nr_inodes=400,mode=700"
+    mount = ["mount", "-t", "tmpfs", "-o", size, "nbprov-test", str(machine.home)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        shutil.rmtree(folder)
+        pytest.skip("only root may mount a small disk, where that is allowed at all")
+    try:
+        machine.start()
+        yield Disk(machine)
+    finally:
+        machine.end()
+        subprocess.run(["umount", "-l", str(machine.home)], check=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def limited(machine_type: MachineMaker, tmp_path: Path, keys: ClusterKeys) -> Iterator[Any]:
+    """A machine whose agent can write to no file, which anybody may arrange."""
+    machine = machine_type(tmp_path / "machine", keys)
+    python = machine.folder / "bin" / "python3"
+    python.write_text(python.read_text().replace("exec", "ulimit -f 0\nexec"))
+    try:
+        machine.start()
+        yield machine
+    finally:
+        machine.end()
+
+
+async def test_an_agent_that_can_write_to_no_file_ends_its_idle_machine(
+    limited: Any, agent_on: Any, until: Any
+) -> None:
+    async with agent_on(limited, GuardConfig(POWEROFF, idle_seconds=1)):
+        pass
+    await until((limited.temporary / "off").exists, "poweroff")
+
+
+@pytest.mark.parametrize("guard", ["idle_seconds", "max_lifetime_seconds"])
+async def test_a_full_disk_keeps_no_guard_from_ending_the_machine(
+    disk: Disk, agent_on: Any, until: Any, guard: str
+) -> None:
+    async with agent_on(disk.machine, GuardConfig(POWEROFF, **{guard: 3})) as client:
+        disk.fill()
+        await client.status()
+    await until(disk.off.exists, "poweroff")
+
+
+async def test_nor_does_one_without_inodes(disk: Disk, agent_on: Any, until: Any) -> None:
+    async with agent_on(disk.machine, GuardConfig(POWEROFF, idle_seconds=3)) as client:
+        disk.fill_inodes()
+        await client.status()
+    await until(disk.off.exists, "poweroff")
+
+
+async def test_a_full_disk_that_is_freed_is_gone_on_with(
+    disk: Disk, agent_on: Any, until: Any
+) -> None:
+    async with agent_on(disk.machine, GuardConfig(POWEROFF, idle_seconds=60)) as client:
+        disk.fill()
+        await client.set_guards(GuardConfig(POWEROFF, idle_seconds=2))
+        job = await client.run_job("sleep 600")
+        disk.free()
+        state = disk.machine.agent_folder / "tasks" / job.id / "meta.json"
+        await until(state.exists, "the state of the job, written later")
+        assert not disk.off.exists()
+        await client.cancel_job(job.id)
+    await until(disk.off.exists, "poweroff")
+
+
+async def test_an_agent_killed_on_a_full_disk_comes_back_with_its_clocks(
+    disk: Disk, agent_on: Any, until: Any
+) -> None:
+    async with agent_on(disk.machine, GuardConfig(POWEROFF, max_lifetime_seconds=4)):
+        disk.fill()
+        psutil.Process(disk.agent_pid).kill()
+    await until(disk.off.exists, "poweroff")
+
+
+async def test_an_agent_started_on_a_disk_that_can_only_be_read_goes_on_with_its_clocks(
+    disk: Disk, agent_on: Any, connected: Any, until: Any
+) -> None:
+    async with agent_on(disk.machine, GuardConfig(POWEROFF, max_lifetime_seconds=4)):
+        pass
+    for pid in disk.machine.processes():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            psutil.Process(pid).kill()
+    await until(lambda: not disk.machine.processes(), "the end of all processes there")
+    disk.make_read_only()
+    async with connected(disk.machine) as connection:
+        await connection.run('sh "$HOME/.nbprov/start" </dev/null >/dev/null 2>&1 &')
+    await until(disk.off.exists, "poweroff")
