@@ -53,7 +53,15 @@ class AttemptRecord:
 def costs(ledger: Ledger) -> list[Cost]:
     """What each run has cost, newest first."""
     found = []
-    for run in ledger.runs.latest():
+    latest = ledger.runs.latest()
+    # However many came after it, a run that may be on the bill is among them.
+    listed = {run.run_id for run in latest}
+    live = {row.run_id for row in ledger.clusters.latest(live_only=True)}
+    older = [
+        run for run in (ledger.runs.get(run_id) for run_id in live - listed) if run is not None
+    ]
+    older += [r for r in ledger.runs.unfinished() if r.run_id not in listed | live]
+    for run in [*latest, *sorted(older, key=lambda run: -run.created)]:
         launches = ledger.launches.of_run(run.run_id)
         simulated = bool(launches) and all(is_simulated(x.candidate.offer) for x in launches)
         found.append(

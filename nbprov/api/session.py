@@ -5,7 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +18,7 @@ from . import history, reports
 from .cluster import Cluster
 from .context import Context
 from .history import History
-from .launching.launch_end import end
+from .launching.launch_end import end, end_all
 from .launching.node_setup import NodeSetup
 from .launching.orphan_sweep import sweep
 from .launching.provisioner import Provisioner, name_of
@@ -171,9 +171,20 @@ class Session:
         cluster_id = cluster_id or self.engine.cluster(name).cluster_id
         return Cluster(self.context, self.services, cluster_id, name)
 
-    def clusters(self, *, ended: bool = False) -> list[ClusterView]:
-        """Clusters from the ledger, live ones first; with `ended`, those that have ended too."""
-        return self.services.views.views(ended=ended)
+    def clusters(self, *, ended: bool = False, kept: Collection[str] = ()) -> list[ClusterView]:
+        """Everything that may be on the bill, from the ledger.
+
+        These are live clusters, launches under way (`view.is_launch`), those that wait for stock
+        included, and machines that are being ended.
+
+        Parameters
+        ----------
+        ended
+            Whether clusters that have ended are listed too.
+        kept
+            Ids of clusters and launches that are listed however they ended.
+        """
+        return self.services.views.views(ended=ended, kept=kept)
 
     def down(self, name: str, *, cluster_id: str = "", outputs: bool = True) -> Operation:
         """End the cluster of this name, or cancel its launch. Returns at once.
@@ -195,6 +206,23 @@ class Session:
             If another cluster has this name now.
         """
         return end(self.context, self.services, name, cluster_id=cluster_id, outputs=outputs)
+
+    def down_all(self, *, outputs: bool = True) -> dict[str, Operation]:
+        """End every live cluster, and cancel every launch, also those that wait for stock.
+
+        Returns at once.
+
+        Parameters
+        ----------
+        outputs
+            As for `Cluster.down`.
+
+        Returns
+        -------
+        dict
+            By name, an operation that is done when the cloud's list says that nothing is left.
+        """
+        return end_all(self.context, self.services, outputs=outputs)
 
     @blocking
     def rename(self, name: str, new: str) -> Steps[Cluster]:

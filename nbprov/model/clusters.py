@@ -56,8 +56,12 @@ class AttemptState(StrEnum):
 
 
 class ClusterState(StrEnum):
-    """The states of a cluster."""
+    """The states of a cluster.
 
+    The ledger's clusters are past the first two, which views have of launches under way.
+    """
+
+    WAITING = "waiting"
     LAUNCHING = "launching"
     RUNNING = "running"
     STOPPING = "stopping"
@@ -124,16 +128,28 @@ class AttemptView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A row of the clusters table, from the ledger.
+    """A row of the clusters table, from the ledger: a cluster, or a launch that may become one.
 
-    `confirmed` is when a cloud's listing last agreed; `notes` are remarks of the cluster's guards.
+    Attributes
+    ----------
+    cluster_id
+        The id of the cluster or launch. A machine that is not, or no more, part of one and that is
+        being ended has an id of its own.
+    candidate
+        What was bought; None while a launch has asked for nothing.
+    confirmed
+        When a cloud's listing last agreed.
+    notes
+        Remarks of the cluster's guards.
+    attempt
+        How far the latest attempt of a launch is; None for a cluster.
     """
 
     name: str
     cluster_id: str
     run_id: str
     state: ClusterState
-    candidate: Candidate
+    candidate: Candidate | None
     instances: tuple[Instance, ...]
     guards: Guards
     started: Instant
@@ -144,6 +160,12 @@ class ClusterView:
     reason: str = ""
     simulated: bool = False
     notes: tuple[str, ...] = ()
+    attempt: AttemptState | None = None
+
+    @property
+    def is_launch(self) -> bool:
+        """Whether this is a launch that goes on, and no cluster yet."""
+        return self.state in (ClusterState.WAITING, ClusterState.LAUNCHING)
 
 
 @dataclass(frozen=True, slots=True)

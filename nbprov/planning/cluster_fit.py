@@ -29,11 +29,13 @@ def fits(spec: Spec, view: ClusterView) -> tuple[str, ...]:
         Empty if it fits; else the differences to the closest request, each as `field: asked …, has
         …`.
     """
-    nodes = view.candidate.count
+    running = view.candidate
+    assert running is not None, "a cluster was bought"
+    nodes = running.count
     common = () if spec.num_nodes <= nodes else (f"num_nodes: asked {spec.num_nodes}, has {nodes}",)
     best: tuple[str, ...] | None = None
     for request in spec.requests:
-        found = common + _differences(request, view.candidate)
+        found = common + _differences(request, running)
         if not found:
             return ()
         if best is None or len(found) < len(best):

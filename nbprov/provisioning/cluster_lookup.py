@@ -28,7 +28,11 @@ def find_cluster(ledger: Ledger, name: str) -> ClusterRow:
             hint=f"%%on {called}",
             code="cluster.renamed",
         )
-    names = ", ".join(cluster.name for cluster in ledger.clusters.latest(live_only=True))
+    live = [cluster.name for cluster in ledger.clusters.latest(live_only=True)]
+    launched = [
+        f"{run.name} (no cluster yet)" for run in ledger.runs.unfinished() if run.state in UNDER_WAY
+    ]
+    names = ", ".join([*live, *launched])
     ended = f" (it ended: {row.reason})" if row is not None and row.reason else ""
     raise NotFound(
         f"no live cluster is called {name!r}{ended}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+
 from nbprov.api.cluster import Cluster
 from nbprov.api.context import Context
 from nbprov.api.operation import Operation
@@ -9,10 +11,13 @@ from nbprov.api.services import Services
 from nbprov.api.services.adopted_launches import (
     cancel,
     driver_of,
+    ending_launches,
     foreign_launch,
     until_foreign_gone,
     until_gone,
+    until_launches_gone,
 )
+from nbprov.model.errors import NbprovError
 
 
 def end(
@@ -47,5 +52,25 @@ def end(
         )
         ended = engine.thread.call(until_foreign_gone(engine, row))
         return Operation(ended, f"ending {name}", note)
-    cluster_id = cluster_id or engine.cluster(name).cluster_id
+    if not cluster_id:
+        live = engine.ledger.clusters.named(name)
+        pending = [] if live is not None and live.ended is None else ending_launches(engine, name)
+        if pending:
+            gone = engine.thread.call(until_launches_gone(engine, pending))
+            return Operation(gone, f"ending {name}", f"{name} is being ended already")
+        cluster_id = engine.cluster(name).cluster_id
     return Cluster(context, services, cluster_id, name).down(outputs=outputs)
+
+
+def end_all(context: Context, services: Services, *, outputs: bool = True) -> dict[str, Operation]:
+    """End every cluster and launch; see `Session.down_all`."""
+    ended: dict[str, Operation] = {}
+    for name in dict.fromkeys(view.name for view in services.views.views()):
+        try:
+            ended[name] = end(context, services, name, outputs=outputs)
+        except NbprovError as error:
+            # The others are billed meanwhile, so one that cannot be ended does not stop them.
+            failed: concurrent.futures.Future[None] = concurrent.futures.Future()
+            failed.set_exception(error)
+            ended[name] = Operation(failed, f"ending {name}")
+    return ended

@@ -43,12 +43,7 @@ def _where_machines_may_be(context: Context, clouds: CloudService) -> Steps[list
     A simulated cloud is not started for a look: it must be there already.
     """
     engine = context.engine
-    ledger = engine.ledger
-    used = {
-        launch.cloud
-        for run in ledger.runs.latest()
-        for launch in ledger.launches.of_run(run.run_id)
-    }
+    used = engine.ledger.launches.clouds()
     can = {name: clouds.capabilities_at_hand(name) for name in registry.names()}
     simulated = {
         name

@@ -176,10 +176,9 @@ class Provisioner:
 
     def _open_ports(self, cluster: Cluster, expose: ExposedPorts) -> Steps[None]:
         """Open the tunnels of the ports of a cluster that was found running."""
-        view = cluster.view()
-        if view.state is not ClusterState.RUNNING or not view.candidate.request.ports:
+        view, row = cluster.view(), self._context.engine.cluster(cluster.name)
+        if view.state is not ClusterState.RUNNING or not row.candidate.request.ports:
             return
-        row = self._context.engine.cluster(cluster.name)
         opened = yield from self._services.tunnels.ports_opened(row, expose)
         public = self._services.tunnels.public_words(view, expose)
         cluster.remarks = (*cluster.remarks, *public, *opened)

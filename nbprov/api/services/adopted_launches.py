@@ -64,6 +64,13 @@ def foreign_launch(engine: Engine, name: str) -> RunRow | None:
     )
 
 
+def ending_launches(engine: Engine, name: str) -> list[RunRow]:
+    """The launches of this name that are over, of which machines are still being ended."""
+    return [
+        row for row in engine.ledger.runs.unfinished() if row.name == name and row.state not in OPEN
+    ]
+
+
 def cancel(engine: Engine, driver: RunDriver) -> None:
     """Cancel a launch. Any thread."""
     engine.thread.soon(driver.cancel)
@@ -105,6 +112,26 @@ async def until_foreign_gone(engine: Engine, row: RunRow) -> None:
     current = engine.ledger.runs.get(row.run_id)
     if current is not None:
         await _end_settled(engine, row.name, current.state, current.message)
+
+
+async def until_launches_gone(engine: Engine, rows: list[RunRow]) -> None:
+    """Wait until all machines of launches that are over are confirmed gone.
+
+    Whichever kernel drives such a launch ends them; where that kernel is gone, it is done here.
+    """
+    ids = {row.run_id for row in rows}
+    task: asyncio.Task[None] | None = None
+    while True:
+        pending = [run for run in engine.ledger.runs.unfinished() if run.run_id in ids]
+        if not pending:
+            return
+        now = engine.clock.now()
+        is_left = any(
+            r.lease_expires < now and not engine.runs.is_driven(r.run_id) for r in pending
+        )
+        if is_left and task is None:
+            task = asyncio.create_task(_reconcile(engine))
+        await asyncio.sleep(LOOK_EVERY)
 
 
 async def _end_settled(engine: Engine, name: str, state: RunState, message: str) -> None:

@@ -62,7 +62,8 @@ def public_words(cluster: ClusterView, expose: ExposedPorts) -> list[str]:
 
     There is none while the cluster has no address.
     """
-    ranges = public_ports(cluster.candidate.request.ports, expose)
+    asked = cluster.candidate.request.ports if cluster.candidate is not None else ()
+    ranges = public_ports(asked, expose)
     head = next(
         (
             i

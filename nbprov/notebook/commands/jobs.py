@@ -296,7 +296,9 @@ def _listed(name: str) -> JobResults | None:
             f"{words}; its jobs are from the local archive" for _, _, words in everywhere if words
         ]
         heading = f"jobs of {len(everywhere)} cluster{'' if len(everywhere) == 1 else 's'}"
-        none = "no cluster is live" if not everywhere else "no jobs"
+        under_way = [view.name for view in here.clusters() if view.is_launch]
+        none = "no cluster is live" if not (everywhere or under_way) else "no jobs"
+        lines += [f"{launched} is no cluster yet" for launched in under_way]
     if not found:
         print("\n".join([none, *lines]))
         return None

@@ -8,38 +8,62 @@ from typing import Any
 
 from nbprov.api import session
 from nbprov.model.clock import Seconds, short_duration
+from nbprov.model.clusters import ClusterView
 from nbprov.model.errors import NbprovError, UsageError
 from nbprov.notebook.arguments import MagicParser
-from nbprov.notebook.rendering.formatting import format_cost
+from nbprov.notebook.rendering.formatting import CLUSTER_LOOKS, format_cost
 
 
 def clusters_argument(parser: MagicParser) -> None:
     """Add the arguments that name clusters."""
     parser.add_argument("names", nargs="*", help="the clusters")
-    parser.add_argument("--all", action="store_true", help="all your live clusters")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="all your live clusters, and for down all launches under way",
+    )
 
 
-def named(arguments: argparse.Namespace) -> list[str]:
+def named(arguments: argparse.Namespace, *, verb: str) -> list[str]:
     """Return the clusters that a line names, each once; with `--all` the live ones.
+
+    Launches under way are among these only for `down`: nothing else can be done to them, so for
+    other commands they are named as left alone.
 
     Raises
     ------
     UsageError
         If the line names no cluster.
     """
-    live = [view.name for view in session().clusters()]
+    views = session().clusters()
     if arguments.all:
-        if not live:
-            print("no cluster is live")
-        return live
+        return _all_names(views, verb)
     if not arguments.names:
+        live = ", ".join(dict.fromkeys(view.name for view in views))
         raise UsageError(
             "name the cluster",
-            hint=f"live clusters: {', '.join(live)}; --all means all of them"
+            hint=f"live clusters: {live}; --all means all of them"
             if live
             else "no cluster is live; a %%provision cell launches one",
         )
     return list(dict.fromkeys(arguments.names))
+
+
+def _all_names(views: list[ClusterView], verb: str) -> list[str]:
+    if not views:
+        print("no cluster is live")
+    chosen = [v for v in views if verb == "down" or not (v.is_launch or v.attempt is not None)]
+    names = list(dict.fromkeys(v.name for v in chosen))
+    if verb == "down" and names:
+        ending = ", ".join(f"{v.name} ({CLUSTER_LOOKS[v.state].words})" for v in views)
+        print(f"ending {ending}", flush=True)
+    for view in views:
+        if view.is_launch and view not in chosen:
+            print(
+                f"{view.name} is {CLUSTER_LOOKS[view.state].words} and is left alone;"
+                f" %nbprov down {view.name} ends it"
+            )
+    return names
 
 
 def start_arguments(parser: MagicParser) -> None:
@@ -56,7 +80,7 @@ def start_arguments(parser: MagicParser) -> None:
 
 def start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Start clusters, and print what was restored and what was not."""
-    names = named(arguments)
+    names = named(arguments, verb="start")
     here, seconds = session(), seconds_of(arguments.wait, "--wait")
     # All handles are made before the first start, so that a wrong name costs nothing.
     clusters = [here.cluster(name) for name in names]
@@ -112,7 +136,9 @@ def stop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     from .outputs import begin_with_outputs, wait_showing
 
     here = session()
-    asked = begin_with_outputs(named(arguments), lambda name: here.cluster(name).stop())
+    asked = begin_with_outputs(
+        named(arguments, verb="stop"), lambda name: here.cluster(name).stop()
+    )
     failures = []
     for name, done, progress in asked:
         try:
@@ -197,7 +223,8 @@ def down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
 
     # All are terminated at once, because the last would be billed while the first is confirmed.
     asked = begin_with_outputs(
-        named(arguments), lambda name: here.down(name, outputs=not arguments.no_outputs)
+        named(arguments, verb="down"),
+        lambda name: here.down(name, outputs=not arguments.no_outputs),
     )
     for _, done, _ in asked:
         if done.note:

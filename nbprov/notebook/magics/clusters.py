@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from nbprov.api import session
-from nbprov.model.clusters import ClusterState
 from nbprov.notebook.panels import ClustersTable, ClustersView
 from nbprov.notebook.panels.actions import PanelActions
 from nbprov.notebook.panels.display_follower import DisplayFollower
@@ -16,16 +15,12 @@ from nbprov.notebook.panels.displays import show
 def list_clusters(shell: Any, *, ended: bool) -> None:
     """Show the clusters in a live table."""
     here = session()
-    shown = {view.cluster_id for view in here.clusters(ended=ended)}
+    shown: set[str] = set()
 
     def snapshot() -> Any:
-        # A cluster that ends while the table is open stays in it, as ended, because a row that
-        # vanishes would leave the person wondering.
-        views = [
-            v
-            for v in here.clusters(ended=True)
-            if ended or v.cluster_id in shown or v.ended is None
-        ]
+        # What ends while the table is open stays in it, as ended, because a row that vanishes
+        # would leave the person wondering.
+        views = here.clusters(ended=ended, kept=tuple(shown))
         shown.update(v.cluster_id for v in views)
         return views
 
@@ -41,12 +36,13 @@ def show_clusters(views: Any, snapshot: Callable[[], Any] | None = None) -> None
     if snapshot is not None:
         engine = session().engine
         engine.thread.soon(engine.lifecycle.watch)
-        DisplayFollower(display, snapshot, _stage, _all_ended, engine)
+        DisplayFollower(display, snapshot, _stage, _never, engine)
 
 
 def _stage(view: ClustersView) -> Hashable:
     return tuple((c.cluster_id, c.name, c.state, c.reason) for c in view.clusters)
 
 
-def _all_ended(view: ClustersView) -> bool:
-    return all(c.state is ClusterState.ENDED for c in view.clusters)
+def _never(view: ClustersView) -> bool:
+    """A table of all clusters is never over: another cell or notebook may launch one."""
+    return False

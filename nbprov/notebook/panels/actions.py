@@ -52,7 +52,8 @@ class PanelActions:
         rows = (
             [c for c in view.clusters if c.name == name] if isinstance(view, ClustersView) else []
         )
-        rows.sort(key=lambda row: row.state is ClusterState.ENDED)
+        # The machine of a lost race has the name of its cluster too, and no buttons.
+        rows.sort(key=lambda row: row.state in (ClusterState.ENDING, ClusterState.ENDED))
         return rows[0].cluster_id if rows else ""
 
     def _report_failure_of(self, begun: Operation) -> None:

@@ -8,7 +8,12 @@ from typing import Any
 
 from nbprov.model.clusters import ClusterView
 from nbprov.model.money import Micros, format_usd
-from nbprov.notebook.rendering.clusters import cluster_facts, clusters_html, clusters_text
+from nbprov.notebook.rendering.clusters import (
+    cluster_facts,
+    clusters_count,
+    clusters_html,
+    clusters_text,
+)
 from nbprov.notebook.rendering.tables import html_heading, html_lines, html_page, safe_text
 
 from .clusters_table import ClustersTable, ClustersView
@@ -70,17 +75,7 @@ class Dashboard(ClustersTable):
 
     def _heading(self) -> str:
         facts = [cluster_facts(view) for view in self._view.clusters]
-        live, ending = (
-            [c for c in facts if c.can_down],
-            [c for c in facts if not c.can_down and c.ended is None],
-        )
-        if not live and not ending:
-            return "nbprov: no cluster is live"
-        of_live = [f"{len(live)} cluster{'' if len(live) == 1 else 's'} live"] if live else []
-        # A cluster that is ending is billed until its cloud no longer lists it.
-        noun = "" if live else " cluster" if len(ending) == 1 else " clusters"
-        of_ending = [f"{len(ending)}{noun} ending"] if ending else []
-        return f"nbprov: {', '.join([*of_live, *of_ending])}"
+        return f"nbprov: {clusters_count(facts, 'no cluster is live', live=' live')}"
 
     def html(self) -> str:
         view = self._view

@@ -9,7 +9,15 @@ from nbprov.model.clock import Instant, short_duration
 from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.money import Micros, format_usd
 
-from .formatting import CLUSTER_LOOKS, DASH, SIMULATED, Look, format_place, format_utc
+from .formatting import (
+    ATTEMPT_LOOKS,
+    CLUSTER_LOOKS,
+    DASH,
+    SIMULATED,
+    Look,
+    format_place,
+    format_utc,
+)
 from .tables import Column, html_heading, html_lines, html_page, html_table, safe_text, text_table
 
 _COLUMNS = (
@@ -66,17 +74,18 @@ class ClusterFacts:
 
 def cluster_facts(view: ClusterView) -> ClusterFacts:
     """Put a cluster into words."""
-    offer = view.candidate.offer
+    bought = view.candidate
+    offer = bought.offer if bought is not None else None
     return ClusterFacts(
         key=view.cluster_id,
         name=view.name,
         state=view.state.value,
         look=CLUSTER_LOOKS[view.state],
-        gpus=offer.gpus,
-        place=format_place(offer.place),
-        instance_type=offer.instance_type,
-        market=offer.market.value,
-        nodes=len(view.instances) or view.candidate.count,
+        gpus=offer.gpus if offer is not None else "",
+        place=format_place(offer.place) if offer is not None else DASH,
+        instance_type=offer.instance_type if offer is not None else DASH,
+        market=offer.market.value if offer is not None else "",
+        nodes=len(view.instances) or (bought.count if bought is not None else 0),
         started=view.started,
         ended=view.ended,
         cost=view.cost,
@@ -85,12 +94,18 @@ def cluster_facts(view: ClusterView) -> ClusterFacts:
             [view.guards.words() + (" (default)" if view.guards.is_default else ""), *view.notes]
         ),
         confirmed=view.confirmed,
-        reason=view.reason,
+        reason=_reason(view),
         simulated=view.simulated,
         can_stop=view.state is ClusterState.RUNNING,
         can_start=view.state is ClusterState.STOPPED,
         can_down=view.state not in _ENDING,
     )
+
+
+def _reason(view: ClusterView) -> str:
+    is_tried = view.state is ClusterState.LAUNCHING and view.attempt is not None
+    step = ATTEMPT_LOOKS[view.attempt].words if is_tried and view.attempt is not None else ""
+    return "; ".join(part for part in (step, view.reason) if part)
 
 
 def _rows(clusters: Sequence[ClusterFacts], now: Instant) -> list[list[str]]:
@@ -100,7 +115,7 @@ def _rows(clusters: Sequence[ClusterFacts], now: Instant) -> list[list[str]]:
             f"{c.look}: {c.reason}" if c.reason else str(c.look),
             c.place,
             f"{c.instance_type}{' spot' if c.market == 'spot' else ''}",
-            str(c.nodes),
+            str(c.nodes) if c.nodes else DASH,
             short_duration((now if c.ended is None else c.ended) - c.started),
             format_usd(c.cost) + ("*" if c.simulated else ""),
             format_usd(c.hourly) if c.hourly else DASH,
@@ -111,18 +126,61 @@ def _rows(clusters: Sequence[ClusterFacts], now: Instant) -> list[list[str]]:
     ]
 
 
-def _total(clusters: Sequence[ClusterFacts]) -> str:
-    live = [c for c in clusters if c.can_down]
-    paid = sum(c.hourly for c in live if not c.simulated)
-    simulated = sum(c.hourly for c in live if c.simulated)
-    parts = [f"{format_usd(paid)}/h"] if paid or not simulated else []
-    parts += [f"{format_usd(simulated)}/h simulated"] if simulated else []
-    return f"{len(live)} cluster{'' if len(live) == 1 else 's'}, {' and '.join(parts)}"
+_COUNTED = {
+    "launching": "launching",
+    "waiting": "waiting for stock",
+    "ending": "ending",
+}
+"""The states that a heading counts apart from clusters that are up."""
+
+
+def clusters_count(
+    clusters: Sequence[ClusterFacts], none: str, *, live: str = "", after: bool = False
+) -> str:
+    """Return how many clusters there are, and how many are on their way up or down.
+
+    Parameters
+    ----------
+    none
+        The text where there is none at all.
+    live
+        A word behind the number of clusters that are up.
+    after
+        Whether it stands behind another count, and needs no noun.
+    """
+    going = [c.state for c in clusters if c.ended is None]
+    up = len(going) - sum(state in _COUNTED for state in going)
+    parts = [f"{up} cluster{'' if up == 1 else 's'}{live}"] if up else []
+    for state, words in _COUNTED.items():
+        count = going.count(state)
+        noun = "" if parts or after else " cluster" if count == 1 else " clusters"
+        parts += [f"{count}{noun} {words}"] if count else []
+    return ", ".join(parts) or none
 
 
 def clusters_heading(clusters: Sequence[ClusterFacts]) -> str:
-    """Return one line on all clusters: how many there are, and their cost per hour."""
-    return _total(clusters) if clusters else "no clusters"
+    """Return one line on all clusters: how many there are, and their cost per hour.
+
+    What is being launched or ended counts too: it is billed until its cloud lists it no more.
+    """
+    if not clusters:
+        return "no clusters"
+    ending = [c for c in clusters if c.state == ClusterState.ENDING.value]
+    others = [c for c in clusters if c not in ending]
+    count = clusters_count(others, "0 clusters")
+    parts = [] if ending and count == "0 clusters" else [f"{count}, {_per_hour(others)}"]
+    parts += (
+        [f"{clusters_count(ending, '', after=bool(parts))}, {_per_hour(ending)}"] if ending else []
+    )
+    return "; ".join(parts)
+
+
+def _per_hour(clusters: Sequence[ClusterFacts]) -> str:
+    paid = sum(c.hourly for c in clusters if not c.simulated)
+    simulated = sum(c.hourly for c in clusters if c.simulated)
+    parts = [f"{format_usd(paid)}/h"] if paid or not simulated else []
+    parts += [f"{format_usd(simulated)}/h simulated"] if simulated else []
+    return " and ".join(parts)
 
 
 def _text_table(clusters: Sequence[ClusterFacts], now: Instant) -> list[str]:

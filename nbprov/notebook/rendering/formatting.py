@@ -97,6 +97,7 @@ ATTEMPT_LOOKS: dict[AttemptState, Look] = {
 }
 
 CLUSTER_LOOKS: dict[ClusterState, Look] = {
+    ClusterState.WAITING: Look("waiting for stock", StateMark.RING, Tone.BUSY),
     ClusterState.LAUNCHING: Look("launching", StateMark.HALF, Tone.BUSY),
     ClusterState.RUNNING: Look("running", StateMark.DISC, Tone.GOOD),
     ClusterState.STOPPING: Look("stopping", StateMark.HALF, Tone.WARN),

@@ -244,6 +244,7 @@ def _summary(view: RunView) -> tuple[str, ...]:
 
 def _ready_lines(view: RunView) -> list[str]:
     assert view.cluster is not None
+    assert view.cluster.candidate is not None
     winner, first = view.cluster.candidate, view.plan.chosen
     lines = [f"{view.name} is ready: {describe_candidate(winner)}"]
     if first is not None and winner.hourly > first.hourly:

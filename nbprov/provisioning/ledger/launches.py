@@ -206,6 +206,19 @@ class LaunchTable:
             )
         }
 
+    def clouds(self) -> set[str]:
+        """Return the clouds that were ever asked for a machine."""
+        return {r[0] for r in self._store.rows("SELECT DISTINCT cloud FROM launches")}
+
+    def live_states(self) -> list[tuple[str, str]]:
+        """Return the token and the state of each launch that may be on the bill."""
+        return [
+            (r[0], r[1])
+            for r in self._store.rows(
+                "SELECT token, state FROM launches WHERE state NOT IN ('refused', 'gone', 'absent')"
+            )
+        ]
+
     def tokens(self) -> set[str]:
         """Return every token that this ledger ever committed."""
         return {r[0] for r in self._store.rows("SELECT token FROM launches")}

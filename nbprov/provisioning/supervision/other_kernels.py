@@ -47,10 +47,14 @@ class OtherKernels:
             row = self._ledger.clusters.of_run(run_id)
             if row is not None and row.state in _LEFT and not self._is_busy(row.cluster_id):
                 self._forget(run_id)
-        seen = [
-            (row.cluster_id, row.name, row.state, row.desired_state, row.reason)
-            for row in self._ledger.clusters.latest(live_only=True)
-        ]
+        seen = (
+            [
+                (row.cluster_id, row.name, row.state, row.desired_state, row.reason)
+                for row in self._ledger.clusters.latest(live_only=True)
+            ],
+            [(run.run_id, run.state, run.cancelled) for run in self._ledger.runs.unfinished()],
+            self._ledger.launches.live_states(),
+        )
         if seen != self._known:
             self._known = seen
             self._changed()
