@@ -4,9 +4,9 @@ The first matching row counts.
 
 The codes are those of AWS's page "Error codes for the Amazon EC2 API"
 (docs.aws.amazon.com/ec2/latest/devguide/errors-overview.html) and of `StateReason`; the handlers of
-Karpenter, ParallelCluster and SkyPilot also show what they mean. Messages are read only where one
-code has several meanings. `tests/contract/corpus/aws.jsonl` holds real messages with the cause that
-each must have.
+Karpenter, ParallelCluster and SkyPilot also show what they mean. A row without a message is
+overruled by words that say more (`nbprov/clouds/refusal_words.py`).
+`tests/contract/corpus/aws.jsonl` holds real messages with the cause that each must have.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nbprov.clouds.refusal_words import meaning_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 
@@ -37,190 +38,177 @@ class Line:
         Regular expressions; an empty message matches any.
     scope
         The scope of the block, if it differs from the default of the cause.
+    sure
+        The code says all: its words are not read for another meaning. A row with a message is sure.
     """
 
     code: str
     cause: Cause
     message: str = ""
     scope: Scope | None = None
+    sure: bool = False
 
 
 _TABLE = (
-    # ---- out of capacity (an unfilled spot request uses the code of on-demand machines)
-    Line(r"InsufficientInstanceCapacity|UnfulfillableCapacity", Cause.SPOT, r"\bspot\b"),
+    # ---- spot: an unfilled request uses the code of on-demand machines; `failure_of` reads on
     Line(
-        (
-            r"SpotMaxPriceTooLow|SpotInstance(Termination|Shutdown)|capacity-(not-available|"
-            r"oversubscribed)"
-        ),
+        r"SpotMaxPriceTooLow|SpotInstance(Termination|Shutdown|Interruption)|price-too-low|"
+        r"capacity-(not-available|oversubscribed)|schedule-expired|not-scheduled-yet|"
+        r"(launch|az|placement)-group-constraint|"
+        r"instance-(terminated|stopped|hibernated)-(by-price|no-capacity|capacity-oversubscribed|"
+        r"launch-group-constraint|by-service)|marked-for-(termination|stop|hibernation)",
         Cause.SPOT,
     ),
+    # ---- out of capacity
+    Line(r"InsufficientAddressCapacity", Cause.CAPACITY, scope=Scope.REGION),
     Line(
-        (
-            r"Insufficient(Instance|Host|ReservedInstances)?Capacity|"
-            r"InsufficientCapacityOnHost"
-        ),
+        r"Insufficient\w*Capacity\w*|InsufficientFreeAddressesInSubnet|ReservationCapacityExceeded|"
+        r"UnfulfillableCapacity|ZonesUnavailable|CapacityReservationTimeOut|"
+        r"InvalidCapacityReservationState",
         Cause.CAPACITY,
     ),
+    # ---- requests that are too many, or not done yet
     Line(
-        (
-            r"UnfulfillableCapacity|ReservationCapacityExceeded|ZonesUnavailable|"
-            r"InsufficientFreeAddressesInSubnet|InsufficientAddressCapacity"
-        ),
-        Cause.CAPACITY,
+        r"RequestLimitExceeded|[\w.]*Throttl[\w.]*|SlowDown|TooManyRequests(Exception)?|"
+        r"BandwidthLimitExceeded|PriorRequestNotComplete|TransactionInProgressException",
+        Cause.RATE_LIMIT,
     ),
     # ---- limits of the account, all of them by region
     Line(
-        r"PendingVerification",
-        Cause.QUOTA,
-        (
-            r"account is currently being "
-            r"verified"
-        ),
-        Scope.ACCOUNT,
+        r"PendingVerification", Cause.QUOTA, r"account is currently being verified", Scope.ACCOUNT
     ),
     Line(r"PendingVerification", Cause.QUOTA),
+    Line(r"(Tag|TagsPerResource)LimitExceeded", Cause.BAD_REQUEST, scope=Scope.ACCOUNT, sure=True),
+    # What one machine of a type may have is no limit of the account.
     Line(
-        (
-            r"(Vcpu|Instance|Volume|MaxIOPS|MaxSpotInstanceCount|SecurityGroup|"
-            r"RulesPerSecurityGroup|Vpc|InternetGateway)(Limit)?Exceeded"
-        ),
-        Cause.QUOTA,
+        r"(InvalidInterface\.)?(Private)?IpAddressLimitExceeded|AttachmentLimitExceeded|"
+        r"InstanceTypeLimit\w*",
+        Cause.BAD_REQUEST,
+        scope=Scope.OFFER,
+        sure=True,
     ),
     Line(
-        (
-            r"(MaxSpotInstanceCountExceeded|InstanceCreditSpecification\.NotSupported|"
-            r"ResourceLimitExceeded)"
-        ),
+        r"\w*(Limit|Quota|Count|Maximum\w*)Exceeded(Exception|Fault)?|VolumeIOPSLimit|limit-exceeded|"
+        r"InstanceCreditSpecification\.NotSupported|ResourceCountExceeded",
         Cause.QUOTA,
     ),
     # ---- not offered in this place
-    Line(r"Unsupported(Operation)?", Cause.BAD_REQUEST, r"can(no|')t (be )?(stop|start)"),
-    Line(r"Unsupported(Operation)?", Cause.NOT_OFFERED, r"Availability Zone|\bzone\b", Scope.ZONE),
-    Line(r"Unsupported(Operation)?", Cause.NOT_OFFERED),
+    Line(r"Unsupported(Operation)?", Cause.BAD_REQUEST, r"can(no|')t (be )?(stop|start|hibernate)"),
+    Line(r"Unsupported(Tenancy|Hibernation\w*|InstanceAttribute)", Cause.BAD_REQUEST),
     Line(
-        (
-            r"InvalidInstanceType(\.NotFound)?|"
-            r"VPCIdNotSpecified"
-        ),
+        r"Unsupported(Operation|HostConfiguration)?|VolumeTypeNotAvailableInZone|"
+        r"Invalid(Availability)?Zone(\.NotFound)?|InstanceTypeNotSupported\w*",
         Cause.NOT_OFFERED,
-        "",
-        Scope.REGION,
+    ),
+    Line(
+        r"InvalidInstanceType(\.NotFound)?|VPCIdNotSpecified",
+        Cause.NOT_OFFERED,
+        scope=Scope.REGION,
+        sure=True,
     ),
     Line(
         r"InvalidParameterValue",
         Cause.NOT_OFFERED,
-        (
-            r"for InstanceType\b|instance "
-            r"type.{0,80}(does not exist|is not (supported|available))"
-        ),
+        r"for InstanceType\b|instance type.{0,80}(does not exist|is not (supported|available))",
         Scope.REGION,
     ),
     Line(
-        (
-            r"InvalidParameter(Value|"
-            r"Combination)"
-        ),
-        Cause.NOT_OFFERED,
-        (
-            r"(zone|availabilityzone).{0,40}(is not valid|does not "
-            r"exist|invalid)"
-        ),
+        r"MissingInput|InvalidInput",
+        Cause.BAD_REQUEST,
+        r"no default subnet for availability zone",
         Scope.ZONE,
     ),
     # ---- credentials, permissions and billing
     Line(r"AuthFailure\.ServiceLinkedRoleCreationNotPermitted", Cause.PERMISSION, "", Scope.REGION),
-    Line(r"AuthFailure", Cause.PERMISSION, r"not authorized for images"),
-    Line(r"OptInRequired", Cause.PERMISSION, r"marketplace|accept terms"),
-    Line(r"Blocked|OptInRequired|AccountDisabled|SubscriptionRequired(Exception)?", Cause.BALANCE),
     Line(
-        (
-            r"UnauthorizedOperation|"
-            r"AccessDenied(Exception)?"
-        ),
+        r"AuthFailure",
         Cause.PERMISSION,
-        r"service control policy",
+        r"not authorized (for|to use)( the)? (images?|ami)",
         Scope.REGION,
     ),
+    Line(r"OptInRequired", Cause.PERMISSION, r"marketplace|accept (the )?terms"),
+    Line(r"RegionDisabled(Exception)?", Cause.PERMISSION, scope=Scope.REGION),
     Line(
-        (
-            r"UnauthorizedOperation|AccessDenied(Exception)?|OperationNotPermitted|"
-            r"Client\.UnauthorizedOperation"
-        ),
+        r"Blocked|OptInRequired|AccountDisabled|SubscriptionRequired(Exception)?|NotSignedUp|"
+        r"InvalidPaymentInstrument",
+        Cause.BALANCE,
+    ),
+    # A deny that is written down often names regions; a permission that nothing gives is missing
+    # everywhere.
+    Line(
+        r"UnauthorizedOperation|AccessDenied(Exception)?",
+        Cause.PERMISSION,
+        r"service control policy|explicit deny",
+        Scope.REGION,
+    ),
+    # EC2's page on machines that end at once: the key of the encrypted disk may not be used.
+    Line(r"Client\.InternalError", Cause.PERMISSION, scope=Scope.REGION),
+    Line(
+        r"UnauthorizedOperation|AccessDenied(Exception)?|OperationNotPermitted",
         Cause.PERMISSION,
     ),
     Line(
-        (
-            r"AuthFailure|InvalidClientTokenId|UnrecognizedClient(Exception)?|"
-            r"SignatureDoesNotMatch|IncompleteSignature"
-        ),
+        r"AuthFailure|InvalidClientTokenId|UnrecognizedClient(Exception)?|SignatureDoesNotMatch|"
+        r"(Incomplete|Invalid)Signature(Exception)?|ExpiredToken(Exception)?|RequestExpired|"
+        r"InvalidAccessKeyId|MissingAuthenticationToken(Exception)?|InvalidToken|"
+        r"RequestTimeTooSkewed|NotAuthorizedException|UnauthorizedException",
         Cause.CREDENTIALS,
     ),
+    # ---- temporary faults
     Line(
-        (
-            r"ExpiredToken(Exception)?|RequestExpired|InvalidAccessKeyId|"
-            r"MissingAuthenticationToken|InvalidToken"
-        ),
-        Cause.CREDENTIALS,
-    ),
-    # ---- rate limits and temporary faults
-    Line(
-        (
-            r"RequestLimitExceeded|Throttling(Exception)?|RequestThrottled(Exception)?|"
-            r"EC2ThrottledException|SlowDown|TooManyRequests(Exception)?"
-        ),
-        Cause.RATE_LIMIT,
-    ),
-    Line(
-        (
-            r"InternalError|InternalFailure|Unavailable|ServiceUnavailable|InternalServerError|"
-            r"RequestTimeout|IncorrectState"
-        ),
+        r"InternalError|InternalFailure|(Service)?Unavailable(Exception)?|InternalServerError|"
+        r"InternalServiceError|RequestTimeout(Exception)?|IncorrectState(Exception)?|"
+        r"InvalidNetworkInterface\.InUse|InvalidIPAddress\.InUse",
         Cause.TRANSIENT,
     ),
+    # What was made a moment ago may not be known yet, and what is used may not be deleted yet.
     Line(
-        (
-            r"IncorrectInstanceState|ConcurrentTagAccess|InvalidGroup\.InUse|DependencyViolation|"
-            r"InvalidInstanceID\.NotFound|InvalidGroup\.NotFound|BundlingInProgress"
-        ),
+        r"IncorrectInstanceState|ConcurrentTagAccess|InvalidGroup\.(InUse|NotFound)|VolumeInUse|"
+        r"DependencyViolation|InvalidInstanceID\.NotFound|BundlingInProgress",
         Cause.TRANSIENT,
+        sure=True,
     ),
     # ---- ended machines: codes of StateReason
     Line(
-        (
-            r"IdempotentInstanceTerminated|InstanceInitiatedShutdown|ScheduledStop|"
-            r"InstanceTerminated"
-        ),
+        r"IdempotentInstanceTerminated|InstanceInitiatedShutdown|ScheduledStop|InstanceTerminated|"
+        r"system-error",
         Cause.UNHEALTHY,
     ),
-    Line(r"UserInitiated(Shutdown|Hibernate)", Cause.CANCELLED),
+    Line(r"UserInitiated(Shutdown|Hibernate)|canceled-before-fulfillment", Cause.CANCELLED),
+    # ---- what a request names and a region has not
+    Line(
+        r"InvalidBlockDeviceMapping",
+        Cause.BAD_REQUEST,
+        r"smaller than",  # the snapshot of the image, which is as large in each region
+        Scope.ACCOUNT,
+    ),
+    Line(
+        r"InvalidAMI|InvalidAMI(ID|Name)\.(NotFound|Unavailable)|InvalidSnapshot\.\w+|"
+        r"InvalidKeyPair\.NotFound|InvalidSubnet(ID)?(\.\w+)?|InvalidVpcID\.NotFound|"
+        r"InvalidKMSKey\.\w+|InvalidPlacementGroup\.\w+|InvalidVolume\.\w+|"
+        r"Invalid(CapacityReservation|Reservation|Host|NetworkInterface|SecurityGroup)I[dD]"
+        r"(\.\w+)?|InvalidLaunchTemplate\w*(\.\w+)?",
+        Cause.BAD_REQUEST,
+        scope=Scope.REGION,
+        sure=True,
+    ),
+    Line(
+        r"InvalidParameter(Value|Combination)",
+        Cause.BAD_REQUEST,
+        r"instance ?profile",  # roles are the account's, in all regions
+        Scope.ACCOUNT,
+    ),
+    Line(r"TagPolicyViolation(Exception)?|FreeTier\w*", Cause.BAD_REQUEST, scope=Scope.ACCOUNT),
     # ---- invalid requests
     Line(
-        (
-            r"InvalidAMI|InvalidAMIID\..*|InvalidAMIName\..*|InvalidSnapshot\.NotFound|"
-            r"InvalidKeyPair\..*|InvalidBlockDeviceMapping"
-        ),
+        r"constraint-not-fulfillable|bad-parameters|IdempotentParameterMismatch|ParameterNotFound|"
+        r"UserDataTooLarge|MalformedQueryString|DryRunOperation|Missing(Parameter|Action)",
         Cause.BAD_REQUEST,
+        sure=True,
     ),
     Line(
-        (
-            r"Invalid(Parameter|ParameterValue|ParameterCombination|ParameterDependency|UserData|"
-            r"Input|Request|Subnet|SubnetID|Group|Permission)(\..*)?"
-        ),
-        Cause.BAD_REQUEST,
-    ),
-    Line(
-        (
-            r"IdempotentParameterMismatch|MissingParameter|UnknownParameter|ValidationError|"
-            r"TagLimitExceeded|TagPolicyViolation|MissingInput"
-        ),
-        Cause.BAD_REQUEST,
-    ),
-    Line(
-        (
-            r"ParameterNotFound|InvalidInstanceID\.Malformed|InvalidVolume\..*|"
-            r"UserDataTooLarge"
-        ),
+        r"Invalid[A-Z]\w*(\.\w+)?|MissingInput|Unknown(Parameter|PrincipalType\.\w+)|"
+        r"ValidationError|ValidationException",
         Cause.BAD_REQUEST,
     ),
 )
@@ -233,11 +221,29 @@ _SIDE = re.compile(r"^(Client|Server)\.")
 _ENCODED = re.compile(r"\s*Encoded authorization failure message: \S+", re.IGNORECASE)
 # botocore repeats its input in messages, and the input may hold a start script with keys.
 _VALUE = re.compile(r", value: .*?(?=, (?:type|valid)|$)", re.DOTALL)
-_ZERO = re.compile(r"\blimit of 0\b")
+_ZERO = re.compile(r"\blimit of 0\b|allows for 0 more")
+_SPOT = re.compile(r"\bspot\b", re.IGNORECASE)
+_NOT_ENABLED = frozenset(
+    {"AuthFailure", "OptInRequired", "InvalidClientTokenId", "UnrecognizedClientException"}
+)
+"""Codes of a region that the account has not enabled, and of credentials that are wrong anywhere.
+"""
+_OPT_IN = re.compile(
+    r"(af|il|me|mx)-.*|ap-east-\d|ap-south-2|ap-southeast-[3-9]|ca-west-\d|eu-central-2|"
+    r"eu-south-\d"
+)
+"""Regions that an account must enable (docs.aws.amazon.com/global-infrastructure, read in 2026-11).
+"""
 
 
 def failure_of(
-    code: str, message: str, *, status: int = 0, call: str = "", retry_after: Seconds | None = None
+    code: str,
+    message: str,
+    *,
+    status: int = 0,
+    call: str = "",
+    retry_after: Seconds | None = None,
+    region: str = "",
 ) -> Failure:
     """Return the failure that an answer of AWS means.
 
@@ -249,6 +255,8 @@ def failure_of(
         The HTTP status, or 0 if there is none. It decides if the code is not in the table.
     call
         The name of the call. After `RunInstances` a gateway's error may have left machines behind.
+    region
+        The region that answered, if it is known.
 
     Examples
     --------
@@ -258,33 +266,58 @@ def failure_of(
     True
     """
     words = _ENCODED.sub("", message).strip() or code
+    line = _line_of(code, words)
+    cause, scope = (line.cause, line.scope) if line else (_by_status(status, code, call), None)
+    reads = not (line.sure or line.message) if line else not code.isdecimal()
+    if reads and (more := meaning_of(words, cause)) is not None:
+        cause, scope = more.cause, more.scope or (scope if more.cause is cause else None)
+    if cause is Cause.CAPACITY and _SPOT.search(words):
+        cause = Cause.SPOT
+    if region and cause in (Cause.CREDENTIALS, Cause.BALANCE) and _is_opt_in(region, code):
+        # EC2 does not know the account's keys in a region that the account has not enabled.
+        cause, scope = Cause.PERMISSION, Scope.REGION
+    return Failure(
+        cause,
+        words,
+        code,
+        scope=scope,
+        retry_after=retry_after
+        if line is None or cause in (Cause.RATE_LIMIT, Cause.TRANSIENT)
+        else None,
+        limit_is_zero=cause is Cause.QUOTA and bool(_ZERO.search(words)),
+    )
+
+
+def _line_of(code: str, words: str) -> Line | None:
     plain = _SIDE.sub("", code)
     for pattern, says, line in _COMPILED:
-        if pattern.fullmatch(plain) and (says is None or says.search(words)):
-            return Failure(
-                line.cause,
-                words,
-                code,
-                scope=line.scope,
-                retry_after=retry_after
-                if line.cause in (Cause.RATE_LIMIT, Cause.TRANSIENT)
-                else None,
-                limit_is_zero=line.cause is Cause.QUOTA and bool(_ZERO.search(words)),
-            )
-    return Failure(_by_status(status, call), words, code, retry_after=retry_after)
+        if (pattern.fullmatch(code) or pattern.fullmatch(plain)) and (
+            says is None or says.search(words)
+        ):
+            return line
+    return None
 
 
-def _by_status(status: int, call: str) -> Cause:
+def _is_opt_in(region: str, code: str) -> bool:
+    return code in _NOT_ENABLED and _OPT_IN.fullmatch(region) is not None
+
+
+def _by_status(status: int, code: str, call: str) -> Cause:
     """Return the cause for a code that is not in the table.
 
-    A gateway's timeout (502, 504) does not tell what EC2 did with the request.
+    A gateway's timeout (502, 504) does not tell what EC2 did with the request. botocore gives the
+    status for a code where an answer has none: then it is of something on the way.
     """
     if status >= 500:
         return Cause.UNKNOWN_OUTCOME if call == CREATE else Cause.TRANSIENT
+    if status == 403 and not code.isdecimal():
+        return Cause.PERMISSION
     return {429: Cause.RATE_LIMIT, 401: Cause.CREDENTIALS}.get(status, Cause.UNKNOWN)
 
 
-def failure_of_exception(error: BaseException, *, call: str = "") -> Failure | None:
+def failure_of_exception(
+    error: BaseException, *, call: str = "", region: str = ""
+) -> Failure | None:
     """Return the failure behind an exception of boto3 or botocore, or None for any other exception.
 
     The exceptions are recognised by their class names, so that neither package is imported.
@@ -302,7 +335,8 @@ def failure_of_exception(error: BaseException, *, call: str = "") -> Failure | N
     response = getattr(error, "response", None)
     name = type(error).__name__
     if isinstance(response, Mapping) and "Error" in response:
-        return _of_response(response, call or str(getattr(error, "operation_name", "") or ""))
+        name = call or str(getattr(error, "operation_name", "") or "")
+        return _of_response(response, name, region)
     text = str(error)
     if name in _UNSENT:
         return Failure(Cause.TRANSIENT, text, name)
@@ -340,7 +374,7 @@ _LOST = frozenset(
 """Exceptions of a request that was sent and whose answer was lost."""
 
 
-def _of_response(response: Mapping[str, Any], call: str) -> Failure:
+def _of_response(response: Mapping[str, Any], call: str, region: str) -> Failure:
     said, meta = response["Error"], response.get("ResponseMetadata", {})
     asked = str(meta.get("HTTPHeaders", {}).get("retry-after", ""))
     return failure_of(
@@ -349,6 +383,7 @@ def _of_response(response: Mapping[str, Any], call: str) -> Failure:
         status=int(meta.get("HTTPStatusCode", 0) or 0),
         call=call,
         retry_after=float(asked) if asked.isdecimal() else None,
+        region=region,
     )
 
 

@@ -16,137 +16,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nbprov.clouds.gcp.error_codes import CODES, EXISTS, MEANT_FIRST, SENTENCES
+from nbprov.clouds.refusal_words import meaning_of
 from nbprov.clouds.web.error_text import retry_after, words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
 
-_CODES_OF: Mapping[Cause, str] = {
-    Cause.CAPACITY: (
-        "ZONE_RESOURCE_POOL_EXHAUSTED ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS "
-        "REGION_RESOURCE_POOL_EXHAUSTED STOCKOUT insufficientCapacity resource_availability "
-        "VM_MIN_COUNT_NOT_REACHED"
-    ),
-    Cause.QUOTA: "QUOTA_EXCEEDED quotaExceeded LIMIT_EXCEEDED",
-    Cause.CREDENTIALS: (
-        "authError required UNAUTHENTICATED ACCESS_TOKEN_EXPIRED CREDENTIALS_MISSING"
-    ),
-    Cause.BALANCE: "BILLING_DISABLED accountDisabled billingNotEnabled",
-    Cause.PERMISSION: (
-        "accessNotConfigured SERVICE_DISABLED IAM_PERMISSION_DENIED insufficientPermissions "
-        "PERMISSIONS_ERROR conditionNotMet CONDITION_NOT_MET forbidden orgPolicyViolated"
-    ),
-    Cause.RATE_LIMIT: (
-        "rateLimitExceeded userRateLimitExceeded RATE_LIMIT_EXCEEDED tooManyRequests "
-        "CONCURRENT_OPERATIONS_QUOTA_EXCEEDED RESOURCE_OPERATION_RATE_EXCEEDED"
-    ),
-    Cause.TRANSIENT: (
-        "backendError internalError INTERNAL_ERROR RESOURCE_NOT_READY resourceNotReady "
-        "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE resourceInUseByAnotherResource operationInProgress"
-    ),
-    Cause.BAD_REQUEST: (
-        "invalid invalidParameter badRequest parseError wrongUrl INVALID_USAGE "
-        "INVALID_FIELD_VALUE alreadyExists RESOURCE_ALREADY_EXISTS duplicate"
-    ),
-}
-CODES: Mapping[str, Cause] = {
-    code: cause for cause, codes in _CODES_OF.items() for code in codes.split()
-}
-"""The cause of each code that means the same whatever the message says.
-
-For codes in `_MEANT_FIRST` the message is read first.
-"""
-
-_EXISTS = frozenset({"alreadyExists", "RESOURCE_ALREADY_EXISTS", "duplicate"})
-_SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
-    (
-        (
-            r"billing (is |has been )?disabled|billing must be enabled|billing account "
-            r".*(closed|disabled|not found|not open)"
-        ),
-        Cause.BALANCE,
-        None,
-    ),
-    (
-        (
-            r"api has not been used in project|access not configured|it is disabled\. enable it by "
-            r"visiting"
-        ),
-        Cause.PERMISSION,
-        None,
-    ),
-    (r"location [\w/-]+ is not found or access is unauthorized", Cause.NOT_OFFERED, Scope.REGION),
-    (
-        r"zone .* is (not available|deprecated|turned down)|unknown zone|invalid value .*zone",
-        Cause.NOT_OFFERED,
-        None,
-    ),
-    (
-        (
-            r"/(machinetypes|acceleratortypes|disktypes)/[^ ]* was not found|machine type with "
-            r"name .* does not exist"
-        ),
-        Cause.NOT_OFFERED,
-        None,
-    ),
-    (r"/zones/[\w-]+'? was not found|/regions/[\w-]+'? was not found", Cause.NOT_OFFERED, None),
-    (
-        r"machine type .* (is not supported|cannot be used|is not available) in (this|the)? ?zone",
-        Cause.NOT_OFFERED,
-        None,
-    ),
-    (r"features are not compatible for creating instance", Cause.NOT_OFFERED, None),
-    (
-        (
-            r"does not have enough resources available|currently unavailable in the .* zone|pool "
-            r"exhausted"
-        ),
-        Cause.CAPACITY,
-        None,
-    ),
-    (r"preempted (while|during)|was preempted", Cause.SPOT, None),
-    (r"quota '[^']*' exceeded|quota exceeded for .*limit|quota_exceeded", Cause.QUOTA, None),
-    (r"constraint constraints/|organization policy", Cause.PERMISSION, None),
-    (
-        r"required '[^']*' permission|does not have permission|permission .* denied",
-        Cause.PERMISSION,
-        None,
-    ),
-    (r"/(sub)?networks/[^ ]* was not found", Cause.PERMISSION, None),
-    (
-        (
-            r"the resource 'projects/[\w:.-]+' was not found|project .* (is not found|has been "
-            r"deleted)|failed to find project"
-        ),
-        Cause.CREDENTIALS,
-        None,
-    ),
-    (r"/images?/[^ ]* was not found|/family/[^ ]* was not found", Cause.BAD_REQUEST, None),
-    (r"(cannot|could not) be smaller than the image|disk size .* smaller", Cause.BAD_REQUEST, None),
-    (
-        (
-            r"rate limit|too many requests|queries? per minute|requests per minute|operation rate "
-            r"exceeded"
-        ),
-        Cause.RATE_LIMIT,
-        None,
-    ),
-)
-_COMPILED = tuple(
-    (re.compile(pattern, re.IGNORECASE), cause, scope) for pattern, cause, scope in _SENTENCES
-)
-_MEANT_FIRST = frozenset(
-    {
-        "notFound",
-        "RESOURCE_NOT_FOUND",
-        "forbidden",
-        "invalid",
-        "badRequest",
-        "UNSUPPORTED_OPERATION",
-        "INVALID_FIELD_VALUE",
-        "required",
-    }
-)
-"""Codes so general that a known message says more."""
 _STATUS = {
     401: Cause.CREDENTIALS,
     402: Cause.BALANCE,
@@ -154,6 +29,7 @@ _STATUS = {
     429: Cause.RATE_LIMIT,
     404: Cause.BAD_REQUEST,
 }
+_ITSELF = re.compile(r"/(instances|disks)/[\w-]+'? (was|is) not found", re.IGNORECASE)
 _GLOBAL_QUOTAS = ("GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS")
 _MOST_WORDS = 2000
 _BY_THE_MINUTE = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
@@ -203,11 +79,18 @@ def failure_of(said: GoogleRefusal, *, call: str = "", spot: bool = False) -> Fa
     'capacity'
     """
     cause, code, scope = _meaning(said)
-    if call in ("insert", "bulkInsert") and not said.is_json and said.status in (502, 504):
-        cause, scope = Cause.UNKNOWN_OUTCOME, None
-    elif call in ("insert", "bulkInsert") and _EXISTS & set(said.codes):
+    creates = call in ("insert", "bulkInsert")
+    if creates and EXISTS & set(said.codes):
         # The name is derived from the token, so an earlier create of ours succeeded after all.
         cause = Cause.UNKNOWN_OUTCOME
+    elif creates and cause is Cause.TRANSIENT and _is_lost(said):
+        cause, scope = Cause.UNKNOWN_OUTCOME, None
+    elif creates and _ITSELF.search(said.message):
+        # Google began the machine, found no room for it and removed it.
+        cause, scope = Cause.CAPACITY, None
+    elif not said.is_json and said.status in (403, 404):
+        # A page in place of an answer: something on the way, which Google has not heard of.
+        cause, scope = Cause.TRANSIENT, None
     if cause is Cause.CAPACITY and spot:
         cause = Cause.SPOT
     elif cause is Cause.SPOT and not spot:
@@ -230,28 +113,48 @@ def failure_of(said: GoogleRefusal, *, call: str = "", spot: bool = False) -> Fa
 
 
 def _meaning(said: GoogleRefusal) -> tuple[Cause, str, Scope | None]:
+    """Return the cause by code, sentence and status, unless the words mean something else."""
+    cause, code, scope = _by_code(said)
+    if (more := meaning_of(said.message, cause)) is not None:
+        if more.cause is not cause:
+            return more.cause, code, more.scope
+        return cause, code, scope or more.scope
+    return cause, code, scope
+
+
+def _by_code(said: GoogleRefusal) -> tuple[Cause, str, Scope | None]:
     read = next(
-        ((cause, scope) for pattern, cause, scope in _COMPILED if pattern.search(said.message)),
+        ((cause, scope) for pattern, cause, scope in SENTENCES if pattern.search(said.message)),
         None,
     )
     first = said.codes[0] if said.codes else (str(said.status) if said.status else "")
     for code in said.codes:
-        if code in _MEANT_FIRST and read is not None:
+        if code in MEANT_FIRST and read is not None:
             return read[0], code, read[1]
+        if code == "required" and said.status == 400:
+            return Cause.BAD_REQUEST, code, None  # a field, not a login
         if code in CODES:
-            return CODES[code], code, read[1] if read and read[0] is CODES[code] else None
+            scope = Scope.REGION if code.startswith(("IP_SPACE", "REGION_")) else None
+            return CODES[code], code, read[1] if read and read[0] is CODES[code] else scope
         if code == "UNSUPPORTED_OPERATION":
             # Seen when a spot machine is preempted while it is created.
             return Cause.CAPACITY, code, None
-    if said.status == 412:
-        return (read[0] if read else Cause.TRANSIENT), first, None
     if read is not None:
         return read[0], first, read[1]
-    if said.status >= 500:
+    if said.status == 412 or said.status >= 500:
         return Cause.TRANSIENT, first, None
     if 400 <= said.status < 500:
         return _STATUS.get(said.status, Cause.BAD_REQUEST), first, None
     return Cause.UNKNOWN, first, None
+
+
+def _is_lost(said: GoogleRefusal) -> bool:
+    """Whether a create may have succeeded: a page of a gateway, or time that ran out."""
+    return (
+        said.status == 504
+        or (said.status >= 500 and not said.is_json)
+        or any("TIMEOUT" in code or "DEADLINE" in code for code in said.codes)
+    )
 
 
 def _is_global(message: str) -> bool:
@@ -315,7 +218,7 @@ def worst_of(said: Iterable[GoogleRefusal], *, call: str = "", spot: bool = Fals
 
 def exists(said: Iterable[GoogleRefusal]) -> bool:
     """Whether a create was refused because its name exists already."""
-    return any(_EXISTS & set(s.codes) for s in said)
+    return any(EXISTS & set(s.codes) for s in said)
 
 
 def _maps(value: Any) -> list[Mapping[str, Any]]:

@@ -14,6 +14,7 @@ import json
 import re
 from typing import Any
 
+from nbprov.clouds.refusal_words import meaning_of
 from nbprov.clouds.web.error_text import words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
@@ -33,26 +34,44 @@ CAUSES: dict[str, Cause] = {
     "global/conflict": Cause.TRANSIENT,
     "global/duplicate": Cause.BAD_REQUEST,
     "global/internal-error": Cause.TRANSIENT,  # of a create: see `failure_of`
+    "global/rate-limited": Cause.RATE_LIMIT,
+    "global/too-many-requests": Cause.RATE_LIMIT,
+    "global/unauthorized": Cause.CREDENTIALS,
+    "global/payment-required": Cause.BALANCE,
+    "instance-operations/terminate/reserved-instance": Cause.PERMISSION,
     "ssh-keys/key-in-use": Cause.TRANSIENT,
 }
 """The cause of each code, unless the message says more. `global/unknown` is left to the status."""
 
-_WORDS: tuple[tuple[str, re.Pattern[str], Cause], ...] = (
-    ("global/object-does-not-exist", re.compile(r"ssh.?key", re.I), Cause.TRANSIENT),
-    ("global/object-does-not-exist", re.compile(r"image|ruleset", re.I), Cause.BAD_REQUEST),
-    (
-        "global/invalid-parameters",
-        re.compile(r"(instance.?type|region)\b.*\b(not|invalid|unknown|unsupported)", re.I),
-        Cause.NOT_OFFERED,
-    ),
-    (
-        "global/invalid-parameters",
-        re.compile(r"\b(invalid|unknown|unsupported)\b.*(instance.?type|region)\b", re.I),
-        Cause.NOT_OFFERED,
-    ),
+_MISSING = r"(not|n't|invalid|unknown|unsupported|should be)"
+_WORDS: tuple[tuple[str, re.Pattern[str], Cause, Scope | None], ...] = tuple(
+    (code, re.compile(words, re.IGNORECASE), cause, scope)
+    for code, words, cause, scope in (
+        (
+            r"object-does-not-exist|invalid-parameters",
+            r"ssh.?key\w*\b.*\bexist",
+            Cause.TRANSIENT,
+            None,
+        ),
+        (
+            r"object-does-not-exist|invalid-parameters|unsupported-image",
+            r"image.*(compatible|architecture|support)",
+            Cause.BAD_REQUEST,
+            Scope.OFFER,
+        ),
+        (r"object-does-not-exist|invalid-parameters", r"image", Cause.BAD_REQUEST, Scope.REGION),
+        (r"object-does-not-exist", r"ruleset", Cause.BAD_REQUEST, Scope.REGION),
+        (
+            r"invalid-parameters",
+            rf"(instance.?type|region)(s|_name)?\b.*{_MISSING}|"
+            rf"\b{_MISSING}\b.*(instance.?type|region)\b",
+            Cause.NOT_OFFERED,
+            None,
+        ),
+    )
 )
-"""Code, message, cause. A missing key was removed from the account by hand; the next attempt adds
-it again."""
+"""Part of a code, message, cause and scope: what a code with several meanings is about. A missing
+key was removed from the account by hand; the next attempt adds it again."""
 
 SCOPES = {Cause.QUOTA: Scope.ACCOUNT}
 """Lambda's quota counts the account's machines in all regions (docs.lambda.ai, creating and
@@ -68,6 +87,10 @@ _STATUS = {
     422: Cause.BAD_REQUEST,
     429: Cause.RATE_LIMIT,
 }
+_REFUSALS = frozenset(
+    {Cause.CAPACITY, Cause.NOT_OFFERED, Cause.QUOTA, Cause.BALANCE, Cause.RATE_LIMIT}
+)
+"""Causes that a 5xx may name: no machine was made then."""
 LAUNCH_PAUSE: Seconds = 12.0
 """The documented pause between two launches: one in 12 s, or five a minute."""
 CALL_PAUSE: Seconds = 1.0
@@ -76,6 +99,7 @@ MOST_PAUSE: Seconds = 300.0
 """The longest pause that is obeyed: a machine that waits hours to be ended costs money."""
 LAUNCH_PATH = "/instance-operations/launch"
 INTERNAL = "global/internal-error"
+UNKNOWN = "global/unknown"
 PROVIDER = "provider/"
 """Prefix of codes for failures at the provider of a data centre, behind Lambda's own service. They
 do not say how far the request came."""
@@ -91,8 +115,8 @@ def failure_of(
     status, body, pause
         The answer; `pause` is its `Retry-After` in seconds.
     creates
-        The request was a create. Any 5xx leaves its outcome open, because there is no token with
-        which it could be repeated safely.
+        The request was a create. A 5xx that gives no reason leaves its outcome open, because there
+        is no token with which it could be repeated safely.
 
     Examples
     --------
@@ -101,29 +125,43 @@ def failure_of(
     <Cause.QUOTA: 'quota'>
     """
     code, message = _said(body)
-    cause = (
-        Cause.RATE_LIMIT
-        if status == 429
-        else Cause.TRANSIENT
-        if code.startswith(PROVIDER)
-        else CAUSES.get(code)
-    )
-    for named, words, meant in _WORDS:
-        if code == named and words.search(message):
-            cause = meant
-            break
-    if cause is None:
-        cause = _STATUS.get(status, Cause.TRANSIENT if status >= 500 else Cause.UNKNOWN)
-    if creates and (
-        status in (408, *range(500, 600)) or code == INTERNAL or code.startswith(PROVIDER)
-    ):
-        cause = Cause.UNKNOWN_OUTCOME
+    if status in (403, 404) and not code:
+        # A page in place of an answer is of something on the way: Lambda has not heard of it.
+        return Failure(Cause.TRANSIENT, message or f"Lambda answered {status}", str(status))
+    cause, scope = _meaning(status, code, message)
+    opens = status in (408, *range(500, 600)) or code == INTERNAL or code.startswith(PROVIDER)
+    if creates and opens and cause not in _REFUSALS:
+        cause, scope = Cause.UNKNOWN_OUTCOME, None
     pause = None if pause is None else min(pause, MOST_PAUSE)
     if cause is Cause.RATE_LIMIT and pause is None:
         pause = LAUNCH_PAUSE if path == LAUNCH_PATH else CALL_PAUSE
     return Failure(
-        cause, message or f"Lambda answered {status}", code or str(status), SCOPES.get(cause), pause
+        cause,
+        message or f"Lambda answered {status}",
+        code or str(status),
+        SCOPES.get(cause, scope),
+        pause,
     )
+
+
+def _meaning(status: int, code: str, message: str) -> tuple[Cause, Scope | None]:
+    """Return the cause of a refusal, and how far it reaches if it says so."""
+    if status == 429:
+        return Cause.RATE_LIMIT, None
+    for named, words, cause, scope in _WORDS:
+        if re.search(named, code) and words.search(message):
+            return cause, scope
+    coded = CAUSES.get(code)
+    if coded is None and code == UNKNOWN and status < 500:
+        coded = Cause.UNKNOWN
+    if coded is None:
+        coded = _STATUS.get(status, Cause.TRANSIENT if status >= 500 else Cause.UNKNOWN)
+    if code.startswith(PROVIDER):
+        coded = Cause.TRANSIENT
+    text = message if code in CAUSES else f"{code.rpartition('/')[2]}: {message}"
+    if (more := meaning_of(text, coded)) is not None:
+        return more.cause, more.scope
+    return coded, None
 
 
 def failure_of_exception(error: BaseException) -> Failure | None:

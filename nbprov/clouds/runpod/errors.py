@@ -17,6 +17,7 @@ import json
 import re
 from typing import Any
 
+from nbprov.clouds.refusal_words import meaning_of
 from nbprov.clouds.web.error_text import is_page, words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
@@ -28,29 +29,6 @@ hours to be ended costs money."""
 CREATE_PATH = "/v2/pods"
 
 _PROSE: tuple[tuple[str, Cause], ...] = (
-    # Money comes first: "not enough funds to start this pod" does not concern stock.
-    (r"spend(ing)? ?limit|hourly limit", Cause.QUOTA),
-    (
-        (
-            r"insufficient (funds|balance|credits?)|(balance|funds|credits?) (is|are) (too low|not "
-            r"enough|insufficient)"
-        ),
-        Cause.BALANCE,
-    ),
-    (
-        (
-            r"not (have )?enough (funds|balance|credits?|money)|positive balance|add (more "
-            r")?(funds|credits?)|out of (credits?|funds)"
-        ),
-        Cause.BALANCE,
-    ),
-    (
-        (
-            r"at least (one|1) hour.{0,40}(credit|fund|balance|runtime)|payment "
-            r"(method|required)"
-        ),
-        Cause.BALANCE,
-    ),
     (
         (
             r"(maximum|max) number of (pods|gpus)|(pod|gpu) (limit|quota)|quota "
@@ -58,6 +36,7 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
         ),
         Cause.QUOTA,
     ),
+    (r"outbid|bid (price )?(is )?(too low|below)|interruptible.{0,40}(not available)", Cause.SPOT),
     # Places and types that do not go together come before "available", which both use.
     (
         (
@@ -102,6 +81,15 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
         Cause.NOT_OFFERED,
     ),
     (r"invalid when cpu is set", Cause.NOT_OFFERED),
+    (
+        r"cannot access the requested|(community|secure) cloud.{0,40}(disabled|not (available|"
+        r"enabled|allowed))|gpu.{0,60}(not|in)[ -]?compatible|at most \d+ for this gpu",
+        Cause.NOT_OFFERED,
+    ),
+    (
+        r"network ?volume.{0,60}(not found|not in|does not exist|different|another|must)",
+        Cause.BAD_REQUEST,
+    ),
     # Stock.
     (
         (
@@ -112,6 +100,7 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
     ),
     (
         (
+            r"no gpus? of .{0,60}(free|available)|insufficient resources|"
             r"does not have the resources|try a different machine|not enough free gpus|no free "
             r"gpus|zero gpus?"
         ),
@@ -141,6 +130,7 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
     ),
     (
         (
+            r"(invalid|unknown|unsupported) (image|template|registry)|"
             r"(image|registry|template).{0,80}(not found|invalid|required|does not "
             r"exist|unauthorized)|is not defined by type"
         ),
@@ -154,32 +144,18 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
         Cause.BAD_REQUEST,
     ),
     (r"request (body )?(too large|exceeds)|larger than \d+ bytes", Cause.BAD_REQUEST),
-    # The service itself.
-    (r"rate limit|too many requests", Cause.RATE_LIMIT),
-    (
-        (
-            r"something went wrong|internal (server )?error|try again later|temporar(y|ily)|timed? "
-            r"?out|upstream"
-        ),
-        Cause.TRANSIENT,
-    ),
-    (
-        (
-            r"unauthori[sz]ed|invalid api.?key|missing bearer token|authentication failed|api "
-            r"key.{0,30}(invalid|expired|revoked|disabled)"
-        ),
-        Cause.CREDENTIALS,
-    ),
-    (
-        (
-            r"access denied|forbidden|permission|not allowed to|insufficient "
-            r"(access|scope)"
-        ),
-        Cause.PERMISSION,
-    ),
 )
 PROSE = tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), cause) for pattern, cause in _PROSE)
-"""The cause of each message; the first match counts."""
+"""The cause of each message of RunPod's own; the first match counts.
+
+What is said in any cloud (money, limits, rates, logins) stands in `refusal_words`.
+"""
+
+_NAMED = (
+    (re.compile(r"volume|data ?cent(er|re)", re.IGNORECASE), Scope.REGION),
+    (re.compile(r"template|registry|image", re.IGNORECASE), Scope.ACCOUNT),
+)
+"""What a broken rule names: a volume lies in one data centre, a template is RunPod's own."""
 
 _PLAIN = {
     401: Cause.CREDENTIALS,
@@ -191,14 +167,28 @@ _PLAIN = {
     413: Cause.BAD_REQUEST,
     422: Cause.BAD_REQUEST,
     429: Cause.RATE_LIMIT,
+    451: Cause.PERMISSION,
 }
-_SURE = frozenset({401, 402, 413, 422, 429})
+_SURE = frozenset({401, 402, 405, 413, 429})
 """Statuses that mean the same whatever the message says."""
+_CHOICES = re.compile(r"\$\.(gpu|cpu|data ?cent|cloud)\w*\S* ?: ?value must be one of", re.I)
+"""A 422 whose list of allowed values lacks this type or place."""
 _SCOPES = {Cause.QUOTA: Scope.ACCOUNT}
 """RunPod's limits (spend an hour, number of pods) are the account's, wherever the pods are."""
 _REFUSALS = frozenset(
-    {Cause.CAPACITY, Cause.NOT_OFFERED, Cause.QUOTA, Cause.BALANCE, Cause.BAD_REQUEST}
+    {
+        Cause.CAPACITY,
+        Cause.NOT_OFFERED,
+        Cause.QUOTA,
+        Cause.BALANCE,
+        Cause.BAD_REQUEST,
+        Cause.RATE_LIMIT,
+        Cause.SPOT,
+    }
 )
+"""Causes that a 5xx may name: no pod was made then."""
+_FORBIDDEN = _REFUSALS - {Cause.BAD_REQUEST} | {Cause.CREDENTIALS}
+"""Causes that a 403 may name other than a missing permission."""
 
 
 def failure_of(
@@ -224,31 +214,49 @@ def failure_of(
     <Cause.CAPACITY: 'capacity'>
     """
     message = words(body) or f"RunPod answered {status}"
-    cause = cause_of(status, message, path)
-    if creates and (status == 408 or (status >= 500 and cause not in _REFUSALS)):
-        cause = Cause.UNKNOWN_OUTCOME
+    if status in (403, 404) and is_page(body[:200].encode()):
+        # A page in place of an answer is of something on the way: RunPod has not heard of it.
+        return Failure(Cause.TRANSIENT, message, str(status))
+    cause, scope = _meaning(status, message, path)
+    opens = status == 408 or status >= 500 or (status < 300 and cause is Cause.TRANSIENT)
+    if creates and opens and cause not in _REFUSALS:
+        cause, scope = Cause.UNKNOWN_OUTCOME, None
     pause = None if pause is None else min(pause, MOST_PAUSE)
-    scope = Scope.OFFER if cause is Cause.UNKNOWN else _SCOPES.get(cause)
+    scope = Scope.OFFER if cause is Cause.UNKNOWN else _SCOPES.get(cause, scope)
     return Failure(cause, message, str(status), scope, pause)
+
+
+def _meaning(status: int, message: str, path: str) -> tuple[Cause, Scope | None]:
+    """Return the cause of a status and a message, and how far the refusal reaches."""
+    cause = cause_of(status, message, path)
+    if status in _SURE or cause is not Cause.BAD_REQUEST:
+        return cause, None
+    return cause, next((scope for pattern, scope in _NAMED if pattern.search(message)), None)
 
 
 def cause_of(status: int, message: str, path: str = "") -> Cause:
     """Return the cause that a status and a message mean."""
     if status in _SURE:
         return _PLAIN[status]
+    more = meaning_of(message)
     said = next((cause for pattern, cause in PROSE if pattern.search(message)), None)
+    # "Not enough funds to start this pod" is not about stock: money comes first.
+    if more is not None and (said is None or more.cause is Cause.BALANCE):
+        said = more.cause
+    if status == 422:
+        return Cause.NOT_OFFERED if _CHOICES.search(message) else Cause.BAD_REQUEST
     if status == 400 or status < 300:
         return said or Cause.UNKNOWN
     if status == 403:
-        return Cause.NOT_OFFERED if said is Cause.NOT_OFFERED else Cause.PERMISSION
+        return said if said in _FORBIDDEN and said is not None else Cause.PERMISSION
     if status == 404:
         # A 404 to a create is usually about the type of GPU; a missing template or image is the
         # request's own fault.
         return said if said is Cause.BAD_REQUEST and path == CREATE_PATH else Cause.NOT_OFFERED
     if status == 409:
-        return said if said is Cause.CAPACITY else Cause.TRANSIENT
+        return said if said in (Cause.CAPACITY, Cause.QUOTA, Cause.BALANCE) else Cause.TRANSIENT
     if status >= 500:
-        return said if said in _REFUSALS else Cause.TRANSIENT
+        return said if said in _REFUSALS and said is not None else Cause.TRANSIENT
     return _PLAIN.get(status) or said or Cause.UNKNOWN
 
 

@@ -175,7 +175,7 @@ class AwsAccount:
         try:
             return getattr(client, _method(operation))(**arguments)
         except Exception as error:
-            raise self._named(error, operation) from None
+            raise self._named(error, operation, region) from None
 
     def pages(
         self,
@@ -287,8 +287,8 @@ class AwsAccount:
         return self._session
 
     @staticmethod
-    def _named(error: Exception, operation: str) -> CloudError:
-        failure = errors.failure_of_exception(error, call=operation)
+    def _named(error: Exception, operation: str, region: str = "") -> CloudError:
+        failure = errors.failure_of_exception(error, call=operation, region=region)
         # Callers raise it `from None`: a chained traceback would carry the request with its start
         # script.
         return CloudError(failure or Failure(Cause.UNKNOWN, f"{type(error).__name__}: {error}"))

@@ -1,0 +1,49 @@
+"""Words overrule a code only where they say more, and say how far a refusal reaches."""
+
+from __future__ import annotations
+
+import pytest
+
+from nbprov.clouds.refusal_words import meaning_of
+from nbprov.model.failures import Cause, Scope
+
+
+@pytest.mark.parametrize(
+    ("words", "coded", "cause", "scope"),
+    [
+        ("We have no p5 capacity in this zone", Cause.TRANSIENT, Cause.CAPACITY, None),
+        ("Please try another region", Cause.UNKNOWN, Cause.CAPACITY, None),
+        ("The GPU is incompatible with this host", Cause.CAPACITY, Cause.NOT_OFFERED, None),
+        ("The architecture does not match the AMI", Cause.CAPACITY, Cause.BAD_REQUEST, Scope.OFFER),
+        ("You have reached your vCPU limit", Cause.CAPACITY, Cause.QUOTA, None),
+        ("Quota exceeded: 20 reads per minute", Cause.QUOTA, Cause.RATE_LIMIT, None),
+        ("GPU quota exceeded for the project", Cause.PERMISSION, Cause.QUOTA, None),
+        ("Billing is disabled for this project", Cause.PERMISSION, Cause.BALANCE, None),
+        ("The region is not enabled", Cause.CREDENTIALS, Cause.PERMISSION, Scope.REGION),
+        ("No access to region us-9", Cause.PERMISSION, Cause.PERMISSION, Scope.REGION),
+        ("Not available on the free plan", Cause.UNKNOWN, Cause.BAD_REQUEST, Scope.ACCOUNT),
+        ("The subnet s-1 does not exist", Cause.BAD_REQUEST, Cause.BAD_REQUEST, Scope.REGION),
+        ("The API key has expired", Cause.PERMISSION, Cause.CREDENTIALS, None),
+    ],
+)
+def test_words_that_say_more_than_a_code(
+    words: str, coded: Cause, cause: Cause, scope: Scope | None
+) -> None:
+    found = meaning_of(words, coded)
+    assert found is not None
+    assert (found.cause, found.scope) == (cause, scope)
+
+
+@pytest.mark.parametrize(
+    ("words", "coded"),
+    [
+        ("You have requested more vCPU capacity than we can count", Cause.QUOTA),
+        ("An internal error has occurred", Cause.TRANSIENT),
+        ("Spot is not supported when a behaviour is set to stop", Cause.BAD_REQUEST),
+        ("Access denied", Cause.CREDENTIALS),
+        ("A thing came to pass.", Cause.UNKNOWN),
+    ],
+)
+def test_a_code_stands_where_words_say_no_more(words: str, coded: Cause) -> None:
+    found = meaning_of(words, coded)
+    assert found is None or found.cause is coded
