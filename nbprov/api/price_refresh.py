@@ -154,6 +154,28 @@ class PriceFiles:
         """
         return self.upkeep().restore(cloud, to=to)
 
+    def accept(self, cloud: str) -> int:
+        """Accept the prices of a cloud that moved by more than half; how many there were.
+
+        Launches buy at such prices only after this, or where the cloud itself confirms them.
+        """
+        from nbprov.catalog import Query, default_catalog
+
+        (name,) = self.upkeep().named([cloud])
+        offers = default_catalog().offers(Query(cloud=name, unusual=True))
+        moved = {
+            (
+                *(o.region, o.zone, o.instance_type, o.accelerator),
+                o.accelerator_count,
+                o.market.value,
+            ): o.hourly
+            for o in offers
+            if o.moved_from
+        }
+        if moved:
+            self.upkeep().folder(name).accept(moved)
+        return len(moved)
+
     def path(self, cloud: str = "") -> Path:
         """The folder of the price files of one cloud, or of all."""
         return self.upkeep().path(cloud)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from .clock import Instant
-from .money import Micros
+from .money import Micros, format_usd
 from .places import Market, Place
 from .resources import Request
 from .spec import Spec
@@ -30,6 +30,9 @@ class Offer:
         The group of types that the cloud counts against one limit; empty if it has none.
     source, as_of
         Where the price comes from, and its date (`YYYY-MM-DD`).
+    moved_from
+        The price before, if the price in the list moved by more than half; else 0. Such an offer is
+        bought only if its cloud confirms the price, or the user accepted it.
     """
 
     cloud: str
@@ -47,6 +50,12 @@ class Offer:
     arch: str = ""
     source: str = ""
     as_of: str = ""
+    moved_from: Micros = 0
+
+    @property
+    def moved_words(self) -> str:
+        """The price before, if the price moved by more than half; else empty."""
+        return f"was {format_usd(self.moved_from)}/h" if self.moved_from else ""
 
     @property
     def place(self) -> Place:

@@ -107,15 +107,16 @@ class CandidateBuilder:
         first candidate.
         """
         choice = soon = ""
+        moved = f"{offer.moved_words}, to be confirmed" if offer.moved_from else ""
         if len(self._tiers) > 1:
             choice = f"{ordinal(self._tiers.index(request.tier))} choice"
         if self._prefer is OrderPolicy.SOONEST:
             seconds = self._success_model.expected_seconds(offer.pool)
             soon = f"ready in about {short_duration(seconds)}"
         if rank == 0:
-            words = (choice, FIRST[self._prefer], soon)
+            words = (moved, choice, FIRST[self._prefer], soon)
         else:
-            words = (choice, soon, self._beside_the_first(offer, request, success))
+            words = (moved, choice, soon, self._beside_the_first(offer, request, success))
         return ", ".join(word for word in words if word)
 
     def _beside_the_first(self, offer: Offer, request: Request, success: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The order of a plan: out of stock last, then by tier, then by the spec's `prefer`."""
+"""The order of a plan: doubtful prices and out of stock last, then tier, then `prefer`."""
 
 from __future__ import annotations
 
@@ -113,8 +113,9 @@ def plan_order(
 ) -> Ints:
     """Positions of the rows in the plan's order.
 
-    They are sorted by: out of stock last, tier, the spec's `prefer`, request, US regions first,
-    then by name. Out of stock comes before the tier: a cloud that has none now would only refuse.
+    They are sorted by: a price that moved by more than half last, out of stock last, tier, the
+    spec's `prefer`, request, US regions first, then by name. Out of stock comes before the tier: a
+    cloud that has none now would only refuse.
 
     Parameters
     ----------
@@ -126,7 +127,16 @@ def plan_order(
     tiers = _dense([tier for tier, _ in requests])[owners]
     indices = _dense([index for _, index in requests])[owners]
     wanted = _keys_in_tier(table, rows, policy, success_model, seen)
-    return np.lexsort((table.rank(rows), indices, *reversed(wanted), tiers, seen.is_out))
+    return np.lexsort(
+        (
+            table.rank(rows),
+            indices,
+            *reversed(wanted),
+            tiers,
+            seen.is_out,
+            table.of("moved_from", rows) > 0,
+        )
+    )
 
 
 def _keys_in_tier(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from nbprov.catalog.vocabulary.instance_families import MEMORY_IS_TYPICAL
+from nbprov.model.money import format_usd
 from nbprov.model.spec import Spec
 
 from .candidates import ordinal
@@ -42,6 +43,7 @@ def plan_notes(
         *Explainer(search, table).lines(requests, result),
         *idle_lines(result.idle),
         *_stock_notes(result),
+        *_moved_notes(result, table),
         *_unpriced_clouds(requests, table, conditions),
     ]
     if len(result.rows):
@@ -88,6 +90,24 @@ def _stock_notes(result: SearchResult) -> list[str]:
     whose = "the only place is" if out == 1 else f"all {out:,} places are"
     return [
         f"{whose} out of stock by {word}, which may be out of date: the best is tried all the same"
+    ]
+
+
+def _moved_notes(result: SearchResult, table: CatalogColumns) -> list[str]:
+    """Places whose price moved by more than half: what they cost, cost before, and what becomes."""
+    moved = result.rows[table.of("moved_from", result.rows) > 0]
+    if not len(moved):
+        return []
+    first = table.offer(int(moved[0]))
+    many = len(moved) > 1
+    example = (
+        f"{first.cloud} {first.instance_type} {format_usd(first.hourly)}/h, {first.moved_words}"
+    )
+    clouds = ", ".join(sorted(table.distinct("cloud", moved)))
+    return [
+        f"the price of {len(moved):,} place{'s' if many else ''} moved by more than half"
+        f" ({'such as ' if many else ''}{example}): tried last, and bought only if the cloud itself"
+        f" confirms the price or you accept it: %nbprov catalog accept {clouds.split(', ')[0]}"
     ]
 
 

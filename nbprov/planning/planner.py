@@ -93,7 +93,7 @@ def plan_under(spec: Spec, catalog: Catalog, conditions: PlanConditions) -> Plan
     table = CatalogColumns(catalog)
     requests, search, result = search_spec(spec, catalog, table, conditions)
     candidates = _candidates(spec, catalog, table, conditions, result)
-    dearest = int(table.of("hourly", result.rows).argmax()) if len(candidates) else None
+    dearest = _dearest(table, result) if len(candidates) else None
     return Plan(
         spec=spec,
         candidates=candidates,
@@ -103,6 +103,12 @@ def plan_under(spec: Spec, catalog: Catalog, conditions: PlanConditions) -> Plan
         made_at=conditions.now,
         unusable=_unusable(result, catalog, conditions.disabled),
     )
+
+
+def _dearest(table: CatalogColumns, result: SearchResult) -> int:
+    """The rank of the dearest candidate whose price is not in doubt, else of the dearest one."""
+    hourly, moved = table.of("hourly", result.rows), table.of("moved_from", result.rows) > 0
+    return int((hourly * ~moved).argmax() if not moved.all() else hourly.argmax())
 
 
 def search_spec(

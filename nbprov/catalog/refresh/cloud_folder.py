@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -20,12 +21,15 @@ from pathlib import Path
 
 from nbprov.catalog.errors import CatalogError
 from nbprov.catalog.sources import price_files
+from nbprov.catalog.sources.moved_prices import MovedKey, MovedPrices
 from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.catalog.sources.skypilot_csv import FILE_NAME as V8_FORM
 from nbprov.catalog.sources.snapshot import FILE_NAMES as OWN_FORM
 from nbprov.model.clock import Instant
+from nbprov.model.money import Micros
 
 from . import atomic_files, refresh_state
+from .file_lease import lease
 from .refresh_state import State
 
 KEY_FILE = "types.csv"
@@ -74,6 +78,7 @@ class CloudFolder:
         self.staging = self._own / "next"
         self.difference = self._own / "changes.json.gz"
         self._state = self._own / "state.json"
+        self._moved = MovedPrices.path(root, cloud)
 
     @property
     def state(self) -> State:
@@ -124,6 +129,23 @@ class CloudFolder:
     def unstage(self) -> None:
         """Remove the staged files."""
         shutil.rmtree(self.staging, ignore_errors=True)
+
+    def moved(self) -> MovedPrices:
+        """What is remembered of prices that moved by more than half."""
+        return MovedPrices.read(self._moved)
+
+    def remember_moved(self, moved: MovedPrices) -> None:
+        """Store what is remembered of prices that moved."""
+        if moved.before or moved.accepted or self._moved.exists():
+            atomic_files.write(self._moved, moved.to_json())
+
+    def accept(self, prices: Mapping[MovedKey, Micros]) -> None:
+        """Accept prices that moved. It takes the lease itself."""
+        with lease(self.lock, stop=threading.Event()):
+            moved = self.moved()
+            moved.accepted |= prices
+            moved.before = {k: v for k, v in moved.before.items() if k not in prices}
+            self.remember_moved(moved)
 
     def publish(self, coming: State) -> State:
         """Put the staged files in place, and store this state with their MD5 marks."""

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Final
 
 from nbprov.catalog.errors import CatalogError
+from nbprov.catalog.sources.moved_prices import MovedPrices
 from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.clouds.pricing.fetcher import Progress
 from nbprov.clouds.web.client import HttpClient, Stopped
@@ -181,7 +182,15 @@ def _renewed(job: RefreshJob, owner: Owner, known: State) -> CloudRefresh:
     marks = marks_of(folder.staging.iterdir())
     if marks == known.marks == folder.marks():
         return _still_current(job, known, fetched)
-    differences = compare(joined(job.cloud, before()), joined(job.cloud, fetched.entries))
+    old, new = joined(job.cloud, before()), joined(job.cloud, fetched.entries)
+    differences = compare(old, new)
+    moved = folder.moved()
+    moved.learn(old, new)
+    if moved.before:
+        notes += (
+            f"{len(moved.before):,} prices moved by more than half: they are bought only if the"
+            f" cloud confirms them, or after %nbprov catalog accept {job.cloud}",
+        )
     if job.stop.is_set():
         raise Stopped
     # Checked again: a person may have saved a file while the list was being fetched.
@@ -190,11 +199,15 @@ def _renewed(job: RefreshJob, owner: Owner, known: State) -> CloudRefresh:
         return _edited(job, known)
     if owner in (Owner.PERSON, Owner.DAMAGED):
         folder.set_aside()
-    return _published(job, fetched, differences, (*fetched.notes, *notes))
+    return _published(job, fetched, differences, (*fetched.notes, *notes), moved)
 
 
 def _published(
-    job: RefreshJob, fetched: Fetched, differences: Differences, notes: tuple[str, ...]
+    job: RefreshJob,
+    fetched: Fetched,
+    differences: Differences,
+    notes: tuple[str, ...],
+    moved: MovedPrices,
 ) -> CloudRefresh:
     folder, now = job.folder, job.clock()
     change_log.write(folder.difference, differences, marks_of(folder.staging.iterdir()))
@@ -213,6 +226,7 @@ def _published(
         notes=(*lost, *notes),
         changes=differences.counts(),
     )
+    folder.remember_moved(moved)  # first: a new price is never seen without it
     folder.publish(coming)
     return CloudRefresh(
         job.cloud,

@@ -16,7 +16,8 @@ class PriceEntry(NamedTuple):
     """An instance type in a place with its prices.
 
     `instance_type` is empty for accelerators that are sold alone and attach to a host. A price of
-    None is not known.
+    None is not known. `on_demand_before` and `spot_before` are prices before those of now, where
+    these moved by more than half (`moved_prices.py`), else 0.
     """
 
     cloud: str
@@ -37,6 +38,8 @@ class PriceEntry(NamedTuple):
     spot_source: str
     spot_as_of: str
     asked_only: bool = False
+    on_demand_before: Micros = 0
+    spot_before: Micros = 0
 
     @property
     def key(self) -> Key:

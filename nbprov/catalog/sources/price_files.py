@@ -17,7 +17,7 @@ from pathlib import Path
 from nbprov.catalog.errors import CatalogError
 from nbprov.model.paths import home
 
-from . import skypilot_csv, snapshot
+from . import moved_prices, skypilot_csv, snapshot
 from .price_entry import PriceEntry, Reading
 
 LAST_GOOD = ".last-good"
@@ -70,16 +70,29 @@ class CloudFiles:
         In the order in which they are laid over the rows.
     passed_over
         Why the user's copy is not used, in words; empty if none was passed over.
+    moved
+        The file with what is remembered of prices that moved.
     """
 
     choices: tuple[Choice, ...]
     overrides: tuple[Path, ...] = ()
     passed_over: str = ""
+    moved: Path | None = None
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """All files that the rows may depend on."""
-        return (*(path for choice in self.choices for path in choice.files), *self.overrides)
+        moved = () if self.moved is None else (self.moved,)
+        return (
+            *(path for choice in self.choices for path in choice.files),
+            *self.overrides,
+            *moved,
+        )
+
+    @property
+    def shipped(self) -> Choice | None:
+        """The shipped prices of the cloud, if there are any."""
+        return next((choice for choice in self.choices if choice.label == SHIPPED), None)
 
 
 Files = dict[str, CloudFiles]
@@ -151,7 +164,7 @@ def find(layout: Layout) -> Found:
     customs: dict[str, list[Path]] = {}
     watched: list[Path] = []
     for layer in layout.layers:
-        watched.append(layer.folder)
+        watched += [layer.folder, layer.folder / moved_prices.FOLDER]
         for place in _folders(layer.folder):
             last = place / LAST_GOOD
             watched += [place, last] if last.is_dir() else [place]
@@ -175,9 +188,19 @@ def find(layout: Layout) -> Found:
     for cloud in sorted({*choices, *(c for c, paths in customs.items() if paths)}):
         ordered, note = _newest_first(choices.get(cloud, []), layout)
         if ordered or customs.get(cloud):
-            files[cloud] = CloudFiles(tuple(ordered), tuple(customs.get(cloud, ())), note)
+            moved = next((path for path in _moved(layout, cloud) if path.is_file()), None)
+            files[cloud] = CloudFiles(tuple(ordered), tuple(customs.get(cloud, ())), note, moved)
     watched += [path for sources in files.values() for path in sources.paths]
     return Found(files, tuple(str(path) for path in watched))
+
+
+def _moved(layout: Layout, cloud: str) -> list[Path]:
+    """Where the user's folder remembers what moved of a cloud's prices."""
+    return [
+        moved_prices.MovedPrices.path(layer.folder, cloud)
+        for layer in layout.layers
+        if layer.label == YOURS
+    ]
 
 
 def stamp(watched: Sequence[str]) -> Stamp:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbprov.catalog.errors import CatalogError
-from nbprov.catalog.sources import gcp_hosts, overrides, price_sanity, skypilot_csv
+from nbprov.catalog.sources import gcp_hosts, moved_prices, overrides, price_sanity, skypilot_csv
 from nbprov.catalog.sources.overrides import Applied
 from nbprov.catalog.sources.price_entry import PriceEntry, Reading
-from nbprov.catalog.sources.price_files import SHIPPED, Choice, CloudFiles, read
+from nbprov.catalog.sources.price_files import LAST, SHIPPED, YOURS, Choice, CloudFiles, read
 from nbprov.catalog.vocabulary.device_memory import nominal_gb
 from nbprov.catalog.vocabulary.geography import ground_of
 from nbprov.catalog.vocabulary.instance_families import (
@@ -64,6 +64,7 @@ def read_all(files: Mapping[str, CloudFiles]) -> dict[str, CloudReading]:
             gcp_hosts.join(reading)
         _drop_typeless(reading)
         _drop_repeats(reading)
+        _mark_moved(cloud_reading, files[cloud])
         cloud_reading.applied = overrides.apply(reading, files[cloud].overrides, cloud)
     price_sanity.hide_absurd(
         {cloud: cloud_reading.reading for cloud, cloud_reading in found.items()}
@@ -81,6 +82,19 @@ def _read(cloud: str, sources: CloudFiles) -> CloudReading:
         except CatalogError as error:
             errors.append(error)
     return CloudReading(Reading(), None, errors, passed_over=sources.passed_over)
+
+
+def _mark_moved(made: CloudReading, sources: CloudFiles) -> None:
+    """Mark what moved by more than half in a list that did not come with this release."""
+    if made.choice is None or made.choice.label not in (YOURS, LAST):
+        return
+    shipped = Reading()
+    if sources.shipped is not None:
+        with contextlib.suppress(CatalogError):
+            shipped = read(sources.shipped, made.choice.folder.name)
+            if gcp_hosts.CLOUD in {entry.cloud for entry in shipped.entries[:1]}:
+                gcp_hosts.join(shipped)
+    moved_prices.mark(made.reading, shipped.entries, moved_prices.MovedPrices.read(sources.moved))
 
 
 def _witness(made: CloudReading, sources: CloudFiles) -> Callable[[], Sequence[PriceEntry]]:
@@ -176,6 +190,7 @@ def rows_of(entry: PriceEntry) -> Iterable[tuple[Any, ...]]:
             is_us(entry.cloud, entry.region),
             is_default_family(entry.cloud, entry.instance_type, entry.accelerator),
             entry.asked_only,
+            entry.spot_before if is_spot else entry.on_demand_before,
         )
 
 
@@ -206,6 +221,7 @@ def row_of_offer(offer: Offer) -> tuple[Any, ...]:
         is_us(offer.cloud, offer.region),
         is_default_family(offer.cloud, offer.instance_type, offer.accelerator),
         False,
+        offer.moved_from,
     )
 
 

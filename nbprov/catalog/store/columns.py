@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Part of the cache's name. Raise it when the bytes or the meaning of a column change."""
 MAGIC: Final = b"nbprovC1"
 _HEAD: Final = struct.Struct("<8sQQI")
@@ -55,11 +55,13 @@ NUMBERS: Final[Mapping[str, str]] = {
     "is_us": "|b1",
     "is_default": "|b1",
     "asked_only": "|b1",
+    "moved_from": "<i8",
 }
 """Columns of numbers: `hourly` is in micro-dollars; figures that are not known are NaN.
 
 `device_gb` is the memory of a device as its maker names it. `is_default` marks general-purpose
 families. `asked_only` marks rows that only match queries that name vCPUs, memory or the type.
+`moved_from` is the price before, where the price moved by more than half, else 0.
 """
 
 COLUMNS: Final = STRINGS + tuple(NUMBERS)

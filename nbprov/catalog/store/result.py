@@ -131,6 +131,7 @@ class View:
             arch=text(row, "arch"),
             source=text(row, "source"),
             as_of=text(row, "as_of"),
+            moved_from=value(row, "moved_from"),
         )
 
 
@@ -185,8 +186,8 @@ class Rows:
         Names are those of `Offer` (`cloud`, `region`, `zone`, `instance_type`, `accelerator`,
         `accelerator_count`, `accelerator_memory_gib`, `vcpus`, `memory_gib`, `hourly` in
         micro-dollars, `quota_family`, `arch`, `source`, `as_of`), `market`, and `is_spot`,
-        `device_gb`, `is_us`, `is_default`, `asked_only`, `maker`, `family`, `country`, `continent`,
-        `memory_is_typical`.
+        `device_gb`, `is_us`, `is_default`, `asked_only`, `moved_from`, `maker`, `family`,
+        `country`, `continent`, `memory_is_typical`.
         """
         import numpy as np
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nbprov.catalog import CloudInfo
     from nbprov.catalog.refresh import RefreshStep
 
-ACTIONS = ("refresh", "diff", "restore", "path")
+ACTIONS = ("refresh", "diff", "accept", "restore", "path")
 
 
 def arguments(parser: MagicParser) -> None:
@@ -32,7 +32,8 @@ def arguments(parser: MagicParser) -> None:
         "action",
         nargs="?",
         choices=ACTIONS,
-        help="refresh, diff, restore or path; without it, the state of the prices is shown",
+        help="refresh, diff, accept (prices that moved by more than half), restore or path;"
+        " without it, the state of the prices is shown",
     )
     parser.add_argument("clouds", nargs="*", metavar="CLOUD", help="only these clouds")
     parser.add_argument(
@@ -104,6 +105,14 @@ def _diff(arguments: argparse.Namespace) -> ResultTable:
     )
 
 
+def _accept(arguments: argparse.Namespace) -> None:
+    if not arguments.clouds:
+        raise UsageError("accept needs the clouds by name", hint="%nbprov catalog accept gcp")
+    for cloud in arguments.clouds:
+        count = session().catalogue.accept(cloud)
+        print(f"{cloud}: {count:,} moved prices accepted" if count else f"{cloud}: none moved")
+
+
 def _restore(arguments: argparse.Namespace) -> None:
     done: dict[str, str] = {}
     for cloud in arguments.clouds or [""]:
@@ -131,6 +140,7 @@ _ACTIONS: dict[str | None, Callable[[argparse.Namespace], Any]] = {
     None: _status,
     "refresh": _refresh,
     "diff": _diff,
+    "accept": _accept,
     "restore": _restore,
     "path": _path,
 }

@@ -78,6 +78,11 @@ class PriceColumn(NamedTuple):
     value: Callable[[PriceTableRow], Any]
 
 
+def price_source(offer: Offer) -> str:
+    """Return where a price comes from, with the price before if it moved by more than half."""
+    return " · ".join(words for words in (offer.moved_words, offer.source) if words)
+
+
 COLUMNS: tuple[PriceColumn, ...] = (
     PriceColumn("rank", "#", ColumnKind.RANK, lambda r: r.rank),
     PriceColumn(
@@ -101,7 +106,7 @@ COLUMNS: tuple[PriceColumn, ...] = (
     PriceColumn("stock", "stock", ColumnKind.STOCK, lambda r: stock_code(r.stock)),
     PriceColumn("chance", "chance", ColumnKind.TEXT, lambda r: r.chance),
     PriceColumn("why", "why here", ColumnKind.TEXT, lambda r: r.why),
-    PriceColumn("source", "source", ColumnKind.TEXT, lambda r: r.offer.source),
+    PriceColumn("source", "source", ColumnKind.TEXT, lambda r: price_source(r.offer)),
     PriceColumn("as_of", "age", ColumnKind.DATE, lambda r: r.offer.as_of),
     PriceColumn("off", "", ColumnKind.TEXT, lambda r: r.off),
 )

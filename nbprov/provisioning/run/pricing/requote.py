@@ -22,10 +22,16 @@ Some clouds add the disk or round; that is booked as listed, and no reason to en
 
 def quoted(candidate: Candidate, quote: Quote | None) -> Candidate:
     """The candidate at the price quoted just now; unchanged where the cloud cannot tell."""
-    if quote is None or quote.hourly == candidate.offer.hourly:
+    if quote is None:
+        return candidate
+    if quote.hourly == candidate.offer.hourly and not candidate.offer.moved_from:
         return candidate
     offer = replace(
-        candidate.offer, hourly=quote.hourly, source=quote.source, as_of=iso(quote.as_of)[:10]
+        candidate.offer,
+        hourly=quote.hourly,
+        source=quote.source,
+        as_of=iso(quote.as_of)[:10],
+        moved_from=0,
     )
     return replace(candidate, offer=offer)
 
@@ -33,9 +39,16 @@ def quoted(candidate: Candidate, quote: Quote | None) -> Candidate:
 def beyond_agreed(candidate: Candidate, agreed: Micros) -> str:
     """Why nothing may be bought at this price; empty where it may.
 
-    The price is above the spec's cap, or above what Launch agreed to for the cluster.
+    The price is above the spec's cap, or above what Launch agreed to for the cluster, or it is a
+    listed one that moved by more than half and that nobody confirmed.
     """
     cap, now = candidate.request.max_hourly, candidate.offer.hourly
+    if candidate.offer.moved_from:
+        return (
+            f"the listed price moved from {format_usd(candidate.offer.moved_from)}/h to"
+            f" {format_usd(now)}/h a node, and {candidate.offer.cloud} does not confirm it;"
+            f" %nbprov catalog accept {candidate.offer.cloud} accepts it"
+        )
     if cap is not None and now > cap:
         return f"the price is {format_usd(now)}/h a node now, above the cap of {format_usd(cap)}"
     if candidate.hourly > agreed:
