@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 from nbprov.model.errors import NbprovError
 from nbprov.model.offers import Plan
 
+from .spec_inputs import filled_outputs
+
 if TYPE_CHECKING:
+    from nbprov.machines.files.output_targets import OutputFolders
     from nbprov.provisioning.ledger import Ledger
 
 
@@ -35,8 +38,15 @@ class Terms:
     refusal: str = ""
 
 
-def terms_of(ledger: Ledger, plan: Plan, *, agreed: bool = False) -> Terms:
+def terms_of(
+    ledger: Ledger,
+    plan: Plan,
+    *,
+    agreed: bool = False,
+    outputs: OutputFolders | None = None,
+) -> Terms:
     """The terms of a plan, as `provision` would have them."""
+    from nbprov.machines.files.output_targets import check_outputs, target_notes
     from nbprov.provisioning.run.pricing.consent import consent_to
     from nbprov.provisioning.run.race_rule import race_rule, usual_accept
     from nbprov.provisioning.run.run_builder import notes_of
@@ -46,9 +56,13 @@ def terms_of(ledger: Ledger, plan: Plan, *, agreed: bool = False) -> Terms:
     consent = consent_to(plan, agreed=agreed)
     rule = race_rule(spec.race, plan, usual=partial(usual_accept, ledger))
     notes = (*([consent.words] if consent.words else []), *notes_of(spec, consent.plan, rule))
+    if outputs is not None:
+        notes = (*notes, *target_notes(filled_outputs(spec, {}), outputs))
     if plan.chosen is not None:
         try:
             check_budget(spec.guards, plan.chosen)
+            if outputs is not None:
+                check_outputs(filled_outputs(spec, {}), outputs)
         except NbprovError as error:
             refusal = f"{error.message}; {error.hint}"
     return Terms(consent.plan, rule.width, notes, refusal)

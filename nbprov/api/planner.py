@@ -23,6 +23,7 @@ from .steps import Steps, result, run_sync
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog
+    from nbprov.machines.files.output_targets import OutputFolders
     from nbprov.market import Stock, SuccessModel
     from nbprov.planning import EnabledCloud, Relaxation
 
@@ -246,7 +247,13 @@ class Planner:
             count=spec.num_nodes,
         )
 
-    def terms(self, plan: Plan, *, agreed: bool = False) -> Terms:
+    def terms(
+        self,
+        plan: Plan,
+        *,
+        agreed: bool = False,
+        outputs: OutputFolders | None = None,
+    ) -> Terms:
         """What Launch would agree to for a plan, and how the run would buy, wait and end.
 
         Nothing is written.
@@ -255,8 +262,11 @@ class Planner:
         ----------
         agreed
             As for `provision`.
+        outputs
+            Where outputs may be written to; without it nothing is said of that.
         """
-        return terms_of(self._context.engine.ledger, plan, agreed=agreed)
+        ledger = self._context.engine.ledger
+        return terms_of(ledger, plan, agreed=agreed, outputs=outputs)
 
     def relax(
         self,

@@ -53,18 +53,18 @@ class Run(Waitable[Cluster]):
         given: SpecInputs,
         folder: str,
         *,
+        outputs_to: str = "",
         launched: bool = False,
     ) -> None:
         super().__init__(concurrent.futures.Future())
         self._context, self._services = context, services
-        self._driver, self._given, self._folder = driver, given, folder
-        self._lock = threading.Lock()
-        self._launched = launched
+        self._driver, self._given = driver, given
+        self._folder, self._outputs_to = folder, outputs_to
+        self._lock, self._launched = threading.Lock(), launched
         self._progress = SetupProgress(self._changed)
         self._error: BaseException | None = None
         self._listeners: set[Callable[[], None]] = set()
-        self.on_interrupt = CANCEL
-        self.replaces = ""
+        self.on_interrupt, self.replaces = CANCEL, ""
         context.set_inputs(driver.run_id, given)
         driver.context.listeners.on_change = self._changed
         # A launch that was adopted has no plan until its next pass.
@@ -167,7 +167,8 @@ class Run(Waitable[Cluster]):
             self._not_begun(error)
 
     async def _begin(self) -> None:
-        await self._context.engine.launch(self._driver, folder=self._folder)
+        launch = self._context.engine.launch
+        await launch(self._driver, folder=self._folder, outputs_to=self._outputs_to)
         self.follow()
 
     async def _bring_up(self) -> None:

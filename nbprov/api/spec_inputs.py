@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,6 +114,22 @@ def collect(
             code="env.missing",
         )
     return SpecInputs(envs, secrets, python)
+
+
+def filled_outputs(spec: Spec, given: Mapping[str, str]) -> Spec:
+    """A spec whose `outputs` have the values of its variables, as far as they are known.
+
+    Examples
+    --------
+    >>> from nbprov.model.sources import Mount
+    >>> spec = Spec(outputs=(Mount("out/$RUN", "/data"),), envs={"RUN": "7"})
+    >>> filled_outputs(spec, {}).outputs[0].target
+    'out/7'
+    """
+    from nbprov.spec import fill_paths
+
+    values = {name: value for name, value in spec.envs.items() if value is not None}
+    return fill_paths(replace(spec, file_mounts=()), {**values, **given})
 
 
 def found_again(spec: Spec) -> tuple[Environment, tuple[str, ...]]:

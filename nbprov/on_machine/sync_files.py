@@ -85,7 +85,7 @@ class Survey:
 
 
 NOFOLLOW = (
-    getattr(os, "ONOFOLLOW", 0)
+    getattr(os, "O_NOFOLLOW", 0)
     | getattr(os, "O_NONBLOCK", 0)
     | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_CLOEXEC", 0)
@@ -99,12 +99,16 @@ class SyncFolder:
 
     Attributes
     ----------
+    modes
+        What the mode of a file that is new here may be at most.
     is_over
         Ends digests that other threads are taking, once set.
     standing
         Size and times of each file as it was listed; with it, a file that is not so any more is
         neither replaced nor deleted.
     """
+
+    modes = 0o777
 
     def __init__(self, path: str) -> None:
         self.path = os.path.realpath(

@@ -217,14 +217,14 @@ class Receiver:
             os.ftruncate(self._fd, offset)
             os.lseek(self._fd, offset, os.SEEK_SET)
 
-    @staticmethod
-    def _readers(path: str) -> int:
+    def _readers(self, path: str) -> int:
         """Return the modes that are allowed: what replaces a private file stays private."""
+        most = self._folder.modes
         try:
-            info = os.lstat(path)
+            mode = os.lstat(path).st_mode
         except OSError:
-            return 0o777
-        return info.st_mode & 0o777 | 0o700 if stat.S_ISREG(info.st_mode) else 0o777
+            return most
+        return (mode | 0o700) & (mode | most) & 0o777 if stat.S_ISREG(mode) else most
 
     def _write(self, data: bytes) -> None:
         if not self._name or not 0 < len(data) <= self._left:

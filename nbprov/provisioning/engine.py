@@ -184,15 +184,22 @@ class Engine:
         """
         return self.runs.prepare(name, spec, plan, agreed=agreed)
 
-    async def launch(self, driver: RunDriver, *, folder: str) -> None:
+    async def launch(self, driver: RunDriver, *, folder: str, outputs_to: str = "") -> None:
         """Write the run down, take its lease, and drive it. Returns as soon as it is under way.
+
+        Parameters
+        ----------
+        folder
+            What relative paths of its spec are relative to.
+        outputs_to
+            The absolute folder for outputs that was agreed to.
 
         Raises
         ------
         NameTaken
             If a live cluster or launch has its name.
         """
-        await self.runs.launch(driver, folder)
+        await self.runs.launch(driver, folder, outputs_to)
 
     def _run_ready(self, run_id: str, live: LiveCluster) -> None:
         self.live.setdefault(run_id, live)

@@ -197,7 +197,7 @@ class RunController:
 
     # ------------------------------------------------------------ driving
 
-    async def launch(self, driver: RunDriver, folder: str) -> None:
+    async def launch(self, driver: RunDriver, folder: str, outputs_to: str) -> None:
         """Write the run down, take its lease, and drive it; see `Engine.launch`."""
         progress = driver.context.progress
         progress.keys = ClusterKeys.create(driver.context.keys_folder)
@@ -210,6 +210,7 @@ class RunController:
             consent=driver.consent,
             state=RunState.LAUNCHING,
             wait_deadline=begin_wait(driver.context),
+            outputs_to=outputs_to,
         )
         progress.state = RunState.LAUNCHING
         self.follow(driver)

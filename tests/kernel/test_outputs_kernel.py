@@ -17,7 +17,9 @@ def test_outputs_are_pulled_now_and_before_down(kernel: Kernel) -> None:
     ended = kernel.run("%nbprov down dev").text
     assert "1 file, 5 B, 1 here already" in ended
     assert "dev: ended, confirmed by the cloud's list" in ended
-    assert kernel.value("sorted(open(p).read() for p in ('results/a', 'results/b', 'x.ckpt'))") == [
+    assert kernel.value(
+        "sorted(open('dev-outputs/' + p).read() for p in ('results/a', 'results/b', 'x.ckpt'))"
+    ) == [
         "1\n",
         "2\n",
         "more\n",
@@ -37,4 +39,4 @@ def test_a_down_that_fails_names_both_ways_on_and_a_second_kernel_ends_it(home: 
         first.run("%%on dev --bash\nrm results/b*; echo 2 >results/c")
         with new_kernel(home) as second:
             assert "dev: ended" in second.run("%nbprov down dev").text
-        assert first.value("sorted(__import__('os').listdir('results'))") == ["a", "c"]
+        assert first.value("sorted(__import__('os').listdir('dev-outputs/results'))") == ["a", "c"]

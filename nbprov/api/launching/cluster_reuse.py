@@ -14,8 +14,9 @@ from nbprov.api.errors import with_readable_errors
 from nbprov.api.services import Services
 from nbprov.api.services.setups import ClusterSetup, is_set_up, is_wanted
 from nbprov.api.services.views import guards_of
-from nbprov.api.spec_inputs import SpecInputs
+from nbprov.api.spec_inputs import SpecInputs, filled_outputs
 from nbprov.api.steps import Steps, result
+from nbprov.machines.files.output_targets import OutputFolders, check_outputs, target_notes
 from nbprov.machines.python.requirement_files import PythonSource, read_source
 from nbprov.model.clock import short_duration
 from nbprov.model.clusters import ClusterState
@@ -113,7 +114,7 @@ def _rules(guards: Guards) -> tuple[object, ...]:
 
 
 async def change_outputs(
-    engine: Engine, row: ClusterRow, stored: Spec, spec: Spec, folder: str
+    engine: Engine, row: ClusterRow, stored: Spec, spec: Spec, folder: str, places: OutputFolders
 ) -> str:
     """Give a running cluster the outputs of a cell's spec; what changed, in a line."""
     from nbprov.provisioning.live_cluster import agent_of
@@ -124,9 +125,10 @@ async def change_outputs(
     def pairs(of: Spec) -> list[tuple[str, str]]:
         return [(mount.source, mount.target) for mount in of.outputs]
 
-    if not spec.outputs or pairs(spec) == pairs(stored):
+    ledger, own = engine.ledger, _own_folder(engine.ledger, row, stored, places)
+    is_as_before = pairs(spec) == pairs(stored) and own == _agreed(ledger, row)
+    if not spec.outputs or is_as_before:
         return ""
-    ledger = engine.ledger
     known = ledger.guards.get(row.run_id)
     if (
         known is not None
@@ -146,8 +148,21 @@ async def change_outputs(
         )
         for node in live.nodes:
             ledger.guards.set(row.run_id, node.instance.node, config, {})
-    ledger.runs.rewrite_spec(row.run_id, to_yaml(replace(stored, outputs=spec.outputs)), folder)
-    return f"outputs of {row.name} are now {', '.join(source for source, _ in pairs(spec))}"
+    changed = to_yaml(replace(stored, outputs=spec.outputs))
+    ledger.runs.rewrite_spec(row.run_id, changed, folder, own)
+    lines = target_notes(spec, OutputFolders(places.notebook, Path(own)))
+    return f"outputs of {row.name} are changed: {'; '.join(lines)}"
+
+
+def _agreed(ledger: Ledger, row: ClusterRow) -> str:
+    run = ledger.runs.get(row.run_id)
+    return run.outputs_to if run is not None else ""
+
+
+def _own_folder(ledger: Ledger, row: ClusterRow, stored: Spec, places: OutputFolders) -> str:
+    """The folder for outputs: the one that is named now, else the one that has some."""
+    is_kept = stored.outputs and not places.is_named
+    return (_agreed(ledger, row) if is_kept else "") or str(places.own)
 
 
 def use_again(
@@ -157,21 +172,29 @@ def use_again(
     spec: Spec,
     given: Callable[[], SpecInputs],
     folder: str,
+    places: OutputFolders,
 ) -> Steps[Cluster]:
     """The handle of a running cluster that fits a spec.
 
     Guards and outputs that the spec changes are changed first, and set-up that is left is begun.
+
+    Raises
+    ------
+    UsageError
+        If outputs would go to where they may not.
     """
     engine, stored = context.engine, context.spec_of(row.run_id)
     cluster = Cluster(context, services, row.cluster_id)
     if row.state is not ClusterState.RUNNING:
         return cluster
+    own = Path(_own_folder(engine.ledger, row, stored, places))
+    check_outputs(filled_outputs(spec, {}), replace(places, own=own))
     remarks = []
     engine.lifecycle.take_back(row)
     context.requested[row.run_id] = spec, folder
     guards = change_guards(engine, row, stored, spec.guards)
     remarks.append((yield from result(engine.thread.call(with_readable_errors(guards)))))
-    outputs = change_outputs(engine, row, stored, spec, folder)
+    outputs = change_outputs(engine, row, stored, spec, folder, places)
     remarks.append((yield from result(engine.thread.call(with_readable_errors(outputs)))))
     under_way = services.setups.of_run(row.run_id)
     if under_way is not None and not under_way.done:

@@ -21,6 +21,7 @@ from nbprov.api.services.adopted_launches import (
 )
 from nbprov.api.spec_inputs import SpecInputs
 from nbprov.api.steps import Steps, result
+from nbprov.machines.files.output_targets import OutputFolders
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.spec import Spec
 
@@ -42,6 +43,8 @@ class ProvisionRequest:
         Collects the values that the spec leaves to its caller.
     folder
         What relative paths are relative to.
+    outputs
+        Where outputs may be written to.
     say
         Called with a line that says what is waited for.
     agreed
@@ -52,6 +55,7 @@ class ProvisionRequest:
     name: str
     inputs: Callable[[], SpecInputs]
     folder: str
+    outputs: OutputFolders
     say: Say
     agreed: bool
 
@@ -100,7 +104,9 @@ def existing(
     elif request.agreed:
         agree_to_price(context.engine, row, spec)
         row = context.engine.cluster(name)
-    cluster = yield from use_again(context, services, row, spec, request.inputs, request.folder)
+    cluster = yield from use_again(
+        context, services, row, spec, request.inputs, request.folder, request.outputs
+    )
     cluster.was_started = was_stopped
     return cluster
 

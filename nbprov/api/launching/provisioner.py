@@ -15,8 +15,16 @@ from nbprov.api.run import Run
 from nbprov.api.services import Services
 from nbprov.api.services.adopted_launches import Say, say_nothing
 from nbprov.api.services.cluster_names import check_name
-from nbprov.api.spec_inputs import Ask, SpecInputs, ask_nobody, collect, names_given
+from nbprov.api.spec_inputs import (
+    Ask,
+    SpecInputs,
+    ask_nobody,
+    collect,
+    filled_outputs,
+    names_given,
+)
 from nbprov.api.steps import Steps
+from nbprov.machines.files.output_targets import OutputFolders, check_outputs, target_notes
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.offers import Plan, RuleKind
@@ -73,14 +81,15 @@ class Provisioner:
         ignore: Sequence[str] = (),
         variables: Mapping[str, object] | None = None,
         folder: str = "",
+        outputs_to: str = "",
         ask: Ask = ask_nobody,
         say: Say = say_nothing,
         replace: bool = False,
     ) -> Steps[Run | Cluster]:
         """Plan a spec and return a run that waits for `launch()`; nothing is created yet.
 
-        A cluster of that name that fits the spec is returned instead, with the spec's guards, and
-        started where it was stopped. A launch that is adopted and an end are waited for.
+        A cluster of that name that fits is returned instead, with the spec's guards, and started
+        where it was stopped. A launch that is adopted and an end are waited for.
 
         Parameters
         ----------
@@ -91,14 +100,14 @@ class Provisioner:
             Launch agrees to all that the spec's caps allow, also beyond `confirm_above`.
         env
             Values for envs and secrets that the spec leaves open.
-        ignore
-            Fields whose errors are turned into warnings.
-        variables
-            Values of `$name` where the spec is text: `globals()`, or any map of names to values.
+        ignore, variables
+            Fields whose errors are turned into warnings; values of `$name` where the spec is text.
         folder
             What relative paths are relative to; the current folder by default.
+        outputs_to
+            The folder for outputs (default: `NAME-outputs`), and an agreement to targets below it.
         ask, say
-            Asks for a value that is found nowhere; called with a line that says what is awaited.
+            Asks for a missing value; called with a line that says what is awaited.
         replace
             Replace a cluster of that name that does not fit: the new one, `NAME-next`, gets the
             name once it is set up, and the old one is ended. Nothing on the old disk comes along.
@@ -107,10 +116,8 @@ class Provisioner:
         ------
         SpecError, PlanError, UsageError
             If the spec cannot be used as it stands.
-        LaunchUnderWay
-            If a launch of that name is under way from another spec, or in another notebook.
-        DoesNotFit
-            If a cluster of that name runs and differs; the message names the difference.
+        LaunchUnderWay, DoesNotFit
+            If a launch or cluster of that name differs from the spec; the message says how.
         """
         if isinstance(spec, str):
             known = names_given(env or {})
@@ -118,8 +125,9 @@ class Provisioner:
         if race is not None:
             spec = dataclasses.replace(spec, race=spec.race.widened(race, hedge=hedge))
         folder = folder or os.getcwd()
-        inputs = partial(collect, spec, env or {}, ask, folder)
-        request = ProvisionRequest(spec, name_of(spec, name), inputs, folder, say, agreed)
+        inputs, called = partial(collect, spec, env or {}, ask, folder), name_of(spec, name)
+        outputs = OutputFolders.agreed(folder, outputs_to, called)
+        request = ProvisionRequest(spec, called, inputs, folder, outputs, say, agreed)
         return (yield from self._provision(request, may_replace=replace))
 
     def _provision(self, request: ProvisionRequest, *, may_replace: bool) -> Steps[Run | Cluster]:
@@ -148,11 +156,15 @@ class Provisioner:
 
     def _new_run(self, request: ProvisionRequest) -> Steps[Run]:
         given: SpecInputs = request.inputs()
+        outputs = filled_outputs(request.spec, given.plain())
+        check_outputs(outputs, request.outputs)
         plan = yield from self._plan_to_launch(request.spec)
         driver = self._context.engine.prepare_run(
             request.name, request.spec, plan, agreed=request.agreed
         )
-        run = Run(self._context, self._services, driver, given, request.folder)
+        driver.context.progress.notes = (*driver.notes, *target_notes(outputs, request.outputs))
+        own = str(request.outputs.own)
+        run = Run(self._context, self._services, driver, given, request.folder, outputs_to=own)
         earlier = self._runs.get(request.name)
         if earlier is not None:
             earlier.supersede()

@@ -89,6 +89,7 @@ class FolderService:
         node: int = 0,
         delete: bool = False,
         dry: bool = False,
+        keep_names: bool = False,
         on_plan: Callable[[SyncPlan], object] = lambda plan: None,
         progress: Callable[[int], None] = lambda sent: None,
         timeout: Seconds | None = None,
@@ -103,12 +104,16 @@ class FolderService:
             The folder here; by default the last name of `remote`, in the current folder.
         delete
             Delete here what is not there.
+        keep_names
+            Bring also new files that a program here could run by itself, and the permission to
+            execute. Without it they are left there, and named.
         """
         from nbprov.remote.sync.plan import Direction
 
         local = local or Path(remote).name
         return self._copy(
-            *(row, Direction.PULL, local, remote, node, delete, dry, on_plan, progress, timeout)
+            *(row, Direction.PULL, local, remote, node, delete, dry, on_plan, progress, timeout),
+            keep_names=keep_names,
         )
 
     def sync(
@@ -121,6 +126,7 @@ class FolderService:
         node: int = 0,
         delete: bool = False,
         dry: bool = False,
+        keep_names: bool = False,
         on_plan: Callable[[SyncPlan], object] = lambda plan: None,
         progress: Callable[[int], None] = lambda sent: None,
         timeout: Seconds | None = None,
@@ -129,12 +135,13 @@ class FolderService:
 
         What changed on one side since the last sync is copied to the other. What changed on both
         sides is left alone (`SyncResult.plan.conflicts`). With `delete`, what one side has lost
-        since is deleted on the other.
+        since is deleted on the other. `keep_names` is that of `pull`.
         """
         from nbprov.remote.sync.plan import Direction
 
         return self._copy(
-            *(row, Direction.BOTH, local, remote, node, delete, dry, on_plan, progress, timeout)
+            *(row, Direction.BOTH, local, remote, node, delete, dry, on_plan, progress, timeout),
+            keep_names=keep_names,
         )
 
     def _copy(
@@ -149,6 +156,8 @@ class FolderService:
         on_plan: Callable[[SyncPlan], object],
         progress: Callable[[int], None],
         timeout: Seconds | None,
+        *,
+        keep_names: bool = False,
     ) -> Steps[SyncResult]:
         from nbprov.machines.files.folder_sync import remote_folder, sync_folder
         from nbprov.remote.sync.options import SyncOptions
@@ -160,6 +169,7 @@ class FolderService:
             direction,
             delete,
             dry,
+            keep_names=keep_names,
         )
         home = self._context.engine.home
         return self._remote.call(

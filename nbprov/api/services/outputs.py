@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbprov.api.context import Context
 from nbprov.api.errors import readable_error, with_readable_errors
+from nbprov.api.spec_inputs import filled_outputs
 from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds, iso
 from nbprov.model.clusters import ClusterState
@@ -20,6 +20,7 @@ from nbprov.model.failures import CloudError
 from nbprov.model.spec import Spec
 
 if TYPE_CHECKING:
+    from nbprov.machines.files.output_targets import OutputFolders
     from nbprov.machines.files.outputs import OutputPull
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
@@ -67,11 +68,17 @@ class OutputService:
 
     # ------------------------------------------------------------ on request
 
-    def outputs(self, row: ClusterRow) -> Steps[OutputPull]:
+    def outputs(self, row: ClusterRow, *, keep_names: bool = False) -> Steps[OutputPull]:
         """Pull the spec's `outputs` to this computer now; the machine goes on. Blocks.
 
         Only what is missing here or was changed there is moved. A file that was changed here is
-        left alone, and the machine's comes beside it.
+        left alone, and the machine's comes beside it. A file that a program here could run by
+        itself gets a name that ends in `.pulled`.
+
+        Parameters
+        ----------
+        keep_names
+            Give such files their own names, but for the marks of repositories.
 
         Returns
         -------
@@ -90,15 +97,19 @@ class OutputService:
             On Ctrl-C; the pull goes on in the background.
         """
         try:
-            return (yield from result(self.begin_pull(row)))
+            return (yield from result(self.begin_pull(row, keep_names=keep_names)))
         except KeyboardInterrupt:
             raise Interrupted(
                 f"the pull of the outputs of {row.name} goes on in the background;"
                 " %clusters shows how far it is"
             ) from None
 
-    def begin_pull(self, row: ClusterRow) -> concurrent.futures.Future[OutputPull]:
+    def begin_pull(
+        self, row: ClusterRow, *, keep_names: bool = False
+    ) -> concurrent.futures.Future[OutputPull]:
         """Begin a pull of outputs, or join the one that goes on.
+
+        With `keep_names` that is waited for first.
 
         Raises
         ------
@@ -115,6 +126,8 @@ class OutputService:
             from nbprov.machines.files.outputs import OutputsNotPulled
 
             taking = await self.take(row)
+            if keep_names:
+                taking = await self.take(row, keep_names=True)
             if not taking.is_whole:
                 raise OutputsNotPulled(
                     f"not all outputs of {row.name} could be pulled: {taking.left_words()}",
@@ -165,7 +178,7 @@ class OutputService:
 
     # ------------------------------------------------------------ pulls
 
-    async def take(self, row: ClusterRow) -> OutputPull:
+    async def take(self, row: ClusterRow, *, keep_names: bool = False) -> OutputPull:
         """Pull the outputs of a cluster; `OutputPull.left` has what could not be pulled.
 
         Raises
@@ -175,19 +188,18 @@ class OutputService:
         """
         task = self._tasks.get(row.cluster_id)
         if task is None or task.done():
-            task = asyncio.create_task(self._take(row))
+            task = asyncio.create_task(self._take(row, keep_names=keep_names))
             self._tasks[row.cluster_id] = task
             task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return await asyncio.shield(task)
 
-    async def _take(self, row: ClusterRow) -> OutputPull:
+    async def _take(self, row: ClusterRow, *, keep_names: bool) -> OutputPull:
         from nbprov.machines.files.outputs import OutputPull, pull_outputs
         from nbprov.machines.liveness import LivenessPolicy
 
         engine = self._engine
         taking = self._views[row.cluster_id] = OutputPull(row.name)
-        run = engine.ledger.runs.get(row.run_id)
-        spec, folder = self._spec(row), Path(run.folder if run is not None and run.folder else ".")
+        spec, folders = self._spec(row), self._folders(row)
         try:
             if not self._context.can_read_spec(row.run_id):
                 raise NbprovError(
@@ -197,7 +209,10 @@ class OutputService:
             async with engine.lifecycle.leased(row):
                 live = await self._reached(row)
                 answers = LivenessPolicy(REACH_SECONDS, lambda: self._can_be_asked(row))
-                await pull_outputs(live, spec, folder, engine.home, taking, engine.changed, answers)
+                await pull_outputs(
+                    *(live, spec, folders, engine.home, taking, engine.changed, answers),
+                    keep_names=keep_names,
+                )
             if taking.silent and not taking.left:
                 raise NotReached(
                     f"{row.name} fell silent under the pull of its outputs"
@@ -221,6 +236,15 @@ class OutputService:
             else f"not all pulled: {taking.left_words()}",
         )
         return taking
+
+    def _folders(self, row: ClusterRow) -> OutputFolders:
+        """Where its outputs may be written to, as agreed to at its launch."""
+        from nbprov.machines.files.output_targets import OutputFolders
+
+        run = self._engine.ledger.runs.get(row.run_id)
+        if run is not None and run.outputs_to:
+            return OutputFolders(Path(run.folder or "."), Path(run.outputs_to))
+        return OutputFolders.agreed(run.folder if run is not None else "", "", row.name)
 
     async def _reached(self, row: ClusterRow) -> LiveCluster:
         """Its machines, once they answer.
@@ -286,16 +310,9 @@ class OutputService:
         raise NotReached(told, hint=hint) from last
 
     def _spec(self, row: ClusterRow) -> Spec:
-        from nbprov.spec import fill_paths
-
-        spec = self._context.spec_of(row.run_id)
         inputs = self._context.inputs.get(row.run_id)
         given = inputs.plain() if inputs is not None else {}
-        values = {
-            **{name: value for name, value in spec.envs.items() if value is not None},
-            **given,
-        }
-        return fill_paths(replace(spec, file_mounts=()), values)
+        return filled_outputs(self._context.spec_of(row.run_id), given)
 
     def note(self, row: ClusterRow, text: str) -> None:
         """Write into the ledger what became of a pull. Never raises."""

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from nbprov.machines.liveness import (
@@ -27,7 +28,7 @@ from nbprov.remote.pull.pull import pull
 from nbprov.remote.sync.errors import SyncError, shown
 
 from .folder_sync import MEMORY_FOLDER, awake, open_connection, size_words
-from .output_targets import wishes
+from .output_targets import HINT, OutputFolders, wishes
 
 log = logging.getLogger("nbprov.machines")
 
@@ -128,38 +129,32 @@ class OutputPull:
 async def pull_outputs(
     live: LiveCluster,
     spec: Spec,
-    folder: Path,
+    folders: OutputFolders,
     home: Path,
     taking: OutputPull,
     tell: Callable[[], object],
     liveness: LivenessPolicy,
+    *,
+    keep_names: bool = False,
 ) -> OutputPull:
     """Pull the outputs of every node; what fails is in `taking.left`, and the rest still comes.
 
     Parameters
     ----------
-    folder
-        The folder that relative targets start at.
+    folders
+        Where they may be written to, as agreed to at Launch. It is checked here again, since this
+        may be another kernel, and links may have been made since.
     home
         Our folder, where the state of pulled files is remembered.
     tell
         Called when there is something new to show.
     liveness
         When a node counts as silent; it is then in `taking.silent`, and the others continue.
+    keep_names
+        Give also files their own names that programs here could run by themselves.
     """
 
-    def memory(key: str) -> Path:
-        return (
-            home
-            / MEMORY_FOLDER
-            / (
-                hashlib.sha256(
-                    f"{live.run_id}\0{key}".encode("utf-8", "surrogateescape")
-                ).hexdigest()[:32]
-                + ".json"
-            )
-        )
-
+    memory = partial(_memory_file, home / MEMORY_FOLDER, live.run_id)
     taking.lines += [
         f"node {node.instance.node}: it was lost, and what it had with it"
         for node in live.nodes
@@ -167,10 +162,11 @@ async def pull_outputs(
     ]
     async with awake(live):
         wanted = [
-            (node, wishes(spec, folder, live.name, number, memory))
+            (node, wishes(spec, folders, live.name, number, memory, keep_names=keep_names))
             for number, node in enumerate(live.nodes)
             if not node.missing
         ]
+        wanted = [(node, _allowed(its, folders, taking)) for node, its in wanted]
         work = [_pull_while_alive(node, its, taking, tell, liveness) for node, its in wanted]
         tasks = [asyncio.ensure_future(one) for one in work]
         try:
@@ -180,6 +176,26 @@ async def pull_outputs(
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
     return taking
+
+
+def _memory_file(folder: Path, run_id: str, key: str) -> Path:
+    name = f"{run_id}\0{key}".encode("utf-8", "surrogateescape")
+    return folder / f"{hashlib.sha256(name).hexdigest()[:32]}.json"
+
+
+def _allowed(
+    wanted: list[PullOptions], folders: OutputFolders, taking: OutputPull
+) -> list[PullOptions]:
+    """Return what may be written here, and note the rest in `taking.left`."""
+    allowed = []
+    for wish in wanted:
+        why = folders.why_not(wish.target)
+        if why:
+            refusal = (wish.source, f"{wish.target} {why}; {HINT}")
+            taking.left += [refusal] if refusal not in taking.left else []
+        else:
+            allowed.append(wish)
+    return allowed
 
 
 async def _until_stalled(tasks: Sequence[asyncio.Task[None]], taking: OutputPull) -> None:
@@ -318,14 +334,12 @@ def _note(taking: OutputPull, where: str, wish: PullOptions, done: PullResult) -
         named = ", ".join(f"{shown(name)} is {shown(final)}" for name, final in done.aside[:NAMED])
         more = f", and {len(done.aside) - NAMED:,} more" if len(done.aside) > NAMED else ""
         taking.lines.append(f"  changed here, so put beside: {named}{more}")
-    if done.apart:
-        named = ", ".join(shown(final) for final, _ in done.apart[:NAMED]) + (
-            f", and {len(done.apart) - NAMED:,} more" if len(done.apart) > NAMED else ""
-        )
-        patterns = " ".join(dict.fromkeys(shown(why) for _, why in done.apart[:NAMED]))
+    if done.renamed:
+        named = ", ".join(shown(final) for _, final in done.renamed[:NAMED])
+        more = f", and {len(done.renamed) - NAMED:,} more" if len(done.renamed) > NAMED else ""
         taking.lines.append(
-            f"  renamed, as Python or a tool would take it from this folder by itself: {named};"
-            f" as they are they come by the pattern {patterns}"
+            f"  renamed, as a program here could run it by itself: {named}{more};"
+            f" %nbprov outputs {taking.name} --keep-names brings them under their own names"
         )
     for what, pairs in (
         ("could not be brought", (*done.failed, *lost)),

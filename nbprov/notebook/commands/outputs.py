@@ -25,6 +25,11 @@ TICK = 0.05
 def arguments(parser: MagicParser) -> None:
     """Add the arguments of `%nbprov outputs`."""
     parser.add_argument("name", help="the cluster")
+    parser.add_argument(
+        "--keep-names",
+        action="store_true",
+        help="also give files that a program here could run by itself their own names",
+    )
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
@@ -40,7 +45,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     here, name = session(), arguments.name
     row = here.engine.cluster(name)
     before = here.services.outputs.view(row.cluster_id)
-    future = here.services.outputs.begin_pull(row)
+    future = here.services.outputs.begin_pull(row, keep_names=arguments.keep_names)
     showing = OutputsProgress(name, lambda: here.services.outputs.view(row.cluster_id), before)
     try:
         while not future.done():

@@ -54,6 +54,12 @@ def arguments(parser: MagicParser) -> None:
         help="delete what the source does not have; both ways: what was deleted on one side",
     )
     parser.add_argument(
+        "--keep-names",
+        action="store_true",
+        help="also bring new files that a program here could run by itself, and the permission to"
+        " execute",
+    )
+    parser.add_argument(
         "--node", type=int, default=0, metavar="N", help="which node (default: 0, the head)"
     )
 
@@ -104,7 +110,12 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         Direction.PUSH if arguments.push else Direction.PULL if arguments.pull else Direction.BOTH
     )
     wanted = SyncOptions(
-        Path(here).expanduser().absolute(), there, direction, arguments.delete, arguments.dry
+        Path(here).expanduser().absolute(),
+        there,
+        direction,
+        arguments.delete,
+        arguments.dry,
+        keep_names=arguments.keep_names,
     )
     display = _SyncDisplay(
         lambda plan: summary(plan, here, there, arguments.name, dry=arguments.dry),

@@ -62,6 +62,13 @@ def _add_spec_arguments(parser: MagicParser) -> None:
         " NAME alone takes the kernel's own value (may be repeated)",
     )
     parser.add_argument(
+        "--outputs-to",
+        default="",
+        metavar="FOLDER",
+        help="the folder for outputs, and an agreement to targets below it"
+        " (default: NAME-outputs; other targets must lie below the notebook's folder)",
+    )
+    parser.add_argument(
         "--ignore",
         action="append",
         default=[],

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from nbprov.api import Session, Terms
+from nbprov.machines.files.output_targets import OutputFolders
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.notebook.panels import PriceTable, frontend
@@ -25,17 +26,20 @@ def show_plan(
     *,
     agreed: bool = False,
     assume: Sequence[str] = (),
+    name: str = "",
+    outputs_to: str = "",
 ) -> Plan:
     """Show what a spec would try, what Launch would agree to, and what was left out and why.
 
     A live table is shown at once and reordered seconds later, when the clouds have reported their
     stock. Where the output cannot be renewed, the table is shown after the reports.
     """
-    terms = here.terms(here.plan(spec, assume=assume), agreed=agreed)
+    outputs = OutputFolders.agreed("", outputs_to, here.name_of(spec, name))
+    terms = here.terms(here.plan(spec, assume=assume), agreed=agreed, outputs=outputs)
     is_live = frontend.current() is frontend.Frontend.WIDGETS
     display = show(_table(terms, title)) if is_live else None
     if not assume and here.ask_stock(terms.plan).stock:
-        terms = here.terms(here.planned(spec), agreed=agreed)
+        terms = here.terms(here.planned(spec), agreed=agreed, outputs=outputs)
         if display is not None:
             display.update(_table_data(terms))
             display.freeze()

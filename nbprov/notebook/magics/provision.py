@@ -42,7 +42,15 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
         spec = replace(spec, race=spec.race.widened(arguments.race, hedge=hedge))
     if arguments.dry_run:
         title = f"plan of {here.name_of(spec, arguments.name)}; nothing is created"
-        if show_plan(here, spec, title, agreed=arguments.yes).chosen is None:
+        plan = show_plan(
+            here,
+            spec,
+            title,
+            agreed=arguments.yes,
+            name=arguments.name,
+            outputs_to=arguments.outputs_to,
+        )
+        if plan.chosen is None:
             print(TRY_RELAX)
         return
     result = here.provision(
@@ -53,6 +61,7 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
         ask=value_prompt(shell),
         say=print_now,
         replace=arguments.replace,
+        outputs_to=arguments.outputs_to,
     )
     # A run that replaces a cluster has another name until it takes over, so the name is asked for.
     store_handle(shell, result, here.name_of(spec, arguments.name))

@@ -27,6 +27,7 @@ class RunRow:
     state: RunState
     spec: str
     folder: str
+    outputs_to: str
     race: int
     consent: Micros
     message: str
@@ -125,6 +126,7 @@ def run_row(row: sqlite3.Row) -> RunRow:
         state=RunState(row["state"]),
         spec=row["spec"],
         folder=row["folder"],
+        outputs_to=row["outputs_to"],
         race=row["race"],
         consent=row["consent"],
         message=row["message"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
 
 from nbprov.model.clock import Instant
@@ -41,6 +42,7 @@ class RunTable:
         consent: Micros,
         state: RunState,
         wait_deadline: Instant | None = None,
+        outputs_to: str = "",
     ) -> None:
         """Store a run and take its lease, before anything else happens in its name.
 
@@ -51,6 +53,8 @@ class RunTable:
             kernel that works on the run.
         wait_deadline
             The instant until which the run waits for stock; None if it does not wait.
+        outputs_to
+            The absolute folder for outputs that was agreed to.
 
         Raises
         ------
@@ -59,36 +63,24 @@ class RunTable:
         """
         now = self._clock.now()
         with self._store.transaction() as db:
-            busy = db.execute(
-                "SELECT state FROM clusters WHERE name = ? AND state <> 'ended' UNION ALL"
-                " SELECT state FROM runs WHERE name = ?"
-                " AND state IN ('launching', 'waiting', 'cancelling')",
-                (name, name),
-            ).fetchone()
-            if busy is not None:
-                raise NameTaken(
-                    f"a cluster called {name!r} is {busy[0]} already",
-                    hint=f"use another name, or end it: %nbprov down {name}",
-                )
-            db.execute(
-                "INSERT INTO runs (run_id, name, state, spec, folder, race, consent,"
-                " wait_deadline, lease_holder, lease_expires, created, updated)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    run_id,
-                    name,
-                    state.value,
-                    storable(spec),
-                    folder,
-                    race,
-                    consent,
-                    wait_deadline,
-                    self._holder,
-                    now + self._lease_seconds,
-                    now,
-                    now,
-                ),
-            )
+            _require_free(db, name)
+            row = {
+                "run_id": run_id,
+                "name": name,
+                "state": state.value,
+                "spec": storable(spec),
+                "folder": folder,
+                "outputs_to": outputs_to,
+                "race": race,
+                "consent": consent,
+                "wait_deadline": wait_deadline,
+                "lease_holder": self._holder,
+                "lease_expires": now + self._lease_seconds,
+                "created": now,
+                "updated": now,
+            }
+            columns, values = ", ".join(row), ", ".join(f":{name}" for name in row)
+            db.execute(f"INSERT INTO runs ({columns}) VALUES ({values})", row)
 
     def move(self, run_id: str, state: RunState, message: str = "", error: str = "") -> None:
         """Move a run to another state.
@@ -109,15 +101,16 @@ class RunTable:
                 "UPDATE runs SET consent = max(consent, ?) WHERE run_id = ?", (hourly, run_id)
             )
 
-    def rewrite_spec(self, run_id: str, spec: str, folder: str) -> None:
-        """Replace the spec, and the folder that its paths are relative to, of a run.
+    def rewrite_spec(self, run_id: str, spec: str, folder: str, outputs_to: str) -> None:
+        """Replace the spec of a run, the folder of its paths, and that for outputs.
 
         It is used if the run's cluster continues under another spec.
         """
         with self._store.transaction() as db:
             db.execute(
-                "UPDATE runs SET spec = ?, folder = ?, updated = ? WHERE run_id = ?",
-                (storable(spec), folder, self._clock.now(), run_id),
+                "UPDATE runs SET spec = ?, folder = ?, outputs_to = ?, updated = ?"
+                " WHERE run_id = ?",
+                (storable(spec), folder, outputs_to, self._clock.now(), run_id),
             )
 
     def request_cancel(self, run_id: str) -> None:
@@ -172,3 +165,17 @@ class RunTable:
             ORDER BY created
         """
         return [run_row(r) for r in self._store.rows(query)]
+
+
+def _require_free(db: sqlite3.Connection, name: str) -> None:
+    busy = db.execute(
+        "SELECT state FROM clusters WHERE name = ? AND state <> 'ended' UNION ALL"
+        " SELECT state FROM runs WHERE name = ?"
+        " AND state IN ('launching', 'waiting', 'cancelling')",
+        (name, name),
+    ).fetchone()
+    if busy is not None:
+        raise NameTaken(
+            f"a cluster called {name!r} is {busy[0]} already",
+            hint=f"use another name, or end it: %nbprov down {name}",
+        )

@@ -17,6 +17,7 @@ MIGRATIONS: tuple[str, ...] = (
         state TEXT NOT NULL,
         spec TEXT NOT NULL,              -- the cell's text, secrets blotted out
         folder TEXT NOT NULL,            -- what relative paths of the spec are relative to
+        outputs_to TEXT NOT NULL,        -- the folder for outputs that Launch agreed to
         race INTEGER NOT NULL,
         consent INTEGER NOT NULL,        -- micros an hour that Launch consented to
         message TEXT NOT NULL DEFAULT '',

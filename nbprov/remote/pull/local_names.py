@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping
 
 from nbprov.on_machine.sync_files import SyncFolder
 from nbprov.on_machine.sync_protocol import SyncFailure
+from nbprov.remote.sync.inert_names import inert_name, is_in_repository, repository_name
 from nbprov.remote.sync.listing import ListedPath, Stamp
 from nbprov.remote.sync.plan import SyncRecord
 from nbprov.remote.sync.records import record
 
-from .autoload_names import why_apart
 from .options import PullOptions
-from .patterns import split_pattern
 
 MOST_ASIDE = 100
 """Copies of one file that are kept beside it.
@@ -27,7 +26,12 @@ More of them mean that something here and something there write it all the time.
 
 
 class RenamingFolder(SyncFolder):
-    """A folder of this computer in which some files get other names than on the machine."""
+    """A folder of this computer in which some files get other names than on the machine.
+
+    What arrives in it is never executable.
+    """
+
+    modes = 0o666
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -66,22 +70,17 @@ class LocalNames:
 
     def given(self, name: str) -> str:
         """Return the name that a file gets where nothing stands in its way."""
-        return self._given.get(name, name)
+        own = self._given.get(name, name)
+        return repository_name(own) if self._options.keep_names else inert_name(own)
+
+    def is_renamed(self, name: str) -> bool:
+        """Return whether a file gets another name so that no program here runs it by itself."""
+        return self.given(name) != self._given.get(name, name)
 
     def reset(self) -> None:
         """Forget what was chosen, before the files are listed again."""
         self._here.renamed = dict(self._given)
         self._here.standing = {}
-
-    def pattern_needed(self, entry: ListedPath) -> str:
-        """Return the pattern that brings a file under its own name; empty if it gets that anyway.
-
-        A program here would load the file by itself, and the pull's pattern does not name it.
-        """
-        if not self._options.is_worked_in:
-            return ""
-        pattern = split_pattern(self._options.source)[1]
-        return why_apart(pattern, entry.name, is_link=entry.kind == "l") if pattern else ""
 
     def remember(self, name: str, stamp: Stamp, entry: ListedPath, digest: str) -> None:
         """Note that a file here is the same as the machine's."""
@@ -91,13 +90,13 @@ class LocalNames:
         """Return whether the digest of the machine's file is needed to tell."""
         if entry.kind != "f":
             return False
-        is_apart = bool(self.pattern_needed(entry))
+        own = self._given.get(entry.name, entry.name)
         for name in self._candidates(entry.name):
             try:
                 info = self._here.existing(name)
             except (OSError, SyncFailure):
                 return False
-            if info is None and is_apart and name == entry.name:
+            if info is None and name == own != self.given(entry.name):
                 continue
             if info is None:
                 return False
@@ -143,18 +142,22 @@ class LocalNames:
     def _candidates(self, name: str) -> Iterator[str]:
         """Yield the names that a file may get here, the best first."""
         own, mark = self.given(name), self._options.mark
+        if self.is_renamed(name):
+            yield self._given.get(name, name)  # it counts if it is here, and is the same
         yield own
         yield f"{own}.{mark}"
         yield from (f"{own}.{mark}-{n}" for n in range(2, MOST_ASIDE))
 
     def _choose_one(self, entry: ListedPath, digest: str, taken: dict[str, str]) -> str | None:
-        is_apart = bool(self.pattern_needed(entry))
+        own, is_renamed = self._given.get(entry.name, entry.name), self.is_renamed(entry.name)
+        if is_in_repository(self._here.path, own):
+            raise SyncFailure("io", "its folder here is a git repository, which could run it")
         for name in self._candidates(entry.name):
             if taken.get(name, entry.name) != entry.name:
                 continue
             info = self._here.existing(name)
             is_same = info is not None and self._is_same(name, info, entry, digest)
-            if is_apart and name == entry.name and not is_same:
+            if is_renamed and name == own and not is_same:
                 continue
             if info is None or is_same:
                 taken[name] = entry.name

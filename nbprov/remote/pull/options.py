@@ -28,9 +28,9 @@ class PullOptions:
     memory
         The file that remembers what was brought. With None every file here that differs counts as
         changed here.
-    is_worked_in
-        Programs here work in the target folder. A file that they would import or read without being
-        told to gets a name that ends in `mark`, unless the pattern names it.
+    keep_names
+        Leave every name as it is, but for the marks of repositories. Without it, files that
+        programs here could run by themselves get names that end in `.pulled`.
     """
 
     source: str
@@ -39,7 +39,7 @@ class PullOptions:
     below: str = ""
     mark: str = "from-machine"
     memory: Path | None = None
-    is_worked_in: bool = False
+    keep_names: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,8 @@ class PullResult:
         Files that were here already.
     aside
         `(name, name here)` of files that were put beside one that was changed here.
-    apart
-        `(name here, pattern)` of files that got another name because a program here would load them
-        by itself, and the pattern that brings them under their own name.
+    renamed
+        `(name, name here)` of files that a program here could run by itself under their own name.
     skipped, failed
         `(name, why)`: what cannot travel, and what did not arrive.
     here
@@ -71,6 +70,6 @@ class PullResult:
     bytes: int = 0
     same: int = 0
     aside: tuple[tuple[str, str], ...] = ()
-    apart: tuple[tuple[str, str], ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     failed: tuple[tuple[str, str], ...] = ()

@@ -6,13 +6,16 @@ A file that was changed here is never overwritten.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbprov.on_machine.sync_files import MOST_ENTRIES
 from nbprov.on_machine.sync_protocol import SyncFailure
 from nbprov.remote.sync.client import open_remote_folder
 from nbprov.remote.sync.errors import SyncError, shown
+from nbprov.remote.sync.inert_names import inert_folder, repository_name
 from nbprov.remote.sync.transfer import Progress
 
 from .local_names import RenamingFolder
@@ -81,12 +84,11 @@ class _Puller:
 
     async def run(self) -> PullResult:
         options = self._options
-        target = options.target / options.below
         base, pattern = split_pattern(options.source)
         if pattern:
-            return await self._from_folder(base, RenamingFolder(str(target)), only(pattern))
+            return await self._from_folder(base, self._here(options.target), only(pattern))
         name = options.source.rstrip("/").rpartition("/")[2]
-        here = RenamingFolder(str(target / name if options.own_name else target))
+        here = self._here(options.target, name if options.own_name else "")
         try:
             return await self._from_folder(options.source, here, [])
         except SyncFailure as trouble:
@@ -99,9 +101,29 @@ class _Puller:
         options = self._options
         own_name = options.own_name or options.target.is_dir()
         folder = options.target if own_name else options.target.parent
-        here = RenamingFolder(str(folder / options.below))
+        here = self._here(folder)
         if not own_name:
             here.renamed[name] = options.target.name
+        return here
+
+    def _here(self, folder: Path, name: str = "") -> RenamingFolder:
+        """Return a folder to write to.
+
+        Raises
+        ------
+        SyncError
+            `sync.link`, if a link on the way to it leads elsewhere.
+        """
+        options = self._options
+        below = "/".join(filter(None, [options.below, name]))
+        below = repository_name(below) if options.keep_names else inert_folder(below)
+        here = RenamingFolder(str(folder / below))
+        if here.path != os.path.normpath(os.path.join(os.path.realpath(folder), below)):
+            raise SyncError(
+                f"{folder / below} is behind a link, which leads to {here.path}",
+                hint="move the link away, or write to the folder that it leads to",
+                code="sync.link",
+            )
         return here
 
     async def _from_folder(

@@ -56,7 +56,7 @@ class PullRun:
                     bytes=done.bytes + now.bytes,
                     same=now.same - done.files if number else now.same,
                     aside=done.aside + now.aside,
-                    apart=done.apart + now.apart,
+                    renamed=done.renamed + now.renamed,
                 )
                 if not again:
                     break
@@ -87,12 +87,9 @@ class PullRun:
             if name in wanted:
                 self._names.remember(names[name], stamp, wanted[name], digest)
         failed += [(name, why) for name, _, why in moved.failed]
-        renamed = {
-            name: chosen
-            for name, chosen in names.items()
-            if chosen != self._names.given(name) and name not in dict(failed)
-        }
-        apart = {n: why for n in renamed if (why := self._names.pattern_needed(wanted[n]))}
+        moved_names = {n: chosen for n, chosen in names.items() if n not in dict(failed)}
+        renamed = {n: chosen for n, chosen in moved_names.items() if self._names.is_renamed(n)}
+        aside = {n: c for n, c in moved_names.items() if c != self._names.given(n)}
         arrived = [e for e in entries if e.name in moved.done]
         result = PullResult(
             self._here.path,
@@ -100,8 +97,8 @@ class PullRun:
             files=len(arrived) + moved.made,
             bytes=sum(e.size for e in arrived),
             same=same,
-            aside=tuple((n, chosen) for n, chosen in renamed.items() if n not in apart),
-            apart=tuple((renamed[n], why) for n, why in apart.items()),
+            aside=tuple(aside.items()),
+            renamed=tuple(renamed.items()),
             skipped=_skipped(listing),
             failed=tuple(failed),
         )

@@ -22,6 +22,8 @@ class SyncOptions:
         Delete from the target what the source does not have.
     dry
         Only make the plan.
+    keep_names
+        Bring also files that are new here and that a program here could run by itself.
     memory
         The file that remembers which files were found the same. With None nothing is remembered,
         and all files are compared by digest.
@@ -37,3 +39,4 @@ class SyncOptions:
     dry: bool = False
     memory: Path | None = None
     ssh: tuple[str, ...] = ()
+    keep_names: bool = False

@@ -10,6 +10,7 @@ from nbprov.on_machine.sync_protocol import Skip
 from nbprov.remote.sync.listing import ListedPath, Stamp, SyncListing
 
 from .gitignore import IGNORE_FILES
+from .inert_names import inert_folder, inert_name, repository_name
 
 
 class Direction(StrEnum):
@@ -128,6 +129,7 @@ def decide(
     *,
     delete: bool = False,
     modes: bool = True,
+    keep_names: bool = False,
 ) -> SyncPlan:
     """Decide what to do about two listings.
 
@@ -140,6 +142,8 @@ def decide(
         since the last sync.
     modes
         Whether this computer knows which files are executable.
+    keep_names
+        Bring also files that are new here and that a program here could run by itself.
     """
     work = _Decision(direction, here, there, known, set(equal), modes)
     for name in sorted(here.entries.keys() | there.entries.keys()):
@@ -147,6 +151,7 @@ def decide(
     if delete:
         work.deletions()
     work.keep_ignore_files()
+    work.hold_back(keep_names=keep_names)
     sources = (
         [here]
         if direction is Direction.PUSH
@@ -269,6 +274,34 @@ class _Decision:
         self.newer = [n for n in self.newer if n not in barred]
         self.skipped += [(n, Skip.IGNORE_FILE) for n in sorted(barred)]
 
+    def hold_back(self, *, keep_names: bool) -> None:
+        """Hold back what the machine may not bring here, where programs would run it.
+
+        What is here already under its name may be changed: a person sent it, and asked for this.
+        """
+        held: dict[str, str] = {}
+        for entry in self.down:
+            name, is_new = entry.name, entry.name not in self.here.entries
+            if self._is_in_repository(name) or (is_new and repository_name(name) != name):
+                held[name] = Skip.REPOSITORY
+            elif is_new and not keep_names and _stored_name(entry) != name:
+                held[name] = Skip.RUNS
+        self.down = [entry for entry in self.down if entry.name not in held]
+        self.replaced = [name for name in self.replaced if name not in held]
+        self.newer = [name for name in self.newer if name not in held]
+        self.skipped += held.items()
+        if not keep_names:
+            self.modes_down = [entry for entry in self.modes_down if not entry.mode & 0o100]
+
+    def _is_in_repository(self, name: str) -> bool:
+        """Whether a name lies in a bare git repository of this computer."""
+        parts = name.split("/")[:-1]
+        return any(
+            "/".join([*parts[:depth], "HEAD"]) in self.here.entries
+            and "/".join([*parts[:depth], "objects"]) in self.here.entries
+            for depth in range(len(parts) + 1)
+        )
+
     # ------------------------------------------------------------ what goes
 
     def deletions(self) -> None:
@@ -311,6 +344,10 @@ class _Decision:
     def _was_same(self, entry: ListedPath, *, theirs: bool) -> bool:
         record = self.known.get(entry.name)
         return record is not None and entry.stamp == (record.there if theirs else record.here)
+
+
+def _stored_name(entry: ListedPath) -> str:
+    return inert_folder(entry.name) if entry.kind == "d" else inert_name(entry.name)
 
 
 def _is_kept(name: str, kept: set[str]) -> bool:

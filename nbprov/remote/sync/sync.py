@@ -156,6 +156,7 @@ def _folder_here(options: SyncOptions) -> SyncFolder:
             hint="paths are relative to the notebook's folder",
             code="sync.missing",
         )
+    folder.modes = 0o777 if options.keep_names else 0o666
     return folder
 
 

@@ -63,6 +63,7 @@ class SyncRun:
             equal,
             delete=self.options.delete,
             modes=sys.platform != "win32",
+            keep_names=self.options.keep_names,
         )
 
     async def _both_digests(self, names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:

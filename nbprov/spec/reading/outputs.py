@@ -16,8 +16,8 @@ from nbprov.spec.yaml.nodes import Mapping, Node, Scalar, ScalarKind, Sequence, 
 from . import literals
 from .field_reader import attempt, join
 
-HERE = "."
-"""The target of an output without one: the notebook's folder, under its own name."""
+OWN = ""
+"""The target of an output without one: the cluster's own folder."""
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _FORMS = 'write outputs: [results, "*.ckpt"], or {~/sky_workdir/out: ./out}'
@@ -58,11 +58,11 @@ def read_outputs(node: Node, path: str, findings: Findings) -> tuple[Mount, ...]
     for source, target, here in pairs:
         there = _source(source, here, findings)
         to = (
-            HERE
+            OWN
             if target is None or is_null(target)
             else _text(target, here, findings, numbers=False)
         )
-        if there and to:
+        if there and (to or target is None or is_null(target)):
             found.setdefault(there, Mount(to, there, Origin(here, source.start.line)))
     return tuple(found.values())
 

@@ -68,7 +68,8 @@ TASK_FIELDS = (
     Field(
         "outputs",
         _T,
-        "what is copied back before the machine goes: files and folders, or a map to where; "
+        "what is copied back before the machine goes, to `NAME-outputs` in the notebook's folder: "
+        "files and folders, or a map to where; "
         "SkyPilot's `{s3://b/x: 20}` is a size in GB",
         example=('[results, "*.ckpt"]', "{~/sky_workdir/out: ./out}"),
     ),

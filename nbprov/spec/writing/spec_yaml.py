@@ -114,7 +114,7 @@ def _own_fields(spec: Spec) -> dict[str, Any]:
         "engine": _engine(spec.engine),
         "health": _health(spec.health),
         "expose": _expose(spec.expose),
-        "outputs": {mount.source: mount.target for mount in spec.outputs} or None,
+        "outputs": {mount.source: mount.target or None for mount in spec.outputs} or None,
         "python": _python(spec.python),
         "on_setup_failure": None if spec.on_setup_failure == KEEP else spec.on_setup_failure,
     }

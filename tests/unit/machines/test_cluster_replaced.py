@@ -91,7 +91,7 @@ def test_outputs_of_the_old_one_come_before_it_is_replaced(
     assert isinstance(new, api.Run)
     with pytest.raises(NotReplaced, match="dev is kept, under its guards: not all of its outputs"):
         new.launch().wait(WAIT_SECONDS)
-    assert (tmp_path / "results" / "a").exists()
+    assert (tmp_path / "dev-outputs" / "results" / "a").exists()
     assert (dev.state, dev.name, alive(world)) == (
         ClusterState.RUNNING,
         "dev",
@@ -100,7 +100,7 @@ def test_outputs_of_the_old_one_come_before_it_is_replaced(
     dev.bash("rm -r results; mkdir results; touch results/b", timeout=WAIT_SECONDS)
     again = world.session.provision(LATER, "dev", replace=True, folder=str(tmp_path))
     assert isinstance(again, api.Cluster)
-    assert (tmp_path / "results" / "b").exists()
+    assert (tmp_path / "dev-outputs" / "results" / "b").exists()
     until(lambda: alive(world) == ["running"], "the end of the old one")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,8 +38,8 @@ def test_down_pulls_first(world: TunnelWorld, notebook: Path, up: Up) -> None:
         "runs/a/b/best.pt",
         "runs/best.pt",
     ]
-    assert listed(notebook) == here
-    assert (notebook / "model.bin").stat().st_size == 3_000_000
+    assert listed(notebook / "dev-outputs") == here
+    assert (notebook / "dev-outputs/model.bin").stat().st_size == 3_000_000
     (words,) = said(cluster, world)
     assert words == "pulled, 7 files, 3.0 MB"
 
@@ -61,21 +63,22 @@ def test_relative_to_the_workdir_where_there_is_one(notebook: Path, up: Up) -> N
     cluster = up("[out]", "\nworkdir: code")
     make(cluster, "mkdir -p out sky_workdir/out; echo no >out/a; echo yes >sky_workdir/out/a")
     cluster.outputs()
-    assert (notebook / "out" / "a").read_text() == "yes\n"
+    assert (notebook / "dev-outputs/out/a").read_text() == "yes\n"
 
 
 def test_what_was_changed_here_stays_and_the_machines_comes_beside(notebook: Path, up: Up) -> None:
     cluster = up("[results]")
     make(cluster, "mkdir results; for f in a b c; do echo first >results/$f; done")
-    (notebook / "results").mkdir()
-    (notebook / "results" / "c").write_text("mine")
+    (notebook / "dev-outputs/results").mkdir(parents=True)
+    (notebook / "dev-outputs/results/c").write_text("mine")
     done = cluster.outputs()
-    assert listed(notebook) == ["results/a", "results/b", "results/c", "results/c.from-dev"]
+    here = notebook / "dev-outputs"
+    assert listed(here) == ["results/a", "results/b", "results/c", "results/c.from-dev"]
     assert "  changed here, so put beside: c is c.from-dev" in done.lines
-    (notebook / "results" / "b").write_text("edited")
+    (here / "results/b").write_text("edited")
     make(cluster, "for f in a b c; do echo second >results/$f; done")
     cluster.outputs()
-    texts = {name: (notebook / name).read_text() for name in listed(notebook)}
+    texts = {name: (here / name).read_text() for name in listed(here)}
     assert texts == {
         "results/a": "second\n",
         "results/b": "edited",
@@ -83,46 +86,109 @@ def test_what_was_changed_here_stays_and_the_machines_comes_beside(notebook: Pat
         "results/c": "mine",
         "results/c.from-dev": "second\n",
     }
-    (notebook / "results" / "b.from-dev").write_text("edited too")
+    (here / "results/b.from-dev").write_text("edited too")
     make(cluster, "echo third >results/b")
     cluster.outputs()
-    assert (notebook / "results" / "b.from-dev").read_text() == "edited too"
-    assert (notebook / "results" / "b.from-dev-2").read_text() == "third\n"
+    assert (here / "results/b.from-dev").read_text() == "edited too"
+    assert (here / "results/b.from-dev-2").read_text() == "third\n"
     assert cluster.outputs().files == 0
 
 
-def test_an_ignore_file_takes_no_result_away_and_a_pattern_brings_nothing_that_runs_by_itself(
-    notebook: Path, up: Up
-) -> None:
-    (notebook / ".gitignore").write_text("results/\n*.ckpt\n")
-    (notebook / "same.py").write_text("mine\n")
-    cluster = up('[results, "*.ckpt", "*", "src*/*.py"]')
-    make(
-        cluster,
-        "mkdir results requests srcs; touch results/a x.ckpt results/own.py Makefile data.csv\n"
-        "echo mine >same.py; echo 1 >numpy.py\n"
-        "echo 1 >requests/__init__.py; echo 1 >srcs/taken.py; ln -s results/a ssl",
-    )
+HARMFUL = """
+mkdir -p out/bare/objects out/bare/refs out/.vscode out/requests out/site-packages
+cd out; printf 'ref: refs/heads/main\\n' >bare/HEAD
+printf '[core]\\n\\trepositoryformatversion = 0\\n\\tworktree = .\\n' >bare/config
+printf '\\tfsmonitor = touch %s/ran; false\\n' @ >>bare/config
+for f in .vscode/tasks.json requests/__init__.py site-packages/x.pth Makefile compose.yml uv.toml \\
+  build.rs package.json .envrc conftest.py test_x.py sitecustomize.py pixi.toml tool data.csv \\
+  config.json model.pth .zarray; do printf 'open("%s/ran", "w")' @ >$f; done
+chmod +x tool; ln -s data.csv ssl.py
+"""
+
+
+def test_nothing_runs_by_being_pulled(notebook: Path, up: Up) -> None:
+    cluster = up("[out]")
+    make(cluster, HARMFUL.replace("@", str(notebook)))
     done = cluster.outputs()
-    # The machine chose these names through `*`, so Python and tools must not load any by itself.
-    here = [
-        ".gitignore",
-        "Makefile.from-dev",
-        "data.csv",
-        "numpy.py.from-dev",
-        "requests/__init__.py.from-dev",
-        "results/a",
-        "results/own.py",
-    ]
-    here += ["same.py", "srcs/taken.py", "srcs/taken.py.from-dev", "ssl.from-dev", "x.ckpt"]
-    assert listed(notebook) == here
+    assert (done.is_whole, done.files) == (True, 21)
+    here = notebook / "dev-outputs" / "out"
+    plain = {"bare/config", "data.csv", "config.json", "model.pth", ".zarray", "tool"}
+    assert {name for name in listed(here) if ".pulled" not in name} == plain
+    assert (here / "bare" / "HEAD.pulled").exists()
+    assert not (here / "tool").stat().st_mode & 0o111
     (line,) = [line for line in done.lines if "renamed" in line]
-    assert "Makefile.from-dev, numpy.py.from-dev" in line
-    assert "*.py" in line
-    make(cluster, "echo 22 >numpy.py")
-    assert cluster.outputs().files == 1
-    assert listed(notebook) == here
-    assert (notebook / "numpy.py.from-dev").read_text() == "22\n"
+    assert "%nbprov outputs dev --keep-names brings them" in line
+    for folder in (notebook, here, here / "bare"):
+        for command in (
+            ["git", "-c", "safe.directory=*", "status"],
+            [sys.executable, "-c", "import requests, sitecustomize"],
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        ):
+            subprocess.run(command, cwd=folder, capture_output=True, timeout=WAIT_SECONDS)
+    assert not (notebook / "ran").exists()
+
+    # What is the same under its own name is not brought again, and nothing makes a repository.
+    assert (cluster.outputs().files, listed(here)) == (0, listed(here))
+    assert cluster.outputs(keep_names=True).is_whole
+    assert (here / "conftest.py").exists()
+    assert not (here / "bare" / "HEAD").exists()
+    assert cluster.outputs().files == 0
+
+
+def test_a_target_is_agreed_to_below_the_notebook_or_by_name(
+    world: TunnelWorld, notebook: Path, tmp_path: Path, up: Up, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    for made in (home / ".ssh", home / "far", notebook / "in", notebook / "x.git" / "objects"):
+        made.mkdir(parents=True)
+    (notebook / "x.git" / "HEAD").touch()
+    (notebook / "link").symlink_to(home / "far")
+    monkeypatch.setenv("HOME", str(home))
+
+    def plan(target: str, to: str = "") -> api.Run | api.Cluster:
+        spec = SPEC % "" + f"\noutputs: {{~/k: '{target}', d: }}"
+        return world.session.provision(spec, "new", folder=str(notebook), outputs_to=to)
+
+    hidden = ("~/.ssh/", "~/.ipython/profile_default/startup/", "./.git/hooks/x", f"{home}/.a/b")
+    for target in (*hidden, "~/far/k", "link/k", "../up", "x.git/", "v/site-packages/", "~", "/"):
+        with pytest.raises(UsageError, match=r"outputs: ~/k would go to ") as caught:
+            plan(target)
+        assert caught.value.code == "outputs.target"
+    for target in hidden:
+        with pytest.raises(UsageError, match="would go to"):
+            plan(target, to=str(home))
+    with pytest.raises(UsageError, match="hidden name"):
+        plan("in", to="~/.config/x")
+    for target, to in (("in/k", ""), ("link/k", "~/far"), ("~/far/k", "~/far")):
+        run = plan(target, to)
+        assert isinstance(run, api.Run)
+        notes = run.driver.view().notes
+        own = home / "far" if to else notebook / "new-outputs"
+        assert f"outputs d are written to {own}" in notes
+        assert any(note.startswith("outputs ~/k are written to") for note in notes)
+
+
+def test_the_kernel_that_writes_looks_again(notebook: Path, tmp_path: Path, up: Up) -> None:
+    cluster = up("{results: ./in/, more: }")
+    make(cluster, "mkdir results more; touch results/a more/b")
+    (tmp_path / "far").mkdir()
+    (notebook / "in").symlink_to(tmp_path / "far")
+    with pytest.raises(OutputsNotPulled, match="is outside the notebook's folder"):
+        cluster.outputs()
+    assert (listed(tmp_path / "far"), listed(notebook / "dev-outputs")) == ([], ["more/b"])
+    (notebook / "in").unlink()
+    (notebook / "in").mkdir()
+    (notebook / "in" / "results").symlink_to(notebook)
+    with pytest.raises(OutputsNotPulled, match="behind a link"):
+        cluster.outputs()
+
+
+def test_an_ignore_file_takes_no_result_away(notebook: Path, up: Up) -> None:
+    (notebook / ".gitignore").write_text("results/\n*.ckpt\n")
+    cluster = up('[results, "*.ckpt", "*.csv"]')
+    make(cluster, "mkdir results; touch results/a x.ckpt data.csv")
+    cluster.outputs()
+    assert listed(notebook / "dev-outputs") == ["data.csv", "results/a", "x.ckpt"]
 
 
 def test_every_node_gives_its_own(world: TunnelWorld, notebook: Path, up: Up) -> None:
@@ -148,7 +214,7 @@ def test_a_folder_behind_a_link_is_followed_where_it_is_named(notebook: Path, up
     cluster = up("[results]")
     make(cluster, "mkdir disk; echo 1 >disk/a; ln -s $PWD/disk results")
     cluster.outputs()
-    assert listed(notebook) == ["results/a"]
+    assert listed(notebook / "dev-outputs") == ["results/a"]
 
 
 def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(
@@ -161,7 +227,7 @@ def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(
     assert "control characters" in caught.value.message
     assert "%nbprov down dev --no-outputs" in caught.value.hint
     assert state(world, cluster) is ClusterState.RUNNING
-    assert listed(notebook) == ["results/ok"]
+    assert listed(notebook / "dev-outputs") == ["results/ok"]
     assert any(
         note.startswith("outputs: not all pulled: ~/results bad") for note in cluster.view().notes
     )
@@ -193,14 +259,20 @@ def test_a_disk_that_is_full_here_keeps_the_machine(
     assert state(world, cluster) is ClusterState.RUNNING
     monkeypatch.undo()
     cluster.down().wait(WAIT_SECONDS)
-    assert (state(world, cluster), listed(notebook)) == (ClusterState.ENDED, ["results/a"])
+    assert (state(world, cluster), listed(notebook / "dev-outputs")) == (
+        ClusterState.ENDED,
+        ["results/a"],
+    )
 
 
 def test_stop_pulls_what_it_can_and_stops(world: TunnelWorld, notebook: Path, up: Up) -> None:
     cluster = up("[results]")
     make(cluster, "mkdir results; touch results/ok; touch $'results/bad\\x01name'")
     cluster.stop().wait(WAIT_SECONDS)
-    assert (state(world, cluster), listed(notebook)) == (ClusterState.STOPPED, ["results/ok"])
+    assert (state(world, cluster), listed(notebook / "dev-outputs")) == (
+        ClusterState.STOPPED,
+        ["results/ok"],
+    )
     # A stopped machine cannot be asked; its outputs were pulled before.
     cluster.down().wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.ENDED
@@ -224,7 +296,10 @@ def test_what_its_guards_stopped_is_not_ended_with_its_outputs_on_it(
     assert state(world, cluster) is ClusterState.STOPPED
     cluster.start().wait(WAIT_SECONDS)
     cluster.down().wait(WAIT_SECONDS)
-    assert (state(world, cluster), listed(notebook)) == (ClusterState.ENDED, ["results/a"])
+    assert (state(world, cluster), listed(notebook / "dev-outputs")) == (
+        ClusterState.ENDED,
+        ["results/a"],
+    )
 
 
 def test_another_kernel_takes_them_to_the_folder_of_the_first(
@@ -241,7 +316,7 @@ def test_another_kernel_takes_them_to_the_folder_of_the_first(
         other.cluster("dev").down().wait(WAIT_SECONDS)
     finally:
         other.close()
-    assert listed(notebook) == ["results/a"]
+    assert listed(notebook / "dev-outputs") == ["results/a"]
     assert state(world, cluster) is ClusterState.ENDED
 
 
@@ -253,13 +328,14 @@ def test_a_cell_that_is_run_again_with_other_outputs(
     assert "outputs" not in (ledger.guards.get(cluster.cluster_id) or ({},))[0]
     again = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(notebook))
     assert isinstance(again, api.Cluster)
-    assert again.remarks == ("outputs of dev are now results",)
+    own = notebook / "dev-outputs"
+    assert again.remarks == (f"outputs of dev are changed: outputs results are written to {own}",)
     known = ledger.guards.get(cluster.cluster_id)
     assert known is not None
     assert known[0]["outputs"] == {"hold_seconds": 600.0}
     make(cluster, "mkdir results; touch results/a")
     again.down().wait(WAIT_SECONDS)
-    assert listed(notebook) == ["results/a"]
+    assert listed(notebook / "dev-outputs") == ["results/a"]
 
 
 def test_no_wish_no_word(world: TunnelWorld) -> None:

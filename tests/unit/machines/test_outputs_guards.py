@@ -79,7 +79,7 @@ def test_an_idle_machine_is_relieved_of_its_outputs_and_ends(
     cluster = up()
     trip(world, idle_seconds=0.5, wait_for="none", hold_seconds=600.0)
     gone(world, cluster)  # long before the ten minutes are over
-    assert listed(tmp_path / "nb") == ["results/a"]
+    assert listed(tmp_path / "nb" / "dev-outputs") == ["results/a"]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_where_only_a_kernel_ends_it(
         hold_seconds=2.0 if hangs else 600.0,
     )
     gone(world, cluster)
-    assert listed(tmp_path / "nb") == ([] if hangs else ["results/a"])
+    assert listed(tmp_path / "nb" / "dev-outputs") == ([] if hangs else ["results/a"])
 
 
 def test_with_outputs_the_plan_says_who_takes_them(world: TunnelWorld) -> None:

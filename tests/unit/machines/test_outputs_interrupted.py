@@ -56,7 +56,10 @@ def test_a_line_that_is_away_for_a_moment_loses_nothing(
 
     monkeypatch.setattr(world.session.engine, "attach", away)
     cluster.down().wait(WAIT_SECONDS)
-    assert (state(world, cluster), listed(notebook)) == (ClusterState.ENDED, ["results/a"])
+    assert (state(world, cluster), listed(notebook / "dev-outputs")) == (
+        ClusterState.ENDED,
+        ["results/a"],
+    )
 
 
 def test_a_name_that_is_given_meanwhile_is_followed(
@@ -69,7 +72,7 @@ def test_a_name_that_is_given_meanwhile_is_followed(
     assert row is not None
     cluster.rename("train")
     engine.thread.call(world.session.services.outputs.take(row)).result(WAIT_SECONDS)
-    assert listed(notebook) == ["results/a"]
+    assert listed(notebook / "dev-outputs") == ["results/a"]
 
 
 def test_what_somebody_else_ends_meanwhile_is_not_called_kept(
@@ -111,7 +114,7 @@ def test_a_kernel_that_ends_in_the_middle_leaves_the_end_to_the_next(
         cluster.down()
         until(lambda: begun, "the pull began")
         world.session.close()
-        assert listed(notebook) == []
+        assert listed(notebook / "dev-outputs") == []
     with other_kernel(world) as other:
         ledger = other.engine.ledger
         row = ledger.clusters.named("dev")
@@ -133,7 +136,7 @@ def test_a_kernel_that_ends_in_the_middle_leaves_the_end_to_the_next(
             "the end",
         )
         assert ended.reason == "you ended it"
-    assert listed(notebook) == ["results/a"]
+    assert listed(notebook / "dev-outputs") == ["results/a"]
 
 
 def test_what_is_used_again_is_not_ended(world: TunnelWorld, notebook: Path, up: Up) -> None:

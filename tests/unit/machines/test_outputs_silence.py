@@ -153,7 +153,7 @@ def test_a_line_that_breaks_under_the_pull_loses_nothing_and_an_offline_computer
         until(lambda: len(asked) > earlier, "it is waited for anew")
         monkeypatch.setattr(cloud, "list", listing)
     ended.wait(WAIT_SECONDS)
-    assert (len(cuts), listed(tmp_path / "nb")) == (2, ["results/dev"])
+    assert (len(cuts), listed(tmp_path / "nb" / "dev-outputs")) == (2, ["results/dev"])
 
 
 def events(world: TunnelWorld, cluster: api.Cluster) -> list[str]:
@@ -202,7 +202,7 @@ def test_down_after_says_that_outputs_go_brings_them_and_ends(
     assert f"outputs: {told}" in dev.view().notes
     due_now(world, dev)
     until(lambda: state(world, dev) is ClusterState.ENDED, "it ended")
-    assert listed(tmp_path / "nb") == ["results/dev", "results/later"]
+    assert listed(tmp_path / "nb" / "dev-outputs") == ["results/dev", "results/later"]
     row = world.session.engine.ledger.clusters.by_id(dev.cluster_id)
     assert row is not None
     assert row.reason.endswith("(down_after)")
@@ -226,7 +226,7 @@ def test_down_after_without_room_to_start_gives_one_more_while_and_then_ends(
     assert "out of stock" in told[0]
     assert state(world, dev) is ClusterState.STOPPED
     until(lambda: state(world, dev) is ClusterState.ENDED, "it ended")
-    assert listed(tmp_path / "nb") == []
+    assert listed(tmp_path / "nb" / "dev-outputs") == []
     row = world.session.engine.ledger.clusters.by_id(dev.cluster_id)
     assert row is not None
     assert row.reason.endswith("its outputs, which were on its disk alone, went with it")

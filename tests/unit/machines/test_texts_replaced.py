@@ -147,7 +147,7 @@ def test_the_next_kernel_goes_on_with_what_a_dead_one_was_asked_for(
             ),
             "what was asked for",
         )
-    assert listed(tmp_path / "nb") == (
+    assert listed(tmp_path / "nb" / "dev-outputs") == (
         [] if desired is DesiredState.ENDED_WITHOUT_OUTPUTS else ["results/dev"]
     )
 

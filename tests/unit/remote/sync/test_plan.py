@@ -15,7 +15,7 @@ from nbprov.machines.files.folder_sync import ended, remote_folder, summary
 from nbprov.model.errors import UsageError
 from nbprov.notebook.commands.sync import split_path
 from nbprov.on_machine.sync_files import STALE_SECONDS, Rules, SyncFolder
-from nbprov.on_machine.sync_protocol import Frames
+from nbprov.on_machine.sync_protocol import Frames, Skip
 from nbprov.on_machine.sync_sender import outgoing
 from nbprov.remote.sync.gitignore import IgnoreRules
 from nbprov.remote.sync.listing import ListedPath, SyncListing, apart
@@ -327,6 +327,7 @@ def test_no_machine_writes_or_removes_an_ignore_file_here(direction: Direction) 
         base,
         [],
         delete=True,
+        keep_names=True,
     )
     assert [entry.name for entry in plan.down] == ["sub/.GITIGNORE"], (
         "only the ones at the top decide"
@@ -360,3 +361,27 @@ def test_a_git_folder_is_left_out_wherever_it_lies() -> None:
     assert Rules([]).ignores("sub/.git", True)
     assert IgnoreRules().ignores("sub/deep/.git", is_folder=True)
     assert not Rules([]).ignores("sub/.github", True)
+
+
+@pytest.mark.parametrize("direction", [Direction.PULL, Direction.BOTH])
+def test_what_is_here_may_be_changed_and_what_is_new_runs_nothing(direction: Direction) -> None:
+    ours, theirs = file("run.py"), file("run.py", 2, 2)
+    new = ("conftest.py", "data.csv", "bare/HEAD", "own.git/config", ".envrc")
+    here = listing(ours, file("own.git/HEAD"), file("own.git/objects", kind="d"))
+    there = listing(theirs, *map(file, new), file("x.sh", mode=0o755), file(".vscode", kind="d"))
+
+    def plan(*, keep_names: bool) -> SyncPlan:
+        return decide(direction, here, there, known(ours, ours), [], keep_names=keep_names)
+
+    held = plan(keep_names=False)
+    assert [entry.name for entry in held.down] == ["data.csv", "run.py"]
+    assert held.replaced == ("run.py",)
+    why = dict(held.skipped)
+    assert {why[name] for name in ("conftest.py", ".envrc", "x.sh", ".vscode")} == {Skip.RUNS}
+    kept = plan(keep_names=True)
+    assert [e.name for e in kept.down if e.kind == "f"] == [
+        *(".envrc", "conftest.py", "data.csv", "run.py", "x.sh")
+    ]
+    assert {dict(p.skipped)[n] for p in (held, kept) for n in ("bare/HEAD", "own.git/config")} == {
+        Skip.REPOSITORY
+    }

@@ -295,10 +295,10 @@ def pulled(text: str) -> list[tuple[str, str]]:
 
 
 def test_forms_of_outputs() -> None:
-    assert pulled('outputs: [results, "*.ckpt", results]') == [("results", "."), ("*.ckpt", ".")]
+    assert pulled('outputs: [results, "*.ckpt", results]') == [("results", ""), ("*.ckpt", "")]
     assert pulled("outputs: {~/sky_workdir/out: ./out, log: null}") == [
         ("~/sky_workdir/out", "./out"),
-        ("log", "."),
+        ("log", ""),
     ]
     assert pulled("outputs: results") == [("results", ".")]
 
