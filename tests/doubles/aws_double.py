@@ -285,6 +285,34 @@ class Api:
             {"Parameters": found, "InvalidParameters": [n for n in names if n not in PARAMETERS]}
         )
 
+    def _get_products(self, region: str, parameters: dict[str, Any], passed_on: Any) -> Any:
+        """The price list: one product for each price that the test set, `{type: [dollars]}`."""
+        wanted = {f["Field"]: f["Value"] for f in parameters["Filters"]}
+        found = [
+            json.dumps(
+                {
+                    "product": {"productFamily": "Compute Instance", "attributes": wanted},
+                    "serviceCode": parameters["ServiceCode"],
+                    "terms": {
+                        "OnDemand": {
+                            f"SKU{n}.JRTCKXETXF": {
+                                "priceDimensions": {
+                                    f"SKU{n}.JRTCKXETXF.6YS6EN2CT7": {
+                                        "unit": "Hrs",
+                                        "pricePerUnit": {"USD": f"{dollars:.10f}"},
+                                    }
+                                }
+                            }
+                        }
+                    },
+                }
+            )
+            for n, dollars in enumerate(
+                self.world.settings["on_demand"].get(wanted["instanceType"], [])
+            )
+        ]
+        return as_json({"FormatVersion": "aws_v1", "PriceList": found})
+
     def _get_service_quota(self, region: str, parameters: dict[str, Any], passed_on: Any) -> Any:
         code = parameters["QuotaCode"]
         value = self.world.settings["quotas"].get(code, 512.0)

@@ -22,6 +22,7 @@ KEPT = {
     "end": 0.0,
     "boot": 0.0,
     "price": 0.5,
+    "on_demand": {},
     "quotas": {},
     "scores": {},
     "answer": 0.0,

@@ -87,7 +87,7 @@ def refused(
 ) -> Answer:
     """Return an error in the format of its service."""
     words = escape(message)
-    if service in ("ssm", "service-quotas"):
+    if service in ("ssm", "service-quotas", "pricing"):
         return (
             status,
             {"Content-Type": JSON},

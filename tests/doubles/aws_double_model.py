@@ -17,7 +17,11 @@ from urllib.parse import parse_qsl
 import botocore.session
 from botocore.validate import ParamValidator
 
-TARGETS = {"AmazonSSM": "ssm", "ServiceQuotasV20190624": "service-quotas"}
+TARGETS = {
+    "AmazonSSM": "ssm",
+    "ServiceQuotasV20190624": "service-quotas",
+    "AWSPriceListService": "pricing",
+}
 MEANT = ("DescribeInternetGateways.InternetGateways[].Attachments[].State is 'available'",)
 """Values that AWS itself sends against its model: "for an internet gateway, the state is available
 when attached to a VPC"."""

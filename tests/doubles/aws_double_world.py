@@ -129,6 +129,7 @@ class World:
             "end": 0.0,
             "boot": 0.0,
             "price": 0.5,
+            "on_demand": {},
             "quotas": {},
             "scores": {},
             "answer": 0.0,

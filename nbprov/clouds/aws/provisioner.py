@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from nbprov.clouds.aws import check as account_check
-from nbprov.clouds.aws import errors
+from nbprov.clouds.aws import errors, on_demand_quote
 from nbprov.clouds.aws.account.clients import QUICK, AwsAccount
 from nbprov.clouds.aws.account.parallel_calls import call_each
 from nbprov.clouds.aws.instances.actions import AwsInstanceActions
@@ -100,15 +100,19 @@ class AwsCloud(Cloud):
         return look(self._session, offers, count)
 
     def quote(self, candidate: Candidate) -> Quote | None:
-        """Return the current spot price of the zone, or the highest of the region's zones.
+        """Return the current price.
 
-        On-demand machines have list prices, so there is nothing to ask and the answer is None.
+        For spot that of the zone, or the highest of the region's zones; on demand that of AWS's
+        price list, where the login may read it (`pricing:GetProducts`), else None.
         """
-        if candidate.offer.market is not Market.SPOT:
-            return None
-        good, bad = call_each(
-            ["quote"], lambda _: self._spot_price(candidate.offer), CHECK_SECONDS - 0.2
-        )
+        offer = candidate.offer
+
+        def ask(_: str) -> Quote | None:
+            if offer.market is Market.SPOT:
+                return self._spot_price(offer)
+            return on_demand_quote.quote(self._session, offer)
+
+        good, bad = call_each(["quote"], ask, CHECK_SECONDS - 0.2)
         if bad:
             raise bad["quote"]
         return good["quote"]

@@ -39,7 +39,7 @@ class GcpPrices(Fetcher):
 
     def fetch(self, context: FetchContext) -> PriceList:
         allowed = price_list_auth.open_access(context.keys)
-        found = rates(_skus(context, allowed))
+        found = rates(skus(context, allowed))
         if not found.by_place:
             raise CloudError(
                 Failure(
@@ -72,18 +72,25 @@ def fetcher() -> Fetcher:
     return GcpPrices()
 
 
-def _skus(
+def skus(
     context: FetchContext, allowed: price_list_auth.PriceListAuth
 ) -> Iterator[Mapping[str, Any]]:
+    """Read the lines of the billing catalogue, page by page.
+
+    Raises
+    ------
+    CloudError
+        If the login is refused, or an answer is no page of it.
+    """
     url = f"{endpoint(context, 'billing', BILLING)}/v1/services/{SERVICE}/skus"
     params: dict[str, Any] = {"pageSize": PAGE, "currencyCode": "USD", **allowed.params}
     lines = 0
     for number in range(MOST_PAGES):
         page = expect(_asked(context, url, params, allowed.headers), dict, "Google's price list")
-        skus = expect(page.get("skus", []), list, "Google's list of SKUs")
-        lines += len(skus)
+        found = expect(page.get("skus", []), list, "Google's list of SKUs")
+        lines += len(found)
         context.progress(Progress(number + 1, 0, f"price list, {lines} lines"))
-        yield from (sku for sku in skus if isinstance(sku, Mapping))
+        yield from (sku for sku in found if isinstance(sku, Mapping))
         token = page.get("nextPageToken")
         if not token:
             return

@@ -23,6 +23,7 @@ from nbprov.clouds.gcp.account import projects
 from nbprov.clouds.gcp.account.clients import Compute, ComputeRest, Deadline
 from nbprov.clouds.gcp.account.connection import GcpConnection
 from nbprov.clouds.gcp.account.credentials import missing
+from nbprov.clouds.gcp.billing_quote import BillingQuotes
 from nbprov.clouds.gcp.catalog import disk_types
 from nbprov.clouds.gcp.instances import listing, side_objects
 from nbprov.clouds.gcp.instances.actions import GcpInstanceActions
@@ -43,9 +44,10 @@ from nbprov.model.launches import (
     Instance,
     Launch,
     PollResult,
+    Quote,
     SideObject,
 )
-from nbprov.model.offers import Offer
+from nbprov.model.offers import Candidate, Offer
 from nbprov.model.stock import Stock
 
 NAME = listing.NAME
@@ -92,7 +94,10 @@ CAPABILITIES = Capabilities(
             "admit only this computer"
         ),
         "service account": "none: a machine cannot reach anything in the project",
-        "prices": "Google has no call that quotes one machine: the list's prices hold",
+        "prices": (
+            "Google's billing catalogue is read before a create, where the login may (an API key or"
+            " the Cloud Billing API); else the list's prices hold"
+        ),
     },
 )
 
@@ -112,6 +117,7 @@ class GcpCloud(Cloud):
 
     def __init__(self) -> None:
         self._connection = GcpConnection()
+        self._quotes = BillingQuotes()
         self._actions = GcpInstanceActions(self._connection)
         self._inserter = Inserter()
         self._firewall = self._inserter.firewall
@@ -134,9 +140,15 @@ class GcpCloud(Cloud):
         ours = [offer for offer in offers if offer.cloud == self.name]
         if not ours or missing():
             return ()
+        if any(offer.moved_from for offer in ours):
+            self._quotes.begin()  # a launch will ask for it, and the catalogue takes a while
         began = time.monotonic()
         rest = ComputeRest(self._connection.login())
         return stock.look(rest, ours, count, STOCK_SECONDS - (time.monotonic() - began))
+
+    def quote(self, candidate: Candidate) -> Quote | None:
+        """Return the list price, where the login may read Google's billing catalogue."""
+        return self._quotes.quote(candidate.offer, CHECK_SECONDS - 0.5)
 
     def submit(self, launch: Launch) -> CreateOperation:
         compute = self._connection.compute()

@@ -13,6 +13,7 @@ from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import LedgerError
 from nbprov.model.events import EventKind
 from nbprov.model.money import format_usd
+from nbprov.model.offers import Candidate
 from nbprov.provisioning.ledger import LaunchRow
 
 from . import events
@@ -149,7 +150,7 @@ class RunJournal:
             context.ledger.launches.intend(row)
             if leaves_side_objects:
                 context.ledger.side_objects.expect(row.cloud, row.token)
-            show = self.note(attempt, f"asked at {format_usd(row.candidate.hourly)}/h")
+            show = self.note(attempt, _asked_words(row.candidate))
         context.add_row(row)
         context.changed()
         show()
@@ -178,6 +179,13 @@ class RunJournal:
                 context.progress.message = text
 
         return show
+
+
+def _asked_words(candidate: Candidate) -> str:
+    """The price that is asked for, and where it comes from: a quote of now, or a list's age."""
+    offer = candidate.offer
+    source = " of ".join(words for words in (offer.source, offer.as_of) if words)
+    return f"asked at {format_usd(candidate.hourly)}/h" + (f" ({source})" if source else "")
 
 
 def _state_words(attempt: Attempt) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from nbprov.clouds.gcp.catalog.accelerator_zones import ZonesByType
-from nbprov.clouds.gcp.catalog.machine_types import MachineType
+from nbprov.clouds.gcp.catalog.machine_types import MachineType, machines
 from nbprov.clouds.gcp.catalog.skus import SSD, BilledPart, PartKind, Rates
 from nbprov.model.money import Micros, usd
 from nbprov.model.price_list import PriceRow
@@ -55,6 +55,38 @@ def assemble(
                 continue
             done.rows += [_row(machine, region, zone, on_demand, spot) for zone in zones]
     return done
+
+
+def machine_price(rates: Rates, region: str, instance_type: str, *, spot: bool) -> Micros | None:
+    """Return what one machine costs in a region; None if its parts or a price are not known.
+
+    Examples
+    --------
+    >>> machine_price(Rates(), "us-central1", "n1-standard-4+1xT4", spot=False) is None
+    True
+    """
+    host, _, attached = instance_type.partition("+")
+    count, _, device = attached.partition("x")
+    names = [m for m in machines() if m.name == host]
+    if attached:
+        names += [m for m in machines() if _is_device(m, device, count)]
+    if len(names) != 1 + bool(attached):
+        return None
+    prices = [_sum(rates, region, machine, spot=spot) for machine in names]
+    return sum(p for p in prices if p is not None) if None not in prices else None
+
+
+def _is_device(machine: MachineType, device: str, count: str) -> bool:
+    known = machine.device
+    return (
+        not machine.name
+        and known is not None
+        and (known.name, f"{machine.count:g}")
+        == (
+            device,
+            count,
+        )
+    )
 
 
 def _sum(rates: Rates, region: str, machine: MachineType, *, spot: bool) -> Micros | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import boto3
 import pytest
-from aws_double_account import REGION, Account, offer
+from aws_double_account import CPU, GPU, REGION, Account, offer
 
 from nbprov.clouds.aws.account import clients
 from nbprov.clouds.aws.instances import listing
@@ -282,13 +282,41 @@ def test_the_console_is_read_and_of_nobody_it_is_empty(aws: Account) -> None:
     assert aws.cloud.console(STRANGER) == ""
 
 
-def test_the_spot_price_of_now_is_asked_and_a_list_price_is_not(aws: Account) -> None:
+def test_the_spot_price_of_now_is_asked(aws: Account) -> None:
     aws.double.tell("settings", price=0.1234)
     quote = aws.cloud.quote(aws.launch(offer(market=Market.SPOT)).candidate)
     assert quote is not None
     assert quote.hourly == 123_400
     assert aws.sent("DescribeSpotPriceHistory")[0]["AvailabilityZone"] == "us-east-1a"
+
+
+def test_the_on_demand_price_of_now_is_asked_once_in_a_while(aws: Account) -> None:
+    aws.double.tell("settings", on_demand={CPU: [0.096]})
+    for _ in range(2):
+        quote = aws.cloud.quote(aws.launch().candidate)
+        assert quote is not None
+        assert (quote.hourly, quote.source) == (96_000, "AWS price list API")
+    (asked,) = aws.sent("GetProducts")
+    assert asked["ServiceCode"] == "AmazonEC2"
+    filters = {f["Field"]: f["Value"] for f in asked["Filters"]}
+    assert filters["instanceType"] == CPU
+    assert filters["regionCode"] == REGION
+    assert filters["capacitystatus"] == "Used"
+    (call,) = [c for c in aws.double.tell("calls") if c["call"] == "GetProducts"]
+    assert call["region"] == "us-east-1"
+
+
+def test_a_type_with_two_list_prices_or_none_has_no_quote(aws: Account) -> None:
+    aws.double.tell("settings", on_demand={CPU: [0.096, 0.2]})
     assert aws.cloud.quote(aws.launch().candidate) is None
+    assert aws.cloud.quote(aws.launch(offer(GPU)).candidate) is None
+
+
+def test_a_login_that_may_not_read_prices_is_asked_no_more(aws: Account) -> None:
+    aws.double.add_fault("GetProducts", "permission", times=-1)
+    assert aws.cloud.quote(aws.launch().candidate) is None
+    assert aws.cloud.quote(aws.launch(offer(GPU)).candidate) is None
+    assert len(aws.sent("GetProducts")) == 1
 
 
 def test_an_unknown_state_counts_as_billed(aws: Account) -> None:
