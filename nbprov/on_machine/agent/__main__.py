@@ -1,6 +1,7 @@
 """The ways to run the archive: `python3 ARCHIVE MODE DIR`.
 
 serve DIR        start the agent as a daemon, with its socket and files in DIR; 0 if it runs already
+keep DIR         run the agent here, or wait until the one that runs has ended: for loops of sh
 connect DIR      join stdin and stdout to the agent's socket: what runs on the one ssh channel
 kernel-host DIR  own one ipykernel; needs an interpreter that has ipykernel
 --version        print the agent's version
@@ -15,7 +16,7 @@ import sys
 
 from . import VERSION
 
-MODES = ("serve", "connect", "kernel-host")
+MODES = ("keep", "serve", "connect", "kernel-host")
 
 
 def main(arguments: list[str]) -> int:
@@ -36,6 +37,10 @@ def main(arguments: list[str]) -> int:
         from .daemon import serve
 
         return serve(folder, os.path.abspath(sys.argv[0]))
+    if mode == "keep":
+        from .daemon import keep
+
+        return keep(folder, os.path.abspath(sys.argv[0]))
     from .kernels.host import run
 
     return run(folder)

@@ -28,6 +28,7 @@ from .json_types import Json
 from .kernels.interpreter import KernelInterpreter
 from .kernels.launcher import HostLauncher, KernelRecord
 from .kernels.pool import KernelPool
+from .lifecycle.standby import Standby
 from .log import report_error
 from .machine_operations import MachineOperations
 from .secret_registry import SecretRegistry
@@ -36,7 +37,7 @@ from .state_files import read_json, write_json
 from .system import boot_identity, boottime
 from .task_operations import TaskOperations
 from .tasks.job_queue import JobQueue
-from .tasks.scripts import CANCEL_SECONDS, ScriptRunner
+from .tasks.scripts import CANCEL_SECONDS, ScriptRunner, is_system_stopping
 from .tasks.store import TaskStore
 
 LISTEN_AGAIN_SECONDS = 2.0
@@ -103,6 +104,7 @@ class Agent:
             self.gang,
             self.clients,
             self.shutdown,
+            Standby(folder, umask, archive),
         )
         self.task_operations = self._make_task_operations(secrets)
         self._server = AgentServer(
@@ -110,7 +112,7 @@ class Agent:
         )
 
     async def run(self, ready: Callable[[str], None]) -> None:
-        """Serve until a signal or a client ends the agent.
+        """Serve until a client or the machine's own end ends the agent.
 
         Parameters
         ----------
@@ -119,7 +121,7 @@ class Agent:
         """
         loop = asyncio.get_event_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopped.set)
+            loop.add_signal_handler(number, lambda: spawn(self._end_with_system()))
         # The guards first: they need no socket, which a full or broken disk may not take.
         watcher = spawn(self.watch.run())
         self._write_state()
@@ -129,6 +131,16 @@ class Agent:
         listener.cancel()
         await self._wind_up()
         self.gang.close()  # after the others were told that the parts of jobs here are lost
+
+    async def _end_with_system(self) -> None:
+        """End in order where the machine shuts down; whatever else sends a signal is not obeyed.
+
+        What ends every Python must not take a machine its guards.
+        """
+        if await is_system_stopping():
+            self._stopped.set()
+        else:
+            self.tasks.event("signal")
 
     async def _listen(self, ready: Callable[[str], None]) -> None:
         while True:
@@ -193,9 +205,6 @@ class Agent:
                 (self._folder / END_FILE).replace(self._folder / "ended.previous.json")
         state = {"pid": os.getpid(), "version": VERSION, "hash": self._hash}
         write_json(self._folder / "agent.json", {**state, "started": self._started})
-        # The boot guard, which ends a machine without an agent, looks for this file.
-        with contextlib.suppress(OSError):
-            (self._folder / "agent.started").write_text(f"{self._started:f}\n")
         self.tasks.event("started", version=VERSION, pid=os.getpid())
 
     async def _wind_up(self) -> None:

@@ -1,4 +1,7 @@
-"""The agent's daemon: it is started once a machine, under a lock.
+"""The agent's daemon: whoever gets the lock runs the agent, so there is one on a machine.
+
+Clients start it with `serve`. `keep` waits at the lock and so sees at once that no agent is left:
+the loops in which it runs, of the boot guard and of the agent's standby, bring the agent back.
 
 Every connection to a machine runs `serve`, which finds the agent running nearly always. So what
 only a start needs is imported once the lock is taken.
@@ -7,34 +10,31 @@ only a start needs is imported once the lock is taken.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import sys
+import time
 
 from . import ARCHIVE_PREFIX
+from .lifecycle.locks import AGENT_LOCK, STANDBY_LOCK, open_lock, take_lock
 
 assert sys.platform != "win32", "the agent runs on machines with POSIX"
 
-AT_BOOT = "NBPROV_AT_BOOT"
-"""Set by the `start` file: the machine starts the agent, not a person."""
+HEALTHY_SECONDS = 120.0
+"""An agent that ran for so long was no failed start: a supervisor gives those up earlier."""
 READY_SECONDS = 15.0
 LOG_BYTES = 1_000_000
 
 
 def serve(folder: str, archive: str) -> int:
     """Start the daemon and wait until it listens; return 0 if it runs, now or already."""
-    umask = os.umask(0o077)
-    os.makedirs(folder, exist_ok=True)
-    with contextlib.suppress(OSError):  # a disk that can only be read
-        os.chmod(folder, 0o700)
-    lock = _open_lock(os.path.join(folder, "agent.lock"))
-    if not _take_lock(lock):
-        # A boot guard that was armed since then must learn of it.
-        with contextlib.suppress(OSError), open(os.path.join(folder, "agent.started"), "a"):
-            os.utime(os.path.join(folder, "agent.started"))
+    umask = _prepare(folder)
+    lock = open_lock(folder, AGENT_LOCK)
+    if not take_lock(lock):
         print("nbprov agent: runs already")
         return 0
+    from .lifecycle.start_file import write_start
+
     write_start(folder, umask, archive)
     _remove_earlier_archives(folder, archive)
     answer = _start(folder, umask, archive, lock)
@@ -45,20 +45,55 @@ def serve(folder: str, archive: str) -> int:
     return 1
 
 
+def keep(folder: str, archive: str) -> int:
+    """Run the agent, or wait until the one that runs has ended.
+
+    Returns
+    -------
+    int
+        0 if an agent ran until now. The caller starts this anew, by the `start` file, which may
+        name another archive by then.
+    """
+    umask = _prepare(folder)
+    lock = open_lock(folder, AGENT_LOCK)
+    if not take_lock(lock):
+        standby = open_lock(folder, STANDBY_LOCK)
+        fcntl.flock(standby, fcntl.LOCK_EX)
+        began = time.monotonic()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return 0 if time.monotonic() - began > HEALTHY_SECONDS else 1
+    from .lifecycle.start_file import AT_BOOT
+    from .lifecycle.supervisor import AgentSupervisor
+
+    is_boot = bool(os.environ.pop(AT_BOOT, ""))
+    with contextlib.suppress(OSError):
+        os.setsid()
+    _become_daemon(folder)
+    return AgentSupervisor(folder, umask, archive, is_boot).run(-1)
+
+
+def _prepare(folder: str) -> int:
+    """Make the agent's folder, and return the umask that there was."""
+    umask = os.umask(0o077)
+    os.makedirs(folder, exist_ok=True)
+    with contextlib.suppress(OSError):  # a disk that can only be read
+        os.chmod(folder, 0o700)
+    return umask
+
+
 def _start(folder: str, umask: int, archive: str, lock: int) -> str:
     """Start the daemon; return why it does not listen, or an empty text."""
     import select
 
-    from .supervisor import READY, AgentSupervisor
+    from .lifecycle.supervisor import READY, AgentSupervisor
 
-    is_boot = bool(os.environ.pop(AT_BOOT, ""))
     heard, told = os.pipe()
     if os.fork() == 0:
         os.close(heard)
         os.setsid()
         if os.fork() == 0:
             _become_daemon(folder)
-            os._exit(AgentSupervisor(folder, umask, archive, is_boot).run(told))
+            os._exit(AgentSupervisor(folder, umask, archive, False).run(told))
         os._exit(0)
     os.close(told)
     os.close(lock)
@@ -68,34 +103,6 @@ def _start(folder: str, umask: int, archive: str, lock: int) -> str:
     if answer == READY:
         return ""
     return answer.decode("utf-8", "replace") or f"no answer in {READY_SECONDS:.0f} s"
-
-
-def write_start(folder: str, umask: int, archive: str) -> None:
-    """Leave the command with which the start script starts the agent again after a reboot.
-
-    It starts it as now, and with no variable but PATH.
-    """
-    import shlex
-
-    command = (sys.executable or "python3", "-I", "-S", archive, "serve", folder)
-    path = shlex.quote(os.environ.get("PATH", os.defpath))
-    lines = [
-        "#!/bin/sh",
-        "# nbprov: the agent's start at boot.",
-        f"umask {umask:03o}; cd",
-        f"PATH={path}; export PATH",
-        f"{AT_BOOT}=1 exec {' '.join(map(shlex.quote, command))}",
-    ]
-    fresh, text = os.path.join(folder, "start.new"), "\n".join(lines) + "\n"
-    with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, "start")) as known:
-        if known.read() == text:
-            return
-    try:
-        with open(fresh, "w") as file:
-            file.write(text)
-        os.replace(fresh, os.path.join(folder, "start"))
-    except OSError as error:
-        print(f"nbprov agent: will not return after a reboot: {error}", file=sys.stderr)
 
 
 def _remove_earlier_archives(folder: str, archive: str) -> None:
@@ -109,23 +116,6 @@ def _remove_earlier_archives(folder: str, archive: str) -> None:
             is_archive = entry.name.startswith(ARCHIVE_PREFIX) and entry.name.endswith(".pyz")
             if is_archive and entry.path != archive and entry.stat().st_mtime < came:
                 os.unlink(entry.path)
-
-
-def _open_lock(path: str) -> int:
-    try:
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError:
-        return os.open(path, os.O_RDONLY)  # on a disk that can only be read it locks as well
-
-
-def _take_lock(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EAGAIN, errno.EACCES):
-            return False
-        raise
-    return True
 
 
 def _open_log(path: str) -> int:

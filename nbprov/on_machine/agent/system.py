@@ -33,6 +33,13 @@ def boot_identity(folder: Path) -> str:
     return "/".join(parts)
 
 
+def init_name() -> str:
+    """Return the name of the first process; empty where it is not known."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/1/comm").read_text()
+    return ""
+
+
 def signal_group(pid: int, number: int) -> None:
     """Send a signal to a process group, which may have ended."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -78,6 +78,7 @@ class AgentChannel:
         self.malformed: AgentError | None = None
         self.on_event: Callable[[dict[str, Any]], None] = lambda frame: None
         self.is_up = True
+        self.ended = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
 
     @classmethod
@@ -157,6 +158,7 @@ class AgentChannel:
 
     def _down(self) -> None:
         self.is_up = False
+        self.ended.set()
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(self.malformed or ChannelLost("the channel ended"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
 from nbprov.model.clock import Seconds
+from nbprov.model.errors import NbprovError
 from nbprov.on_machine.agent import PROTOCOL
 from nbprov.remote.errors import SshError
 from nbprov.remote.ssh.connection import Connection
@@ -17,6 +19,8 @@ from .channel import AgentChannel, AgentNotRunning, ChannelLost
 from .config import AgentConfig
 from .framing import AgentError
 from .install import command, install, launch
+
+log = logging.getLogger("nbprov.remote")
 
 REQUEST_SECONDS: Seconds = 30.0
 """How long the agent may take to answer.
@@ -100,18 +104,8 @@ class AgentTransport:
         """Replace an agent of another release, unless variables or jobs would be lost."""
         if channel.hello["hash"] == agent_archive().hash:
             return
-        try:
-            await channel.ask("shutdown", if_idle=True)
-        except AgentError:
-            if channel.hello["protocol"] != PROTOCOL:
-                version = channel.hello["version"]
-                raise AgentError(
-                    f"the agent on the machine ({version}) is of another release and in use",
-                    hint="use the nbprov that started it, or end its jobs and kernels first",
-                    code="agent.other-release",
-                ) from None
+        if not await _end_if_idle(channel):
             return
-        await channel.close()
         async with asyncio.timeout(SHUTDOWN_SECONDS):
             while True:
                 await launch(self.connection, self.config)
@@ -122,7 +116,8 @@ class AgentTransport:
                     if fresh.hello["hash"] == agent_archive().hash:
                         self._channel = fresh
                         return
-                    await fresh.close()
+                    # On a busy machine its own standby may start the old one first.
+                    await _end_if_idle(fresh)
                 await asyncio.sleep(FIRST_PAUSE)
 
     async def _reopen(self) -> Connection:
@@ -215,10 +210,22 @@ class AgentTransport:
             return None
 
     async def _ping(self) -> None:
+        """Notice a dead connection, and open a new one: with it the agent is started if it ended.
+
+        Nobody may ask for anything for long, and a machine without its agent has no guards.
+        """
         while True:
-            await asyncio.sleep(PING_SECONDS)
             channel = self._channel
+            if channel is not None and channel.is_up:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PING_SECONDS):
+                        await channel.ended.wait()
             if channel is None or not channel.is_up:
+                try:
+                    await self.open_channel()
+                except (NbprovError, ChannelLost, OSError) as error:
+                    log.info("the agent's machine is not reached: %s", error)
+                    await asyncio.sleep(PING_SECONDS)
                 continue
             try:
                 async with asyncio.timeout(PING_SECONDS):
@@ -235,6 +242,23 @@ class AgentTransport:
         if self._channel is not None:
             await self._channel.close()
         await self.connection.close()
+
+
+async def _end_if_idle(channel: AgentChannel) -> bool:
+    """Have an agent of another release end; False if it is in use, and can be used as it is."""
+    try:
+        await channel.ask("shutdown", if_idle=True)
+    except AgentError:
+        if channel.hello["protocol"] != PROTOCOL:
+            version = channel.hello["version"]
+            raise AgentError(
+                f"the agent on the machine ({version}) is of another release and in use",
+                hint="use the nbprov that started it, or end its jobs and kernels first",
+                code="agent.other-release",
+            ) from None
+        return False
+    await channel.close()
+    return True
 
 
 def _closed() -> AgentError:

@@ -1,7 +1,7 @@
 """The start script (user data) of a machine.
 
-It installs the host key and the login key, starts the boot guard, and starts the agent again after
-a reboot.
+It installs the host key and the login key, and starts the boot guard. That one starts the agent
+again after a reboot and whenever it ends, and ends a machine on which none runs for long.
 """
 
 from __future__ import annotations
@@ -74,20 +74,20 @@ _AGAIN = r"""if [ -z "${HOME:-}" ]; then HOME=$(getent passwd "$(id -u)" | cut -
 HOME=${HOME:-/root}; export HOME
 folder=$HOME/.nbprov
 as() { sh -c "$1"; }
+run='sh "$1/start"'
 WHO
 as "${mine:-}"
-as 'cd "$HOME/.nbprov" || exit; umask 077; rm -f agent.started
+as 'cd "$HOME/.nbprov" || exit; umask 077
 { cat /proc/sys/kernel/random/uuid || echo "$(date +%s).$$"; } >boot.id 2>/dev/null'
 own=$(command -v setsid || true)
-$own sh -c GUARD nbprov-boot-guard "$folder/agent.started" </dev/null >/dev/null 2>&1 &
-as 'if [ -f "$HOME/.nbprov/start" ]; then sh "$HOME/.nbprov/start"; fi' \
-  </dev/null >/dev/null 2>&1 &"""
+$own sh -c GUARD nbprov-boot-guard "$folder" "$run" </dev/null >/dev/null 2>&1 &"""
 
 _OTHER = '[ -z "${NBPROV_HOST_KEY:-}" ] && [ "$(id -u)" = 0 ]'
 
 _WHO = f"""if {_OTHER}; then
   folder=~LOGIN/.nbprov
   as() {{ su -s /bin/sh LOGIN -c "$1"; }}
+  run='su -s /bin/sh LOGIN -c "exec sh ~/.nbprov/start"'
 fi"""
 
 _WHO_ROOT = f"if {_OTHER}; then HOME=~root; folder=~root/.nbprov; fi"
@@ -112,9 +112,22 @@ if {_OTHER} && [ -d $boots ]; then
     mv -f $boots/nbprov.new $boots/nbprov
 fi"""
 
-# Repeats, because a poweroff that failed once (no sudo yet, a busy init) must not leave the machine
-# on the bill.
-_GUARD = 'sleep SECONDS; while [ ! -e "$1" ]; do POWEROFF\nsleep 60; done'
+# The agent's `start` file lasts until no agent is left, and succeeds if one had lived. What a clock
+# that jumps says to have passed counts as a pause. The poweroff repeats, because one that failed
+# (no sudo yet, a busy init) must not leave the machine on the bill.
+_GUARD = """left=SECONDS
+while :; do
+at=$(date +%s)
+if eval "$2"; then left=SECONDS; fi
+sleep PAUSE
+gone=$(($(date +%s) - at))
+[ $gone -ge PAUSE ] && [ $gone -le 300 ] || gone=PAUSE
+left=$((left - gone))
+[ $left -gt 0 ] || { POWEROFF
+left=60; }
+done"""
+_PAUSE: Seconds = 3.0
+"""Between two starts of the agent."""
 
 
 def boot_template(
@@ -181,7 +194,9 @@ def boot_template(
 
 def _guard(poweroff: str, seconds: Seconds) -> str:
     command = poweroff.replace("{reason}", shlex.quote("no agent was started in time"))
-    return _GUARD.replace("SECONDS", f"{max(1, round(seconds))}").replace("POWEROFF", command)
+    whole = max(1, round(seconds))
+    text = _GUARD.replace("PAUSE", f"{min(whole, round(_PAUSE))}").replace("SECONDS", f"{whole}")
+    return text.replace("POWEROFF", command)
 
 
 def template_values(keys: ClusterKeys) -> dict[str, str]:

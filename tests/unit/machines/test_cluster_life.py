@@ -24,6 +24,9 @@ ENDLESS = "import time\nopen('started', 'w').close()\ntime.sleep(600)"
 END_AGENT = """\
 import json, os, signal, time
 time.sleep(0.3)
+stand_in = os.path.join(os.environ["NBPROV_MACHINE"], "bin", "systemctl")
+with open(stand_in, "w") as file:
+    file.write("#!/bin/sh\\necho stopping\\n")
 os.kill(json.load(open(".nbprov/agent.json"))["pid"], signal.SIGTERM)
 """
 
@@ -79,7 +82,7 @@ def test_what_an_agent_that_ends_in_order_cuts_off_is_lost_not_cancelled(
         lambda live: agent_of(live.head).run_job("sleep 600", name="train", id="train-1"),
         WAIT_SECONDS,
     )
-    # A machine that shuts down does the same: SIGTERM to all processes, and time to end.
+    # A machine that shuts down does the same: systemd says so, and sends SIGTERM to all processes.
     dev.bash(
         f"cat > end.py <<'X'\n{END_AGENT}X\nnohup setsid python3 end.py > /dev/null 2>&1 &",
         timeout=WAIT_SECONDS,

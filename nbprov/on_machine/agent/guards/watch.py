@@ -12,6 +12,7 @@ from ..background import spawn
 from ..boxes import Boxes
 from ..clients import Clients
 from ..gang.gang import GangHeartbeat
+from ..lifecycle.standby import Standby
 from ..log import forget_error, report_error
 from ..state_files import write_unwritten
 from ..system import boottime
@@ -40,6 +41,8 @@ class GuardWatch:
     ----------
     active
         What goes on, in words, as of the last look.
+    on_look
+        Called after each look, for whoever watches this.
     """
 
     def __init__(
@@ -52,12 +55,15 @@ class GuardWatch:
         gang: GangHeartbeat,
         clients: Clients,
         shutdown: MachineShutdown,
+        standby: Standby,
     ) -> None:
         self._guards, self._activity = guards, activity
         self._tasks, self._queue, self._boxes = tasks, queue, boxes
         self._gang, self._clients, self._shutdown = gang, clients, shutdown
+        self._standby = standby
         self._wanted, self._looked = asyncio.Event(), asyncio.Event()
         self.active: list[str] = []
+        self.on_look: Callable[[], None] = lambda: None
 
     def wake(self) -> None:
         """Look at once: the guards changed, or the other machines should hear of new work."""
@@ -103,6 +109,7 @@ class GuardWatch:
         while True:
             self._wanted.clear()
             _try("a look at the guards", self._end_if_due)
+            self.on_look()
             self._looked.set()
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._wanted.wait(), self._pause())
@@ -136,6 +143,7 @@ class GuardWatch:
             "a message to the other machines": self._tell_gang,
             "the look at the GPUs": self._measure_gpus,
             "a warning": self._warn,
+            "the look at the standby": self._standby.check,
         }
         while True:
             await self._looked.wait()

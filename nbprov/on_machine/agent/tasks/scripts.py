@@ -16,7 +16,7 @@ from typing import IO, Any
 from ..background import spawn
 from ..errors import RequestError
 from ..json_types import Json
-from ..system import home, kill_group, signal_group
+from ..system import home, init_name, kill_group, signal_group
 from .output_reader import LINE_LIMIT, OutputReader, open_pipe
 from .task import Task
 
@@ -24,6 +24,8 @@ CANCEL_SECONDS = 5.0
 """Between SIGTERM and SIGKILL: time to write a checkpoint's last block, not a new one."""
 DRAIN_SECONDS = 0.3
 """How long the pipes of an ended process are read on, for what it left in the background."""
+SYSTEM_STATE = ("systemctl", "is-system-running")
+SYSTEM_STATE_SECONDS = 5.0
 PIPE_BYTES = 60 * 1024
 """What a pipe takes before somebody reads."""
 KEPT_BYTES = 256 * 1024
@@ -226,7 +228,17 @@ def _unnamed_file() -> IO[bytes]:
     return tempfile.TemporaryFile()
 
 
-async def command_output(*command: str, seconds: float) -> str:
+async def is_system_stopping() -> bool:
+    """Return whether the machine shuts down, as far as systemd tells."""
+    if init_name().startswith("systemd-shutdow"):
+        return True
+    with contextlib.suppress(OSError):
+        said = await command_output(*SYSTEM_STATE, seconds=SYSTEM_STATE_SECONDS, may_fail=True)
+        return said == "stopping"
+    return False
+
+
+async def command_output(*command: str, seconds: float, may_fail: bool = False) -> str:
     """Return what a program prints; empty if it is missing, fails or takes too long."""
     if shutil.which(command[0]) is None:
         return ""
@@ -242,4 +254,4 @@ async def command_output(*command: str, seconds: float) -> str:
     except asyncio.TimeoutError:
         kill_group(process.pid)
         return ""
-    return out.decode("utf-8", "replace").strip() if process.returncode == 0 else ""
+    return out.decode("utf-8", "replace").strip() if process.returncode == 0 or may_fail else ""

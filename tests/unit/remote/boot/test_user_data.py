@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from nbprov.model.errors import UsageError
-from nbprov.on_machine.agent.daemon import write_start
 from nbprov.on_machine.agent.guards.guard_clocks import RETURN_SECONDS, GuardClocks
+from nbprov.on_machine.agent.lifecycle.start_file import write_start
 from nbprov.remote.boot.user_data import (
     USER_DATA_LIMIT,
     boot_template,
@@ -51,10 +51,7 @@ def _guard(home: Path) -> list[int]:
                 words = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if (
-                b"nbprov-boot-guard" in words
-                and str(home / ".nbprov" / "agent.started").encode() in words
-            ):
+            if b"nbprov-boot-guard" in words and str(home / ".nbprov").encode() in words:
                 found.append(int(entry.name))
     return found
 
@@ -137,17 +134,46 @@ def test_the_boot_guard_ends_a_machine_without_an_agent(tmp_path: Path, keys: Cl
         _end(_guard(home))
 
 
-def test_the_boot_guard_goes_once_an_agent_has_started(tmp_path: Path, keys: ClusterKeys) -> None:
+def test_the_boot_guard_waits_while_an_agent_lives_and_is_armed_anew_when_none_does(
+    tmp_path: Path, keys: ClusterKeys
+) -> None:
     home = tmp_path / "home"
-    _run(_filled(boot_template('touch "$HOME/off"', guard_seconds=1), keys), home)
-    pids = _guard(home)
+    nbprov = home / ".nbprov"
+    nbprov.mkdir(parents=True)
+    # Stands for `keep`: lasts while an agent lives, and fails where none can be run.
+    (nbprov / "start").write_text(
+        'cd "$HOME"; [ -e dead ] && { touch tried; exit 1; }\n'
+        "touch begun; while [ ! -e dead ]; do sleep 0.05; done\n"
+    )
     try:
-        assert pids
-        (home / ".nbprov" / "agent.started").touch()
+        _run(_filled(boot_template('touch "$HOME/off"', guard_seconds=2), keys), home)
+        assert _wait_for(home / "begun")
+        time.sleep(4)
+        assert not (home / "off").exists()
+        assert _guard(home)
+        (home / "dead").touch()
+        assert _wait_for(home / "off")
+        assert (home / "tried").exists()
+    finally:
+        (home / "dead").touch()
+        _end(_guard(home))
+
+
+def test_the_boot_guard_starts_an_agent_that_has_ended_again(
+    tmp_path: Path, keys: ClusterKeys
+) -> None:
+    home = tmp_path / "home"
+    (home / ".nbprov").mkdir(parents=True)
+    (home / ".nbprov" / "start").write_text('cd "$HOME"; echo started >>starts\n')
+    starts = home / "starts"
+    try:
+        _run(_filled(boot_template('touch "$HOME/off"', guard_seconds=60), keys), home)
         end = time.monotonic() + 60
-        while _guard(home) and time.monotonic() < end:
+        while time.monotonic() < end and not (
+            starts.exists() and len(starts.read_text().splitlines()) > 1
+        ):
             time.sleep(0.02)
-        assert _guard(home) == []
+        assert len(starts.read_text().splitlines()) > 1
         assert not (home / "off").exists()
     finally:
         _end(_guard(home))
@@ -226,8 +252,8 @@ def test_a_login_that_is_no_name_is_refused(login: str) -> None:
 
 
 def test_with_a_login_the_guard_needs_no_sudo() -> None:
-    assert "do poweroff\n" in boot_template(login="ubuntu")
-    assert "do sudo -n poweroff\n" in boot_template()
+    assert "{ poweroff\n" in boot_template(login="ubuntu")
+    assert "{ sudo -n poweroff\n" in boot_template()
 
 
 def test_the_agents_start_file_holds_its_command_and_no_variable_but_the_path(
@@ -246,7 +272,7 @@ def test_the_agents_start_file_holds_its_command_and_no_variable_but_the_path(
         check=True,
     )
     assert said.stdout.splitlines() == ["0027", "/opt/it's own/bin:/usr/bin:/bin", "/"]
-    assert f"-I -S /opt/it's/agent.pyz serve {tmp_path}" in said.stderr
+    assert f"-I -S /opt/it's/agent.pyz keep {tmp_path}" in said.stderr
     write_start(str(tmp_path / "missing"), 0o022, "agent.pyz")
 
 

@@ -34,6 +34,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="useradd and namespaces are Linux's"),
 ]
 
+TIMED_OUT = 124
 DEADLINE = 20.0
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 POWEROFF = "sudo -n touch /var/off.{mode}"
@@ -169,7 +170,7 @@ def filled(template: str, keys: ClusterKeys) -> str:
 
 def guards(login: str) -> list[int]:
     """The boot guards that wait for this user's agent, by their command lines."""
-    found, mark = [], f"/home/{login}/.nbprov/agent.started".encode()
+    found, mark = [], f"/home/{login}/.nbprov".encode()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (entry / "cmdline").read_bytes().split(b"\0")
@@ -224,7 +225,7 @@ async def test_a_login_is_made_and_guards_hold_after_a_reboot_without_a_notebook
         0o440,
     )
     start = (nbprov / "start").read_text()
-    assert f"serve /home/{login}/.nbprov" in start
+    assert f"keep /home/{login}/.nbprov" in start
     boot_id, clock = (
         (nbprov / "boot.id").read_text(),
         json.loads((nbprov / "guards.json").read_text()),
@@ -234,21 +235,16 @@ async def test_a_login_is_made_and_guards_hold_after_a_reboot_without_a_notebook
     again = system.folder / PER_BOOT[1:] / "nbprov"
     assert "PRIVATE" not in again.read_text()
     assert keys.client_public.split()[1] not in again.read_text()
-    before = (nbprov / "agent.started").stat().st_mtime_ns
+    (nbprov / "agent.json").unlink()
     system.boot(f"{AGAIN}; {SSHD.format(port=port)}")
-    await until(
-        lambda: (
-            (nbprov / "agent.started").exists()
-            and (nbprov / "agent.started").stat().st_mtime_ns > before
-        ),
-        "the agent's return",
-    )
-    await until((nbprov / "agent.json").exists, "the agent's own word")
+    await until((nbprov / "agent.json").exists, "the agent's return")
     assert (nbprov / "boot.id").read_text() not in ("", boot_id)
     assert len(guards(login)) == 1
     connection = await entered(port, keys, login)
     agent = (
-        await connection.run("ps -o user:32=,args= -C python3,python3.11,python | grep '[s]erve '")
+        await connection.run(
+            "ps -o user:32=,args= -C python3,python3.11,python | grep -E '[s]erve |[k]eep '"
+        )
     ).stdout.split()
     client = await AgentClient.start(connection, AgentConfig())
     status = await client.status()
@@ -280,12 +276,10 @@ async def test_a_script_that_runs_at_every_boot_starts_the_agent_again_too(
     (nbprov / "agent.json").unlink()
     system.boot(first)
     await until((nbprov / "agent.json").exists, "the agent's return")
-    # The same boot, once more, as where two of a cloud's services run it: the agent that runs must
-    # count for the guard that is new.
+    # The same boot, once more, as where two of a cloud's services run it: who comes second waits.
     connection = await entered(port, keys, login)
-    (nbprov / "agent.started").unlink()
-    assert "runs already" in (await connection.run("sh ~/.nbprov/start")).check("the start").stdout
-    assert (nbprov / "agent.started").exists()
+    waits = await connection.run("timeout 3 sh ~/.nbprov/start")
+    assert waits.exit_code == TIMED_OUT
     assert (system.folder / "home" / login / ".ssh" / "authorized_keys").read_text().count(
         keys.client_public
     ) == 1
@@ -298,7 +292,7 @@ def test_links_of_the_user_lead_root_nowhere(system: System, keys: ClusterKeys, 
     assert system.run(f"useradd -m {login}").returncode == 0
     home, treasure = system.folder / "home" / login, system.folder / "root" / "treasure"
     treasure.mkdir()
-    (treasure / "agent.started").touch()
+    (treasure / "agent.json").touch()
     (treasure / "authorized_keys").write_text("mine\n")
     (system.folder / "root").chmod(0o755)
     for name in (".nbprov", ".ssh"):
@@ -306,7 +300,7 @@ def test_links_of_the_user_lead_root_nowhere(system: System, keys: ClusterKeys, 
     system.put("root/user-data", filled(boot_template("true", login=login), keys))
     done = system.run("sh /root/user-data")
     assert done.returncode == 0
-    assert sorted(p.name for p in treasure.iterdir()) == ["agent.started", "authorized_keys"]
+    assert sorted(p.name for p in treasure.iterdir()) == ["agent.json", "authorized_keys"]
     assert (treasure / "authorized_keys").read_text() == "mine\n"
 
 
@@ -372,11 +366,6 @@ def test_a_boot_guard_armed_at_a_later_boot_ends_a_machine_whose_agent_does_not_
     )
     home = f"/home/{login}/.nbprov"
     # As after a start over ssh, but with an agent that cannot start any more.
-    assert (
-        system.run(
-            f"sh /root/user-data; echo 'exit 1' >{home}/start; touch {home}/agent.started"
-        ).returncode
-        == 0
-    )
+    assert system.run(f"sh /root/user-data; echo 'exit 1' >{home}/start").returncode == 0
     done = system.run(f"{AGAIN}; until [ -e /var/off.stop ]; do sleep 0.05; done; echo off")
     assert done.stdout == "off\n", done.stderr

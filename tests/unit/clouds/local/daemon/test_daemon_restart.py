@@ -21,7 +21,7 @@ from nbprov.model.money import usd
 from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.config import AgentConfig, GuardConfig
 from nbprov.remote.agent.messages import GuardState
-from nbprov.remote.boot.user_data import BOOT_GUARD_SECONDS, boot_template, template_values
+from nbprov.remote.boot.user_data import boot_template, template_values
 from nbprov.remote.ssh.keys import ClusterKeys
 from nbprov.remote.ssh.readiness import wait_for_ssh
 
@@ -64,10 +64,15 @@ def words(pid: int) -> list[str]:
         return []
 
 
-def guard_sleeps(machine: Instance) -> list[int]:
-    """Return the sleep processes of this machine's boot guard."""
-    line = ["sleep", f"{BOOT_GUARD_SECONDS:.0f}"]
-    return [p.pid for p in processes.of_machine(machine.id) if words(p.pid)[:2] == line]
+def boot_guards(machine: Instance) -> list[int]:
+    """Return the processes of this machine's boot guard."""
+    return [p.pid for p in processes.of_machine(machine.id) if "nbprov-boot-guard" in words(p.pid)]
+
+
+def agents(machine: Instance) -> list[int]:
+    """Return the processes of this machine's agent, and of who waits for its end."""
+    found = [p.pid for p in processes.of_machine(machine.id)]
+    return [pid for pid in found if any("nbprov-agent" in word for word in words(pid))]
 
 
 async def budget(
@@ -109,22 +114,25 @@ def test_time_in_which_a_machine_was_stopped_is_no_part_of_its_budget(
     assert age >= STOPPED_SECONDS
 
 
-def test_the_boot_guard_is_armed_at_each_start_and_ends_a_machine_without_an_agent(
+def test_the_boot_guard_is_there_after_each_start_and_brings_a_killed_agent_back(
     local: LocalUnderTest, cluster_keys: ClusterKeys
 ) -> None:
     launch, machine = launched(local, cluster_keys)
     nbprov = local.folder / "i" / machine.id / "home" / ".nbprov"
     first = (nbprov / "boot.id").read_text()
-    eventually(lambda: guard_sleeps(machine), "a boot guard")
-    (nbprov / "agent.started").touch()
+    eventually(lambda: boot_guards(machine), "a boot guard")
     started = again(local, launch, machine)
     assert (nbprov / "boot.id").read_text() not in ("", first)
-    assert not (nbprov / "agent.started").exists()
-    # When its sleep ends, the guard acts as if its time was over.
-    for pid in eventually(lambda: guard_sleeps(started), "a boot guard after the start"):
+    eventually(lambda: boot_guards(started), "a boot guard after the start")
+    before, _ = asyncio.run(budget(local, started, cluster_keys))
+    for pid in agents(started):
         os.kill(pid, signal.SIGKILL)
-    shown = local.in_state(launch.owner, machine.id, InstanceState.GONE)
-    assert "no agent was started in time" in shown.reason
+    (nbprov / "agent.json").unlink(missing_ok=True)
+    eventually((nbprov / "agent.json").exists, "an agent without a kernel")
+    after, _ = asyncio.run(budget(local, started, cluster_keys))
+    assert before.left is not None
+    assert after.left is not None
+    assert after.left < before.left
 
 
 def test_the_start_script_is_its_owners_alone_and_shows_in_no_listing(
