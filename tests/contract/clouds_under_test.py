@@ -1,256 +1,39 @@
-"""What the contract needs of a cloud: how to make its adapter, what to launch, how to cause
-faults.
-"""
+"""The `local` cloud under the contract, and what the subjects of this tree share."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import tempfile
-import time
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from nbprov.clouds.base import Cloud
+from nbprov.clouds.contract import SCRIPTED, CloudUnderTest, eventually, own_folder
 from nbprov.model.failures import Cause
-from nbprov.model.launches import (
-    Accepted,
-    CreateOperation,
-    Instance,
-    InstanceState,
-    Launch,
-    Pending,
-    PollResult,
-)
-from nbprov.model.offers import Candidate, Offer
+from nbprov.model.launches import Launch
+from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.resources import Request
 
-DEADLINE = 120.0
-"""Seconds after which an expected event counts as missing; everything here takes well under one."""
-PAUSE = 0.01
-LIVE = (
-    InstanceState.PENDING,
-    InstanceState.RUNNING,
-    InstanceState.STOPPING,
-    InstanceState.STOPPED,
-    InstanceState.ENDING,
-)
+__all__ = ["SCRIPTED", "CloudUnderTest", "LocalUnderTest", "eventually", "own_folder"]
 
 
-def eventually(look: Callable[[], Any], what: str) -> Any:
-    """Return the first true answer of `look`; fail if none comes in time."""
-    deadline = time.monotonic() + DEADLINE
-    while True:
-        found = look()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"{what}: not within {DEADLINE:g} s"
-        time.sleep(PAUSE)
+def left_of(folder: Path, machines: Iterable[str]) -> list[str]:
+    """Return the processes and folders that are left of these machines of a daemon."""
+    from nbprov.clouds.local.daemon import processes
+
+    found = [str(p) for one in machines if one for p in processes.of_machine(one)]
+    return found + [
+        str(folder / "i" / one) for one in machines if one and (folder / "i" / one).exists()
+    ]
 
 
-def own_folder(prefix: str) -> Path:
-    """Make a new folder in the suite's own, whose leftovers are reported at its end."""
-    base = Path(os.environ["NBPROV_HOME"]).parent if "NBPROV_HOME" in os.environ else None
-    return Path(tempfile.mkdtemp(prefix=prefix, dir=base))
-
-
-SCRIPTED = (
-    Cause.CAPACITY,
-    Cause.QUOTA,
-    Cause.NOT_OFFERED,
-    Cause.CREDENTIALS,
-    Cause.BALANCE,
-    Cause.PERMISSION,
-    Cause.BAD_REQUEST,
-    Cause.RATE_LIMIT,
-    Cause.TRANSIENT,
-    Cause.SPOT,
-)
-"""The causes that a cloud itself reports; the others are the engine's."""
-
-
-class CloudUnderTest(ABC):
-    """One cloud, empty at first. A cloud joins the contract by a subclass in `subjects.CLOUDS`."""
-
-    name: ClassVar[str]
-    causes: ClassVar[frozenset[Cause]] = frozenset(SCRIPTED)
-    """The causes with which the cloud may refuse a create."""
-    tells_retry_after: ClassVar[bool] = True
-    tells_poweroff_reason: ClassVar[bool] = True
-    """Whether the listing shows why a machine powered itself off; real clouds only say that it did.
-    """
-
-    def __init__(self) -> None:
-        self.keys = own_folder("k")
-        for key in ("client", "host"):
-            subprocess.run(
-                [
-                    "ssh-keygen",
-                    "-q",
-                    "-t",
-                    "ed25519",
-                    "-N",
-                    "",
-                    "-C",
-                    "",
-                    "-f",
-                    str(self.keys / key),
-                ],
-                check=True,
-            )
-        self.cloud = self.make()
-
-    @abstractmethod
-    def make(self) -> Cloud:
-        """Make another adapter of the same cloud, as another kernel would."""
-
-    @abstractmethod
-    def launch(self, **changes: Any) -> Launch:
-        """Make a launch that is accepted unless a fault is scripted.
-
-        `changes` replace fields; `market` selects the market.
-        """
-
-    @abstractmethod
-    def refuse(self, cause: Cause) -> None:
-        """Refuse the next create with this cause."""
-
-    @abstractmethod
-    def lose_answer(self, call: str = "submit") -> None:
-        """Carry out the next such call and lose its answer."""
-
-    @abstractmethod
-    def leave(self, count: int) -> None:
-        """Leave stock for `count` machines of the type that `launch` requests."""
-
-    @abstractmethod
-    def hide_young(self, seconds: float) -> None:
-        """Hide machines from listings until they are this old."""
-
-    @abstractmethod
-    def end_slowly(self, seconds: float) -> None:
-        """Let a machine that is ending keep running for this long."""
-
-    @abstractmethod
-    def change_price(self, factor: float) -> None:
-        """Change the price of what `launch` requests."""
-
-    @abstractmethod
-    def traces(self, ids: Sequence[str]) -> list[str]:
-        """Return what is left of machines: processes and directories."""
-
-    @abstractmethod
-    def written(self) -> dict[str, bytes]:
-        """Return everything that the cloud and its adapter wrote, except the machines' own
-        disks.
-        """
-
-    @abstractmethod
-    def close(self) -> None:
-        """End everything and check that it ended."""
-
-    def login(self) -> str:
-        """Return the user of machines."""
-        from nbprov.clouds.local.daemon import platform_calls
-
-        return platform_calls.login_name()
-
-    def run(
-        self, instance: Instance, command: str, *, timeout: float = DEADLINE
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a command on a machine over ssh, with its host key checked."""
-        known = self.keys / "known"
-        key = " ".join((self.keys / "host.pub").read_text().split()[:2])
-        known.write_text(f"[{instance.host}]:{instance.port} {key}\n")
-        options = [
-            "BatchMode=yes",
-            "StrictHostKeyChecking=yes",
-            f"UserKnownHostsFile={known}",
-            "GlobalKnownHostsFile=/dev/null",
-        ]
-        options += ["IdentitiesOnly=yes", "LogLevel=ERROR"]
-        place = [
-            "-i",
-            str(self.keys / "client"),
-            "-p",
-            str(instance.port),
-            f"{instance.user or self.login()}@{instance.host}",
-        ]
-        return subprocess.run(
-            ["ssh", "-F", "none", *(word for o in options for word in ("-o", o)), *place, command],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-
-    def odd_state(self, instance_id: str) -> bool:
-        """Put a machine into a state unknown to the adapter.
-
-        Return False if the cloud cannot do that.
-        """
-        return False
-
-    def hang(self, seconds: float) -> bool:
-        """Delay every answer from now on; return False if the cloud cannot do that."""
-        return False
-
-    def accepted(self, operation: CreateOperation) -> tuple[str, ...]:
-        """Return the ids of a create once it is decided."""
-        result = self.decided(operation)
-        assert isinstance(result, Accepted), result
-        return result.ids
-
-    def decided(self, operation: CreateOperation) -> PollResult:
-        """Return the outcome of a create."""
-
-        def look() -> PollResult | None:
-            result = self.cloud.poll(operation)
-            return None if isinstance(result, Pending) else result
-
-        result: PollResult = eventually(look, "a decision")
-        return result
-
-    def running(self, launch: Launch) -> list[Instance]:
-        """Submit a launch and wait until all its machines run."""
-        ids = self.accepted(self.cloud.submit(launch))
-        assert len(ids) == launch.count
-        return [self.in_state(launch.owner, i, InstanceState.RUNNING) for i in ids]
-
-    def in_state(self, owner: str, instance_id: str, *states: InstanceState) -> Instance:
-        """Return a machine once the listing shows it in one of these states."""
-
-        def look() -> Instance | None:
-            return next(
-                (i for i in self.cloud.list(owner) if i.id == instance_id and i.state in states),
-                None,
-            )
-
-        found: Instance = eventually(look, f"{instance_id} in {states}")
-        return found
-
-    def gone(self, owner: str, ids: Sequence[str]) -> None:
-        """Wait until the listing shows these machines as gone or leaves them out."""
-        eventually(
-            lambda: (
-                not [
-                    i
-                    for i in self.cloud.list(owner)
-                    if i.id in ids and i.state is not InstanceState.GONE
-                ]
-            ),
-            "gone",
-        )
-
-    def alive(self, owner: str) -> list[Instance]:
-        """Return the owner's machines that are not gone."""
-        return [i for i in self.cloud.list(owner) if i.state in LIVE]
+def end_folder(folder: Path) -> None:
+    """Remove a daemon's folder; fail if a process or a machine of it is left."""
+    eventually(lambda: not processes_that_name(folder), f"nothing that names {folder}")
+    left = [*(folder / "i").glob("*")]
+    shutil.rmtree(folder)
+    assert left == []
 
 
 LOCAL_MARKET = """
@@ -263,6 +46,14 @@ end = {end}
 name = "here"
 zones = ["here-a", "here-b"]
 price = {price}
+[[regions]]
+name = "there"
+zones = ["there-a"]
+[[types]]
+name = "cpu"
+vcpus = 2
+memory_gib = 8
+hourly = 0.04
 [[types]]
 name = "gpu"
 accelerator = "A100"
@@ -296,10 +87,14 @@ class LocalUnderTest(CloudUnderTest):
 
     def __init__(self) -> None:
         self.folder = own_folder("l")
+        self.begin_market()
+        super().__init__()
+
+    def begin_market(self) -> None:
+        """Write the market file for the first time."""
         self.values: dict[str, Any] = {"accept": 0.02, "hidden": 0, "end": 0, "price": 1.0}
         self.extra: list[str] = []
         self.write()
-        super().__init__()
 
     def make(self) -> Cloud:
         from nbprov.clouds.local.provisioner import LocalCloud
@@ -322,26 +117,18 @@ class LocalUnderTest(CloudUnderTest):
     def offer(self, market: Market = Market.ON_DEMAND) -> Offer:
         """Return the offer that `launch` requests."""
         found = self.cloud.offers() or ()
-        return next(o for o in found if o.zone == "here-a" and o.market is market)
+        return next(
+            o for o in found if (o.zone, o.instance_type, o.market) == ("here-a", "gpu", market)
+        )
 
     def launch(self, **changes: Any) -> Launch:
         offer = self.offer(changes.pop("market", Market.ON_DEMAND))
-        count = changes.get("count", 1)
-        made = Launch(
-            token=uuid.uuid4().hex,
-            owner="owner-1",
-            run_id="run-1",
-            name="dev",
-            candidate=Candidate(offer, Request(), rank=0, count=count),
-            count=count,
-            disk_gb=10,
-            user_data_template=(
-                '#!/bin/sh\numask 077\ncat > "$NBPROV_HOST_KEY" <<KEY\n@@host_key@@\nKEY\n'
-            ),
-            template_values={"host_key": (self.keys / "host").read_text().strip()},
-            public_key=(self.keys / "client.pub").read_text(),
-        )
-        return replace(made, **changes)
+        return self.launch_of(offer, **changes)
+
+    def other_launch(self, **changes: Any) -> Launch:
+        found = self.cloud.offers() or ()
+        offer = next(o for o in found if (o.region, o.instance_type) == ("there", "cpu"))
+        return self.launch_of(offer, **changes)
 
     def refuse(self, cause: Cause) -> None:
         later = "refuse_later" if cause in (Cause.CAPACITY, Cause.SPOT, Cause.QUOTA) else "refuse"
@@ -369,10 +156,7 @@ class LocalUnderTest(CloudUnderTest):
         self.write(price=factor)
 
     def traces(self, ids: Sequence[str]) -> list[str]:
-        from nbprov.clouds.local.daemon import processes
-
-        found = [str(p) for i in ids for p in processes.of_machine(i)]
-        return found + [str(self.folder / "i" / i) for i in ids if (self.folder / "i" / i).exists()]
+        return left_of(self.folder, ids)
 
     def written(self) -> dict[str, bytes]:
         return {p.name: p.read_bytes() for p in self.folder.glob("*") if p.is_file()}
@@ -382,12 +166,9 @@ class LocalUnderTest(CloudUnderTest):
 
         ids = [p.name for p in (self.folder / "i").glob("*")]
         assert main(["stop", "--dir", str(self.folder)]) == 0
-        eventually(
-            lambda: not processes_that_name(self.folder), f"nothing that names {self.folder}"
-        )
+        super().close()
         left = self.traces(ids)
-        shutil.rmtree(self.folder)
-        shutil.rmtree(self.keys)
+        end_folder(self.folder)
         assert left == []
 
 

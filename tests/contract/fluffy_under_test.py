@@ -12,21 +12,18 @@ import subprocess
 import sys
 import tomllib
 import urllib.request
-import uuid
-from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from clouds_under_test import LOCAL_CODES, SCRIPTED, LocalUnderTest, own_folder
+from clouds_under_test import LOCAL_CODES, SCRIPTED, CloudUnderTest, LocalUnderTest, own_folder
 
 from nbprov.clouds.base import Cloud
 from nbprov.model.failures import Cause
 from nbprov.model.launches import Launch
 from nbprov.model.money import usd
-from nbprov.model.offers import Candidate, Offer
+from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.resources import Request
 
 PACKAGE = Path(__file__).parents[1] / "plugins" / "fluffycloud"
 KEY = "fluffy-demo-key"
@@ -40,6 +37,15 @@ end = {end}
 name = "meadow"
 zones = ["meadow-1"]
 price = {price}
+[[regions]]
+name = "warren"
+zones = ["warren-1"]
+price = {price}
+[[types]]
+name = "small"
+vcpus = 2
+memory_gib = 4
+hourly = 0.04
 [[types]]
 name = "gpu"
 accelerator = "A100"
@@ -121,21 +127,21 @@ class FluffyUnderTest(LocalUnderTest):
     name = "fluffycloud"
     causes = frozenset(SCRIPTED) - {Cause.SPOT}
     tells_poweroff_reason = False
+    addresses = ("FLUFFYCLOUD_URL",)
+    credentials = ("FLUFFYCLOUD_KEY",)
+    billed_states = ("baking", "hopping", "shedding", "carrot-wait")
 
     def __init__(self) -> None:
         self.site = own_folder("s")
         install(self.site)
         sys.path.insert(0, str(self.site))
-        self.server: FluffyServer | None = None
-        self.before = {
-            name: os.environ.get(name) for name in ("FLUFFYCLOUD_URL", "FLUFFYCLOUD_KEY")
-        }
-        super().__init__()
+        self.folder = own_folder("l")
+        self.begin_market()
+        self.server = FluffyServer(self.folder, self.site)
+        self.set_environment(self.server.env)
+        CloudUnderTest.__init__(self)
 
     def make(self) -> Cloud:
-        if self.server is None:
-            self.server = FluffyServer(self.folder, self.site)
-            os.environ.update(self.server.env)
         (point,) = entry_points(group="nbprov.clouds", name="fluffycloud")
         made: Cloud = point.load()()
         return made
@@ -149,42 +155,27 @@ class FluffyUnderTest(LocalUnderTest):
     def launch(self, **changes: Any) -> Launch:
         market = changes.pop("market", Market.ON_DEMAND)
         offer = Offer("fluffycloud", "meadow", "", "gpu", "A100", 1, 4, 16, market, usd(2))
-        count = changes.get("count", 1)
-        made = Launch(
-            token=uuid.uuid4().hex,
-            owner="owner-1",
-            run_id="run-1",
-            name="dev",
-            candidate=Candidate(offer, Request(), rank=0, count=count),
-            count=count,
-            disk_gb=10,
-            user_data_template=(
-                '#!/bin/sh\numask 077\ncat > "$NBPROV_HOST_KEY" <<KEY\n@@host_key@@\nKEY\n'
-            ),
-            template_values={"host_key": (self.keys / "host").read_text().strip()},
-            public_key=(self.keys / "client.pub").read_text(),
-        )
-        return replace(made, **changes)
+        return self.launch_of(offer, **changes)
+
+    def other_launch(self, **changes: Any) -> Launch:
+        kind = ("warren", "", "small", "", 0, 2, 4)
+        offer = Offer("fluffycloud", *kind, Market.ON_DEMAND, usd("0.04"))
+        return self.launch_of(offer, **changes)
 
     def refuse(self, cause: Cause) -> None:
         assert cause in LOCAL_CODES
         super().refuse(cause)
 
-    def odd_state(self, instance_id: str) -> bool:
-        assert self.server
-        self.server.tell(f"/_odd/{instance_id}")
+    def page(self, size: int, empty: int) -> bool:
+        self.server.tell(f"/_pages/{size}/{empty}")
         return True
 
-    def hang(self, seconds: float) -> bool:
-        assert self.server
-        self.server.tell(f"/_slow/{seconds}")
+    def show_state(self, instance_id: str, state: str) -> bool:
+        self.server.tell(f"/_state/{instance_id}/{state}")
         return True
 
     def close(self) -> None:
-        if self.server:
-            self.server.close()
-        for name, value in self.before.items():
-            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+        self.server.close()
         sys.path.remove(str(self.site))
         for name in [name for name in sys.modules if name.partition(".")[0] == "fluffycloud"]:
             del sys.modules[name]

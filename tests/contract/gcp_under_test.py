@@ -4,27 +4,24 @@ machines.
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
-import uuid
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "doubles"))
 
-from clouds_under_test import CloudUnderTest, own_folder
+from clouds_under_test import CloudUnderTest, end_folder, left_of, own_folder
 from gcp_double import GcpDouble
 
 from nbprov.clouds.base import Cloud
+from nbprov.clouds.contract.listings import ODD_STATE
 from nbprov.model.failures import Cause
 from nbprov.model.launches import Launch
 from nbprov.model.money import usd
-from nbprov.model.offers import Candidate, Offer
+from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.resources import Request
+from nbprov.model.price_list import PriceList
 
 SPEED = 200.0
 """How much faster the double's clock runs, because Google accepts no time limit below 30 s."""
@@ -41,26 +38,21 @@ DO = {
     Cause.SPOT: "spot",
 }
 CALLS = {"submit": "create"}
-START = r"""#!/bin/sh
-umask 077
-cat > "$NBPROV_HOST_KEY" <<KEY
-@@host_key@@
-KEY
-printf '%s\n' '@@authorized_key@@' >> "$NBPROV_AUTHORIZED_KEYS"
-"""
 
 
 class GcpUnderTest(CloudUnderTest):
     """`gcp`, empty at first."""
 
     name = "gcp"
+    addresses = ("NBPROV_GCP_ENDPOINT",)
+    billed_states = ("PROVISIONING", "STAGING", "RUNNING", "REPAIRING", "STOPPING", "SUSPENDING")
+    login_label = True
     tells_poweroff_reason = False
 
     def __init__(self) -> None:
         self.folder = own_folder("g")
         self.double = GcpDouble(self.folder / "m", speed=SPEED).start()
-        self._before = {name: os.environ.get(name) for name in self.double.env}
-        os.environ.update(self.double.env)
+        self.set_environment(self.double.env)
         super().__init__()
 
     def make(self) -> Cloud:
@@ -91,24 +83,12 @@ class GcpUnderTest(CloudUnderTest):
 
     def launch(self, **changes: Any) -> Launch:
         offer = self.offer(changes.pop("market", Market.ON_DEMAND))
-        count = changes.get("count", 1)
-        made = Launch(
-            token=uuid.uuid4().hex,
-            owner="owner-1",
-            run_id="run-1",
-            name="dev",
-            candidate=Candidate(offer, Request(), rank=0, count=count),
-            count=count,
-            disk_gb=10,
-            tags={"nbprov-owner": "owner-1", "nbprov-run": "run-1", "nbprov-name": "dev"},
-            user_data_template=START,
-            template_values={
-                "host_key": (self.keys / "host").read_text().strip(),
-                "authorized_key": (self.keys / "client.pub").read_text().strip(),
-            },
-            public_key=(self.keys / "client.pub").read_text(),
-        )
-        return replace(made, **changes)
+        return self.launch_of(offer, **changes)
+
+    def other_launch(self, **changes: Any) -> Launch:
+        kind = ("europe-west4", "europe-west4-a", "n2-standard-4", "", 0, 4, 16)
+        offer = Offer("gcp", *kind, Market.ON_DEMAND, usd("0.20"), arch="x86_64")
+        return self.launch_of(offer, **changes)
 
     def refuse(self, cause: Cause) -> None:
         self.double.add_fault(call="create", do=DO[cause], seconds=3)
@@ -128,44 +108,39 @@ class GcpUnderTest(CloudUnderTest):
     def change_price(self, factor: float) -> None:
         """Do nothing: Google has no call that quotes a price."""
 
-    def odd_state(self, instance_id: str) -> bool:
-        # A value that the model does not have, so the double's own answer violates it on purpose.
-        self.double.tell("set", id=instance_id, status="LEVITATING")
+    def show_state(self, instance_id: str, state: str) -> bool:
+        self.double.tell("set", id=instance_id, status=state)
         return True
 
-    def hang(self, seconds: float) -> bool:
-        self.double.tell("set", hang=seconds)
+    def page(self, size: int, empty: int) -> bool:
+        self.double.tell("set", page=size, empty_pages=empty)
         return True
 
-    def traces(self, ids: Sequence[str]) -> list[str]:
-        from nbprov.clouds.local.daemon import processes
-
+    def rules(self) -> list[tuple[str, int, int]] | None:
         found = []
-        for one in ids:
-            machine = self.double.tell("machine", id=one)["machine"]
-            folder = self.folder / "m" / "i" / machine
-            found += [str(p) for p in processes.of_machine(machine)] if machine else []
-            found += [str(folder)] if machine and folder.exists() else []
+        for rule in self.double.tell("state")["firewalls"].values():
+            if rule.get("direction", "INGRESS") != "INGRESS":
+                continue
+            for network in rule.get("sourceRanges") or ["0.0.0.0/0"]:
+                for port in [p for allowed in rule["allowed"] for p in allowed.get("ports", [])]:
+                    low, _, high = str(port).partition("-")
+                    found.append((network, int(low), int(high or low)))
         return found
 
+    def price_list(self) -> PriceList | None:
+        return None  # Google's prices are read from its Billing Catalog, on another host
+
+    def traces(self, ids: Sequence[str]) -> list[str]:
+        machines = [self.double.tell("machine", id=one)["machine"] for one in ids]
+        return left_of(self.folder / "m", machines)
+
     def written(self) -> dict[str, bytes]:
-        home = Path(os.environ["NBPROV_HOME"])
-        kept = (
-            {str(p): p.read_bytes() for p in home.rglob("*") if p.is_file()}
-            if home.exists()
-            else {}
-        )
-        return kept | {"calls": repr(self.double.calls()).encode()}
+        return {"calls": repr(self.double.calls()).encode()}
 
     def close(self) -> None:
-        problems = [p for p in self.double.problems if "LEVITATING" not in p]
-        self.double.tell("set", hang=0)
+        # The double's own answer with an unknown state violates the model on purpose.
+        problems = [p for p in self.double.problems if ODD_STATE not in p]
         self.double.close()
-        for name, value in self._before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.rmtree(self.keys)
+        super().close()
+        end_folder(self.folder)
         assert problems == []

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import uuid
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-from clouds_under_test import SCRIPTED, CloudUnderTest, eventually, own_folder, processes_that_name
+from clouds_under_test import SCRIPTED, CloudUnderTest, end_folder, left_of, own_folder
 from runpod_double import Double
 
 from nbprov.clouds.base import Cloud
 from nbprov.model.failures import Cause
 from nbprov.model.launches import Launch
 from nbprov.model.money import usd
-from nbprov.model.offers import Candidate, Offer
+from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.resources import Request
 
 CENTRE, GPU = "EU-CZ-1", "NVIDIA L40S"
 CODES = {
@@ -38,14 +33,17 @@ class RunPodUnderTest(CloudUnderTest):
     """RunPod's double with machines of the `local` cloud."""
 
     name = "runpod"
+    addresses = ("RUNPOD_API_BASE_URL",)
+    credentials = ("RUNPOD_API_KEY",)
+    billed_states = ("PROVISIONING", "STARTING", "RUNNING")
+    login_label = False
     causes = frozenset(SCRIPTED) - {Cause.SPOT}
     tells_poweroff_reason = False
 
     def __init__(self) -> None:
         self.folder = own_folder("r")
         self.double = Double(self.folder)
-        self.before = {name: os.environ.get(name) for name in self.double.env}
-        os.environ.update(self.double.env)
+        self.set_environment(self.double.env)
         super().__init__()
 
     def make(self) -> Cloud:
@@ -58,23 +56,12 @@ class RunPodUnderTest(CloudUnderTest):
         offer = Offer(
             "runpod", "CZ", CENTRE, "1x_L40S_SECURE", "L40S", 1, 12, 62, market, usd("0.99")
         )
-        count = changes.get("count", 1)
-        made = Launch(
-            token=uuid.uuid4().hex,
-            owner="owner-1",
-            run_id="run-1",
-            name="dev",
-            candidate=Candidate(offer, Request(), rank=0, count=count),
-            count=count,
-            disk_gb=10,
-            user_data_template=(
-                '#!/bin/sh\numask 077\ncat > "$NBPROV_HOST_KEY" <<KEY\n@@host_key@@\nKEY\n'
-            ),
-            template_values={"host_key": (self.keys / "host").read_text().strip()},
-            public_key=(self.keys / "client.pub").read_text(),
-            ports=((8888, 8890),),
-        )
-        return replace(made, **changes)
+        return self.launch_of(offer, **{"ports": ((8888, 8890),), **changes})
+
+    def other_launch(self, **changes: Any) -> Launch:
+        kind = ("US", "US-TX-3", "1x_H200_SECURE", "H200", 1, 12, 62)
+        offer = Offer("runpod", *kind, Market.ON_DEMAND, usd("4.59"))
+        return self.launch_of(offer, **changes)
 
     def refuse(self, cause: Cause) -> None:
         # A 5xx to a create leaves its outcome open, so temporary faults strike the request before
@@ -103,28 +90,17 @@ class RunPodUnderTest(CloudUnderTest):
     def change_price(self, factor: float) -> None:
         self.double.set(price_factor=factor)
 
-    def odd_state(self, instance_id: str) -> bool:
-        self.double.control("pods", {"id": instance_id, "status": "HIBERNATING"})
+    def show_state(self, instance_id: str, state: str) -> bool:
+        self.double.control("pods", {"id": instance_id, "status": state})
         return True
 
-    def hang(self, seconds: float) -> bool:
-        self.double.add_fault("slow", call="*", times=1000, seconds=seconds)
+    def page(self, size: int, empty: int) -> bool:
+        self.double.set(page=size, empty_pages=empty)
         return True
 
     def traces(self, ids: Sequence[str]) -> list[str]:
-        from nbprov.clouds.local.daemon import processes
-
-        machines = [
-            one["machine"]
-            for one in self.double.control("pods")
-            if one["id"] in ids and one["machine"]
-        ]
-        found = [str(process) for machine in machines for process in processes.of_machine(machine)]
-        return found + [
-            str(self.folder / "i" / machine)
-            for machine in machines
-            if (self.folder / "i" / machine).exists()
-        ]
+        pods = self.double.control("pods")
+        return left_of(self.folder, [one["machine"] for one in pods if one["id"] in ids])
 
     def written(self) -> dict[str, bytes]:
         own = {path.name: path.read_bytes() for path in self.folder.glob("*") if path.is_file()}
@@ -133,14 +109,6 @@ class RunPodUnderTest(CloudUnderTest):
     def close(self) -> None:
         problems = self.double.problems()
         self.double.close()
-        for name, value in self.before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        eventually(
-            lambda: not processes_that_name(self.folder), f"nothing that names {self.folder}"
-        )
-        shutil.rmtree(self.folder)
-        shutil.rmtree(self.keys)
+        super().close()
+        end_folder(self.folder)
         assert problems == []

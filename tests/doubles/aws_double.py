@@ -39,6 +39,11 @@ ACCOUNTS = {KEY_ID: ACCOUNT, OTHER_KEY_ID: "210987654321"}
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 """The keys of AWS's own documentation, of two accounts; they give no access."""
 REGIONS = ("us-east-1", "eu-west-1")
+EMPTY_PAGE = (
+    b'<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">'
+    b"<requestId>double</requestId><reservationSet/><nextToken>empty-%d</nextToken>"
+    b"</DescribeInstancesResponse>"
+)
 CREATE = "RunInstances"
 SIGNED_AS = {"servicequotas": "service-quotas"}
 BLOT = frozenset({"UserData"})
@@ -200,6 +205,12 @@ class Api:
     ) -> Answer:
         if call == CREATE:
             body += _sizes_of_the_image(parameters)
+        if call == "DescribeInstances" and (size := self.world.settings["page"]):
+            said = str(parameters.get("NextToken", "empty-0"))
+            number = int(said.removeprefix("empty-")) if said.startswith("empty-") else None
+            if number is not None and number < self.world.settings["empty_pages"]:
+                return 200, {"Content-Type": "text/xml"}, EMPTY_PAGE % (number + 1)
+            body = re.sub(rb"&NextToken=empty-[0-9]+", b"", body) + b"&MaxResults=%d" % size
         own = getattr(self, f"_{re.sub(r'(?<!^)(?=[A-Z])', '_', call).lower()}", None)
         if own is not None:
             answered = own(region, parameters, lambda: self._passed_on(path, body, headers))
@@ -396,6 +407,8 @@ class Api:
                 world.bodies[body["id"]].odd = body["state"]
             elif what in ("calls", "problems"):
                 return getattr(self, what)
+            elif what == "rules":
+                return _rules()
             elif what == "instances":
                 world.refresh_all()
                 return {
@@ -409,6 +422,21 @@ class Api:
             else:
                 return {"error": f"no route {what}"}
         return {}
+
+
+def _rules() -> list[list[Any]]:
+    """Return the inbound rules of all security groups but the accounts' own."""
+    from moto.ec2.models import ec2_backends
+
+    return [
+        [place.get("CidrIp") or place.get("CidrIpv6"), rule.from_port, rule.to_port]
+        for region in REGIONS
+        for groups in ec2_backends[ACCOUNT][region].groups.values()
+        for group in groups.values()
+        if group.name != "default"
+        for rule in group.ingress_rules
+        for place in rule.ip_ranges
+    ]
 
 
 def _zones(region: str) -> dict[str, str]:

@@ -125,6 +125,8 @@ class World:
         self.bodies: dict[str, Body] = {}
         self.stock: list[dict[str, Any]] = []
         self.settings: dict[str, Any] = {
+            "page": 0,
+            "empty_pages": 0,
             "hide": 0.0,
             "end": 0.0,
             "boot": 0.0,

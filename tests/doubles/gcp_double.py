@@ -243,6 +243,8 @@ class Double:
     def _set(self, told: Mapping[str, Any]) -> None:
         self.hang = told.get("hang", self.hang)
         self.world.end = told.get("end", self.world.end)
+        self.world.page = told.get("page", self.world.page)
+        self.world.empty_pages = told.get("empty_pages", self.world.empty_pages)
         if rule := told.get("rule"):  # a rule made by a person
             self.world.firewalls[rule["name"]] = {
                 **rule,

@@ -423,12 +423,15 @@ class Calls:
     ) -> Any:
         keep = self._filter(params.get("filter", ""))
         most, start = (
-            min(int(params.get("maxResults", 500)), 500),
+            min(int(params.get("maxResults", 500)), self.world.page),
             int(params.get("pageToken", "0")),
         )
         found = [(zone, row) for zone, row in rows if keep(row)]
+        found = [("", {})] * (most * self.world.empty_pages) + found
         items: dict[str, Any] = {}
         for zone, row in found[start : start + most]:
+            if not zone:
+                continue
             items.setdefault(f"zones/{zone}", {kind: []})[kind].append(row)
         if not items:
             items = {

@@ -91,6 +91,7 @@ class World:
         }
         self.project_quotas: dict[str, float] = {"GPUS_ALL_REGIONS": 64, "CPUS_ALL_REGIONS": 2000}
         self.hidden = self.end = 0.0
+        self.page, self.empty_pages = 500, 0
         self.bodies: dict[str, str] = {}
         self._number = 4_000_000_000_000_000_000
 

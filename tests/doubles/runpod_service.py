@@ -117,10 +117,13 @@ class Service:
         self, name: str, items: list[Any], params: dict[str, str]
     ) -> tuple[int, dict[str, Any]]:
         size = min(int(params.get("limit", 1000)), self.world.settings.page)
+        if name == "pods":
+            items = [None] * (size * self.world.settings.empty_pages) + items
         first = int(params.get("cursor", "c0")[1:])
         more = first + size < len(items)
         page = {"nextCursor": f"c{first + size}" if more else None, "hasNextPage": more}
-        return 200, {name: items[first : first + size], "pagination": page}
+        shown = [item for item in items[first : first + size] if item is not None]
+        return 200, {name: shown, "pagination": page}
 
     def listPods(
         self, _: str, params: dict[str, str], body: Any, fault: Fault | None

@@ -86,6 +86,7 @@ class Settings:
     ending: float = 0.0
     price_factor: float = 1.0
     page: int = 1000
+    empty_pages: int = 0
     zero_gpu: bool = False
     balance: float = 25.0
     spend_limit: float = 80.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+from nbprov.clouds.web.json_api import cause_of_status
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
 
@@ -29,7 +30,7 @@ SCOPES = {Cause.QUOTA: Scope.ACCOUNT}
 
 
 def failure_of(
-    status: int, body: str, pause: Seconds | None = None, *, creates: bool = False
+    status: int, body: str, pause: Seconds | None = None, *, path: str = "", creates: bool = False
 ) -> Failure:
     """The failure that an answer means.
 
@@ -43,10 +44,6 @@ def failure_of(
         code, words = str(said["code"]), str(said["words"])
     except (ValueError, KeyError, TypeError):
         code, words = "", f"FluffyCloud answered {status}"
-    cause = CAUSES.get(code)
-    if cause is None:
-        # A gateway's page in the place of an answer says nothing of what became of a create.
-        cause = (
-            Cause.UNKNOWN if status < 500 else Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT
-        )
+    # A gateway's page in the place of an answer says nothing of what became of a create.
+    cause = CAUSES.get(code) or cause_of_status(status, creates=creates)
     return Failure(cause, words, code or str(status), SCOPES.get(cause), pause)

@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import os
-from functools import lru_cache
-from importlib.resources import files
 
 from nbprov.clouds.pricing.fetcher import FetchContext, Fetcher
-from nbprov.clouds.pricing.region_fetch import endpoint, expect, find_key, number, price
+from nbprov.clouds.pricing.region_fetch import endpoint, expect, find_key, price
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.offers import Offer
-from nbprov.model.places import Market
 from nbprov.model.price_list import PriceList, PriceRow
 
 from .api import NO_KEY
 
 SHIPPED_AS_OF = "2026-11-22"
-
-
-@lru_cache(maxsize=1)
-def shipped() -> tuple[Offer, ...]:
-    """The rows of `vms.csv`, in the columns of SkyPilot's catalogue, as offers."""
-    text = (files("fluffycloud") / "vms.csv").read_text(encoding="utf-8")
-    return tuple(
-        Offer(
-            cloud="fluffycloud",
-            region=row["Region"],
-            zone="",
-            instance_type=row["InstanceType"],
-            accelerator=row["AcceleratorName"],
-            accelerator_count=number(row["AcceleratorCount"]) or 0,
-            vcpus=number(row["vCPUs"]),
-            memory_gib=number(row["MemoryGiB"]),
-            market=Market.ON_DEMAND,
-            hourly=price(row["Price"]) or 0,
-            source="fluffycloud package",
-            as_of=SHIPPED_AS_OF,
-        )
-        for row in csv.DictReader(text.splitlines())
-    )
 
 
 class FluffyPrices(Fetcher):

@@ -19,7 +19,9 @@ from nbprov.clouds.base import (
     Capabilities,
     Cloud,
 )
-from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.clouds.launch_checks import refuse_unsupported
+from nbprov.clouds.pricing.shipped import offers_until_refreshed
+from nbprov.model.failures import CloudError
 from nbprov.model.launches import (
     Accepted,
     CheckResult,
@@ -34,19 +36,19 @@ from nbprov.model.launches import (
 )
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer
-from nbprov.model.paths import home
-from nbprov.model.places import Market, Place
+from nbprov.model.places import Place
 from nbprov.model.stock import Stock
 
 from . import errors, images, prices
 from . import stock as counting
-from .api import call, find_access
+from .api import KEY, api
 
 NAME = "fluffycloud"
 
 CAPABILITIES = Capabilities(
     stop=True,
     ports=False,
+    docker=False,
     login=images.LOGIN,
     replayable=True,
     replaces_nodes=True,
@@ -63,6 +65,8 @@ CAPABILITIES = Capabilities(
 STATES = {
     "baking": InstanceState.PENDING,
     "hopping": InstanceState.RUNNING,
+    "shedding": InstanceState.RUNNING,
+    "carrot-wait": InstanceState.PENDING,
     "dozing-off": InstanceState.STOPPING,
     "dozing": InstanceState.STOPPED,
     "vanishing": InstanceState.ENDING,
@@ -78,28 +82,25 @@ class FluffyCloud(Cloud):
 
     def check(self) -> CheckResult:
         try:
-            told = call("GET", "/account", seconds=CHECK_SECONDS)
+            told = api().call("GET", "/account", seconds=CHECK_SECONDS)
         except CloudError as error:
             return CheckResult(self.name, enabled=False, problem=error.failure)
-        credential = f"FLUFFYCLOUD_KEY (…{find_access().key[-4:]})"
-        return CheckResult(
-            self.name, True, told["name"], credential, None, (f"carrots left: {told['carrots']}",)
-        )
+        left = (f"carrots left: {told['carrots']}",)
+        return CheckResult(self.name, True, told["name"], KEY.find().masked, None, left)
 
     def offers(self) -> Sequence[Offer] | None:
         # Once `%nbprov catalog refresh fluffycloud` wrote a list, that list stands.
-        return None if (home() / "catalogs" / NAME).exists() else prices.shipped()
+        return offers_until_refreshed(NAME, "fluffycloud", prices.SHIPPED_AS_OF)
 
     def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
-        return counting.levels(
-            call("GET", "/sizes", seconds=STOCK_SECONDS), offers, count, time.time()
-        )
+        sizes = api().call("GET", "/sizes", seconds=STOCK_SECONDS)
+        return counting.levels(sizes, offers, count, time.time())
 
     def quote(self, candidate: Candidate) -> Quote | None:
         place = (candidate.offer.region, candidate.offer.instance_type)
         sizes = {
             (size["burrow"], size["size"]): size
-            for size in call("GET", "/sizes", seconds=CHECK_SECONDS)
+            for size in api().call("GET", "/sizes", seconds=CHECK_SECONDS)
         }
         return (
             Quote(usd(sizes[place]["usd_per_hour"]), "FluffyCloud API, sizes", time.time())
@@ -108,10 +109,8 @@ class FluffyCloud(Cloud):
         )
 
     def submit(self, launch: Launch) -> CreateOperation:
-        images.checked(launch.image)
+        refuse_unsupported(launch, CAPABILITIES, "FluffyCloud")
         offer = launch.candidate.offer
-        if offer.market is Market.SPOT:
-            raise CloudError(Failure(Cause.SPOT, "FluffyCloud sells no spot machines", "no-spot"))
         order = {
             "token": launch.token,
             "order": launch.key,
@@ -122,19 +121,26 @@ class FluffyCloud(Cloud):
             "size": offer.instance_type,
             "count": launch.count,
             "tags": dict(launch.tags),
+            "disk_gb": launch.disk_gb,
             "script": launch.user_data(),
             "key": launch.public_key,
             "when_off": launch.on_shutdown.value,
             "end_after": launch.terminate_after,
             "answer_by": launch.answer_by,
         }
-        answer = call("POST", "/machines", order, seconds=CALL_SECONDS, creates=True)
+        answer = api().call(
+            "POST",
+            "/machines",
+            order,
+            seconds=CALL_SECONDS,
+            creates=True,
+            secrets=launch.template_values.values(),
+        )
         return CreateOperation(self.name, launch.token, str(answer["order"]), {"order": launch.key})
 
     def poll(self, operation: CreateOperation) -> PollResult:
-        answer = call(
-            "GET", f"/orders/{operation.data.get('order', operation.token)}", seconds=LIST_SECONDS
-        )
+        order = operation.data.get("order", operation.token)
+        answer = api().call("GET", f"/orders/{order}", seconds=LIST_SECONDS)
         if answer["state"] == "done":
             return Accepted(tuple(answer["ids"]))
         if answer["state"] == "denied":
@@ -142,22 +148,28 @@ class FluffyCloud(Cloud):
         return Pending()
 
     def list(self, owner: str) -> builtins.list[Instance]:
-        return [
-            self._instance(row)
-            for row in call("GET", f"/machines?owner={owner}", seconds=LIST_SECONDS)
-        ]
+        rows = api().pages(
+            "/machines",
+            lambda page: page["machines"],
+            lambda page: page["after"] and {"after": page["after"]},
+            params={"owner": owner},
+            seconds=LIST_SECONDS,
+        )
+        return [self._instance(row) for row in rows]
 
     def terminate(self, ids: Sequence[str]) -> None:
-        call("POST", "/machines/end", {"ids": [*ids]}, seconds=CALL_SECONDS)
+        if ids:
+            api().call("POST", "/machines/end", {"ids": [*ids]}, seconds=CALL_SECONDS)
 
     def start(self, ids: Sequence[str]) -> None:
-        call("POST", "/machines/wake", {"ids": [*ids]}, seconds=CALL_SECONDS)
+        api().call("POST", "/machines/wake", {"ids": [*ids]}, seconds=CALL_SECONDS)
 
     def stop(self, ids: Sequence[str]) -> None:
-        call("POST", "/machines/doze", {"ids": [*ids]}, seconds=CALL_SECONDS)
+        api().call("POST", "/machines/doze", {"ids": [*ids]}, seconds=CALL_SECONDS)
 
     def console(self, instance_id: str) -> str:
-        return str(call("GET", f"/machines/{instance_id}/console", seconds=LIST_SECONDS)["text"])
+        told = api().call("GET", f"/machines/{instance_id}/console", seconds=LIST_SECONDS)
+        return str(told["text"])
 
     def _instance(self, row: Mapping[str, Any]) -> Instance:
         return Instance(

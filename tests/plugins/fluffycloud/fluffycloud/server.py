@@ -61,9 +61,8 @@ class Burrows:
         self.client = DaemonClient(folder)
         self.owners: set[str] = set()
         self.tags: dict[str, dict[str, str]] = {}
-        self.odd: dict[str, str] = {}
-        self.slow = 0.0
-        self.closing = threading.Event()
+        self.moods: dict[str, str] = {}
+        self.page, self.empty_pages = 100, 0
 
     def ask(self, call: str, **arguments: Any) -> Any:
         return self.client.call(call, arguments, timeout=SECONDS)
@@ -79,7 +78,7 @@ class Burrows:
                 "burrow": row["region"],
                 "size": row["type"],
                 "usd_per_hour": row["hourly"] / MICROS_PER_USD,
-                "mood": self.odd.get(row["id"], MOODS[row["state"]]),
+                "mood": self.moods.get(row["id"], MOODS[row["state"]]),
                 "host": row["host"],
                 "port": row["port"],
                 "since": row["launched_at"],
@@ -89,6 +88,13 @@ class Burrows:
             }
             for row in self.ask("list", owner=owner)
         ]
+
+    def machine_page(self, owner: str, after: str) -> dict[str, Any]:
+        """One page of machines, and where the next one begins."""
+        rows = [None] * (self.page * self.empty_pages) + self.machines(owner)
+        start, end = int(after), int(after) + self.page
+        shown = [row for row in rows[start:end] if row is not None]
+        return {"machines": shown, "after": str(end) if end < len(rows) else None}
 
     def sizes(self) -> list[dict[str, Any]]:
         stock = tomllib.loads((self.folder / "market.toml").read_text(encoding="utf-8")).get(
@@ -128,7 +134,7 @@ class Burrows:
             zone=f"{wish['burrow']}-1",
             type=wish["size"],
             market="on-demand",
-            disk_gb=10,
+            disk_gb=wish["disk_gb"],
             image="",
             ports=[],
             user_data=wish["script"],
@@ -168,7 +174,7 @@ class Burrows:
             case "GET", ["sizes"]:
                 return self.sizes()
             case "GET", ["machines"]:
-                return self.machines(query["owner"][0])
+                return self.machine_page(query["owner"][0], query.get("after", ["0"])[0])
             case "POST", ["machines"]:
                 return self.order(body)
             case "GET", ["orders", token]:
@@ -180,11 +186,11 @@ class Burrows:
                 return {}
             case "GET", ["machines", machine, "console"]:
                 return {"text": self.ask("console", id=machine)}
-            case "POST", ["_odd", machine]:
-                self.odd[machine] = "moulting"
+            case "POST", ["_state", machine, mood]:
+                self.moods[machine] = mood
                 return {}
-            case "POST", ["_slow", seconds]:
-                self.slow = float(seconds)
+            case "POST", ["_pages", size, empty]:
+                self.page, self.empty_pages = int(size), int(empty)
                 return {}
         return None
 
@@ -199,9 +205,6 @@ class Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path = parts.path.removeprefix("/v1")
-        if burrows.slow and not path.startswith("/_") and burrows.closing.wait(burrows.slow):
-            self.close_connection = True
-            return
         try:
             if self.headers.get("Authorization") != f"Bearer {KEY}":
                 raise Refusal("Unauthorized", "who are you?")
@@ -273,7 +276,6 @@ def main() -> int:
     server = Server(told.port, burrows)
 
     def end(*_: object) -> None:
-        burrows.closing.set()
         threading.Thread(target=server.shutdown).start()
 
     signal.signal(signal.SIGTERM, end)

@@ -1,0 +1,35 @@
+"""The contract of `nbprov/clouds/base.py` as checks, for every cloud in this tree or outside it.
+
+A test of a cloud subclasses `CloudUnderTest` (`subject.py`), runs each of `CHECKS` over a new one,
+and closes it. pytest is needed, and is imported here alone. Start reading in `subject.py`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+PARTS = (
+    "subject",
+    "checks",
+    "imports",
+    "broken_calls",
+    "lifecycle",
+    "creates",
+    "listings",
+    "prices",
+    "side_objects",
+    "network",
+    "secret_leaks",
+    "deadlines",
+)
+# Their assertions then say what was expected and seen, wherever the tests run.
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))
+for part in PARTS:
+    import_module(f"{__name__}.{part}")
+
+from .checks import CHECKS, Check  # noqa: E402
+from .subject import SCRIPTED, CloudUnderTest, eventually, own_folder  # noqa: E402
+
+__all__ = ["CHECKS", "SCRIPTED", "Check", "CloudUnderTest", "eventually", "own_folder"]

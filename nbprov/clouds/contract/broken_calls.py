@@ -1,0 +1,114 @@
+"""Checks of calls that fail: each says so, with a cause, and decides nothing."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+from nbprov.model.failures import Cause, CloudError
+from nbprov.model.launches import Accepted, Pending
+
+from .checks import check, expect_cause, failure_of, needs
+from .relay import PAGE, RelayFault
+from .subject import CloudUnderTest
+
+BROKEN = (
+    RelayFault(500, PAGE),
+    RelayFault(429, b"", {"Retry-After": "0"}),
+    RelayFault(404, b""),
+    RelayFault(410, b""),
+    RelayFault(200, b""),
+    RelayFault(200, PAGE),
+    RelayFault(),
+)
+
+
+@check
+def says_whether_it_can_be_used(subject: CloudUnderTest) -> None:
+    told = subject.cloud.check()
+    assert told.enabled, f"expected a cloud that can be used, got {told}"
+    assert told.problem is None
+    assert told.cloud == subject.cloud.name
+    assert told.account, "`check` has to say whose account it is"
+
+
+@check
+def a_check_that_fails_says_so_and_raises_nothing(subject: CloudUnderTest) -> None:
+    for fault in BROKEN:
+        with subject.relay.scripted(lambda *_, fault=fault: fault):
+            told = subject.make().check()
+        assert not told.enabled, f"{fault} for everything: expected a problem, got {told}"
+        assert told.problem is not None, f"{fault}: disabled without a problem"
+    with subject.relay.unreachable():
+        told = subject.make().check()
+    assert not told.enabled
+    assert told.problem is not None
+    expect_cause(told.problem, Cause.TRANSIENT, what="no connection for `check`")
+
+
+@check
+def without_credentials_nothing_is_sent(subject: CloudUnderTest) -> None:
+    needs(subject.credentials, "it has no variables with credentials (`credentials`)")
+    relay, before = subject.relay, {name: os.environ.pop(name) for name in subject.credentials}
+    try:
+        with relay.noted() as sent:
+            told = subject.make().check()
+            failure = failure_of(subject, partial(subject.make().list, "owner-1"), "no key")
+    finally:
+        os.environ.update(before)
+    assert not told.enabled, "without credentials: expected a problem"
+    assert told.problem is not None
+    expect_cause(told.problem, Cause.CREDENTIALS, what="`check` without credentials")
+    expect_cause(failure, Cause.CREDENTIALS, what="`list` without credentials")
+    assert sent == [], f"without credentials a request was sent: {sent}"
+
+
+@check
+def a_poll_that_fails_decides_nothing(subject: CloudUnderTest) -> None:
+    relay, launch = subject.relay, subject.launch()
+    operation = subject.cloud.submit(launch)
+    ids = subject.accepted(operation)
+    for fault in BROKEN:
+        with relay.scripted(lambda *_, fault=fault: fault):
+            try:
+                result = subject.make().poll(operation)
+            except CloudError:
+                continue
+        assert result in (Accepted(ids), Pending()), (
+            f"{fault} for a poll: expected an error, got {result}, but {ids} exist"
+        )
+
+
+@check
+def a_change_that_fails_says_so(subject: CloudUnderTest) -> None:
+    relay, launch = subject.relay, subject.launch()
+    (machine,) = subject.running(launch)
+    cloud, verbs = subject.cloud, ["terminate"]
+    verbs += ["stop"] if cloud.capabilities.stop else []
+    for fault in (BROKEN[0], BROKEN[1], RelayFault()):
+        for verb in verbs:
+            with relay.scripted(lambda *_, fault=fault: fault):
+                failure = failure_of(
+                    subject, partial(getattr(cloud, verb), [machine.id]), f"{verb} got {fault}"
+                )
+            causes = (Cause.RATE_LIMIT,) if fault.status == 429 else (Cause.TRANSIENT,)
+            expect_cause(failure, *causes, Cause.UNKNOWN_OUTCOME, what=f"{verb} got {fault}")
+    with relay.unreachable():
+        for verb in verbs:
+            failure = failure_of(
+                subject, partial(getattr(subject.make(), verb), [machine.id]), f"{verb}, no way"
+            )
+            expect_cause(failure, Cause.TRANSIENT, what=f"{verb} without a connection")
+    assert [i.id for i in subject.alive(launch.owner)] == [machine.id]
+
+
+@check
+def to_end_nothing_asks_nothing(subject: CloudUnderTest) -> None:
+    relay, launch = subject.relay, subject.launch()
+    (machine,) = subject.running(launch)
+    with relay.noted() as sent:
+        subject.cloud.terminate([])
+    assert [one for one in sent if one.method not in ("GET", "HEAD")] == [], (
+        "`terminate` of no machine sent a change; some services take an empty list for all"
+    )
+    assert [i.id for i in subject.alive(launch.owner)] == [machine.id]

@@ -1,0 +1,305 @@
+"""Checks of creates: one for each token, all or none, and the cause of every refusal."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from nbprov.clouds.base import LOGIN_LABEL
+from nbprov.model.failures import Cause, CloudError
+from nbprov.model.launches import Accepted, CreateOperation, InstanceState, Refused
+from nbprov.model.places import Market
+
+from .checks import check, expect_cause, failure_of, needs, refusal
+from .relay import PAGE, Relay, RelayFault
+from .subject import SCRIPTED, CloudUnderTest, eventually
+
+LATE = 0.3
+"""Seconds after which a machine of a create that was given up is surely listed by a double."""
+
+
+@check
+def a_repeated_token_makes_nothing_new(subject: CloudUnderTest) -> None:
+    launch = subject.launch()
+    first = subject.accepted(subject.cloud.submit(launch))
+    again = subject.accepted(subject.make().submit(replace(launch, answer_by=time.time() + 60)))
+    assert again == first
+    assert [i.id for i in subject.alive(launch.owner)] == list(first)
+
+
+@check
+def a_repeat_at_the_same_instant_makes_nothing_new(subject: CloudUnderTest) -> None:
+    needs(
+        subject.cloud.capabilities.replayable,
+        "not replayable: a create is never sent twice, and the listing is used instead",
+    )
+    launch = subject.launch()
+    with ThreadPoolExecutor(6) as pool:
+        operations = list(pool.map(lambda _: subject.make().submit(launch), range(6)))
+    assert len({subject.accepted(o) for o in operations}) == 1
+    assert len(subject.alive(launch.owner)) == 1
+
+
+@check
+def a_token_with_other_parameters_is_refused(subject: CloudUnderTest) -> None:
+    can = subject.cloud.capabilities
+    needs(can.replayable, "not replayable: a token is not the cloud's idempotency key")
+    needs(can.multi_node, "one machine a create: nothing can be asked differently")
+    launch = subject.launch()
+    first = subject.accepted(subject.cloud.submit(launch))
+    failure = refusal(subject, replace(launch, count=2))
+    expect_cause(failure, Cause.BAD_REQUEST, what="a used token with another count")
+    assert [i.id for i in subject.alive(launch.owner)] == list(first)
+
+
+@check
+def a_lost_answer_is_an_unknown_outcome_and_ends_in_one_machine(subject: CloudUnderTest) -> None:
+    launch = subject.launch()
+    subject.lose_answer()
+    with pytest.raises(CloudError) as raised:
+        subject.cloud.submit(launch)
+    assert raised.value.failure.cause is Cause.UNKNOWN_OUTCOME
+    if subject.cloud.capabilities.replayable:
+        ids = subject.accepted(subject.make().submit(launch))
+    else:
+        ids = eventually(
+            lambda: tuple(i.id for i in subject.alive(launch.owner) if i.token == launch.token),
+            "the lost machine",
+        )
+    assert len(ids) == 1
+    assert eventually(lambda: [i.id for i in subject.alive(launch.owner)], "a listing") == list(ids)
+
+
+@check
+def a_create_that_comes_too_late_is_not_begun(subject: CloudUnderTest) -> None:
+    launch = subject.launch(answer_by=time.time() - 1)
+    failure = refusal(subject, launch)
+    assert failure.cause in (Cause.TIMEOUT, Cause.CANCELLED)
+    assert subject.cloud.list(launch.owner) == []
+
+
+@check
+def every_refusal_has_a_cause_and_the_clouds_own_words(subject: CloudUnderTest) -> None:
+    assert subject.causes >= {
+        Cause.CAPACITY,
+        Cause.CREDENTIALS,
+        Cause.BAD_REQUEST,
+        Cause.RATE_LIMIT,
+        Cause.TRANSIENT,
+    }
+    for cause in SCRIPTED:
+        if cause not in subject.causes:
+            continue
+        subject.refuse(cause)
+        failure = refusal(
+            subject, subject.launch(market=Market.SPOT if cause is Cause.SPOT else Market.ON_DEMAND)
+        )
+        expect_cause(failure, cause, what=f"a create that is refused for {cause}")
+        assert failure.message, f"a refusal for {cause} without words"
+        if cause is Cause.RATE_LIMIT and subject.tells_retry_after:
+            assert failure.retry_after == 3.0
+    assert (Cause.SPOT in subject.causes) == subject.cloud.capabilities.spot
+    assert subject.cloud.list("owner-1") == []
+
+
+@check
+def a_passing_fault_may_be_repeated_with_its_token(subject: CloudUnderTest) -> None:
+    subject.refuse(Cause.TRANSIENT)
+    launch = subject.launch()
+    assert refusal(subject, launch).cause is Cause.TRANSIENT
+    assert len(subject.accepted(subject.cloud.submit(launch))) == 1
+
+
+@check
+def an_unknown_operation_is_answered_from_the_listing(subject: CloudUnderTest) -> None:
+    launch = subject.launch()
+    ids = subject.accepted(subject.cloud.submit(launch))
+    assert subject.make().poll(
+        CreateOperation(subject.cloud.name, launch.token, "forgotten")
+    ) == Accepted(ids)
+    assert isinstance(
+        subject.cloud.poll(CreateOperation(subject.cloud.name, uuid.uuid4().hex, "never")), Refused
+    )
+
+
+@check
+def all_or_none(subject: CloudUnderTest) -> None:
+    if not subject.cloud.capabilities.multi_node:
+        failure = refusal(subject, subject.launch(count=2))
+        expect_cause(failure, Cause.BAD_REQUEST, what="two machines from a cloud that makes one")
+        assert subject.cloud.list("owner-1") == [], "a refused create made a machine"
+        return
+    subject.leave(2)
+    three = subject.launch(count=3)
+    assert refusal(subject, three).cause is Cause.CAPACITY
+    assert subject.cloud.list(three.owner) == []
+    two = subject.launch(count=2)
+    machines = subject.running(two)
+    assert sorted(m.node for m in machines) == [0, 1]
+    assert len({(m.host, m.port) for m in machines}) == 2
+    assert refusal(subject, subject.launch()).cause is Cause.CAPACITY
+    subject.cloud.terminate([m.id for m in machines])
+    subject.gone(two.owner, [m.id for m in machines])
+    assert len(subject.running(subject.launch())) == 1
+
+
+@check
+def a_lost_machine_is_replaced_once_under_its_token(subject: CloudUnderTest) -> None:
+    needs(subject.cloud.capabilities.replaces_nodes, "replaces_nodes is False")
+    launch = subject.launch(count=3)
+    first = subject.running(launch)
+    ever = {m.id for m in first}
+    lost = next(m for m in first if m.node == 1)
+    for part in (1, 2):
+        subject.cloud.terminate([lost.id])
+        subject.gone(launch.owner, [lost.id])
+        again = replace(launch, count=1, nodes=(1,), part=part)
+        subject.lose_answer()
+        with pytest.raises(CloudError) as raised:
+            subject.cloud.submit(again)
+        assert raised.value.failure.cause is Cause.UNKNOWN_OUTCOME
+        with ThreadPoolExecutor(3) as pool:
+            operations = list(
+                pool.map(lambda _, again=again: subject.make().submit(again), range(3))
+            )
+        (made,) = {subject.accepted(operation) for operation in operations}
+        assert len(made) == 1
+        assert made[0] not in ever, "neither a machine of the first create nor the id of a lost one"
+        lost = subject.in_state(launch.owner, made[0], InstanceState.RUNNING)
+        assert (lost.node, lost.token, lost.place, lost.by_itself) == (
+            1,
+            launch.token,
+            first[0].place,
+            False,
+        )
+        there = {i.node: i.id for i in subject.alive(launch.owner)}
+        assert there == {m.node: m.id for m in first if m.node != 1} | {1: made[0]}
+        ever.add(made[0])
+
+
+@check
+def a_create_whose_answer_is_lost_is_never_forgotten(subject: CloudUnderTest) -> None:
+    """A gateway's page, an answer that is cut, or none at all, after the create was carried out."""
+    relay = subject.relay
+    for fault in (
+        RelayFault(502, PAGE, delivered=True),
+        RelayFault(500, b"{}", {"Content-Type": "application/json"}, delivered=True),
+        RelayFault(delivered=True),
+        RelayFault(200, b"", delivered=True),
+        RelayFault(cut=True),
+    ):
+        for number in sorted(creating(subject)):
+            _create_with(subject, relay, number, fault)
+
+
+def creating(subject: CloudUnderTest) -> set[int]:
+    """Return which requests of a `submit` may be its create: those that carry the token."""
+    launch = subject.launch()
+    with subject.relay.noted() as sent:
+        ids = subject.accepted(subject.cloud.submit(launch))
+    subject.cloud.terminate(ids)
+    subject.gone(launch.owner, ids)
+    changing = {n for n, one in enumerate(sent) if one.method != "GET"}
+    return {n for n in changing if launch.token in sent[n].text} or changing
+
+
+def _create_with(subject: CloudUnderTest, relay: Relay, number: int, fault: RelayFault) -> None:
+    """Lose the answer of one request of a create; what is left has to be known."""
+    launch, failure = subject.launch(), None
+    cloud = subject.make()
+    with (
+        relay.noted() as sent,
+        relay.scripted(lambda now, _: fault if now == number else None),
+    ):
+        try:
+            ids = subject.accepted(cloud.submit(launch))
+        except CloudError as error:
+            failure, ids = error.failure, ()
+    if failure is not None and failure.cause is Cause.UNKNOWN_OUTCOME:
+        ids = tuple(i.id for i in subject.alive(launch.owner) if i.token == launch.token)
+    elif failure is not None:
+        time.sleep(LATE)
+    made = [i for i in subject.alive(launch.owner) if i.token == launch.token]
+    what = f"{fault} for request {number + 1} of a create"
+    assert len(made) <= launch.count, f"{what}: {len(made)} machines instead of one: {made}"
+    if made and failure is not None:
+        expect_cause(failure, Cause.UNKNOWN_OUTCOME, what=f"{what}, and a machine exists")
+        same = [one for one in sent if number < len(sent) and one.line == sent[number].line]
+        assert len(same) == 1, f"{what}: the create was sent {len(same)} times"
+    if failure is None:
+        assert {i.id for i in made} == set(ids), f"{what}: expected {ids}, listed {made}"
+    subject.cloud.terminate([i.id for i in made])
+    subject.gone(launch.owner, [i.id for i in made])
+
+
+@check
+def a_create_that_was_never_sent_is_no_unknown_outcome(subject: CloudUnderTest) -> None:
+    """A connection that is refused, for the whole call or just before the create."""
+    relay = subject.relay
+    for number in sorted({0, min(creating(subject))}):
+        launch, cloud = subject.launch(), subject.make()
+        with relay.unreachable(after=number):
+            failure = failure_of(subject, partial(cloud.submit, launch), "a create without a way")
+        expect_cause(failure, Cause.TRANSIENT, what="the connection for a create was refused")
+        made = [one for one in subject.alive(launch.owner) if one.token == launch.token]
+        assert made == [], "a create whose connection was refused made a machine"
+
+
+@check
+def spot_is_spot_or_refused(subject: CloudUnderTest) -> None:
+    launch = subject.launch(market=Market.SPOT)
+    if subject.cloud.capabilities.spot:
+        (machine,) = subject.running(launch)
+        assert machine.spot, "a spot machine is listed as an on-demand one"
+        return
+    expect_cause(refusal(subject, launch), Cause.SPOT, what="a spot launch without a spot market")
+    assert subject.cloud.list(launch.owner) == [], "a refused spot launch made a machine"
+
+
+@check
+def labels_reach_the_cloud(subject: CloudUnderTest) -> None:
+    relay = subject.relay
+    needs(subject.labels, "it keeps no labels (`labels` is False)")
+    launch = subject.launch()
+    launch = replace(launch, tags={**launch.tags, "team": "vision7q"})
+    with relay.noted() as sent:
+        (machine,) = subject.running(launch)
+    assert any("vision7q" in one.text for one in sent), (
+        "expected the label team=vision7q in a request of the create; none has it"
+    )
+    subject.cloud.terminate([machine.id])
+
+
+@check
+def the_login_follows_its_label(subject: CloudUnderTest) -> None:
+    needs(subject.login_label, "its double sets the login itself (`login_label` is False)")
+    launch = subject.launch()
+    launch = replace(launch, tags={**launch.tags, LOGIN_LABEL: "visitor7q"})
+    (machine,) = subject.running(launch)
+    assert machine.user == "visitor7q", (
+        f"the label {LOGIN_LABEL}: expected the user visitor7q, got {machine.user!r}"
+    )
+
+
+@check
+def an_image_is_used_or_refused(subject: CloudUnderTest) -> None:
+    relay = subject.relay
+    for image in ("image-7q", "docker:registry.example/image-7q:1"):
+        launch = subject.launch(image=image)
+        with relay.noted() as sent:
+            try:
+                ids = subject.accepted(subject.cloud.submit(launch))
+            except (CloudError, AssertionError):
+                assert subject.cloud.list(launch.owner) == [], "a refused image made a machine"
+                continue
+        assert any("image-7q" in one.text for one in sent), (
+            f"the image {image}: expected it in the create or a refusal, but a machine was made"
+            " without it"
+        )
+        subject.cloud.terminate(ids)
+        subject.gone(launch.owner, ids)

@@ -1,0 +1,178 @@
+"""Checks of listings: complete or an error, of one owner alone, with states that are true."""
+
+from __future__ import annotations
+
+import re
+
+from nbprov.model.failures import Cause
+from nbprov.model.launches import InstanceState
+
+from .checks import check, needs
+from .relay import PAGE, RelayedRequest, RelayFault
+from .subject import CloudUnderTest, eventually
+
+EMPTY_PAGES = 12
+BROKEN: tuple[tuple[RelayFault, tuple[Cause, ...]], ...] = (
+    (RelayFault(500, PAGE), (Cause.TRANSIENT,)),
+    (RelayFault(429, b"", {"Retry-After": "0"}), (Cause.RATE_LIMIT,)),
+    (RelayFault(410, b""), ()),
+    (RelayFault(404, b""), ()),
+    (RelayFault(200, b""), (Cause.TRANSIENT, Cause.UNKNOWN)),
+    (RelayFault(204, b""), (Cause.TRANSIENT, Cause.UNKNOWN)),
+    (RelayFault(cut=True), (Cause.TRANSIENT, Cause.UNKNOWN)),
+    (RelayFault(), (Cause.TRANSIENT, Cause.UNKNOWN)),
+)
+"""What may come in place of a page, and the causes that are true then (any, if none is named)."""
+ODD_STATE = "moulting-9"
+ODD_TYPE = b"type-nobody-knows"
+
+
+@check
+def an_owner_sees_only_their_own(subject: CloudUnderTest) -> None:
+    mine, theirs = subject.launch(owner="owner-1"), subject.launch(owner="owner-12")
+    (one,), (other,) = subject.running(mine), subject.running(theirs)
+    assert {i.id for i in subject.cloud.list("owner-1")} == {one.id}
+    assert {i.id for i in subject.cloud.list("owner-12")} == {other.id}
+    assert subject.cloud.list("owner-3") == []
+    assert subject.make().list("owner") == []
+
+
+@check
+def a_listing_goes_through_every_page(subject: CloudUnderTest) -> None:
+    needs(subject.page(1, EMPTY_PAGES), "its listing has no pages (`page` returns False)")
+    made = {subject.running(subject.launch())[0].id for _ in range(3)}
+    listed = {machine.id for machine in subject.make().list("owner-1")}
+    assert listed == made, (
+        f"machines in pages of one, after {EMPTY_PAGES} empty pages: expected {sorted(made)},"
+        f" the listing has {sorted(listed)}"
+    )
+    subject.cloud.terminate(sorted(made))
+    subject.gone("owner-1", sorted(made))
+
+
+@check
+def a_listing_that_breaks_anywhere_is_an_error(subject: CloudUnderTest) -> None:
+    relay = subject.relay
+    (machine,) = subject.running(subject.launch())
+    subject.page(1, 1)
+    cloud = subject.make()
+    with relay.noted() as sent:
+        cloud.list(machine.owner)
+    assert sent, "`list` sent no request: a listing that is kept is not the truth"
+    for number in sorted({0, 1, len(sent) - 1} & set(range(len(sent)))):
+        for fault, causes in BROKEN:
+            _listed_with(subject, machine.id, number, fault, causes)
+
+
+def _listed_with(
+    subject: CloudUnderTest,
+    machine: str,
+    number: int,
+    fault: RelayFault,
+    causes: tuple[Cause, ...],
+) -> None:
+    """List while one request and all after it are answered by this fault."""
+
+    def spoil(now: int, _: RelayedRequest) -> RelayFault | None:
+        return fault if now >= number else None
+
+    what = "half an answer" if fault.cut else f"{fault.status}" if fault.status else "no answer"
+    what = f"{what} to request {number + 1} of a listing"
+    with subject.relay.scripted(spoil):
+        try:
+            listed = [one.id for one in subject.make().list("owner-1")]
+        except Exception as error:
+            failure = subject.cloud.classify(error)
+            assert not causes or failure.cause in causes, (
+                f"{what}: expected the cause {' or '.join(causes)}, got {failure}"
+            )
+            return
+    assert listed == [machine], (
+        f"{what}: expected an error or the machine {machine}, got the list {listed};"
+        " a machine that a listing lacks counts as gone"
+    )
+
+
+@check
+def a_machine_in_any_place_is_listed_and_ended(subject: CloudUnderTest) -> None:
+    first, other = subject.launch(), subject.other_launch()
+    needs(other, "it has one region and one type (`other_launch` returns None)")
+    assert other is not None
+    places = [launch.candidate.offer for launch in (first, other)]
+    assert places[0].region != places[1].region, "`other_launch` has to name another region"
+    assert places[0].instance_type != places[1].instance_type, "and another type"
+    made = [*subject.running(first), *subject.running(other)]
+    for machine, offer in zip(made, places, strict=True):
+        found = (machine.place, machine.instance_type)
+        assert found == (offer.place, offer.instance_type), (
+            f"the machine in {offer.place}: expected {offer.instance_type} there, got {found}"
+        )
+    ids = [machine.id for machine in made]
+    listed = sorted(machine.id for machine in subject.make().list(first.owner))
+    assert listed == sorted(ids), f"machines in two regions: expected {ids}, listed {listed}"
+    subject.cloud.terminate(ids)
+    subject.gone(first.owner, ids)
+    assert subject.traces(ids) == [], "`terminate` of machines in two regions left some running"
+
+
+@check
+def a_machine_of_a_type_nobody_knows_is_listed(subject: CloudUnderTest) -> None:
+    relay, launch = subject.relay, subject.launch()
+    (machine,) = subject.running(launch)
+    kind = re.escape(launch.candidate.offer.instance_type.encode())
+    named = re.compile(rb'(?<=[">/])' + kind + rb'(?=["<])(?!"\s*:)')
+    found = []
+
+    def renamed(_: int, body: bytes) -> bytes:
+        body, count = named.subn(ODD_TYPE, body)
+        found.append(count)
+        return body
+
+    relay.rewrite = renamed
+    try:
+        listed = [one.id for one in subject.make().list(launch.owner)]
+    finally:
+        relay.rewrite = None
+    needs(sum(found), "its listing does not name the type as offers do")
+    assert listed == [machine.id], f"a machine of a new type: expected it listed, got {listed}"
+
+
+@check
+def a_young_machine_that_is_not_listed_yet_is_not_gone(subject: CloudUnderTest) -> None:
+    subject.hide_young(0.5)
+    launch = subject.launch()
+    (made,) = subject.accepted(subject.cloud.submit(launch))
+    seen: list[InstanceState] = []
+
+    def shown() -> bool:
+        seen.extend(i.state for i in subject.cloud.list(launch.owner))
+        return bool(seen)
+
+    eventually(shown, "a listing")
+    assert InstanceState.GONE not in seen
+    subject.in_state(launch.owner, made, InstanceState.RUNNING)
+
+
+@check
+def a_state_nobody_knows_is_unknown_and_billed(subject: CloudUnderTest) -> None:
+    launch = subject.launch()
+    (machine,) = subject.running(launch)
+    needs(subject.show_state(machine.id, ODD_STATE), "`show_state` returns False")
+    shown = [i for i in subject.cloud.list(launch.owner) if i.id == machine.id]
+    assert [i.state for i in shown] == [InstanceState.UNKNOWN], (
+        f"a machine in the state {ODD_STATE!r}: expected one that is unknown, got {shown}"
+    )
+
+
+@check
+def every_state_that_bills_is_billed(subject: CloudUnderTest) -> None:
+    needs(subject.billed_states, "`billed_states` names no state of the cloud's documentation")
+    launch = subject.launch()
+    (machine,) = subject.running(launch)
+    for state in subject.billed_states:
+        needs(subject.show_state(machine.id, state), "`show_state` returns False")
+        shown = [i.state for i in subject.cloud.list(launch.owner) if i.id == machine.id]
+        assert len(shown) == 1, f"a machine in the billed state {state!r} is not listed"
+        assert shown[0] not in (InstanceState.STOPPED, InstanceState.GONE), (
+            f"the cloud bills in {state!r}: expected a state that is billed, got {shown[0]}"
+        )

@@ -1,0 +1,56 @@
+"""Checks of what is open: ssh, from the caller's address, and what a spec asks for."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import replace
+
+import pytest
+
+from nbprov.model.failures import CloudError
+
+from .checks import check
+from .subject import CloudUnderTest
+
+ANYWHERE = re.compile(r"0\.0\.0\.0\\?/0|::\\?/0|::0\\?/0")
+PORTS = [(8888, 8890)]
+
+
+@check
+def only_ssh_is_open_and_only_to_the_caller(subject: CloudUnderTest) -> None:
+    relay = subject.relay
+    with relay.noted() as sent:
+        subject.running(replace(subject.launch(), ports=()))
+    wide = [one for one in sent if ANYWHERE.search(one.text)]
+    assert not wide, (
+        f"a launch without ports opens something to everybody: {[one.text[:500] for one in wide]}"
+    )
+    for network, first, last in subject.rules() or ():
+        size = ipaddress.ip_network(network).num_addresses
+        assert size == 1, f"ports {first}-{last} are open to {network}, not to one address"
+        assert (first, last) == (22, 22), f"ports {first}-{last} are open; expected port 22 alone"
+
+
+@check
+def ports_are_opened_and_closed_as_often_as_one_likes(subject: CloudUnderTest) -> None:
+    launch = replace(subject.launch(), ports=())
+    ports = PORTS
+    if subject.cloud.capabilities.ports and subject.launch().ports:
+        launch, ports = subject.launch(), [*subject.launch().ports]
+    (machine,) = subject.running(launch)
+    before = subject.rules()
+    opens, closes = subject.cloud.open_ports, subject.cloud.close_ports
+    for call in (opens, opens, closes, closes):
+        if not subject.cloud.capabilities.ports:
+            with pytest.raises(CloudError):
+                call([machine.id], ports)
+            continue
+        call([machine.id], ports)
+        if before is None:
+            continue
+        added = [rule for rule in subject.rules() or () if rule not in before]
+        if call == opens:
+            assert {rule[1:] for rule in added} == {*ports}, f"opened {ports}: rules are {added}"
+        else:
+            assert added == [], f"closed {ports}: rules are still {added}"

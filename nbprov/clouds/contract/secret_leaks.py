@@ -1,0 +1,141 @@
+"""Checks that no secret is stored, printed, logged, or part of a message or an address."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import os
+import re
+import traceback
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from nbprov.model.failures import Cause, CloudError
+from nbprov.model.launches import InstanceState, Launch
+
+from .checks import answers, check
+from .subject import CloudUnderTest, eventually
+
+
+@contextlib.contextmanager
+def printed() -> Iterator[io.StringIO]:
+    """Yield everything that is printed or logged at any level."""
+    said = io.StringIO()
+    handler, root = logging.StreamHandler(said), logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            yield said
+    finally:
+        root.setLevel(before)
+        root.removeHandler(handler)
+
+
+def with_canary(launch: Launch) -> tuple[Launch, list[str]]:
+    """Return the launch with a secret of a user in its script, and the secrets it has now."""
+    canary = f"canary-{uuid.uuid4().hex}"
+    launch = replace(
+        launch,
+        user_data_template=launch.user_data_template + ': "@@secret@@"\n',
+        template_values={**launch.template_values, "secret": canary},
+    )
+    return launch, [canary, launch.template_values["host_key"].splitlines()[1]]
+
+
+def files(subject: CloudUnderTest) -> dict[str, str]:
+    """Return the files that the cloud and the adapter wrote."""
+    home = Path(os.environ["NBPROV_HOME"]) if "NBPROV_HOME" in os.environ else None
+    own = {str(p): p.read_bytes() for p in home.rglob("*") if p.is_file()} if home else {}
+    return {k: v.decode("utf-8", "replace") for k, v in {**own, **subject.written()}.items()}
+
+
+def expect_none(words: list[str], told: dict[str, str]) -> None:
+    """Fail if one of these secrets is in one of these texts."""
+    for what, text in told.items():
+        for word in words:
+            at = text.find(word)
+            around = text[max(0, at - 60) : at].replace(word, "•••")
+            assert at < 0, f"a secret is in {what}, after {around!r}"
+
+
+def told_of(error: BaseException) -> str:
+    """Return all that an error and those behind it say."""
+    return "".join(traceback.format_exception(error)) + repr(error) + repr(error.__dict__)
+
+
+@check
+def secrets_stay_out_of_what_is_kept_and_shown(subject: CloudUnderTest) -> None:
+    launch, words = with_canary(subject.launch())
+    words += subject.secrets()
+    with printed() as said:
+        operation = subject.cloud.submit(launch)
+        (machine,) = subject.accepted(operation)
+        shown = subject.in_state(launch.owner, machine, InstanceState.RUNNING)
+        told = {
+            "the operation": f"{operation}{dict(operation.data)}",
+            "the machine": repr(shown),
+            "the answer of check()": repr(subject.cloud.check()),
+            "a side object": repr(subject.cloud.side_objects(launch.owner)),
+            "the adapter's repr": f"{subject.cloud!r}{vars(subject.cloud)!r}",
+        }
+        eventually(lambda: answers(shown), "an ssh server")
+        told["the console"] = subject.cloud.console(machine)
+        assert len(told["the console"]) <= 64_000, "a console longer than 64 kB"
+        subject.cloud.terminate([machine])
+        subject.gone(launch.owner, [machine])
+    expect_none(words, {**told, "what was printed or logged": said.getvalue()})
+    expect_none(words, files(subject))
+    if subject.addresses:
+        asked = [one.target for one in subject.relay.requests]
+        expect_none(words, {"the address of a request": "\n".join(asked)})
+
+
+@check
+def secrets_stay_out_of_what_a_lost_create_says(subject: CloudUnderTest) -> None:
+    launch, words = with_canary(subject.launch())
+    subject.lose_answer()
+    error: CloudError | None = None
+    with printed() as said:
+        try:
+            subject.cloud.submit(launch)
+        except CloudError as lost:
+            error = lost
+    assert error is not None, "an answer was lost: expected an error"
+    told = {"the error": told_of(error), "what was printed or logged": said.getvalue()}
+    expect_none(words + subject.secrets(), {**told, **files(subject)})
+
+
+@check
+def secrets_that_a_refusal_repeats_are_not_passed_on(subject: CloudUnderTest) -> None:
+    """Services repeat what they were sent: a key that is wrong, a script that is too long."""
+    relay = subject.relay
+    launch, words = with_canary(subject.launch())
+    words += subject.secrets()
+    sentence = re.compile(rb'(?<=[">])[^"<>{}]*\w [^"<>{}]*(?=["<])')
+
+    def echoed(status: int, body: bytes) -> bytes:
+        text = json.dumps(" ".join(words))[1:-1].encode()
+        return sentence.sub(lambda found: found[0] + b" " + text, body) if status >= 400 else body
+
+    subject.refuse(Cause.BAD_REQUEST)
+    error: CloudError | None = None
+    relay.rewrite = echoed
+    with printed() as said:
+        try:
+            subject.accepted(subject.cloud.submit(launch))
+        except CloudError as refused:
+            error = refused
+        except AssertionError:
+            pass
+        finally:
+            relay.rewrite = None
+    told = {"what was printed or logged": said.getvalue()}
+    if error is not None:
+        told["the message"] = f"{error}{error.failure}"
+    expect_none(words, {**told, **files(subject)})

@@ -1,0 +1,48 @@
+"""What an adapter refuses before it sends anything, because its cloud has nothing of the kind."""
+
+from __future__ import annotations
+
+import time
+
+from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.launches import Launch
+from nbprov.model.places import Market
+
+from .base import Capabilities
+
+CONTAINER = "docker:"
+"""The beginning of an image that is a container's."""
+
+
+def refuse_unsupported(launch: Launch, can: Capabilities, title: str) -> None:
+    """Refuse a launch that asks for what these capabilities lack, or that comes too late.
+
+    Parameters
+    ----------
+    title
+        The cloud's name as people write it.
+
+    Raises
+    ------
+    CloudError
+        `spot`, `bad_request` or `timeout`.
+    """
+    if launch.candidate.offer.market is Market.SPOT and not can.spot:
+        raise CloudError(Failure(Cause.SPOT, f"{title} sells no spot machines", "no-spot"))
+    if launch.count != 1 and not can.multi_node:
+        words = f"{title} creates one machine for each launch, not {launch.count}"
+        raise CloudError(Failure(Cause.BAD_REQUEST, words, "count"))
+    if launch.ports and not can.ports:
+        words = can.notes.get("ports") or f"{title} cannot open ports"
+        raise CloudError(Failure(Cause.BAD_REQUEST, words, "ports"))
+    is_container = launch.image.startswith(CONTAINER)
+    if launch.image and not (can.docker if is_container else can.images):
+        words = f"{title} cannot start from the {'container ' * is_container}image {launch.image}"
+        raise CloudError(Failure(Cause.BAD_REQUEST, words, "image"))
+    refuse_late(launch)
+
+
+def refuse_late(launch: Launch) -> None:
+    """Refuse a launch whose `answer_by` has passed; call it again just before the create."""
+    if time.time() >= launch.answer_by > 0:
+        raise CloudError(Failure(Cause.TIMEOUT, "the create was not sent in time", "too-late"))
