@@ -112,8 +112,9 @@ class LambdaUnderTest(CloudUnderTest):
         return {"calls": json.dumps(self.double.told("calls")).encode()}
 
     def close(self) -> None:
-        try:
-            self.double.close()
-        finally:
-            super().close()
+        # A state that Lambda does not have breaks its schema on purpose.
+        problems = [p for p in self.double.told("problems") if "/status: enum" not in p]
+        self.double.close(check=False)
+        super().close()
         end_folder(self.folder)
+        assert problems == []

@@ -59,7 +59,7 @@ class RunPodUnderTest(CloudUnderTest):
         return self.launch_of(offer, **{"ports": ((8888, 8890),), **changes})
 
     def other_launch(self, **changes: Any) -> Launch:
-        kind = ("US", "US-TX-3", "1x_H200_SECURE", "H200", 1, 12, 62)
+        kind = ("US", "US-TX-3", "1x_A100-80GB_SECURE", "A100-80GB", 1, 12, 62)
         offer = Offer("runpod", *kind, Market.ON_DEMAND, usd("4.59"))
         return self.launch_of(offer, **changes)
 

@@ -12,11 +12,11 @@ import pytest
 
 from nbprov.clouds.base import LOGIN_LABEL
 from nbprov.model.failures import Cause, CloudError
-from nbprov.model.launches import Accepted, CreateOperation, InstanceState, Refused
+from nbprov.model.launches import Accepted, CreateOperation, InstanceState, Launch, Refused
 from nbprov.model.places import Market
 
 from .checks import check, expect_cause, failure_of, needs, refusal
-from .relay import PAGE, Relay, RelayFault
+from .relay import PAGE, Relay, RelayedRequest, RelayFault
 from .subject import SCRIPTED, CloudUnderTest, eventually
 
 LATE = 0.3
@@ -193,61 +193,67 @@ def a_create_whose_answer_is_lost_is_never_forgotten(subject: CloudUnderTest) ->
         RelayFault(200, b"", delivered=True),
         RelayFault(cut=True),
     ):
-        for number in sorted(creating(subject)):
-            _create_with(subject, relay, number, fault)
+        _create_with(subject, relay, fault)
 
 
-def creating(subject: CloudUnderTest) -> set[int]:
-    """Return which requests of a `submit` may be its create: those that carry the token."""
-    launch = subject.launch()
-    with subject.relay.noted() as sent:
-        ids = subject.accepted(subject.cloud.submit(launch))
-    subject.cloud.terminate(ids)
-    subject.gone(launch.owner, ids)
-    changing = {n for n, one in enumerate(sent) if one.method != "GET"}
-    return {n for n in changing if launch.token in sent[n].text} or changing
+def _create_with(subject: CloudUnderTest, relay: Relay, fault: RelayFault) -> None:
+    """Lose the answer of a create; what is left has to be known."""
+    launch, cloud = subject.launch(), subject.make()
+    failure, sent = None, list[RelayedRequest]()
 
+    def spoil(_: int, asked: RelayedRequest) -> RelayFault | None:
+        if not _makes(launch, asked):
+            return None
+        sent.append(asked)
+        return fault
 
-def _create_with(subject: CloudUnderTest, relay: Relay, number: int, fault: RelayFault) -> None:
-    """Lose the answer of one request of a create; what is left has to be known."""
-    launch, failure = subject.launch(), None
-    cloud = subject.make()
-    with (
-        relay.noted() as sent,
-        relay.scripted(lambda now, _: fault if now == number else None),
-    ):
+    with relay.scripted(spoil):
         try:
-            ids = subject.accepted(cloud.submit(launch))
+            operation = cloud.submit(launch)
         except CloudError as error:
-            failure, ids = error.failure, ()
-    if failure is not None and failure.cause is Cause.UNKNOWN_OUTCOME:
-        ids = tuple(i.id for i in subject.alive(launch.owner) if i.token == launch.token)
-    elif failure is not None:
+            failure = error.failure
+    assert sent, "no request of a create has the launch's token: put it into a tag or the name"
+    what = f"{fault} for a create"
+    assert len({one.line for one in sent}) == len(sent), f"{what}: it was sent {len(sent)} times"
+    ids = subject.accepted(operation) if failure is None else ()
+    made = [one for one in subject.alive(launch.owner) if one.token == launch.token]
+    if not made:
         time.sleep(LATE)
-    made = [i for i in subject.alive(launch.owner) if i.token == launch.token]
-    what = f"{fault} for request {number + 1} of a create"
+        made = [one for one in subject.alive(launch.owner) if one.token == launch.token]
     assert len(made) <= launch.count, f"{what}: {len(made)} machines instead of one: {made}"
-    if made and failure is not None:
-        expect_cause(failure, Cause.UNKNOWN_OUTCOME, what=f"{what}, and a machine exists")
-        same = [one for one in sent if number < len(sent) and one.line == sent[number].line]
-        assert len(same) == 1, f"{what}: the create was sent {len(same)} times"
     if failure is None:
-        assert {i.id for i in made} == set(ids), f"{what}: expected {ids}, listed {made}"
-    subject.cloud.terminate([i.id for i in made])
-    subject.gone(launch.owner, [i.id for i in made])
+        assert {one.id for one in made} == {*ids}, f"{what}: expected {ids}, listed {made}"
+    elif made:
+        expect_cause(failure, Cause.UNKNOWN_OUTCOME, what=f"{what}, and a machine exists")
+    subject.cloud.terminate([one.id for one in made])
+    subject.gone(launch.owner, [one.id for one in made])
+
+
+def _makes(launch: Launch, asked: RelayedRequest) -> bool:
+    """Whether a request may be the create of a launch: it changes something and has its token."""
+    return asked.method != "GET" and launch.token in asked.text
 
 
 @check
 def a_create_that_was_never_sent_is_no_unknown_outcome(subject: CloudUnderTest) -> None:
     """A connection that is refused, for the whole call or just before the create."""
     relay = subject.relay
-    for number in sorted({0, min(creating(subject))}):
+    for _ in range(2):  # the first one also makes what launches share
+        launch = subject.launch()
+        with relay.noted() as sent:
+            ids = subject.cloud.submit(launch)
+        before = [number for number, one in enumerate(sent) if _makes(launch, one)]
+        made = subject.accepted(ids)
+        subject.cloud.terminate(made)
+        subject.gone(launch.owner, made)
+    assert before, "no request of a create has the launch's token: put it into a tag or the name"
+    for number in sorted({0, before[0]}):
         launch, cloud = subject.launch(), subject.make()
         with relay.unreachable(after=number):
             failure = failure_of(subject, partial(cloud.submit, launch), "a create without a way")
         expect_cause(failure, Cause.TRANSIENT, what="the connection for a create was refused")
-        made = [one for one in subject.alive(launch.owner) if one.token == launch.token]
-        assert made == [], "a create whose connection was refused made a machine"
+        left = [one for one in subject.alive(launch.owner) if one.token == launch.token]
+        assert left == [], "a create whose connection was refused made a machine"
 
 
 @check

@@ -46,6 +46,8 @@ LIVE = (
     InstanceState.ENDING,
     InstanceState.UNKNOWN,
 )
+PRICE_ENDPOINTS = ("api", "rest", "graphql")
+"""The names under which fetchers look up the address of their cloud's API."""
 START_SCRIPT = """#!/bin/sh
 umask 077
 cat >"$NBPROV_HOST_KEY" <<KEY
@@ -267,7 +269,10 @@ class CloudUnderTest(ABC):
         found = price_fetchers.find(self.name)
         if found is None:
             return None
-        return found.fetch(price_fetchers.FetchContext(HttpClient(), "2026-11-25"))
+        address = os.environ[self.addresses[0]] if self.addresses else ""
+        places = dict.fromkeys(PRICE_ENDPOINTS, address) if address else {}
+        context = price_fetchers.FetchContext(HttpClient(), "2026-11-25", endpoints=places)
+        return found.fetch(context)
 
     def login(self) -> str:
         """Return the user of machines."""

@@ -356,7 +356,7 @@ def _checked(launch: Launch) -> GpuType | CpuType:
             )
         )
     if offer.market is Market.SPOT:
-        raise CloudError(Failure(Cause.BAD_REQUEST, "RunPod's API v2 sells no spot", "spot"))
+        raise CloudError(Failure(Cause.SPOT, "RunPod's API v2 sells no spot", "spot"))
     kind = read_type(offer.instance_type)
     if isinstance(kind, CpuType) and launch.on_shutdown is OnShutdown.STOP:
         raise CloudError(

@@ -53,7 +53,7 @@ class ReadsRefusal(Protocol):
     """
 
     def __call__(
-        self, status: int, text: str, pause: Seconds | None, *, path: str, creates: bool
+        self, status: int, body: str, pause: Seconds | None, /, *, path: str, creates: bool
     ) -> Failure: ...
 
 

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,21 +20,17 @@ from nbprov.clouds.scaffold import FILES, ScaffoldError, main, scaffold
 from nbprov.model.errors import NbprovError
 
 ROOT = Path(__file__).parents[3]
-CONTRACT = ROOT / "tests" / "contract"
+IN_TREE = (ROOT / "tests" / "contract", ROOT / "tests" / "doubles")
 EXAMPLE = ROOT / "tests" / "plugins" / "fluffycloud"
 GUIDE = ROOT / "docs" / "adding-a-cloud.md"
 BLOCK = re.compile(r"^```(\S*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def run_tests(
-    folder: Path, *which: str, contract: Path | None = CONTRACT
+    folder: Path, *which: str, path: Sequence[Path] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run the new package's own tests in a process."""
-    env = {
-        **os.environ,
-        "COLUMNS": "300",
-        **({"NBPROV_CONTRACT": str(contract)} if contract else {}),
-    }
+    env = {**os.environ, "COLUMNS": "300", "PYTHONPATH": os.pathsep.join(map(str, path))}
     command = [
         sys.executable,
         "-m",
@@ -165,12 +162,6 @@ def test_unfilled_parts_say_what_they_have_to_do_and_which_step_tells_more(tmp_p
     assert steps <= headings
 
 
-def test_contract_that_is_not_found_is_said(tmp_path: Path) -> None:
-    said = run_tests(scaffold("acme", tmp_path), "tests/test_contract.py", contract=None)
-    assert said.returncode == 1
-    assert "set NBPROV_CONTRACT to its folder tests/contract" in said.stdout
-
-
 @pytest.mark.machine
 def test_filled_in_as_the_example_is_its_tests_pass(tmp_path: Path) -> None:
     made = scaffold("fluffycloud", tmp_path)
@@ -189,6 +180,7 @@ def test_filled_in_as_the_example_is_its_tests_pass(tmp_path: Path) -> None:
         "tests/test_filled_in.py",
         "tests/test_causes.py",
         "tests/test_contract.py::test_cloud_keeps_the_contract[a_machine_lives_and_ends]",
+        path=IN_TREE,
     )
     assert said.returncode == 0, said.stdout + said.stderr
     assert "failed" not in said.stdout.splitlines()[-1]
