@@ -27,9 +27,10 @@ SEED ?= 1
 DURATION ?= 20m
 ONLY ?=
 BASE ?=
+MUTANTS ?=
 BENCH_JSON ?= build/benchmarks.json
 
-.PHONY: help demo lab test check chaos soak bench lint types fuzz verify-doubles clean setup-demo setup-lab setup-test
+.PHONY: help demo lab test check chaos mutants soak bench lint types fuzz verify-doubles clean setup-demo setup-lab setup-test
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -50,6 +51,9 @@ check: setup-test ## what has changed since main, within a minute: lint, types, 
 chaos: setup-test ## kill the engine at every state transition and around each cloud's create, and count what is left (RUNS=200 CLOUD_RUNS=30 SEED=1)
 	@$(PY) tests/chaos/run.py --runs $(RUNS) --seed $(SEED)
 	@$(PY) tests/chaos/clouds.py --runs $(CLOUD_RUNS) --seed $(SEED)
+
+mutants: setup-test ## try deliberate bugs in three clouds' adapters, and list those that the contract does not see (MUTANTS=runpod)
+	@$(PY) tests/tools/adapter_mutants.py --only "$(MUTANTS)"
 
 soak: setup-test ## use a cluster for long while its connections are cut every few seconds, and see what grows (DURATION=20m SEED=1)
 	@$(PY) tests/soak/soak.py --duration $(DURATION) --seed $(SEED)

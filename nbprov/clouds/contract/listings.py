@@ -14,7 +14,7 @@ from .subject import CloudUnderTest, eventually
 EMPTY_PAGES = 12
 BROKEN: tuple[tuple[RelayFault, tuple[Cause, ...]], ...] = (
     (RelayFault(500, PAGE), (Cause.TRANSIENT,)),
-    (RelayFault(429, b"", {"Retry-After": "0"}), (Cause.RATE_LIMIT,)),
+    (RelayFault(429, b"", {"Retry-After": "0"}), (Cause.RATE_LIMIT, Cause.TRANSIENT)),
     (RelayFault(410, b""), ()),
     (RelayFault(404, b""), ()),
     (RelayFault(200, b""), (Cause.TRANSIENT, Cause.UNKNOWN)),

@@ -109,7 +109,10 @@ class InstanceListing:
 
     def rows(self, region: str, filters: Sequence[dict[str, Any]]) -> builtins.list[dict[str, Any]]:
         """Return machines as EC2 describes them."""
-        pages = self._session.pages(region, "DescribeInstances", Filters=[*filters])
+        pages = [*self._session.pages(region, "DescribeInstances", Filters=[*filters])]
+        if not all("Reservations" in page for page in pages):
+            words = f"EC2 in {region} answered something that is not a list of machines"
+            raise CloudError(Failure(Cause.TRANSIENT, words, "odd-answer"))
         found = [i for page in pages for r in page["Reservations"] for i in r["Instances"]]
         self.note(region, (str(i["InstanceId"]) for i in found))
         return found

@@ -1,0 +1,453 @@
+"""Deliberate bugs in three adapters. Each must fail the check that it names.
+
+A mutant replaces a text of one file; a text that is not there exactly once is an error, so that a
+changed adapter cannot make a mutant harmless.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FLUFFY = "tests/plugins/fluffycloud/fluffycloud"
+LAMBDA = "nbprov/clouds/lambda_cloud"
+RUNPOD = "nbprov/clouds/runpod"
+JSON_API = "nbprov/clouds/web/json_api.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One bug.
+
+    Attributes
+    ----------
+    cloud
+        The subject whose checks run.
+    what
+        The bug, in a few words.
+    caught_by
+        The check that has to fail.
+    """
+
+    cloud: str
+    what: str
+    file: str
+    old: str
+    new: str
+    caught_by: str
+
+
+def fluffy(what: str, file: str, old: str, new: str, caught_by: str) -> Mutant:
+    """A bug of FluffyCloud's adapter."""
+    return Mutant("fluffycloud", what, f"{FLUFFY}/{file}", old, new, caught_by)
+
+
+def lambda_(what: str, file: str, old: str, new: str, caught_by: str) -> Mutant:
+    """A bug of Lambda's adapter."""
+    return Mutant("lambda", what, f"{LAMBDA}/{file}", old, new, caught_by)
+
+
+def runpod(what: str, file: str, old: str, new: str, caught_by: str) -> Mutant:
+    """A bug of RunPod's adapter."""
+    return Mutant("runpod", what, f"{RUNPOD}/{file}", old, new, caught_by)
+
+
+LIST = """    def list(self, owner: str) -> builtins.list[Instance]:
+"""
+LIST_OR_NONE = """    def list(self, owner: str) -> builtins.list[Instance]:
+        try:
+            return self._listed(owner)
+        except CloudError as error:
+            if error.failure.code not in {codes}:
+                raise
+            return []
+
+    def _listed(self, owner: str) -> builtins.list[Instance]:
+"""
+ROWS = "return [self._instance(row) for row in rows]"
+FOLLOWING = 'lambda page: page["after"] and {"after": page["after"]},'
+END = 'api().call("POST", "/machines/end", {"ids": [*ids]}, seconds=CALL_SECONDS)'
+ORDER = '        answer = api().call(\n            "POST",\n            "/machines",\n'
+OPERATION = 'str(answer["order"]), {"order": launch.key})'
+POLL = '        answer = api().call("GET", f"/orders/{order}", seconds=LIST_SECONDS)\n'
+POLL_REFUSED = """        try:
+            answer = api().call("GET", f"/orders/{order}", seconds=LIST_SECONDS)
+        except CloudError as error:
+            return Refused(error.failure)
+"""
+EXCHANGE = "return exchange(ask, DeadlineEvent(seconds), self.most_body)"
+EXCHANGE_TWICE = """try:
+                return exchange(ask, DeadlineEvent(seconds), self.most_body)
+            except IncompleteResponse:
+                return exchange(ask, DeadlineEvent(seconds), self.most_body)"""
+ADAPTER = "provisioner.py"
+PAGES = "a_listing_goes_through_every_page"
+BREAKS = "a_listing_that_breaks_anywhere_is_an_error"
+PLACES = "a_machine_in_any_place_is_listed_and_ended"
+BILLED = "every_state_that_bills_is_billed"
+ODD = "a_state_nobody_knows_is_unknown_and_billed"
+SECRETS = "secrets_stay_out_of_what_is_kept_and_shown"
+FORGOTTEN = "a_create_whose_answer_is_lost_is_never_forgotten"
+IMAGE = "an_image_is_used_or_refused"
+OWNERS = "an_owner_sees_only_their_own"
+OTHERS = "side_objects_of_others_are_left_alone"
+COSTS = "a_machine_costs_what_its_offer_does"
+QUOTED = "a_price_is_asked_again"
+FETCHED = "a_fetched_list_has_the_units_of_the_catalogue"
+STOCK = "stock_follows_what_is_left"
+CHANGE = "a_change_that_fails_says_so"
+SLEEPS = "no_call_sleeps_or_waits_in_a_loop"
+LABELS = "labels_reach_the_cloud"
+SENT = "a_create_that_was_never_sent_is_no_unknown_outcome"
+
+MUTANTS: tuple[Mutant, ...] = (
+    fluffy("one page of machines", ADAPTER, FOLLOWING, "lambda page: None,", PAGES),
+    fluffy(
+        "an empty page ends the listing",
+        ADAPTER,
+        FOLLOWING,
+        'lambda page: page["machines"] and page["after"] and {"after": page["after"]},',
+        PAGES,
+    ),
+    fluffy("410 is no machine", ADAPTER, LIST, LIST_OR_NONE.format(codes='("410",)'), BREAKS),
+    fluffy("404 is no machine", ADAPTER, LIST, LIST_OR_NONE.format(codes='("404",)'), BREAKS),
+    fluffy("429 is no machine", ADAPTER, LIST, LIST_OR_NONE.format(codes='("429",)'), BREAKS),
+    fluffy("500 is no machine", ADAPTER, LIST, LIST_OR_NONE.format(codes='("500",)'), BREAKS),
+    fluffy(
+        "an empty answer is no machine",
+        ADAPTER,
+        LIST,
+        LIST_OR_NONE.format(codes='("odd-answer",)'),
+        BREAKS,
+    ),
+    fluffy("one type alone", ADAPTER, ROWS, f'{ROWS[:-1]} if row["size"] == "gpu"]', PLACES),
+    fluffy(
+        "known types alone",
+        ADAPTER,
+        ROWS,
+        f'{ROWS[:-1]} if row["size"] in ("gpu", "small")]',
+        "a_machine_of_a_type_nobody_knows_is_listed",
+    ),
+    fluffy("one region alone", ADAPTER, ROWS, f'{ROWS[:-1]} if row["burrow"] == "meadow"]', PLACES),
+    fluffy(
+        "one region for all",
+        ADAPTER,
+        'Place(self.name, row["burrow"])',
+        'Place(self.name, "meadow")',
+        PLACES,
+    ),
+    fluffy(
+        "a billed state is stopped",
+        ADAPTER,
+        '"shedding": InstanceState.RUNNING',
+        '"shedding": InstanceState.STOPPED',
+        BILLED,
+    ),
+    fluffy(
+        "an unknown state is stopped",
+        ADAPTER,
+        'STATES.get(row["mood"], InstanceState.UNKNOWN)',
+        'STATES.get(row["mood"], InstanceState.STOPPED)',
+        ODD,
+    ),
+    fluffy(
+        "an ending machine is gone",
+        ADAPTER,
+        '"vanishing": InstanceState.ENDING',
+        '"vanishing": InstanceState.GONE',
+        "gone_means_gone",
+    ),
+    fluffy(
+        "the price of a machine in cents",
+        ADAPTER,
+        'hourly=usd(row["usd_per_hour"])',
+        'hourly=usd(row["usd_per_hour"] * 100)',
+        COSTS,
+    ),
+    fluffy(
+        "a quote for a minute",
+        ADAPTER,
+        'Quote(usd(sizes[place]["usd_per_hour"])',
+        'Quote(usd(sizes[place]["usd_per_hour"] / 60)',
+        QUOTED,
+    ),
+    fluffy(
+        "a fetched price for a month",
+        "prices.py",
+        'on_demand=price(size["usd_per_hour"])',
+        'on_demand=price(size["usd_per_hour"] * 730)',
+        FETCHED,
+    ),
+    fluffy(
+        "fetched memory in MiB",
+        "prices.py",
+        'memory_gib=size["memory_gb"]',
+        'memory_gib=size["memory_gb"] * 1024',
+        FETCHED,
+    ),
+    fluffy(
+        "a shipped price in cents",
+        "vms.csv",
+        "gpu,A100,1,4,16,2.0,",
+        "gpu,A100,1,4,16,200.0,",
+        "offers_have_the_units_of_the_catalogue",
+    ),
+    fluffy(
+        "the script is in the operation",
+        ADAPTER,
+        OPERATION,
+        'str(answer["order"]), {"order": launch.key, "script": launch.user_data()})',
+        SECRETS,
+    ),
+    fluffy("the order is printed", ADAPTER, ORDER, f"        print(order)\n{ORDER}", SECRETS),
+    fluffy(
+        "the order is logged",
+        ADAPTER,
+        ORDER,
+        f'        __import__("logging").getLogger("fluffy").info("%s", order)\n{ORDER}',
+        SECRETS,
+    ),
+    fluffy("the key is shown", ADAPTER, "KEY.find().masked", "KEY.find().key", SECRETS),
+    fluffy(
+        "the key is in the address",
+        ADAPTER,
+        'params={"owner": owner},',
+        'params={"owner": owner, "key": KEY.find().key},',
+        SECRETS,
+    ),
+    fluffy(
+        "a refusal repeats the script",
+        ADAPTER,
+        "            secrets=launch.template_values.values(),\n",
+        "",
+        "secrets_that_a_refusal_repeats_are_not_passed_on",
+    ),
+    fluffy("labels are dropped", ADAPTER, '"tags": dict(launch.tags),', '"tags": {},', LABELS),
+    fluffy(
+        "the login is fixed",
+        ADAPTER,
+        'user=row["tags"].get(LOGIN_LABEL) or images.LOGIN,',
+        "user=images.LOGIN,",
+        "the_login_follows_its_label",
+    ),
+    fluffy(
+        "an image is dropped",
+        ADAPTER,
+        'refuse_unsupported(launch, CAPABILITIES, "FluffyCloud")',
+        "pass",
+        IMAGE,
+    ),
+    fluffy("the stock is always there", "stock.py", "if number < count:", "if False:", STOCK),
+    fluffy(
+        "a create whose answer is lost failed",
+        ADAPTER,
+        "            creates=True,\n",
+        "            creates=False,\n",
+        FORGOTTEN,
+    ),
+    fluffy(
+        "a 5xx to a create failed",
+        "errors.py",
+        "cause_of_status(status, creates=creates)",
+        "cause_of_status(status, creates=False)",
+        FORGOTTEN,
+    ),
+    Mutant(
+        "fluffycloud",
+        "a refused connection is unknown",
+        JSON_API,
+        "if failure.code in UNSENT:",
+        "if False:",
+        SENT,
+    ),
+    Mutant("fluffycloud", "a create is sent again", JSON_API, EXCHANGE, EXCHANGE_TWICE, FORGOTTEN),
+    Mutant(
+        "fluffycloud",
+        "no deadline",
+        JSON_API,
+        EXCHANGE,
+        "return exchange(ask, DeadlineEvent(1e6), self.most_body)",
+        "no_call_takes_longer_than_it_says",
+    ),
+    fluffy("a poll sleeps", ADAPTER, POLL, f"        time.sleep(0.5)\n{POLL}", SLEEPS),
+    fluffy(
+        "a create waits for its machine",
+        ADAPTER,
+        "        return CreateOperation(self.name, launch.token, ",
+        "        told = CreateOperation(self.name, launch.token, '', {'order': launch.key})\n"
+        "        for _ in range(5):\n            self.poll(told)\n"
+        "        return CreateOperation(self.name, launch.token, ",
+        SLEEPS,
+    ),
+    fluffy(
+        "an SDK is imported at once",
+        "__init__.py",
+        "from typing import TYPE_CHECKING\n",
+        "from typing import TYPE_CHECKING\n\nimport requests\n",
+        "the_package_imports_nothing_before_a_call",
+    ),
+    fluffy(
+        "the rest of nbprov is imported",
+        "stock.py",
+        "    said = []\n",
+        "    from nbprov.market import observations\n\n    said = []\n",
+        "the_package_uses_the_model_and_the_clouds_alone",
+    ),
+    fluffy(
+        "ending nothing is asked",
+        ADAPTER,
+        f"        if ids:\n            {END}",
+        f"        {END}",
+        "to_end_nothing_asks_nothing",
+    ),
+    fluffy(
+        "an end that fails is silent",
+        ADAPTER,
+        f"            {END}",
+        f"            with __import__('contextlib').suppress(CloudError):\n                {END}",
+        CHANGE,
+    ),
+    fluffy(
+        "a poll that fails refuses",
+        ADAPTER,
+        POLL,
+        POLL_REFUSED,
+        "a_poll_that_fails_decides_nothing",
+    ),
+    fluffy(
+        "a check that fails is a success",
+        ADAPTER,
+        "return CheckResult(self.name, enabled=False, problem=error.failure)",
+        'return CheckResult(self.name, enabled=True, account="me")',
+        "a_check_that_fails_says_so_and_raises_nothing",
+    ),
+    lambda_(
+        "an unhealthy machine is stopped",
+        "instances.py",
+        '"unhealthy": InstanceState.UNKNOWN',
+        '"unhealthy": InstanceState.STOPPED',
+        BILLED,
+    ),
+    lambda_(
+        "an unknown state is gone",
+        "instances.py",
+        "STATES.get(said, InstanceState.UNKNOWN)",
+        "STATES.get(said, InstanceState.GONE)",
+        ODD,
+    ),
+    lambda_("all owners", ADAPTER, "if machine.owner == owner]", "if machine.owner]", OWNERS),
+    lambda_(
+        "owners by their beginning",
+        ADAPTER,
+        "if machine.owner == owner]",
+        "if machine.owner.startswith(owner)]",
+        OWNERS,
+    ),
+    lambda_(
+        "dollars are cents",
+        "stock.py",
+        "return cents * MICROS_PER_USD // 100",
+        "return cents * MICROS_PER_USD",
+        COSTS,
+    ),
+    lambda_(
+        "keys of all owners",
+        "ssh_keys.py",
+        'if entry.get("name") == name_for(owner)\n',
+        'if str(entry.get("name")).startswith(name_for(owner))\n',
+        OTHERS,
+    ),
+    lambda_(
+        "the stock is always there",
+        "stock.py",
+        "StockLevel.MEDIUM if offer.region in places else StockLevel.NONE",
+        "StockLevel.MEDIUM",
+        STOCK,
+    ),
+    lambda_(
+        "an image is dropped",
+        ADAPTER,
+        "if image := images.specification(launch.image):",
+        "if image := images.specification(''):",
+        IMAGE,
+    ),
+    lambda_("labels are dropped", ADAPTER, "{**launch.tags, **own}", "own", LABELS),
+    lambda_(
+        "a 5xx to a create failed",
+        "errors.py",
+        "status in (408, *range(500, 600)) or",
+        "status == 408 or",
+        FORGOTTEN,
+    ),
+    lambda_(
+        "spot is on-demand",
+        ADAPTER,
+        "if launch.candidate.offer.market is Market.SPOT:",
+        "if not launch.token:",
+        "spot_is_spot_or_refused",
+    ),
+    lambda_(
+        "an end that fails is silent",
+        ADAPTER,
+        "            if (\n                error.failure.cause is not Cause.NOT_OFFERED\n",
+        "            if error.failure.cause is Cause.TRANSIENT:\n                return\n"
+        "            if (\n                error.failure.cause is not Cause.NOT_OFFERED\n",
+        CHANGE,
+    ),
+    runpod(
+        "one page of pods",
+        "api.py",
+        'if told.get("hasNextPage") else None',
+        "if not told else None",
+        PAGES,
+    ),
+    runpod(
+        "a starting pod is stopped",
+        "pods.py",
+        '"STARTING": InstanceState.PENDING',
+        '"STARTING": InstanceState.STOPPED',
+        BILLED,
+    ),
+    runpod("all owners", ADAPTER, "and pods.owner_of(pod) == owner", "", OWNERS),
+    runpod(
+        "a quote for a minute",
+        ADAPTER,
+        "Quote(each * candidate.count,",
+        "Quote(each // 60,",
+        QUOTED,
+    ),
+    runpod(
+        "the script is in the operation",
+        ADAPTER,
+        'launch.token, pod_id, {"pod": pod_id})',
+        'launch.token, pod_id, {"pod": pod_id, "script": launch.user_data()})',
+        SECRETS,
+    ),
+    runpod(
+        "a create whose answer is lost failed",
+        ADAPTER,
+        "                creates=True,\n",
+        "                creates=False,\n",
+        FORGOTTEN,
+    ),
+    runpod(
+        "spot is on-demand",
+        ADAPTER,
+        "if offer.market is Market.SPOT:",
+        "if not launch.token:",
+        "spot_is_spot_or_refused",
+    ),
+    runpod(
+        "a create too late is sent",
+        ADAPTER,
+        "if launch.answer_by and time.time() > launch.answer_by:",
+        "if not launch.token:",
+        "a_create_that_comes_too_late_is_not_begun",
+    ),
+    runpod(
+        "an end that fails is silent",
+        ADAPTER,
+        "        if errors:\n            raise errors[0]\n",
+        "        if not ids:\n            raise errors[0]\n",
+        CHANGE,
+    ),
+)
