@@ -249,7 +249,7 @@ def test_all_pages_are_listed(cloud: RunPodCloud, double: Double) -> None:
     ("launch", "cause"),
     [
         (a_launch(count=2), Cause.BAD_REQUEST),
-        (a_launch(an_offer(market=Market.SPOT)), Cause.BAD_REQUEST),
+        (a_launch(an_offer(market=Market.SPOT)), Cause.SPOT),
         (a_launch(an_offer("8x_B200_SECURE")), Cause.NOT_OFFERED),
         (a_launch(an_offer("m5.large")), Cause.NOT_OFFERED),
         (a_launch(an_offer(zone="", region="XX")), Cause.NOT_OFFERED),
