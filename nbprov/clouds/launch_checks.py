@@ -35,11 +35,19 @@ def refuse_unsupported(launch: Launch, can: Capabilities, title: str) -> None:
     if launch.ports and not can.ports:
         words = can.notes.get("ports") or f"{title} cannot open ports"
         raise CloudError(Failure(Cause.BAD_REQUEST, words, "ports"))
-    is_container = launch.image.startswith(CONTAINER)
-    if launch.image and not (can.docker if is_container else can.images):
-        words = f"{title} cannot start from the {'container ' * is_container}image {launch.image}"
+    if not can.docker:
+        refuse_container(launch, title)
+    if launch.image and not launch.image.startswith(CONTAINER) and not can.images:
+        words = f"{title} cannot start from the image {launch.image}"
         raise CloudError(Failure(Cause.BAD_REQUEST, words, "image"))
     refuse_late(launch)
+
+
+def refuse_container(launch: Launch, title: str) -> None:
+    """Refuse a container image, which a cloud of whole machines would have to leave out."""
+    if launch.image.startswith(CONTAINER):
+        words = f"{title} cannot start from the container image {launch.image}"
+        raise CloudError(Failure(Cause.BAD_REQUEST, words, "image"))
 
 
 def refuse_late(launch: Launch) -> None:

@@ -46,7 +46,7 @@ class GcpUnderTest(CloudUnderTest):
     name = "gcp"
     addresses = ("NBPROV_GCP_ENDPOINT",)
     billed_states = ("PROVISIONING", "STAGING", "RUNNING", "REPAIRING", "STOPPING", "SUSPENDING")
-    login_label = True
+    login_label = False
     tells_poweroff_reason = False
 
     def __init__(self) -> None:

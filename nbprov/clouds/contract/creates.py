@@ -212,7 +212,10 @@ def _create_with(subject: CloudUnderTest, relay: Relay, fault: RelayFault) -> No
             operation = cloud.submit(launch)
         except CloudError as error:
             failure = error.failure
-    assert sent, "no request of a create has the launch's token: put it into a tag or the name"
+    assert sent, (
+        "no request of a create has the launch's token: put it into a tag or the name"
+        f" (the create ended with {failure})"
+    )
     what = f"{fault} for a create"
     assert len({one.line for one in sent}) == len(sent), f"{what}: it was sent {len(sent)} times"
     ids = subject.accepted(operation) if failure is None else ()

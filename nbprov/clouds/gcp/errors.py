@@ -149,10 +149,10 @@ def _by_code(said: GoogleRefusal) -> tuple[Cause, str, Scope | None]:
 
 
 def _is_lost(said: GoogleRefusal) -> bool:
-    """Whether a create may have succeeded: a page of a gateway, or time that ran out."""
+    """Whether a create may have succeeded: a gateway's page, no reason, or time that ran out."""
     return (
         said.status == 504
-        or (said.status >= 500 and not said.is_json)
+        or (said.status >= 500 and not (said.is_json and said.codes))
         or any("TIMEOUT" in code or "DEADLINE" in code for code in said.codes)
     )
 

@@ -37,6 +37,7 @@ from nbprov.clouds.gcp.instances.poweroff_cleanup import (
     reason_of,
 )
 from nbprov.clouds.gcp.network.firewall import KIND, is_gone
+from nbprov.clouds.launch_checks import refuse_container
 from nbprov.model.failures import CloudError, Failure
 from nbprov.model.launches import (
     CheckResult,
@@ -151,6 +152,7 @@ class GcpCloud(Cloud):
         return self._quotes.quote(candidate.offer, CHECK_SECONDS - 0.5)
 
     def submit(self, launch: Launch) -> CreateOperation:
+        refuse_container(launch, "Google Cloud")
         compute = self._connection.compute()
         # In the project of the plan: a repeat in another one would create a second machine.
         return self._inserter.submit(
