@@ -53,6 +53,7 @@ FOREIGN = {
     ("clouds/gcp/check.py", "message"): "Google's words for an API that is not enabled",
     ("clouds/refusal_words.py", "message"): "what any provider says, for the tables of all",
     ("clouds/gcp/network/firewall.py", "message"): "Google's words for a network that is not there",
+    ("clouds/contract/lifecycle.py", "reason"): "the words that the test itself gave a machine",
     (
         "clouds/local/daemon/machine.py",
         "reason",

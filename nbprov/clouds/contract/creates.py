@@ -234,7 +234,7 @@ def _create_with(subject: CloudUnderTest, relay: Relay, fault: RelayFault) -> No
 
 def _makes(launch: Launch, asked: RelayedRequest) -> bool:
     """Whether a request may be the create of a launch: it changes something and has its token."""
-    return asked.method != "GET" and launch.token in asked.text
+    return asked.method != "GET" and launch.token in asked.readable
 
 
 @check
@@ -278,7 +278,7 @@ def labels_reach_the_cloud(subject: CloudUnderTest) -> None:
     launch = replace(launch, tags={**launch.tags, "team": "vision7q"})
     with relay.noted() as sent:
         (machine,) = subject.running(launch)
-    assert any("vision7q" in one.text for one in sent), (
+    assert any("vision7q" in one.readable for one in sent), (
         "expected the label team=vision7q in a request of the create; none has it"
     )
     subject.cloud.terminate([machine.id])
@@ -306,7 +306,7 @@ def an_image_is_used_or_refused(subject: CloudUnderTest) -> None:
             except (CloudError, AssertionError):
                 assert subject.cloud.list(launch.owner) == [], "a refused image made a machine"
                 continue
-        assert any("image-7q" in one.text for one in sent), (
+        assert any("image-7q" in one.readable for one in sent), (
             f"the image {image}: expected it in the create or a refusal, but a machine was made"
             " without it"
         )

@@ -22,9 +22,9 @@ def only_ssh_is_open_and_only_to_the_caller(subject: CloudUnderTest) -> None:
     relay = subject.relay
     with relay.noted() as sent:
         subject.running(replace(subject.launch(), ports=()))
-    wide = [one for one in sent if ANYWHERE.search(one.text)]
+    wide = [one for one in sent if ANYWHERE.search(one.readable)]
     assert not wide, (
-        f"a launch without ports opens something to everybody: {[one.text[:500] for one in wide]}"
+        f"a launch without ports opens something to everybody: {[one.readable[:500] for one in wide]}"
     )
     for network, first, last in subject.rules() or ():
         size = ipaddress.ip_network(network).num_addresses

@@ -40,7 +40,7 @@ class RelayedRequest:
     body: bytes = field(repr=False)
 
     @property
-    def text(self) -> str:
+    def readable(self) -> str:
         """The target and the body, readable."""
         body = self.body.decode("utf-8", "replace")
         return f"{unquote_plus(self.target)}\n{body}\n{unquote_plus(body)}"

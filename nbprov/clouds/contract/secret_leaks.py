@@ -55,10 +55,10 @@ def files(subject: CloudUnderTest) -> dict[str, str]:
     return {k: v.decode("utf-8", "replace") for k, v in {**own, **subject.written()}.items()}
 
 
-def expect_none(words: list[str], told: dict[str, str]) -> None:
+def expect_none(secrets: list[str], told: dict[str, str]) -> None:
     """Fail if one of these secrets is in one of these texts."""
     for what, text in told.items():
-        for word in words:
+        for word in secrets:
             at = text.find(word)
             around = text[max(0, at - 60) : at].replace(word, "•••")
             assert at < 0, f"a secret is in {what}, after {around!r}"
@@ -71,8 +71,8 @@ def told_of(error: BaseException) -> str:
 
 @check
 def secrets_stay_out_of_what_is_kept_and_shown(subject: CloudUnderTest) -> None:
-    launch, words = with_canary(subject.launch())
-    words += subject.secrets()
+    launch, secrets = with_canary(subject.launch())
+    secrets += subject.secrets()
     with printed() as said:
         operation = subject.cloud.submit(launch)
         (machine,) = subject.accepted(operation)
@@ -89,16 +89,16 @@ def secrets_stay_out_of_what_is_kept_and_shown(subject: CloudUnderTest) -> None:
         assert len(told["the console"]) <= 64_000, "a console longer than 64 kB"
         subject.cloud.terminate([machine])
         subject.gone(launch.owner, [machine])
-    expect_none(words, {**told, "what was printed or logged": said.getvalue()})
-    expect_none(words, files(subject))
+    expect_none(secrets, {**told, "what was printed or logged": said.getvalue()})
+    expect_none(secrets, files(subject))
     if subject.addresses:
         asked = [one.target for one in subject.relay.requests]
-        expect_none(words, {"the address of a request": "\n".join(asked)})
+        expect_none(secrets, {"the address of a request": "\n".join(asked)})
 
 
 @check
 def secrets_stay_out_of_what_a_lost_create_says(subject: CloudUnderTest) -> None:
-    launch, words = with_canary(subject.launch())
+    launch, secrets = with_canary(subject.launch())
     subject.lose_answer()
     error: CloudError | None = None
     with printed() as said:
@@ -108,19 +108,19 @@ def secrets_stay_out_of_what_a_lost_create_says(subject: CloudUnderTest) -> None
             error = lost
     assert error is not None, "an answer was lost: expected an error"
     told = {"the error": told_of(error), "what was printed or logged": said.getvalue()}
-    expect_none(words + subject.secrets(), {**told, **files(subject)})
+    expect_none(secrets + subject.secrets(), {**told, **files(subject)})
 
 
 @check
 def secrets_that_a_refusal_repeats_are_not_passed_on(subject: CloudUnderTest) -> None:
     """Services repeat what they were sent: a key that is wrong, a script that is too long."""
     relay = subject.relay
-    launch, words = with_canary(subject.launch())
-    words += subject.secrets()
+    launch, secrets = with_canary(subject.launch())
+    secrets += subject.secrets()
     sentence = re.compile(rb'(?<=[">])[^"<>{}]*\w [^"<>{}]*(?=["<])')
 
     def echoed(status: int, body: bytes) -> bytes:
-        text = json.dumps(" ".join(words))[1:-1].encode()
+        text = json.dumps(" ".join(secrets))[1:-1].encode()
         return sentence.sub(lambda found: found[0] + b" " + text, body) if status >= 400 else body
 
     subject.refuse(Cause.BAD_REQUEST)
@@ -138,4 +138,4 @@ def secrets_that_a_refusal_repeats_are_not_passed_on(subject: CloudUnderTest) ->
     told = {"what was printed or logged": said.getvalue()}
     if error is not None:
         told["the message"] = f"{error}{error.failure}"
-    expect_none(words, {**told, **files(subject)})
+    expect_none(secrets, {**told, **files(subject)})
