@@ -7,6 +7,9 @@ import queue
 import sys
 from typing import Any
 
+from nbprov.notebook.frames.frame_renderer import FrameRenderer
+from nbprov.notebook.options import options_of
+
 TICK = 0.05
 """Seconds between two checks for an interrupt."""
 
@@ -21,19 +24,28 @@ def publish_until_done(
     shell: Any, future: concurrent.futures.Future[Any], outputs: OutputQueue
 ) -> Any:
     """Publish what comes until the work is done, and return its result. Can be interrupted."""
+    frames = FrameRenderer(options_of(shell).frames)
     future.add_done_callback(lambda _: outputs.put(None))
     while not future.done():
-        publish_waiting(shell, outputs, TICK)
-    while publish_waiting(shell, outputs, 0):
+        publish_waiting(shell, outputs, TICK, frames)
+    while publish_waiting(shell, outputs, 0, frames):
         pass
     return future.result()
 
 
-def publish_waiting(shell: Any, outputs: OutputQueue, wait: float) -> bool:
+def publish_waiting(
+    shell: Any, outputs: OutputQueue, wait: float, frames: FrameRenderer | None = None
+) -> bool:
     """Publish the messages that are there; return False if there were none.
 
     Successive texts are joined, because a page drops messages that come too fast.
+
+    Parameters
+    ----------
+    frames
+        Renders the frames of the cell; by default those of a cell that begins here.
     """
+    frames = FrameRenderer(options_of(shell).frames) if frames is None else frames
     waiting: list[dict[str, Any]] = []
     has_any = False
     try:
@@ -48,7 +60,7 @@ def publish_waiting(shell: Any, outputs: OutputQueue, wait: float) -> bool:
     except queue.Empty:
         pass
     for message in waiting:
-        _publish(shell, message)
+        _publish(shell, message, frames)
     return has_any
 
 
@@ -65,15 +77,16 @@ def _append(waiting: list[dict[str, Any]], message: dict[str, Any]) -> None:
     waiting[-1] = {"msg_type": "stream", "content": {**last["content"], "text": text}}
 
 
-def _publish(shell: Any, message: dict[str, Any]) -> None:
+def _publish(shell: Any, message: dict[str, Any], frames: FrameRenderer) -> None:
     kind, content = message["msg_type"], message["content"]
     if kind == "stream":
         stream = sys.stderr if content["name"] == "stderr" else sys.stdout
         stream.write(content["text"])
         stream.flush()
     elif kind in ("display_data", "execute_result", "update_display_data"):
+        data = content["data"]
         shell.display_pub.publish(
-            data=content["data"],
+            data=frames.render(data, content["frame"]) if "frame" in content else data,
             metadata=content.get("metadata", {}),
             transient=content.get("transient", {}),
             update=kind == "update_display_data",

@@ -100,9 +100,13 @@ class CellResult:
 
 def size_of(content: Message) -> int:
     """Return what a display counts for."""
-    return MESSAGE + sum(
-        len(value) if isinstance(value, str) else len(json.dumps(value))
-        for value in content.get("data", {}).values()
+    return (
+        MESSAGE
+        + len(content.get("frame", {}).get("page", ""))
+        + sum(
+            len(value) if isinstance(value, str) else len(json.dumps(value))
+            for value in content.get("data", {}).values()
+        )
     )
 
 
@@ -259,7 +263,7 @@ class OutputCollation:
         waiting, self._waiting = self._waiting, []
         for kind, content in waiting:
             data = content.get("data", {})
-            if set(data) == {"text/plain"}:
+            if set(data) == {"text/plain"} and "frame" not in content:
                 self._budget.text(
                     "stdout",
                     "".join(

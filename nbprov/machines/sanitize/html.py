@@ -1,9 +1,13 @@
-"""Rebuild HTML of machines from a short list of harmless elements, or put it into a frame.
+"""Rebuild HTML of machines from a short list of harmless elements.
 
 A page that shows a notebook can do whatever the notebook's owner can, such as run code in the
 kernel and read files. So nothing that a machine wrote may run in it, load addresses with the
 page's rights, or cover what belongs to somebody else. Text and tables are rebuilt in the page;
-whatever holds anything else is shown whole, in a frame without an origin.
+whatever holds anything else belongs whole into a frame without an origin.
+
+No element is on the list within which browsers read text in another way (`svg`, `math`, `style`,
+`noscript`, `template`, `form` and the like), so what is written here cannot change its meaning when
+a browser reads it again.
 """
 
 from __future__ import annotations
@@ -12,9 +16,6 @@ import html
 import re
 from html.parser import HTMLParser
 from itertools import islice
-
-FRAME_PIXELS = 420
-"""Height of a frame, which can be dragged larger; fitting it takes a script in the page."""
 
 READ_LIMIT = 1_000_000
 """Longer HTML goes into a frame unread; reading this much takes a third of a second."""
@@ -64,7 +65,7 @@ _CALL = re.compile(r"([\w-]*)\(")
 _CALLS = frozenset(("rgb", "rgba", "hsl", "hsla"))
 _NEGATIVE = re.compile(r"(?:^|\s)-\s*[\d.]")
 _DISPLAYS = _names(
-    "block flex inline inline-block inline-flex list-item none table table-cell table-row"
+    "block contents flex inline inline-block inline-flex list-item none table table-cell table-row"
 )
 _DATA_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]*\Z")
 _LINK = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x20\x7f]*\Z", re.IGNORECASE)
@@ -77,21 +78,11 @@ _PANDAS_RULES = re.compile(
 
 _TORN = re.compile(r"<(?=[^<>]*(?:<|\Z))|<!--")
 
-# MathJax sets the TeX in a page; these commands make links, or define names for the whole page.
-_TEX_ACTIVE = re.compile(
-    r"\\\s*(?:href|url|style|class|cssId|data|require|def|gdef|edef|let|newcommand|renewcommand"
-    r"|newenvironment|renewenvironment|DeclareMathOperator|unicode|mmlToken|bbox|setOptions"
-    r"|definecolor|html\w*|action|toggle|texttip|tooltip|import|input|include\w*|begingroup"
-    r"|csname)(?![a-z])",
-    re.IGNORECASE,
+_PROGRAM = re.compile(
+    r"<\s*(?:script|iframe|frame|object|embed|applet)|\bon\w+\s*=|javascript:", re.IGNORECASE
 )
-
-_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' https: blob: data:;"
-    " style-src 'unsafe-inline' https: data:; img-src https: data: blob:; font-src https: data:;"
-    " media-src https: data: blob:; connect-src https: data: blob:; worker-src blob:;"
-    " child-src blob: data:; form-action 'none'"
-)
+_NOT_TYPESET = "mathjax_ignore tex2jax_ignore"
+"""The classes of elements in which MathJax 3 and 2 leave TeX alone, which can hold links."""
 
 
 class _Active(Exception):
@@ -143,8 +134,6 @@ class _Rebuilder(HTMLParser):
             if not _PANDAS_RULES.match(data):
                 raise _Active("style")
             return
-        if _TEX_ACTIVE.search(data):
-            raise _Active("tex")
         self.parts.append(html.escape(data.replace("\0", ""), quote=False))
 
     def handle_decl(self, decl: str) -> None:
@@ -162,11 +151,7 @@ class _Rebuilder(HTMLParser):
         if self.in_style:
             raise _Active("style")
         self.parts += [f"</{tag}>" for tag in reversed(self.open)]
-        whole = "".join(self.parts)
-        # Checked again, since text that a comment separated in the original is joined now.
-        if _TEX_ACTIVE.search(whole):
-            raise _Active("tex")
-        return whole
+        return "".join(self.parts)
 
 
 def _attribute(tag: str, name: str, value: str) -> str:
@@ -226,26 +211,14 @@ def inert_html(text: str) -> str | None:
         return None
 
 
-def has_active_tex(text: str) -> bool:
-    """Return whether TeX would make links, or define names for the page."""
-    return _TEX_ACTIVE.search(text) is not None
+def is_program(text: str) -> bool:
+    """Return whether HTML seems to hold a script, which decides how it is offered.
 
-
-def framed(text: str) -> str:
-    """Return HTML in a frame without an origin.
-
-    Its scripts run, but reach neither the page, nor its cookies, nor servers of this computer.
+    Where this is wrong, the frame's policy keeps the script from running.
     """
-    page = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">{text}'
-    return (
-        '<iframe sandbox="allow-scripts" referrerpolicy="no-referrer"'
-        f' srcdoc="{html.escape(page)}"'
-        f' style="width: 100%; height: {FRAME_PIXELS}px; border: 0; resize: vertical;'
-        ' overflow: auto; background: white"></iframe>'
-    )
+    return _PROGRAM.search(text) is not None
 
 
-def safe_html(text: str) -> str:
-    """Return HTML of a machine in a form that may stand in a page."""
-    inert = inert_html(text)
-    return framed(text) if inert is None else inert
+def not_typeset(rebuilt: str) -> str:
+    """Return rebuilt HTML in an element whose text no page typesets as TeX."""
+    return f'<div class="{_NOT_TYPESET}">{rebuilt}</div>'

@@ -57,6 +57,14 @@ class Nbprov(Magics):
         " one ('auto').",
     ).tag(config=True)
 
+    frames = Enum(
+        ("ask", "on", "off"),
+        default_value="ask",
+        help="Outputs of a machine that a program draws (figures of plotly, Vega and Bokeh, HTML"
+        " with scripts) run in a closed frame: when you press their button ('ask'), at once"
+        " ('on'), or never ('off').",
+    ).tag(config=True)
+
     @default("demo")
     def _demo_default(self) -> bool:
         return os.environ.get("NBPROV_DEMO") == "1"
