@@ -4,6 +4,7 @@
 // started by it, after the connections that no policy covers were removed, in frames within too.
 
 const UNCOVERED = /^(webkit|moz)?RTC|Socket|Transport/;
+const LEADING_OUT = "meta, link, base, iframe, frame, object, embed";
 const SCROLLBAR = 16;
 
 /** @typedef {{ color: string, background: string, fontFamily: string, fontSize: string,
@@ -46,9 +47,7 @@ export function drawOutput() {
 
 /** @type {Record<string, (page: string, colors: Colors) => unknown>} */
 const VIEWERS = {
-  still: (page) => {
-    document.body.innerHTML = page;
-  },
+  still: insert,
   html: showPage,
   plotly: (page) => {
     const { data, layout, config, frames } = JSON.parse(page);
@@ -71,6 +70,18 @@ const VIEWERS = {
   },
 };
 
+/**
+ * Put HTML into the frame, without what would only lead out of it or stay empty: the policy refuses
+ * to go there, but Chromium has connected to the server by then.
+ *
+ * @param {string} page
+ */
+function insert(page) {
+  const read = new DOMParser().parseFromString(page, "text/html");
+  for (const element of read.querySelectorAll(LEADING_OUT)) element.remove();
+  document.body.append(...read.head.childNodes, ...read.body.childNodes);
+}
+
 /** @param {string} code */
 function run(code) {
   (0, eval)(code);
@@ -86,7 +97,7 @@ function newPlace() {
  * @param {string} page
  */
 function showPage(page) {
-  document.body.innerHTML = page;
+  insert(page);
   /** @type {Element | null} */
   let current = null;
   Object.defineProperty(document, "currentScript", { get: () => current, configurable: true });

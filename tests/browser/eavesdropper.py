@@ -1,11 +1,15 @@
-"""A server of this computer that notes who reaches it: any request or connection is a leak."""
+"""A server of this computer that notes who reaches it."""
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import socketserver
 import threading
 from types import TracebackType
+
+LINE_SECONDS = 5.0
+"""How long a client may take to send its first line."""
 
 
 class Eavesdropper:
@@ -13,22 +17,24 @@ class Eavesdropper:
 
     Attributes
     ----------
-    heard
-        The first bytes of each connection, which of HTTP hold the path and the cookies.
+    connections
+        How often somebody connected.
+    requests
+        What they sent first, which in HTTP holds the path and the cookies.
     """
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
-        heard = self.heard
+        self.connections = 0
+        self.requests: list[str] = []
+        own = self
 
         class Handler(socketserver.BaseRequestHandler):
             def handle(self) -> None:
-                self.request.settimeout(5)
-                try:
-                    heard.append(self.request.recv(4096).decode("latin-1"))
+                own.connections += 1
+                self.request.settimeout(LINE_SECONDS)
+                with contextlib.suppress(OSError):
+                    own.requests += filter(None, [self.request.recv(4096).decode("latin-1")])
                     self.request.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-                except OSError:
-                    heard.append("")
 
         self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -53,4 +59,6 @@ class Eavesdropper:
         with socket.create_connection(self._server.server_address[:2]) as line:
             line.sendall(b"hello")
             assert line.recv(4).startswith(b"HTTP")
-        assert self.heard.pop() == "hello"
+        assert (self.connections, self.requests) == (1, ["hello"])
+        self.connections = 0
+        self.requests.clear()

@@ -83,12 +83,16 @@ def test_hostile_outputs_reach_neither_the_page_nor_a_server(
         shown = notebook.run(f"%%on dev -i {name}")
         _settle(shown)
         assert shown.locator(NOTHING_ACTIVE).count() == 0
+        if name == "leavers":
+            # Chromium connects to the server of an address that the policy then refuses.
+            continue
+        assert eavesdropper.connections == 0
     # The last frame is drawn after all the others.
     shown = notebook.run("%%on dev", 3)
     expect(_inner(shown).locator("#seen")).to_have_text("it ran, origin null")
     page.wait_for_timeout(2000)
     _check_page(page, title)
-    assert eavesdropper.heard == []
+    assert eavesdropper.requests == []
     notebook.run("%nbprov down")
 
 

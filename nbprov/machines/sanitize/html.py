@@ -79,7 +79,7 @@ _PANDAS_RULES = re.compile(
 _TORN = re.compile(r"<(?=[^<>]*(?:<|\Z))|<!--")
 
 _PROGRAM = re.compile(
-    r"<\s*(?:script|iframe|frame|object|embed|applet)|\bon\w+\s*=|javascript:", re.IGNORECASE
+    r"<\s*(?:script|iframe|frame|object|embed)|\bon\w+\s*=|javascript:", re.IGNORECASE
 )
 _NOT_TYPESET = "mathjax_ignore tex2jax_ignore"
 """The classes of elements in which MathJax 3 and 2 leave TeX alone, which can hold links."""
