@@ -46,6 +46,9 @@ from the cloud's defaults."""
 class Capabilities:
     """What a cloud can do, as data for the planner and the engine.
 
+    What a request may need is off unless an adapter names it: such a request is not placed there,
+    so that nothing that was asked is left out in silence.
+
     Attributes
     ----------
     spot, stop, multi_node, ports, images
@@ -55,6 +58,8 @@ class Capabilities:
         for the user who runs the notebook.
     docker
         A container image can be requested (`image_id: docker:…`).
+    disk_sizes
+        The size of the disk can be chosen. Elsewhere the plan says that `disk_size` is not asked.
     disk_tiers
         The disk tiers that may be named. If there are none, only `best` is accepted, for the only
         disk there is.
@@ -104,12 +109,13 @@ class Capabilities:
 
     spot: bool = False
     stop: bool = False
-    multi_node: bool = True
-    ports: bool = True
+    multi_node: bool = False
+    ports: bool = False
     images: bool = False
+    disk_sizes: bool = False
     disk_tiers: frozenset[str] = frozenset()
     login: str = ""
-    docker: bool = True
+    docker: bool = False
     network_best: bool = False
     local_disk: bool = False
     accelerator_args: bool = False

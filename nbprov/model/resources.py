@@ -12,6 +12,9 @@ from .remarks import Origin
 
 DEFAULT_DISK_GB = 256
 
+STOCK_IMAGE = "skypilot:"
+"""Prefix of SkyPilot's own images; a cloud's usual image stands for them."""
+
 COUNT_TOLERANCE = 0.01
 """Tolerance between a requested and a sold count: Azure sells 0.333 GPUs, people write 0.33."""
 
@@ -133,6 +136,11 @@ class Image:
     docker: str = ""
     machine: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def own(self) -> tuple[tuple[str, str], ...]:
+        """The machine images without tags of SkyPilot's, for which the usual image starts."""
+        return tuple(one for one in self.machine if not one[1].startswith(STOCK_IMAGE))
+
     def __str__(self) -> str:
         parts = [f"docker:{self.docker}"] if self.docker else []
         parts += [f"{region}: {image}" if region else image for region, image in self.machine]
@@ -182,6 +190,8 @@ class Request:
         A disk inside the machine; None for no demand.
     accelerator_args
         TPU options, as sorted pairs.
+    lines
+        The line of each field that was written for it.
     """
 
     index: int = 0
@@ -205,6 +215,11 @@ class Request:
     network_tier: str = ""
     local_disk: LocalDisk | None = None
     accelerator_args: tuple[tuple[str, str], ...] = ()
+    lines: tuple[tuple[str, int], ...] = field(default=(), compare=False, repr=False)
+
+    def line_of(self, name: str) -> int:
+        """The line of the cell in which a field is written; 0 if it is not written."""
+        return dict(self.lines).get(name, 0)
 
     def __str__(self) -> str:
         parts = [str(self.accelerator) if self.accelerator else "", self.instance_type]

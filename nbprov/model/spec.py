@@ -160,6 +160,8 @@ class Spec:
         The spec that reading `source` alone gives, without hidden values; None if it cannot be
         read alone, because fields were ignored. `dataclasses.replace` keeps it, so a spec that was
         changed after it was read can be told from its source without reading that again.
+    lines
+        The line of each field of the cell itself, beside those of `resources`.
     """
 
     requests: tuple[Request, ...] = field(default_factory=lambda: (Request(),))
@@ -190,3 +192,4 @@ class Spec:
     recovery: str = ""
     variables: tuple[Variable, ...] = ()
     source_spec: Spec | None = field(default=None, compare=False, repr=False)
+    lines: tuple[tuple[str, int], ...] = field(default=(), compare=False, repr=False)

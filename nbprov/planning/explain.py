@@ -16,8 +16,10 @@ from nbprov.model.money import format_usd
 from nbprov.model.offers import Dropped, DropRule, RuleKind
 from nbprov.model.places import Market
 from nbprov.model.resources import Compare, PlaceGlob, Quantity
+from nbprov.model.spec import Spec
 
 from .candidate_search import CandidateSearch
+from .filters.features import FIELDS
 from .filters.place_patterns import glob_words, rule_words
 from .search_result import SearchResult, SearchStage
 
@@ -181,11 +183,13 @@ def idle_lines(idle: Sequence[tuple[ResolvedRequest, PlaceGlob]]) -> list[str]:
 
 
 def dropped_lines(
-    dropped: Mapping[DropRule, int], blocked: Sequence[tuple[Block, int]], now: Instant
+    spec: Spec, dropped: Mapping[DropRule, int], blocked: Sequence[tuple[Block, int]], now: Instant
 ) -> tuple[Dropped, ...]:
-    """How many offers each rule dropped; blocks of one cause together."""
+    """How many offers each rule dropped, with the line that asked for it; blocks of one cause
+    together.
+    """
     lines = [
-        Dropped(rule, count)
+        Dropped(with_line(rule, spec), count)
         for rule, count in sorted(dropped.items(), key=lambda item: item[0].name)
     ]
     by_cause: dict[Cause, list[tuple[Block, int]]] = {}
@@ -204,6 +208,18 @@ def dropped_lines(
             Dropped(DropRule(RuleKind.BLOCKED, words, cause.value), sum(count for _, count in same))
         )
     return tuple(lines)
+
+
+def with_line(rule: DropRule, spec: Spec) -> DropRule:
+    """The rule with the line of the field that it is about; itself if none is written."""
+    line = line_of(spec, FIELDS.get(rule.kind, ""))
+    return replace(rule, words=f"{rule.words} (line {line})") if line else rule
+
+
+def line_of(spec: Spec, name: str) -> int:
+    """The first line of a cell in which a field is written; 0 if it is not written."""
+    lines = [request.line_of(name) for request in spec.requests]
+    return next((line for line in (dict(spec.lines).get(name, 0), *lines) if line), 0)
 
 
 def _kind(resolved: ResolvedRequest, stage: SearchStage) -> tuple[object, ...]:

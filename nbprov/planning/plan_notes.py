@@ -11,7 +11,7 @@ from nbprov.model.spec import Spec
 
 from .candidates import ordinal
 from .conditions import PlanConditions
-from .explain import Explainer, idle_lines
+from .explain import Explainer, idle_lines, line_of
 from .filters.features import NO_TIER
 from .filters.machines import without_premium_disk
 from .lookup.enabled_clouds import why_disabled
@@ -50,6 +50,7 @@ def plan_notes(
         notes += _default_size_notes(requests)
         notes += _typical_memory_notes(requests, result, table)
         notes += _disk_notes(requests, result, table)
+        notes += _disk_size_notes(spec, result, table, conditions)
         notes += _autostop_notes(spec, result, table, conditions)
     else:
         notes += without_adapter(requests, conditions.enabled, conditions.disabled)
@@ -158,6 +159,22 @@ def _disk_notes(
         )
 
 
+def _disk_size_notes(
+    spec: Spec, result: SearchResult, table: CatalogColumns, conditions: PlanConditions
+) -> Iterator[str]:
+    line = line_of(spec, "disk_size")
+    fixed = [
+        cloud
+        for cloud in table.distinct("cloud", result.rows)
+        if not conditions.enabled[cloud].capabilities.disk_sizes
+    ]
+    if line and fixed:
+        yield (
+            f"{', '.join(fixed)}: each type of machine has a disk of its own size, so disk_size "
+            f"(line {line}) is not asked there"
+        )
+
+
 def _autostop_notes(
     spec: Spec, result: SearchResult, table: CatalogColumns, conditions: PlanConditions
 ) -> Iterator[str]:
@@ -170,6 +187,9 @@ def _autostop_notes(
         if not conditions.enabled[cloud].capabilities.stop
     ]
     if cannot:
+        line = line_of(spec, "autostop")
+        where = f" (line {line})" if line else ""
         yield (
-            f"{', '.join(cannot)} cannot stop a machine: autostop ends it there, its disk with it"
+            f"{', '.join(cannot)} cannot stop a machine: autostop{where} ends it there, its disk "
+            "with it"
         )

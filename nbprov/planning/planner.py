@@ -98,7 +98,7 @@ def plan_under(spec: Spec, catalog: Catalog, conditions: PlanConditions) -> Plan
         spec=spec,
         candidates=candidates,
         dearest=None if dearest is None else candidates[dearest],
-        dropped=dropped_lines(result.dropped, result.blocked, conditions.now),
+        dropped=dropped_lines(spec, result.dropped, result.blocked, conditions.now),
         notes=plan_notes(spec, requests, search, result, table, conditions),
         made_at=conditions.now,
         unusable=_unusable(result, catalog, conditions.disabled),

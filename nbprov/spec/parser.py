@@ -224,6 +224,7 @@ class _TaskReader:
             hooks=config.hooks,
             docker_options=config.docker_options,
             recovery=resources.recovery,
+            lines=tuple((name, key.start.line) for name, (key, _) in self._fields.items()),
         )
 
     def report_open_values(self, spec: Spec, given: Collection[str]) -> None:

@@ -45,6 +45,7 @@ CAPABILITIES = Capabilities(
     multi_node=True,
     ports=True,
     images=True,
+    disk_sizes=True,
     login=LOGIN,
     disk_tiers=frozenset({"low", "medium", "high", "ultra"}),
     network_best=True,

@@ -60,8 +60,7 @@ CAPABILITIES = Capabilities(
     ports=True,
     images=True,
     login=listing.LOGIN,
-    # A Google machine is not a container, and nbprov starts none in it.
-    docker=False,
+    disk_sizes=True,
     disk_tiers=frozenset(disk_types.TIERS),
     network_best=True,
     replayable=True,

@@ -63,7 +63,6 @@ CAPABILITIES = Capabilities(
     multi_node=False,
     ports=False,
     images=True,
-    docker=False,
     login=images.LOGIN,
     replayable=False,
     settle=120.0,

@@ -72,6 +72,7 @@ CAPABILITIES = Capabilities(
     ports=True,
     login=pods.LOGIN,
     docker=True,
+    disk_sizes=True,
     replayable=False,
     settle=120.0,
     zones=True,

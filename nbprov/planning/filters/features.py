@@ -15,6 +15,23 @@ from nbprov.model.places import Market
 from nbprov.model.resources import Request
 from nbprov.model.spec import ExposedPorts
 
+FIELDS = {
+    RuleKind.MULTI_NODE: "num_nodes",
+    RuleKind.SPOT: "use_spot",
+    RuleKind.DOCKER: "image_id",
+    RuleKind.MACHINE_IMAGE: "image_id",
+    RuleKind.IMAGE_REGION: "image_id",
+    RuleKind.DISK_TIER: "disk_tier",
+    RuleKind.PREMIUM_DISK: "disk_tier",
+    RuleKind.NETWORK_TIER: "network_tier",
+    RuleKind.FAST_NETWORK: "network_tier",
+    RuleKind.LOCAL_DISK: "local_disk",
+    RuleKind.ACCELERATOR_ARGS: "accelerator_args",
+    RuleKind.PORTS: "ports",
+    RuleKind.PRICE: "max_price",
+}
+"""The field of a spec that each rule is about."""
+
 BEST = "best"
 NO_TIER = frozenset({"", BEST})
 """`best` is the best that a place has, so it rules nothing out."""
@@ -50,7 +67,7 @@ def needs_of(request: Request, nodes: int, expose: ExposedPorts) -> Needs:
         market=request.market,
         several_nodes=nodes > 1,
         docker=bool(image and image.docker),
-        machine_image=bool(image and image.machine),
+        machine_image=bool(image and image.own),
         disk_tier="" if request.disk_tier in NO_TIER else request.disk_tier,
         network_best=request.network_tier == BEST,
         local_disk=request.local_disk is not None,

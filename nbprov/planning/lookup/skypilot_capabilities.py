@@ -9,6 +9,7 @@ declare their capabilities themselves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from nbprov.clouds.base import Capabilities
 
@@ -17,14 +18,22 @@ from .enabled_clouds import EnabledCloud
 THREE_TIERS = frozenset({"low", "medium", "high"})
 ALL_TIERS = THREE_TIERS | {"ultra"}
 
+_usual = partial(
+    Capabilities,
+    multi_node=True,
+    ports=True,
+    docker=True,
+    disk_sizes=True,
+)
+
 SKYPILOT_FEATURES: Mapping[str, Capabilities] = {
-    "aws": Capabilities(
+    "aws": _usual(
         spot=True, stop=True, images=True, disk_tiers=ALL_TIERS, network_best=True, local_disk=True
     ),
-    "azure": Capabilities(spot=True, stop=True, images=True, disk_tiers=THREE_TIERS),
-    "cudo": Capabilities(docker=False),
-    "do": Capabilities(stop=True, images=True),
-    "gcp": Capabilities(
+    "azure": _usual(spot=True, stop=True, images=True, disk_tiers=THREE_TIERS),
+    "cudo": _usual(docker=False),
+    "do": _usual(stop=True, images=True),
+    "gcp": _usual(
         spot=True,
         stop=True,
         images=True,
@@ -32,15 +41,13 @@ SKYPILOT_FEATURES: Mapping[str, Capabilities] = {
         network_best=True,
         accelerator_args=True,
     ),
-    "hyperstack": Capabilities(),
-    "lambda": Capabilities(),
-    "nebius": Capabilities(
-        spot=True, stop=True, images=True, disk_tiers=THREE_TIERS, network_best=True
-    ),
-    "oci": Capabilities(spot=True, stop=True, images=True, disk_tiers=THREE_TIERS),
-    "primeintellect": Capabilities(spot=True, multi_node=False, docker=False, ports=False),
-    "runpod": Capabilities(spot=True, multi_node=False, images=True),
-    "vast": Capabilities(spot=True, stop=True, multi_node=False, images=True),
+    "hyperstack": _usual(),
+    "lambda": _usual(),
+    "nebius": _usual(spot=True, stop=True, images=True, disk_tiers=THREE_TIERS, network_best=True),
+    "oci": _usual(spot=True, stop=True, images=True, disk_tiers=THREE_TIERS),
+    "primeintellect": _usual(spot=True, multi_node=False, docker=False, ports=False),
+    "runpod": _usual(spot=True, multi_node=False, images=True),
+    "vast": _usual(spot=True, stop=True, multi_node=False, images=True),
 }
 """Capabilities by cloud. On Nebius `network_best` holds for machines with eight H100 or H200;
 `machines.py` looks at the type.
@@ -57,6 +64,4 @@ def skypilot_clouds(names: Iterable[str], account: str = "") -> dict[str, Enable
     >>> skypilot_clouds(["lambda"])["lambda"].capabilities.spot
     False
     """
-    return {
-        name: EnabledCloud(account, SKYPILOT_FEATURES.get(name, Capabilities())) for name in names
-    }
+    return {name: EnabledCloud(account, SKYPILOT_FEATURES.get(name, _usual())) for name in names}

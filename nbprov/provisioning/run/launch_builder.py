@@ -73,7 +73,7 @@ def image_at(image: Image | None, region: str) -> str:
     """
     if image is None:
         return ""
-    by_region = {where.casefold(): one for where, one in image.machine}
+    by_region = {where.casefold(): one for where, one in image.own}
     return by_region.get(region.casefold(), by_region.get("", ""))
 
 

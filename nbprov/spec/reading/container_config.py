@@ -5,7 +5,6 @@ The table of fields decides whether settings of other platforms are noted or ref
 
 from __future__ import annotations
 
-import re
 import shlex
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +19,6 @@ from .field_reader import as_mapping, choice, converted, join, members, recognis
 
 EVENTS = ("stop", "down", "preemption")
 MAX_OPTIONS = 200
-
-_PRIVILEGED = re.compile(
-    r"--privileged(=true)?|--cap-add(=.*)?|--device(-cgroup-rule)?(=.*)?"
-    r"|--(pid|network|net|ipc|userns|uts|cgroupns)=host"
-    r"|--security-opt(=.*)?|(-v|--volume)=?.*/(var/run/)?docker\.sock.*|--(pid|network|net|userns)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +67,6 @@ def _docker(node: Node, at: Mark, path: str, findings: Findings) -> tuple[str, .
                 item, f"{here}[{number}]", findings, wants="an option of docker run", numbers=False
             )
             options += _split(item, text, here, findings) if text else []
-    if options:
-        risky = [option for option in options if _PRIVILEGED.fullmatch(option)]
-        named = (
-            f"; of these {', '.join(map(quoted, risky[:8]))} would open the machine to the "
-            "container"
-            if risky
-            else ""
-        )
-        findings.not_acted_on(
-            at,
-            path,
-            "docker",
-            f"{path}.run_options are read, but no container is started with them yet{named}",
-        )
     return tuple(options)
 
 
@@ -113,10 +92,6 @@ def _hooks(node: Node, path: str, findings: Findings) -> tuple[Hook, ...]:
         hook = _hook(item, here, findings)
         if hook is not None:
             hooks.append(hook)
-    if hooks:
-        findings.not_acted_on(
-            node.start, path, "hooks", f"{path} are read, but only autostop.hook is run yet"
-        )
     return tuple(hooks)
 
 

@@ -28,9 +28,7 @@ def read_health(node: Node, path: str, findings: Findings) -> HealthCheck | None
             return HealthCheck()
         if node.text.strip().startswith(":") or re.match(r"https?://", node.text.strip()):
             http = converted(node, path, findings, http_check, wants="a port and path")
-            return (
-                None if http is None else _said(HealthCheck(http=http), node.start, path, findings)
-            )
+            return None if http is None else _not_asked(http, node.start, path, findings)
         command = _command(node, path, findings)
         return None if command is None else HealthCheck(command=command)
     if not isinstance(node, Mapping):
@@ -57,28 +55,15 @@ def read_health(node: Node, path: str, findings: Findings) -> HealthCheck | None
             read = converted(value, here, findings, literals.seconds, wants="a duration")
         if read is not None:
             found[name] = read
-    _say_what_ends_with_ready(found, node.start, path, findings)
-    return _said(replace(HealthCheck(), **found), node.start, path, findings)
+    return replace(HealthCheck(), **found)
 
 
-def _say_what_ends_with_ready(
-    found: dict[str, Any], at: Mark, path: str, findings: Findings
-) -> None:
-    """Remark that the check ends when the machine is handed over."""
-    if (on_fail := found.get("on_fail", "report")) != "report":
-        words = (
-            f"{path}: on_fail: {on_fail} is not done yet: a machine that fails later is not "
-            "noticed; one that fails at first is replaced"
-        )
-        findings.not_acted_on(at, path, "health", words)
-    elif found.keys() & {"every", "failures"}:
-        findings.note(
-            at,
-            path,
-            "not-used",
-            f"{path}: every and failures hold until the machine is ready; it is not asked again "
-            "yet",
-        )
+def _not_asked(http: str, at: Mark, path: str, findings: Findings) -> HealthCheck:
+    """The short form, `health: ":8000/ok"`, with the remark that its map would get."""
+    tell = findings.note if findings.is_ignored("health", path) else findings.warn
+    words = f"{path}: {http} is not asked yet; a machine counts as ready without it"
+    tell(at, path, "not-used", words)
+    return HealthCheck(http=http)
 
 
 def _command(node: Node, path: str, findings: Findings) -> str | None:
@@ -110,13 +95,6 @@ def http_check(text: str) -> str:
             f"{quoted(text)} is not a port and path of the machine", 'write ":8000/ok"'
         )
     return f":{int(match[1])}{match[2] or '/'}"
-
-
-def _said(health: HealthCheck, at: Mark, path: str, findings: Findings) -> HealthCheck:
-    if health.http:
-        words = f"{path}: {health.http} is not asked yet; the machine counts as ready without it"
-        findings.not_acted_on(at, path, "health", words)
-    return health
 
 
 def remark_on_service(

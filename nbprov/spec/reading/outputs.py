@@ -137,13 +137,6 @@ def read_inputs(node: Node, path: str, findings: Findings) -> tuple[tuple[str, f
             findings.error(key.start, here, "value", f"{here} is not a URI", hint)
         elif size is not None:
             found[key.text] = size
-    if found:
-        findings.note(
-            node.start,
-            path,
-            "not-used",
-            f"{path} is read, but what moving the data costs is not in the plan yet",
-        )
     return tuple(found.items())
 
 

@@ -123,13 +123,15 @@ NESTED_FIELDS = (
         "http",
         Section.HEALTH,
         "port and path that answer with success",
-        advice="it is not asked yet",
+        use=FieldUse.KEPT,
+        advice="a machine counts as ready without it",
         example=('":8000/ok"',),
     ),
     Field(
         "every",
         Section.HEALTH,
         "time between two checks (30s)",
+        use=FieldUse.PARTLY,
         advice="until the machine is ready, not yet after that",
         example=("30s",),
     ),
@@ -138,6 +140,7 @@ NESTED_FIELDS = (
         "failures",
         Section.HEALTH,
         "how many in a row make a machine unhealthy (3)",
+        use=FieldUse.PARTLY,
         advice="until the machine is ready, not yet after that",
         example=("3",),
     ),
@@ -147,6 +150,8 @@ NESTED_FIELDS = (
         "what is done with a machine that fails later",
         values=("report", "replace", "down"),
         free=False,
+        use=FieldUse.KEPT,
+        same=("report",),
         advice=(
             "a machine that fails before it is ready is replaced; later failures are not looked "
             "for yet"
@@ -190,6 +195,7 @@ NESTED_FIELDS = (
         "hooks",
         Section.CONFIG,
         "commands at stop, down or preemption",
+        use=FieldUse.KEPT,
         advice="only autostop.hook is run yet",
     ),
     *(
@@ -216,6 +222,7 @@ NESTED_FIELDS = (
         "run_options",
         Section.DOCKER,
         "options of `docker run`",
+        use=FieldUse.KEPT,
         advice="no container is started with them yet",
         example=('["--ipc=host"]',),
     ),

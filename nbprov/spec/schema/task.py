@@ -62,7 +62,8 @@ TASK_FIELDS = (
         "inputs",
         _T,
         "size of the input in GB, for an egress estimate",
-        advice="not in the plan yet",
+        FieldUse.KEPT,
+        advice="what moving the data costs is not in the plan",
         example=("{s3://bucket/x: 120}",),
     ),
     Field(

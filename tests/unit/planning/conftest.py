@@ -25,7 +25,7 @@ HEADER = (
     "AvailabilityZone",
 )
 Row = tuple[object, ...]
-ALL = Capabilities(spot=True, stop=True, multi_node=True)
+ALL = Capabilities(spot=True, stop=True, multi_node=True, ports=True, docker=True, disk_sizes=True)
 
 # Type, accelerator, count, vCPUs, GiB, on-demand, spot, region, zone.
 PRICES: Mapping[str, tuple[Row, ...]] = {

@@ -173,7 +173,10 @@ def test_nodes(small: Catalog) -> None:
 
 def test_ports_that_are_opened_to_the_internet(small: Catalog) -> None:
     spec = parse("resources: {accelerators: L4, ports: 8080}\nexpose: public")
-    enabled = {"aws": EnabledCloud(), "runpod": EnabledCloud("", Capabilities(ports=False))}
+    enabled = {
+        "aws": EnabledCloud("", Capabilities(ports=True)),
+        "runpod": EnabledCloud("", Capabilities(ports=False)),
+    }
     [tunnels] = [r for r in relax(spec, small, enabled) if r.field == "expose"]
     assert (tunnels.change, tunnels.places, tunnels.hourly) == ("expose: tunnel", 2, 490_000)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from nbprov.model.resources import Image, PlaceGlob, PlaceRule
+from nbprov.model.resources import STOCK_IMAGE, Image, PlaceGlob, PlaceRule
 from nbprov.spec.reading.field_reader import converted, join
 from nbprov.spec.yaml.diagnostics import Findings, InvalidValue
 from nbprov.spec.yaml.nodes import Mapping, Mark, Node, Scalar, describe, is_null, quoted
@@ -14,8 +14,6 @@ from .place_choices import RequestedPlace
 from .place_patterns import may_be_area
 
 DOCKER = "docker:"
-STOCK = "skypilot:"
-"""Prefix of SkyPilot's stock images, which are resolved where the machine starts."""
 
 NO_MACHINE_IMAGES = frozenset({"cudo", "lambda", "primeintellect"})
 """Clouds that cannot start a machine image of the user's choice."""
@@ -36,6 +34,7 @@ def read_image(node: Node, path: str, findings: Findings) -> Image | None:
     text = converted(node, path, findings, _reference, wants="an image")
     if text is None:
         return None
+    _warn_of_stock(text, node, path, findings)
     return (
         Image(docker=text.removeprefix(DOCKER))
         if text.startswith(DOCKER)
@@ -55,6 +54,16 @@ def _reference(text: str) -> str:
             "image",
         )
     return name
+
+
+def _warn_of_stock(image: str, node: Node, path: str, findings: Findings) -> None:
+    """Say that the usual image takes the place of one of SkyPilot's."""
+    if image.startswith(STOCK_IMAGE):
+        words = (
+            f"{path}: {quoted(image)} is SkyPilot's own image: the cloud's usual image is started "
+            "in its place"
+        )
+        findings.warn(node.start, path, "stock-image", words)
 
 
 def _by_region(node: Mapping, path: str, findings: Findings) -> Image | None:
@@ -84,6 +93,7 @@ def _by_region(node: Mapping, path: str, findings: Findings) -> Image | None:
                 f"write image_id: {image}, and infra: cloud/{key.text} for the place",
             )
         else:
+            _warn_of_stock(image, value, here, findings)
             machine[key.text.strip()] = image
     if findings.problem_count == before and not docker and not machine:
         findings.error(
@@ -105,7 +115,7 @@ def image_in(
 
     Records a problem if the place may not have the image, or cannot start it.
     """
-    if not image.machine:
+    if not image.own:
         return image
     if place.cloud == "kubernetes" and not image.docker and not image.machine[0][0]:
         return Image(docker=image.machine[0][1])
@@ -148,7 +158,7 @@ def _in_region(
 ) -> Image:
     everywhere = dict(image.machine).get("")
     if everywhere is not None:
-        if place.cloud == "aws" and not place.region and not everywhere.startswith(STOCK):
+        if place.cloud == "aws" and not place.region and not everywhere.startswith(STOCK_IMAGE):
             message = (
                 f"{path}: on AWS {quoted(everywhere)} is in one region only, and none is named"
             )

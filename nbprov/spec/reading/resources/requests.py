@@ -287,6 +287,7 @@ def _common_demands(layer: ResourceLayer) -> dict[str, Any]:
         "disk_tier": layer.disk_tier,
         "network_tier": layer.network_tier,
         "local_disk": layer.local_disk,
+        "lines": tuple((name, mark.line) for name, (mark, _) in layer.seen.items()),
     }
 
 

@@ -47,8 +47,7 @@ NAME = "fluffycloud"
 
 CAPABILITIES = Capabilities(
     stop=True,
-    ports=False,
-    docker=False,
+    multi_node=True,
     login=images.LOGIN,
     replayable=True,
     replaces_nodes=True,

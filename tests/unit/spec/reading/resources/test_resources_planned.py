@@ -28,7 +28,8 @@ m6i.2xlarge,,,8,32,0.38,0.10,us-east-1,use1-az1
 }
 ENABLED = {
     name: EnabledCloud(
-        "me", Capabilities(spot=True, stop=True, multi_node=True, ports=True, images=True)
+        "me",
+        Capabilities(spot=True, stop=True, multi_node=True, ports=True, images=True, docker=True),
     )
     for name in PRICES
 }
