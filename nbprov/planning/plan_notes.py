@@ -170,7 +170,7 @@ def _disk_size_notes(
     ]
     if line and fixed:
         yield (
-            f"{', '.join(fixed)}: each type of machine has a disk of its own size, so disk_size "
+            f"{', '.join(fixed)}: the size of a machine's disk cannot be chosen, so disk_size "
             f"(line {line}) is not asked there"
         )
 

@@ -196,3 +196,13 @@ def test_message_never_holds_a_whole_address() -> None:
     found = errors.failure_of_exception(error)
     assert found is not None
     assert "SECRET" not in found.message
+
+
+def test_status_of_a_machine_that_google_took_has_a_cause() -> None:
+    taken = errors.of_state("Instance was preempted.", spot=True)
+    full = errors.of_state("The zone does not have enough resources available to run it.")
+    assert taken is not None
+    assert full is not None
+    assert (taken.cause, full.cause) == (Cause.SPOT, Cause.CAPACITY)
+    assert errors.of_state("Instance terminated by guest OS shutdown.") is None
+    assert errors.of_state("") is None

@@ -216,6 +216,24 @@ def worst_of(said: Iterable[GoogleRefusal], *, call: str = "", spot: bool = Fals
     return known[0] if known else Failure(Cause.UNKNOWN, "the operation failed and gave no reason")
 
 
+def of_state(message: str, *, spot: bool = False) -> Failure | None:
+    """Return why Google ended a machine, from its `statusMessage`; None if that names no cause.
+
+    Examples
+    --------
+    >>> of_state("Instance terminated by guest OS shutdown.") is None
+    True
+    >>> of_state("Instance was preempted.", spot=True).cause.value
+    'spot'
+    """
+    found = failure_of(GoogleRefusal(0, (), message), spot=spot)
+    return found if found.cause in _ENDS else None
+
+
+_ENDS = frozenset({Cause.CAPACITY, Cause.SPOT, Cause.QUOTA, Cause.BALANCE, Cause.PERMISSION})
+"""Causes for which Google ends a machine that it had accepted."""
+
+
 def exists(said: Iterable[GoogleRefusal]) -> bool:
     """Whether a create was refused because its name exists already."""
     return any(EXISTS & set(s.codes) for s in said)

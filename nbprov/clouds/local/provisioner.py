@@ -37,7 +37,6 @@ CAPABILITIES = Capabilities(
     stop=True,
     multi_node=True,
     ports=True,
-    disk_sizes=True,
     replayable=True,
     fills=True,
     replaces_nodes=True,

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
-from nbprov.clouds.gcp import labels
+from nbprov.clouds.gcp import errors, labels
 from nbprov.clouds.gcp.catalog.machine_types import DEVICES
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
@@ -70,6 +70,9 @@ def instance(
     said = str(tags.get(SSH_PORT_LABEL) or "")
     port = int(said) if said.isdecimal() else 22
     shown = state is InstanceState.RUNNING and bool(outside)
+    spot = (row.get("scheduling") or {}).get("provisioningModel") == "SPOT"
+    told = str(row.get("statusMessage") or "")
+    was_taken = not (ending or by_itself or state.is_billed)
     return Instance(
         cloud=NAME,
         id=labels.instance_id(zone, name),
@@ -84,11 +87,12 @@ def instance(
         user=str(tags.get(LOGIN_LABEL) or LOGIN),
         node=labels.node_of(name),
         name=str(tags.get("nbprov-name") or name),
-        spot=(row.get("scheduling") or {}).get("provisioningModel") == "SPOT",
+        spot=spot,
         launched_at=instant(row.get("creationTimestamp")),
         reason=reason
-        or str(row.get("statusMessage") or "")
+        or told
         or REASONS.get(status, "" if status in STATES else f"its status at Google is {status}"),
+        failure=errors.of_state(told, spot=spot) if was_taken and told else None,
         by_itself=by_itself,
     )
 
