@@ -106,9 +106,10 @@ def parse(
     findings.raise_if_any()
     warn_of_copies(documents, findings)
     _note_useless_ignores(task, findings)
-    source = source_of(filled, secret, findings)
     made = replace(
-        spec, remarks=findings.finished_remarks(), source=source, variables=filled.variables
+        replace(spec, remarks=findings.finished_remarks(), lines=reader.lines),
+        source=source_of(filled, secret, findings),
+        variables=filled.variables,
     )
     return made if findings.ignored else replace(made, source_spec=_without_hidden(made))
 
@@ -164,6 +165,11 @@ class _TaskReader:
                     key.start, f"nbprov.{key.text}", "same-field", message, "keep one of them"
                 )
         self._collect(own, Section.NBPROV, "nbprov")
+
+    @property
+    def lines(self) -> tuple[tuple[str, int], ...]:
+        """The line of each field of the cell itself."""
+        return tuple((name, key.start.line) for name, (key, _) in self._fields.items())
 
     def spec(self, header_name: str) -> Spec:
         self._both("service", "pool")
@@ -224,7 +230,6 @@ class _TaskReader:
             hooks=config.hooks,
             docker_options=config.docker_options,
             recovery=resources.recovery,
-            lines=tuple((name, key.start.line) for name, (key, _) in self._fields.items()),
         )
 
     def report_open_values(self, spec: Spec, given: Collection[str]) -> None:
