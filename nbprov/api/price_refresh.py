@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model import paths
-from nbprov.model.clock import Seconds
+from nbprov.model.clock import Instant, Seconds
 from nbprov.model.errors import NbprovError, UsageError
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ log = logging.getLogger("nbprov.catalog")
 
 BEHIND_SECONDS: Seconds = 1.0
 """How long the automatic refresh waits: its imports would delay the table that a person awaits."""
+
+LOOK_EVERY: Seconds = 600.0
+"""How often it is looked what is due, at most; up to half as much is added at random, so that
+kernels that were opened together do not ask together."""
 
 
 class PriceFiles:
@@ -38,6 +43,8 @@ class PriceFiles:
         self._options: Mapping[str, Any] = {}
         self._lock = threading.Lock()
         self._automatic: threading.Thread | None = None
+        self._looked: Instant = 0.0
+        self._pause: Seconds = LOOK_EVERY
         self._told: set[CatalogProblem] = set()
 
     def configure(self, options: Mapping[str, Any]) -> None:
@@ -188,13 +195,17 @@ class PriceFiles:
         return news
 
     def begin_automatic(self) -> threading.Thread:
-        """Refresh what its policy says is due, once a session, in a daemon thread.
+        """Refresh what its policy says is due, in a daemon thread.
 
-        Returns the thread at once. A notebook calls this behind its first price question: it
-        never blocks, prints or fails. The log and `status()` say what became of it.
+        Returns the thread at once. A notebook calls this behind every price question: it never
+        blocks, prints or fails, and looks again only `LOOK_EVERY` after it looked. So a kernel that
+        is open for days renews what is due at its next question, and one that nobody uses asks for
+        nothing. The log and `status()` say what became of it.
         """
         with self._lock:
-            if self._automatic is None:
+            is_due = not 0 <= time.time() - self._looked < self._pause
+            if self._automatic is None or (is_due and not self._automatic.is_alive()):
+                self._looked, self._pause = time.time(), LOOK_EVERY * random.uniform(1, 1.5)
                 self._automatic = threading.Thread(
                     target=self._refresh_what_is_due, name="nbprov-prices", daemon=True
                 )
@@ -204,13 +215,21 @@ class PriceFiles:
     def _refresh_what_is_due(self) -> None:
         time.sleep(BEHIND_SECONDS)
         try:
+            from nbprov.catalog.refresh import Source
+            from nbprov.catalog.refresh.automatic import automatic_source
+
             upkeep = self.upkeep()
             due = upkeep.due()
             if not due:
                 return
-            done = upkeep.refresh(due)
-            log.info("refresh of %s: %s", ", ".join(due), done.sentence())
-            if any(len(cloud.differences) for cloud in done):
+            settings, changed = upkeep.settings(), False
+            sources = {name: automatic_source(settings, name) for name in due}
+            for source in Source:
+                if names := [name for name in due if sources[name] is source]:
+                    done = upkeep.refresh(names, source=source)
+                    log.info("refresh of %s: %s", ", ".join(names), done.sentence())
+                    changed = changed or any(len(cloud.differences) for cloud in done)
+            if changed:
                 from nbprov.catalog import default_catalog
 
                 default_catalog().clouds()  # the next question finds the new files parsed

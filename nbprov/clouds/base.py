@@ -155,7 +155,7 @@ class Cloud(ABC):
     def offers(self) -> Sequence[Offer] | None:
         """Return the live offers of a cloud without a price file; None if the catalogue has them.
 
-        At most `CHECK_SECONDS`.
+        At most `CHECK_SECONDS`. Once a refresh wrote a price file of the cloud, that counts.
         """
         return None
 

@@ -37,6 +37,12 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_points()))
 
 
+def is_external(name: str) -> bool:
+    """Tell whether a cloud's adapter comes from another package; nothing is imported."""
+    point = _points().get(name)
+    return point is not None and not point.module.startswith("nbprov.")
+
+
 def missing(name: str) -> Failure | None:
     """Return why a cloud cannot be used, without loading its adapter.
 

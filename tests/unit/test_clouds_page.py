@@ -25,7 +25,13 @@ ROOT = Path(__file__).resolve().parents[2]
 CLOUDS = ROOT / "nbprov" / "clouds"
 PAGE = (ROOT / "docs" / "clouds.md").read_text(encoding="utf-8")
 
-SERVICES = {"ec2": "ec2", "sts": "sts", "ssm": "ssm", "service-quotas": "servicequotas"}
+SERVICES = {
+    "ec2": "ec2",
+    "sts": "sts",
+    "ssm": "ssm",
+    "service-quotas": "servicequotas",
+    "pricing": "pricing",
+}
 """boto3's services that the adapter speaks to, and what they are called in a policy."""
 BESIDE = {"ec2:CreateTags", "iam:CreateServiceLinkedRole"}
 """Permissions without a call of their own.

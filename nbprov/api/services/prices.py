@@ -53,7 +53,9 @@ class PriceService:
             )
 
         live = yield from result(engine.thread.call(all_offers()))
-        offers = [offer for some in live for offer in some or ()]
+        # A list that a refresh wrote stands; until there is one, the adapter's own prices do.
+        stored = {cloud for cloud in base.clouds() if base.info(cloud).origin}
+        offers = [o for some in live for o in some or () if o.cloud not in stored]
         return base.with_offers(offers) if offers else base
 
     def prices(

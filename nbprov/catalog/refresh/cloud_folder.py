@@ -161,6 +161,11 @@ class CloudFolder:
         self._copy_to_last_good()
         return coming
 
+    def drop_if_empty(self) -> None:
+        """Remove a folder that a failed refresh made and that holds no prices."""
+        if not self.marks() and not self.last_good.exists():
+            shutil.rmtree(self.path, ignore_errors=True)
+
     def recover(self) -> str:
         """Finish or undo what a killed process left unfinished, and restore damaged files.
 

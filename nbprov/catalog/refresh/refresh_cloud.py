@@ -14,6 +14,7 @@ from typing import Final
 from nbprov.catalog.errors import CatalogError
 from nbprov.catalog.sources.moved_prices import MovedPrices
 from nbprov.catalog.sources.price_entry import PriceEntry
+from nbprov.clouds import registry
 from nbprov.clouds.pricing.fetcher import Progress
 from nbprov.clouds.web.client import HttpClient, Stopped
 from nbprov.clouds.web.error_text import NOBODY
@@ -76,7 +77,7 @@ def refresh(job: RefreshJob) -> CloudRefresh:
 
     Any failure is reported in the result, and the prices in place then stay as they are.
     """
-    begun, found = time.monotonic(), list[str]()
+    begun, found, was_there = time.monotonic(), list[str](), job.folder.path.exists()
     try:
         result = _refresh(job, found)
     except Stopped:
@@ -109,6 +110,8 @@ def refresh(job: RefreshJob) -> CloudRefresh:
             "catalog.fetcher",
             "the log says where",
         )
+    if not was_there and registry.is_external(job.cloud):
+        job.folder.drop_if_empty()  # the adapter may take it for a list that was fetched
     result = replace(result, seconds=time.monotonic() - begun, notes=(*found, *result.notes))
     job.watch(RefreshStep(job.cloud, result.outcome.value, result=result))
     return result

@@ -23,6 +23,7 @@ from nbprov.runtime.waiting import SLICE
 from nbprov.runtime.worker_pool import WorkerPool
 
 from . import change_log
+from .automatic import automatic_source
 from .cloud_folder import CloudFolder, Owner
 from .file_lease import LeaseHeld, lease
 from .policy import HOSTED, Settings, Source
@@ -234,7 +235,7 @@ class PriceFileStore:
 
     def _next(self, cloud: str, settings: Settings) -> Instant | None:
         every = settings.policy(cloud).every
-        if every is None or not settings.automatic:
+        if every is None or not settings.automatic or automatic_source(settings, cloud) is None:
             return None
         known = self.folder(cloud).state
         renewed = known.fetched + every
