@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from eavesdropper import Eavesdropper
 from hostile_outputs import charts, leavers, programs, show
 from local_cloud import set_market
-from notebook_page import NotebookPage
+from notebook_page import CELL_MS, NotebookPage, output
 from playwright.sync_api import Locator, Page, expect
 
 PROVISION = "%%provision dev --yes --wait\nresources:\n  cpus: 2\n  infra: local\nmax_lifetime: 1h"
@@ -134,3 +136,47 @@ def test_a_frame_waits_for_its_button_and_has_the_size_and_colours_of_its_place(
     expect(root).not_to_have_css("background-color", "rgb(255, 255, 255)")
     assert dark != "rgb(255, 255, 255)"
     notebook.run("%nbprov down")
+
+
+def test_a_saved_notebook_runs_nothing_until_its_button_is_pressed(
+    open_notebook: Callable[..., NotebookPage],
+) -> None:
+    """Opened by its author, by somebody who does not trust it, and as HTML of nbconvert."""
+    notebook = _open(open_notebook, [FIGURES, SAW])
+    shown = notebook.run("%%on dev", 0)
+    expect(shown).to_contain_text("the figure as text")
+    shown.get_by_role("button", name="Show plotly figure").click()
+    expect(_inner(shown).locator(".plotly .gtitle")).to_have_text("of plotly")
+    expect(shown.locator("pre")).to_be_hidden()
+    notebook.run("%%on dev", 1)
+    notebook.run("%nbprov down")
+    notebook.save()
+
+    notebook.goto()
+    again = output(notebook.cell("%%on dev", 1))
+    again.get_by_role("button", name="Show HTML with a program").wait_for()
+    assert notebook.page.locator("iframe").count() == 0
+    again.get_by_role("button").click()
+    expect(_inner(again).locator("#seen")).to_have_text("it ran, origin null")
+
+    notebook.lab.forget_signatures()
+    notebook.goto()
+    untrusted = output(notebook.cell("%%on dev", 0))
+    expect(untrusted).to_contain_text("the figure as text")
+    expect(untrusted).to_contain_text("plotly figure: shown where this notebook is trusted")
+    assert notebook.page.locator("iframe, .jp-Cell-outputArea button").count() == 0
+
+    page = notebook.page.context.new_page()
+    page.goto(_converted(notebook.file).as_uri(), wait_until="domcontentloaded")
+    button = page.get_by_role("button", name="Show HTML with a program")
+    expect(button).to_be_visible()
+    assert page.locator("iframe").count() == 0
+    button.click()
+    expect(_inner(page.locator("body")).locator("#seen")).to_have_text("it ran, origin null")
+
+
+def _converted(file: Path) -> Path:
+    """Return a notebook as nbconvert's HTML, with which a page of the web would show it."""
+    command = [sys.executable, "-m", "nbconvert", "--to", "html", str(file)]
+    subprocess.run(command, check=True, capture_output=True, timeout=CELL_MS / 1000)
+    return file.with_suffix(".html")

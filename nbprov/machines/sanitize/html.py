@@ -220,5 +220,7 @@ def is_program(text: str) -> bool:
 
 
 def not_typeset(rebuilt: str) -> str:
-    """Return rebuilt HTML in an element whose text no page typesets as TeX."""
+    """Return rebuilt HTML so that no page typesets its text as TeX."""
+    if "$" not in rebuilt and "\\" not in rebuilt:
+        return rebuilt
     return f'<div class="{_NOT_TYPESET}">{rebuilt}</div>'
