@@ -27,8 +27,8 @@ _GOODS = (
     r"servers?|supply)"
 )
 _MISSING = (
-    r"(?:does ?n[o']t exist|do not exist|(?:was|were|is|are|be) not found|not found|could not be "
-    r"found|no such|unknown|invalid|is not valid|not recogni[sz]ed|has been deleted|is deleted)"
+    r"(?:does ?n[o']t exist|do not exist|not found|(?:could not|can ?not|can't) be found|"
+    r"no such|unknown|invalid|is not valid|not recogni[sz]ed|has been deleted|is deleted)"
 )
 _IMAGE = r"(?:\bami\b|\bimage\b(?! size)|snapshot|image family|/images?/|/family/)"
 _NETWORK = (

@@ -287,7 +287,12 @@ class _TaskReader:
         return engine
 
     def _remark_on_unused(self, ports: tuple[tuple[int, int], ...]) -> None:
-        """Remark on fields that belong to another product."""
+        """Remark on fields that belong to another product, or that nothing acts on yet."""
+        if "inputs" in self._fields:
+            key, node = self._fields["inputs"]
+            if isinstance(node, Mapping) and node.pairs:
+                words = "inputs is read, but what moving the data costs is not in the plan yet"
+                self._findings.note(key.start, self._path("inputs"), "not-used", words)
         if "service" in self._fields:
             key, node = self._fields["service"]
             remark_on_service(node, key.start, ports, self._findings)

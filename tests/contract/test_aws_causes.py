@@ -106,6 +106,9 @@ def test_a_limit_of_nothing_is_known_as_such() -> None:
             Cause.CREDENTIALS,
         ),
         (exceptions.NoRegionError(), "", Cause.BAD_REQUEST),
+        (exceptions.ConfigParseError(path="~/.aws/config"), "RunInstances", Cause.CREDENTIALS),
+        (exceptions.RefreshWithMFAUnsupportedError(), "RunInstances", Cause.CREDENTIALS),
+        (exceptions.MetadataRetrievalError(error_msg="x"), "RunInstances", Cause.CREDENTIALS),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
 )

@@ -152,6 +152,7 @@ def test_one_reason_is_found_among_several() -> None:
         ),
         (ParseError("no JSON"), Cause.TRANSIENT, Cause.UNKNOWN_OUTCOME),
         (auth.TransportError("no way"), Cause.TRANSIENT, Cause.TRANSIENT),
+        (auth.RefreshError("503", retryable=True), Cause.TRANSIENT, Cause.TRANSIENT),
         (auth.DefaultCredentialsError("none"), Cause.CREDENTIALS, Cause.CREDENTIALS),
         (ImportError("google"), Cause.CREDENTIALS, Cause.CREDENTIALS),
     ],

@@ -340,23 +340,19 @@ def failure_of_exception(
     text = str(error)
     if name in _UNSENT:
         return Failure(Cause.TRANSIENT, text, name)
-    if any(word in name for word in ("Credential", "Token", "SSO", "Profile", "Login")):
+    if name.endswith("RegionError") or name in ("ParamValidationError", "InvalidConfigError"):
+        return Failure(Cause.BAD_REQUEST, _VALUE.sub("", text), name)
+    if any(word in name for word in _UNSIGNED):
         return Failure(Cause.CREDENTIALS, text, name)
     if name in _LOST:
         return Failure(Cause.UNKNOWN_OUTCOME if call == CREATE else Cause.TRANSIENT, text, name)
-    if name in (
-        "ParamValidationError",
-        "InvalidRegionError",
-        "NoRegionError",
-        "UnknownRegionError",
-        "InvalidConfigError",
-    ):
-        return Failure(Cause.BAD_REQUEST, _VALUE.sub("", text), name)
     return Failure(
         Cause.UNKNOWN_OUTCOME if call == CREATE else Cause.UNKNOWN, f"{name}: {text}", name
     )
 
 
+_UNSIGNED = ("Credential", "Token", "SSO", "Profile", "Login", "Config", "MFA", "Metadata", "Auth")
+"""Parts of the names of exceptions before a request was signed, so nothing was sent."""
 _UNSENT = frozenset(
     {"EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError", "SSLError"}
 )

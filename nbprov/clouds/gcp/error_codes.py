@@ -62,6 +62,7 @@ For codes in `MEANT_FIRST` the message is read first.
 EXISTS = frozenset({"alreadyExists", "RESOURCE_ALREADY_EXISTS", "duplicate"})
 _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
     (r"preempted (while|during)|was preempted", Cause.SPOT, None),
+    (r"fingerprint (is |does |mis|not )?\w*(match|valid)", Cause.TRANSIENT, None),
     (
         r"api has not been used in project|access not configured|it is disabled\. enable it by "
         r"visiting",
@@ -137,7 +138,7 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
     # Images are global: what is missing is missing in all regions of Google's.
     (
         r"/(images?|snapshots|family)/[^ ]*'? (was not found|is (not found|obsolete|deleted))|"
-        r"image resource cannot be used",
+        r"image resource cannot be (used|found)",
         Cause.BAD_REQUEST,
         Scope.ACCOUNT,
     ),

@@ -261,6 +261,8 @@ def failure_of_exception(
             f"Google's token service could not be reached: {first}",
             "TransportError",
         )
+    if "google.auth.exceptions.GoogleAuthError" in names and getattr(error, "retryable", False):
+        return Failure(Cause.TRANSIENT, f"Google's sign-in failed for now: {first}", "retryable")
     if "google.auth.exceptions.GoogleAuthError" in names:
         return Failure(
             Cause.CREDENTIALS, f"Google refused the credentials: {first}", type(error).__name__

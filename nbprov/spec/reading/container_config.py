@@ -5,6 +5,7 @@ The table of fields decides whether settings of other platforms are noted or ref
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,12 @@ from .field_reader import as_mapping, choice, converted, join, members, recognis
 
 EVENTS = ("stop", "down", "preemption")
 MAX_OPTIONS = 200
+
+_PRIVILEGED = re.compile(
+    r"--privileged(=true)?|--cap-add(=.*)?|--device(-cgroup-rule)?(=.*)?"
+    r"|--(pid|network|net|ipc|userns|uts|cgroupns)=host"
+    r"|--security-opt(=.*)?|(-v|--volume)=?.*/(var/run/)?docker\.sock.*|--(pid|network|net|userns)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +50,13 @@ def read_config(node: Node, findings: Findings) -> ContainerConfig:
             continue
         here = join(path, field.name)
         if field.name == "docker":
-            options = _docker(value, key.start, here, findings)
+            options = _docker(value, here, findings)
         else:
-            hooks = _hooks(value, here, findings)
+            hooks = _hooks(value, key.start, here, findings)
     return ContainerConfig(options, hooks)
 
 
-def _docker(node: Node, at: Mark, path: str, findings: Findings) -> tuple[str, ...]:
+def _docker(node: Node, path: str, findings: Findings) -> tuple[str, ...]:
     if not isinstance(node, Mapping):
         findings.error(
             node.start,
@@ -60,6 +67,7 @@ def _docker(node: Node, at: Mark, path: str, findings: Findings) -> tuple[str, .
         )
         return ()
     options: list[str] = []
+    at = node.pairs[0][0].start if node.pairs else node.start
     for _, value, here in members(node, Section.DOCKER, path, findings):
         items = value.items if isinstance(value, Sequence) else (value,)
         for number, item in enumerate(items[:MAX_OPTIONS]):
@@ -67,6 +75,20 @@ def _docker(node: Node, at: Mark, path: str, findings: Findings) -> tuple[str, .
                 item, f"{here}[{number}]", findings, wants="an option of docker run", numbers=False
             )
             options += _split(item, text, here, findings) if text else []
+    if options:
+        risky = [option for option in options if _PRIVILEGED.fullmatch(option)]
+        named = (
+            f"; of these {', '.join(map(quoted, risky[:8]))} would open the machine to the "
+            "container"
+            if risky
+            else ""
+        )
+        findings.not_acted_on(
+            at,
+            path,
+            "docker",
+            f"{path}.run_options are read, but no container is started with them yet{named}",
+        )
     return tuple(options)
 
 
@@ -84,7 +106,7 @@ def _split(node: Node, text: str, path: str, findings: Findings) -> list[str]:
         return []
 
 
-def _hooks(node: Node, path: str, findings: Findings) -> tuple[Hook, ...]:
+def _hooks(node: Node, at: Mark, path: str, findings: Findings) -> tuple[Hook, ...]:
     items = node.items if isinstance(node, Sequence) else (node,)
     hooks = []
     for number, item in enumerate(items):
@@ -92,6 +114,10 @@ def _hooks(node: Node, path: str, findings: Findings) -> tuple[Hook, ...]:
         hook = _hook(item, here, findings)
         if hook is not None:
             hooks.append(hook)
+    if hooks:
+        findings.not_acted_on(
+            at, path, "hooks", f"{path} are read, but only autostop.hook is run yet"
+        )
     return tuple(hooks)
 
 

@@ -135,10 +135,6 @@ def recognise(
     if field.use is FieldUse.READ:
         return field
     here = join(path, key.text)
-    if field.use in (FieldUse.KEPT, FieldUse.PARTLY):
-        if not _says_nothing(value) and not _asks_for_the_same(field, value):
-            _kept(field, key, here, findings)
-        return field
     if field.use is FieldUse.DROPPED:
         findings.note(
             key.start, here, "dropped", f"{key.text} is internal to SkyPilot and is dropped"
@@ -179,15 +175,6 @@ def _not_used(field: Field, key: Scalar, value: Node, path: str, findings: Findi
         findings.note(key.start, path, "not-used", f"{field.name} is not used yet{advice}")
     else:
         findings.warn(key.start, path, "not-used", f"{field.name} is not used yet{advice}")
-
-
-def _kept(field: Field, key: Scalar, path: str, findings: Findings) -> None:
-    """Remark that a field is read and that nothing, or not all, is done with it yet."""
-    is_known, parts = False, path.split(".")
-    for end, name in enumerate(parts, 1):
-        is_known |= findings.is_ignored(name, ".".join(parts[:end]))
-    tell = findings.note if is_known or field.use is FieldUse.PARTLY else findings.warn
-    tell(key.start, path, "not-used", f"{path} is {field.use.value}: {field.advice}")
 
 
 def _choice_is_valid(field: Field, value: Node, path: str, findings: Findings) -> bool:

@@ -28,7 +28,9 @@ def read_health(node: Node, path: str, findings: Findings) -> HealthCheck | None
             return HealthCheck()
         if node.text.strip().startswith(":") or re.match(r"https?://", node.text.strip()):
             http = converted(node, path, findings, http_check, wants="a port and path")
-            return None if http is None else _not_asked(http, node.start, path, findings)
+            return (
+                None if http is None else _said(HealthCheck(http=http), node.start, path, findings)
+            )
         command = _command(node, path, findings)
         return None if command is None else HealthCheck(command=command)
     if not isinstance(node, Mapping):
@@ -41,6 +43,7 @@ def read_health(node: Node, path: str, findings: Findings) -> HealthCheck | None
         )
         return None
     found: dict[str, Any] = {}
+    at: dict[str, Mark] = {}
     for name, value, here in members(node, Section.HEALTH, path, findings):
         read: Any
         if name == "command":
@@ -54,16 +57,29 @@ def read_health(node: Node, path: str, findings: Findings) -> HealthCheck | None
         else:
             read = converted(value, here, findings, literals.seconds, wants="a duration")
         if read is not None:
-            found[name] = read
-    return replace(HealthCheck(), **found)
+            found[name], at[name] = read, value.start
+    _say_what_ends_with_ready(found, at, path, findings)
+    return _said(replace(HealthCheck(), **found), at.get("http", node.start), path, findings)
 
 
-def _not_asked(http: str, at: Mark, path: str, findings: Findings) -> HealthCheck:
-    """The short form, `health: ":8000/ok"`, with the remark that its map would get."""
-    tell = findings.note if findings.is_ignored("health", path) else findings.warn
-    words = f"{path}: {http} is not asked yet; a machine counts as ready without it"
-    tell(at, path, "not-used", words)
-    return HealthCheck(http=http)
+def _say_what_ends_with_ready(
+    found: dict[str, Any], at: dict[str, Mark], path: str, findings: Findings
+) -> None:
+    """Remark that the check ends when the machine is handed over."""
+    if (on_fail := found.get("on_fail", "report")) != "report":
+        words = (
+            f"{path}: on_fail: {on_fail} is not done yet: a machine that fails later is not "
+            "noticed; one that fails at first is replaced"
+        )
+        findings.not_acted_on(at["on_fail"], path, "health", words)
+    elif partly := [name for name in ("every", "failures") if name in found]:
+        findings.note(
+            at[partly[0]],
+            path,
+            "not-used",
+            f"{path}: every and failures hold until the machine is ready; it is not asked again "
+            "yet",
+        )
 
 
 def _command(node: Node, path: str, findings: Findings) -> str | None:
@@ -95,6 +111,13 @@ def http_check(text: str) -> str:
             f"{quoted(text)} is not a port and path of the machine", 'write ":8000/ok"'
         )
     return f":{int(match[1])}{match[2] or '/'}"
+
+
+def _said(health: HealthCheck, at: Mark, path: str, findings: Findings) -> HealthCheck:
+    if health.http:
+        words = f"{path}: {health.http} is not asked yet; the machine counts as ready without it"
+        findings.not_acted_on(at, path, "health", words)
+    return health
 
 
 def remark_on_service(

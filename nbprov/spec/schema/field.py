@@ -32,8 +32,6 @@ class FieldUse(StrEnum):
     """What nbprov does with a field today."""
 
     READ = "read"
-    KEPT = "read, and not acted on yet"
-    PARTLY = "acted on in part"
     NOTE = "not yet used"
     ERROR = "cannot be honoured; an error unless ignored"
     DROPPED = "internal to SkyPilot; dropped"

@@ -123,15 +123,13 @@ NESTED_FIELDS = (
         "http",
         Section.HEALTH,
         "port and path that answer with success",
-        use=FieldUse.KEPT,
-        advice="a machine counts as ready without it",
+        advice="it is not asked yet",
         example=('":8000/ok"',),
     ),
     Field(
         "every",
         Section.HEALTH,
         "time between two checks (30s)",
-        use=FieldUse.PARTLY,
         advice="until the machine is ready, not yet after that",
         example=("30s",),
     ),
@@ -140,7 +138,6 @@ NESTED_FIELDS = (
         "failures",
         Section.HEALTH,
         "how many in a row make a machine unhealthy (3)",
-        use=FieldUse.PARTLY,
         advice="until the machine is ready, not yet after that",
         example=("3",),
     ),
@@ -150,8 +147,6 @@ NESTED_FIELDS = (
         "what is done with a machine that fails later",
         values=("report", "replace", "down"),
         free=False,
-        use=FieldUse.KEPT,
-        same=("report",),
         advice=(
             "a machine that fails before it is ready is replaced; later failures are not looked "
             "for yet"
@@ -195,7 +190,6 @@ NESTED_FIELDS = (
         "hooks",
         Section.CONFIG,
         "commands at stop, down or preemption",
-        use=FieldUse.KEPT,
         advice="only autostop.hook is run yet",
     ),
     *(
@@ -222,7 +216,6 @@ NESTED_FIELDS = (
         "run_options",
         Section.DOCKER,
         "options of `docker run`",
-        use=FieldUse.KEPT,
         advice="no container is started with them yet",
         example=('["--ipc=host"]',),
     ),

@@ -62,8 +62,7 @@ TASK_FIELDS = (
         "inputs",
         _T,
         "size of the input in GB, for an egress estimate",
-        FieldUse.KEPT,
-        advice="what moving the data costs is not in the plan",
+        advice="not in the plan yet",
         example=("{s3://bucket/x: 120}",),
     ),
     Field(

@@ -177,6 +177,19 @@ class Findings:
         """Record a remark on something that may cost money or data, or be a surprise."""
         self._remark(Severity.WARNING, at, path, code, message)
 
+    def not_acted_on(self, at: Mark, path: str, name: str, message: str) -> None:
+        """Record that nothing is done yet with a field.
+
+        It is a warning, or a note if the person chose to ignore the field.
+        """
+        self._remark(
+            Severity.NOTE if self.is_ignored(name, path) else Severity.WARNING,
+            at,
+            path,
+            "not-used",
+            message,
+        )
+
     def cannot_honour(
         self, at: Mark, path: str, name: str, message: str, hint: str = "", code: str = "not-yet"
     ) -> None:

@@ -163,7 +163,8 @@ def _note_alias(key: Scalar, path: str, findings: Findings) -> None:
     if key.text == "accelerator":
         findings.note(key.start, path, "alias", "accelerator is read as accelerators")
     elif key.text in _OLD_NAMES:
-        findings.note(key.start, path, "alias", f"{key.text} is read as {_OLD_NAMES[key.text]}")
+        words = f"{key.text} is read as {_OLD_NAMES[key.text]}; {scalars.NOT_RECOVERED}"
+        findings.note(key.start, path, "alias", words)
 
 
 def _same_field_twice(key: Scalar, first: Scalar, path: str, findings: Findings) -> None:

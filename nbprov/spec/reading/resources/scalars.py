@@ -31,6 +31,7 @@ from nbprov.spec.yaml.nodes import (
 DISK_TIERS = ("low", "medium", "high", "ultra", "best")
 NETWORK_TIERS = ("standard", "best")
 STRATEGIES = ("failover", "eager_next_region", "none")
+NOT_RECOVERED = "a cluster that is lost is told of, and not made again by itself yet"
 MOST_PRIORITY = 1000
 
 
@@ -201,7 +202,11 @@ def read_recovery(node: Node, path: str, findings: Findings) -> str | None:
 
 def _strategy(node: Node, path: str, findings: Findings) -> str | None:
     word = choice(node, path, findings, STRATEGIES)
-    return "" if word == "none" else word
+    if word == "none":
+        return ""
+    if word is not None and not path.endswith(".spot_recovery"):  # its other note says it too
+        findings.note(node.start, path, "not-used", f"{path}: {NOT_RECOVERED}")
+    return word
 
 
 def _restarts_are_good(name: str, node: Node, path: str, findings: Findings) -> bool:

@@ -100,8 +100,12 @@ def test_exact_amounts_that_few_machines_have_are_warned_of() -> None:
 @pytest.mark.parametrize(
     ("resources", "strategy", "notes"),
     [
-        ("{job_recovery: FAILOVER}", "failover", []),
-        ("{job_recovery: eager_next_region}", "eager_next_region", []),
+        ("{job_recovery: FAILOVER}", "failover", ["resources.job_recovery"]),
+        (
+            "{job_recovery: eager_next_region}",
+            "eager_next_region",
+            ["resources.job_recovery"],
+        ),
         ("{job_recovery: none}", "", []),
         ("{spot_recovery: FAILOVER}", "failover", ["resources.spot_recovery"]),
         (
@@ -109,6 +113,7 @@ def test_exact_amounts_that_few_machines_have_are_warned_of() -> None:
             "recover_on_exit_codes: [33, 34]}}",
             "failover",
             [
+                "resources.job_recovery.strategy",
                 "resources.job_recovery.max_restarts_on_errors",
                 "resources.job_recovery.recover_on_exit_codes",
             ],
