@@ -21,6 +21,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound, UsageError
 from nbprov.model.launches import Instance
+from nbprov.model.paths import make_folder
 from nbprov.remote.ssh.keys import ClusterKeys
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ class SshConfig:
             If it cannot be written.
         """
         text = _HEAD + "".join(self._blocks())
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self.path.parent)
         _write_private(self.path, text)
 
     def _blocks(self) -> Iterator[str]:

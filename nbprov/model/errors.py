@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-
-def _printable(text: str) -> str:
-    """The text without control characters: errors repeat what machines and clouds say."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
-    )
+from .text.plain import printable
 
 
 class NbprovError(Exception):
@@ -33,10 +26,10 @@ class NbprovError(Exception):
     code = "nbprov.error"
 
     def __init__(self, message: str, *, hint: str = "", code: str | None = None) -> None:
-        message = _printable(message)
+        message = printable(message)
         super().__init__(message)
         self.message = message
-        self.hint = _printable(hint)
+        self.hint = printable(hint)
         if code is not None:
             self.code = code
 
@@ -72,10 +65,27 @@ class LedgerError(NbprovError):
     code = "ledger"
 
 
+class EndUnrecorded(LedgerError):
+    """The cloud was asked to end the cluster, and the ledger cannot say what became of it yet."""
+
+    code = "ledger.end-unrecorded"
+
+    @classmethod
+    def of(cls, became: str, error: LedgerError) -> EndUnrecorded:
+        """The error for a cluster of which this became."""
+        return cls(
+            f"{became}; that could not be written down, so %clusters shows it as before:"
+            f" {error.message}",
+            hint=f"{error.hint}; this kernel writes it down as soon as it can, and the next load"
+            " finds it out from the cloud's list",
+        )
+
+
 class Interrupted(KeyboardInterrupt):
     """The person interrupted a wait; the message says what ends and what goes on."""
 
     def __init__(self, message: str) -> None:
+        message = printable(message)
         super().__init__(message)
         self.message = message
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from .clock import Seconds
+from .text.plain import plain
 
 
 class Cause(StrEnum):
@@ -212,7 +213,8 @@ class Failure:
     cause
         One cause of the closed set.
     message
-        The cloud's message, word for word. It never holds a secret: adapters remove what they sent.
+        The cloud's message, word for word, as plain text. It never holds a secret: adapters
+        remove what they sent.
     code
         The cloud's own code, where it has one.
     scope
@@ -232,6 +234,10 @@ class Failure:
     scope: Scope | None = None
     retry_after: Seconds | None = None
     limit_is_zero: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("message", "code"):  # whoever shows it need not think of that
+            object.__setattr__(self, name, plain(getattr(self, name)))
 
     @property
     def rule(self) -> CauseRule:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .clock import Seconds, short_duration
-from .money import Micros, format_usd
+from .money import Micros, exact_usd
 
 DEFAULT_IDLE_SECONDS: Seconds = 60 * 60.0
 
@@ -66,5 +66,5 @@ class Guards:
         if self.max_lifetime is not None:
             said.append(f"down after {short_duration(self.max_lifetime)}")
         if self.budget is not None:
-            said.append(f"{self.at_limit} at {format_usd(self.budget)}")
+            said.append(f"{self.at_limit} at {exact_usd(self.budget)}")
         return ", ".join(said) if said else "none"

@@ -52,6 +52,20 @@ def format_usd(micros: Micros, *, places: int | None = None) -> str:
     return f"{sign}${abs(value):,.{places}f}"
 
 
+def exact_usd(micros: Micros) -> str:
+    """Write micros as dollars with cents, and with all further digits that there are.
+
+    This is for what was agreed: a rounded cap or price promises more or less than holds.
+
+    Examples
+    --------
+    >>> exact_usd(2_500_000), exact_usd(105_000), exact_usd(1_234_567_890)
+    ('$2.50', '$0.105', '$1,234.56789')
+    """
+    whole, _, digits = format_usd(micros, places=6).partition(".")
+    return f"{whole}.{digits.rstrip('0'):0<2}"
+
+
 def cost_of(hourly: Micros, seconds: float) -> Micros:
     """The cost of `seconds` at an hourly price.
 

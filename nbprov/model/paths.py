@@ -1,21 +1,45 @@
-"""Where nbprov keeps its files. Nothing is created here."""
+"""Where nbprov keeps its files, and how they are made: for this user alone, whatever the umask."""
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from .errors import NbprovError
+
 HOME_VARIABLE = "NBPROV_HOME"
+
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+class UnsafeHome(NbprovError):
+    """Others may write into nbprov's home: keys, prices and the ledger there may be theirs."""
+
+    code = "home.unsafe"
 
 
 def home(environ: Mapping[str, str] | None = None) -> Path:
     """The folder of the ledger, the keys, the logs, the caches and the `local` cloud.
 
     It is `NBPROV_HOME` if that is set, else the platform's folder for application data.
+
+    Raises
+    ------
+    UnsafeHome
+        If it is there, and others may write into it.
     """
-    env = os.environ if environ is None else environ
+    found = _home(os.environ if environ is None else environ)
+    check_safe(found)
+    return found
+
+
+def _home(env: Mapping[str, str]) -> Path:
     if env.get(HOME_VARIABLE):
         return Path(env[HOME_VARIABLE]).expanduser().absolute()
     user = Path.home()
@@ -26,3 +50,82 @@ def home(environ: Mapping[str, str] | None = None) -> Path:
     if platform == "darwin":
         return user / "Library" / "Application Support" / "nbprov"
     return Path(env.get("XDG_DATA_HOME") or user / ".local" / "share") / "nbprov"
+
+
+def check_safe(folder: Path) -> None:
+    """Refuse a home that others may write, or that belongs to somebody else.
+
+    Raises
+    ------
+    UnsafeHome
+        With the command that mends it.
+    """
+    if os.name != "posix":
+        return  # its folder for application data is the user's
+    try:
+        found = folder.stat()
+    except OSError:
+        return  # it is not there, or whoever uses it says what is wrong
+    if found.st_uid != os.geteuid():
+        raise UnsafeHome(
+            f"{folder} belongs to another user (id {found.st_uid})",
+            hint=f"use a folder of your own: set {HOME_VARIABLE}, or run sudo chown"
+            f" {os.geteuid()} '{folder}' if you trust what is in it",
+        )
+    if found.st_mode & _OTHERS_WRITE:
+        raise UnsafeHome(
+            f"others may write into {folder}, where the keys and the ledger are",
+            hint=f"look whether all in it is yours, then run: chmod go-w '{folder}'",
+        )
+
+
+def make_folder(folder: Path, root: Path | None = None) -> Path:
+    """Make a folder of ours, for this user alone, with all that is missing above it.
+
+    Folders between `root` and it that others may enter are closed.
+
+    Parameters
+    ----------
+    root
+        The home by default. A folder outside of it is made as any other program would.
+
+    Raises
+    ------
+    UnsafeHome
+        If others may write into `root`.
+    OSError
+        If it cannot be made.
+    """
+    root = home() if root is None else root
+    if not folder.is_relative_to(root):
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+    check_safe(root)
+    for each in [*reversed(folder.parents), folder]:
+        try:
+            if not each.is_dir():
+                each.mkdir(mode=PRIVATE_FOLDER)
+            elif not each.is_relative_to(root) or (each.is_symlink() and each != root):
+                continue
+        except FileExistsError:
+            if not each.is_dir():
+                raise
+        close_to_others(each)
+    return folder
+
+
+def close_to_others(path: Path) -> None:
+    """Take the rights of all other users away from a file or folder of ours."""
+    if os.name == "posix":
+        found = path.stat()
+        if found.st_mode & _OTHERS and found.st_uid == os.geteuid():
+            path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
+
+
+def open_private(path: str, flags: int) -> int:
+    """An `opener` of `open` that makes files of the home for this user alone."""
+    is_ours = Path(path).is_relative_to(_home(os.environ))
+    descriptor = os.open(path, flags, PRIVATE_FILE if is_ours else 0o666)
+    if is_ours and os.name == "posix" and os.fstat(descriptor).st_mode & _OTHERS:
+        os.fchmod(descriptor, PRIVATE_FILE)
+    return descriptor

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nbprov.model.blocks import Block
-from nbprov.model.money import format_usd
+from nbprov.model.money import exact_usd
 from nbprov.model.offers import DropRule, RuleKind
 from nbprov.model.resources import PlaceGlob
 from nbprov.model.run_policies import OrderPolicy
@@ -181,7 +181,7 @@ class CandidateSearch:
                 refused.append(
                     (
                         DropRule(
-                            RuleKind.PRICE, f"dearer than the cap of {format_usd(cap)} an hour"
+                            RuleKind.PRICE, f"dearer than the cap of {exact_usd(cap)} an hour"
                         ),
                         rows[~within],
                     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nbprov.catalog.vocabulary.device_memory import nominal_gb
 from nbprov.catalog.vocabulary.instance_families import MEMORY_IS_TYPICAL
 from nbprov.model.clusters import ClusterView
-from nbprov.model.money import format_usd
+from nbprov.model.money import exact_usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.resources import COUNT_TOLERANCE, Accelerator, Request
 from nbprov.model.spec import Spec
@@ -94,8 +94,8 @@ def _differences(request: Request, running: Candidate) -> tuple[str, ...]:
         found.append(
             _said(
                 "max_hourly_cost",
-                f"at most {format_usd(request.max_hourly)}",
-                f"{format_usd(offer.hourly)} an hour",
+                f"at most {exact_usd(request.max_hourly)}",
+                f"{exact_usd(offer.hourly)} an hour",
             )
         )
     return tuple(found)

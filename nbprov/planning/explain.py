@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from nbprov.model.blocks import Block
 from nbprov.model.clock import Instant, short_duration
 from nbprov.model.failures import RULES, Cause
-from nbprov.model.money import format_usd
+from nbprov.model.money import exact_usd
 from nbprov.model.offers import Dropped, DropRule, RuleKind
 from nbprov.model.places import Market
 from nbprov.model.resources import Compare, PlaceGlob, Quantity
@@ -80,8 +80,8 @@ class Explainer:
             cheapest = min(self._table.of("hourly", open_rows).tolist())
             cap = max(d.request.max_hourly or 0 for d in group)
             return (
-                f"{what}{where}: the cheapest costs {format_usd(cheapest)} an hour, "
-                f"the cap is {format_usd(cap)}"
+                f"{what}{where}: the cheapest costs {exact_usd(cheapest)} an hour, "
+                f"the cap is {exact_usd(cap)}"
             )
         reasons = self._search.reasons(rows, resolved)
         if stage is SearchStage.MACHINE:

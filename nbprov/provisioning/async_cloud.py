@@ -20,7 +20,7 @@ from nbprov.clouds.base import (
     Capabilities,
     Cloud,
 )
-from nbprov.model.clock import Seconds
+from nbprov.model.clock import Clock, Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Retry
 from nbprov.model.launches import (
     CheckResult,
@@ -63,10 +63,13 @@ class AsyncCloud:
     ----------
     adapter
         The cloud; its calls run in daemon threads of this object's own pool.
+    clock
+        The ledger's. An adapter reads the system's clock, which may have been set since.
     """
 
-    def __init__(self, adapter: Cloud) -> None:
+    def __init__(self, adapter: Cloud, clock: Clock | None = None) -> None:
         self.adapter = adapter
+        self._clock = clock
         self.name = adapter.name
         self._workers = WorkerPool(adapter.name)
         self._listing: dict[str, asyncio.Task[list[Instance]]] = {}
@@ -124,6 +127,9 @@ class AsyncCloud:
 
         Silence is an unknown outcome, and so is an error that the adapter does not call a refusal.
         """
+        if self._clock is not None and launch.answer_by:
+            set_by = time.time() - self._clock.now()
+            launch = replace(launch, answer_by=launch.answer_by + set_by)
         try:
             return await self._workers.run(
                 self.adapter.submit, launch, seconds=CALL_SECONDS + GRACE

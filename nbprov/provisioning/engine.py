@@ -17,6 +17,7 @@ from nbprov.model.spec import Spec
 from nbprov.model.stock import Stock
 from nbprov.runtime.clocks import SystemClock
 from nbprov.runtime.engine_thread import EngineThread
+from nbprov.runtime.fault_log import log_fault
 from nbprov.runtime.publisher import Publisher
 
 from .async_cloud import AsyncCloud
@@ -89,12 +90,11 @@ class Engine:
         hooks: EngineHooks | None = None,
     ) -> None:
         self.home = home or paths.home()
-        self.clock = clock or SystemClock()
         self.hooks = hooks or EngineHooks()
         self.thread = EngineThread()
         path = self.home / LEDGER_FILE
-        ledger = Ledger(path, self.clock, uuid.uuid4().hex, lease_seconds)
-        self.ledger = wrap_ledger(ledger)
+        ledger = Ledger(path, clock or SystemClock(), uuid.uuid4().hex, lease_seconds)
+        self.ledger, self.clock = wrap_ledger(ledger), ledger.clock
         self.publisher = Publisher(self.thread.loop)
         self._find_cloud = clouds
         self._clouds: dict[str, AsyncCloud] = {}
@@ -152,7 +152,7 @@ class Engine:
             If its adapter is not installed here.
         """
         if name not in self._clouds:
-            self._clouds[name] = AsyncCloud(self._find_cloud(name))
+            self._clouds[name] = AsyncCloud(self._find_cloud(name), self.clock)
         return self._clouds[name]
 
     def capabilities_of(self, name: str) -> Capabilities:
@@ -279,12 +279,12 @@ class Engine:
             await asyncio.sleep(self.ledger.lease_seconds / HEARTBEATS_PER_LEASE)
             try:
                 self.runs.renew_leases()
-            except Exception:  # without a heartbeat another kernel would take every run
-                log.exception("leases could not be renewed")
+            except Exception as error:  # without a heartbeat others would take every run
+                log_fault(log, error, "leases could not be renewed")
             try:
                 self._other_kernels.look()
-            except Exception:
-                log.exception("what other kernels did could not be seen")
+            except Exception as error:
+                log_fault(log, error, "what other kernels did could not be seen")
 
     def shut_down(self) -> None:
         """Release the leases and stop the thread. Never raises, never waits long.

@@ -13,6 +13,7 @@ LIVE_ROWS = (
     " OR EXISTS (SELECT 1 FROM clusters WHERE state <> 'ended')"
     " OR EXISTS (SELECT 1 FROM runs WHERE state IN ('launching', 'waiting', 'cancelling'))"
     " OR EXISTS (SELECT 1 FROM side_objects WHERE shared = 0 AND state <> 'removed')"
+    " OR EXISTS (SELECT 1 FROM meta WHERE key = 'lost')"
 )
 
 LOOK_SECONDS = 1.0
@@ -20,12 +21,13 @@ LOOK_SECONDS = 1.0
 
 
 def has_live_rows(path: Path) -> bool:
-    """Whether a ledger exists and has anything that may be on the bill.
+    """Whether a ledger has anything that may be on the bill, or was here and is gone.
 
     It takes well under a millisecond.
     """
-    if not path.exists():
-        return False
+    if not path.exists() or not path.stat().st_size:
+        # A ledger that was here and is gone has left its id: the engine says so.
+        return (path.parent / "owner").exists() or any(path.parent.glob("keys/*"))
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=LOOK_SECONDS
     )

@@ -10,6 +10,7 @@ from nbprov.model.clock import Clock, Seconds, short_duration
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
 from nbprov.model.launches import Instance, InstanceState
+from nbprov.runtime.fault_log import log_fault
 
 from .async_cloud import AsyncCloud, is_passing
 from .ledger import Ledger
@@ -93,7 +94,12 @@ class OrphanCollector:
             if i.token not in live and i.owner == ledger.owner and i.state is not InstanceState.GONE
         ]
         doomed, young = {}, []
+        lost_at = ledger.lost_at
         for instance in orphans:
+            is_lost = lost_at is not None and instance.launched_at < lost_at
+            if (is_lost or ledger.store.is_copy) and least_age > 0 and instance.token not in known:
+                report.say(instance.id, _left_words(instance, is_copy=ledger.store.is_copy))
+                continue
             what, age = _orphan_words(instance, known), self._clock.now() - instance.launched_at
             if instance.token in known or age >= least_age:
                 doomed[instance.id] = what
@@ -198,11 +204,21 @@ class OrphanCollector:
                 self._changed()
         except (CloudError, NbprovError) as error:
             log.info("%s: orphans cannot be looked for: %s; tried again", name, error)
-        except Exception:
-            log.exception("%s: orphans cannot be looked for; tried again", name)
+        except Exception as error:
+            log_fault(log, error, "%s: orphans cannot be looked for; tried again", name)
         else:
             return not found
         return False
+
+
+def _left_words(instance: Instance, *, is_copy: bool) -> str:
+    place = f"{instance.id} in {instance.place}"
+    if is_copy:
+        return f"{place}: left alone, since the ledger is read from a copy that may lack it"
+    return (
+        f"{place} is of the ledger that was lost, and costs money until it ends: restore the ledger"
+        " from a backup to use it, or end it: %nbprov sweep --end"
+    )
 
 
 def _orphan_words(instance: Instance, known: set[str]) -> str:

@@ -7,11 +7,13 @@ import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
+from nbprov.clouds import registry
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.failures import CloudError
 from nbprov.model.launches import Instance
+from nbprov.runtime.fault_log import log_fault
 
 from .ledger import ClusterRow
 from .orphans import ORPHAN_SECONDS
@@ -42,12 +44,16 @@ async def reconcile(engine: Engine, report: ReconcileReport) -> None:
     A cloud that does not answer is reported and left for the next load, and what cannot be
     settled is reported and does not hold up the rest.
     """
+    if engine.ledger.store.warning:
+        report.say("ledger", engine.ledger.store.warning)
     engine.lifecycle.watch()
+    lost_at = engine.ledger.lost_at
     before = engine.ledger.clusters.latest(live_only=True)
     names = sorted(
         {c.candidate.offer.cloud for c in before}
         | engine.ledger.launches.live_clouds()
         | engine.ledger.side_objects.clouds()
+        | (await _usable_clouds(engine) if lost_at is not None else set())
     )
     answers = await asyncio.gather(*(_list(engine, name, report) for name in names))
     listed = {name for name, answered in zip(names, answers, strict=True) if answered}
@@ -64,11 +70,34 @@ async def reconcile(engine: Engine, report: ReconcileReport) -> None:
     results = await asyncio.gather(*work.values(), return_exceptions=True)
     for what, result in zip(work, results, strict=True):
         if isinstance(result, Exception):
-            log.error("%s", what, exc_info=result)
+            log_fault(log, result, "%s", what)
             subject = " ".join(what.split()[:3])
             report.say(
                 f"failed {what}", f"{subject}: not settled, left for the next load: {result}"
             )
+
+    found = [i for result in results if isinstance(result, list) for i in result]
+    is_left = lost_at is not None and any(i.launched_at < lost_at for i in found)
+    if lost_at is not None and not is_left and listed == set(names):
+        engine.ledger.record(engine.ledger.end_loss, None)
+
+
+async def _usable_clouds(engine: Engine) -> set[str]:
+    """All clouds where the machines of a lost ledger may be; none is started for that."""
+    usable = set()
+    for name in registry.names():
+        try:
+            cloud = engine.cloud(name)
+            if cloud.capabilities.named_only:
+                is_usable = (engine.home / cloud.name).is_dir()
+            else:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    is_usable = (await cloud.check()).enabled
+        except (NotFound, TimeoutError) as error:
+            log.info("%s: %s", name, error)
+        else:
+            usable |= {cloud.name} if is_usable else set()
+    return usable
 
 
 async def end_orphans(

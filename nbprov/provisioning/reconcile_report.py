@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from nbprov.model.text.plain import printable
+
 
 @dataclass(slots=True)
 class ReconcileReport:
@@ -18,7 +20,7 @@ class ReconcileReport:
 
     def say(self, key: str, text: str) -> None:
         """Set the line of one run or machine."""
-        self.lines[key] = text
+        self.lines[key] = printable(text)
         self.on_change()
 
     def __str__(self) -> str:

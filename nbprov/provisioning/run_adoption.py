@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nbprov.model.clock import iso
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.errors import NbprovError
-from nbprov.model.money import format_usd
+from nbprov.model.money import exact_usd
 from nbprov.model.spec import Spec
 from nbprov.remote.ssh.keys import ClusterKeys, KeyMaterialError
 from nbprov.spec import parse
@@ -85,10 +85,10 @@ async def take_lease(engine: Engine, row: RunRow, report: ReconcileReport, key: 
         current = ledger.runs.get(row.run_id)
         if current is None:
             return False
-        if current.lease_expires > row.lease_expires:
+        if (current.lease_holder, current.lease_renewed) != (row.lease_holder, row.lease_renewed):
             report.say(key, f"{row.name}: another notebook is at work on it")
             return False
-        left = current.lease_expires - engine.clock.now()
+        left = ledger.leases.left(row.run_id)
         report.say(
             key,
             f"{row.name}: its kernel is silent; taken over in {max(0, left):.0f} s"
@@ -183,7 +183,7 @@ def _continue_waiting(
     report.say(
         row.run_id,
         f"{row.name}: its kernel stopped while it waited for stock; it goes on here until"
-        f" {iso(row.wait_deadline)}, at most {format_usd(row.consent)}/h as agreed: run the"
+        f" {iso(row.wait_deadline)}, at most {exact_usd(row.consent)}/h as agreed: run the"
         f" %%provision cell again to follow it, %nbprov down {row.name} ends it",
     )
     task = engine.runs.follow(driver, first)

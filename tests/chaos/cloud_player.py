@@ -23,7 +23,7 @@ from nbprov.clouds import registry
 from nbprov.clouds.base import Cloud
 from nbprov.clouds.lambda_cloud.provisioner import LambdaCloud
 from nbprov.clouds.lambda_cloud.rate_limit import LaunchPace
-from nbprov.model.clock import Clock, Instant
+from nbprov.model.clock import Clock, Instant, Seconds
 from nbprov.model.offers import Candidate, Plan
 from nbprov.provisioning.engine import Engine
 from nbprov.runtime.clocks import SystemClock
@@ -86,10 +86,13 @@ def _trapped(name: str, call: Callable[..., Any], trap: Trap) -> Callable[..., A
 
 
 class Tomorrow(SystemClock):
-    """The wall clock of the next day."""
+    """The clocks of the next day."""
 
     def now(self) -> Instant:
         return super().now() + DAY
+
+    def elapsed(self) -> Seconds:
+        return super().elapsed() + DAY
 
 
 def make_engine(order: dict[str, Any], trap: Trap | None, clock: Clock | None = None) -> Engine:

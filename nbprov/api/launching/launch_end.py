@@ -6,18 +6,20 @@ import concurrent.futures
 
 from nbprov.api.cluster import Cluster
 from nbprov.api.context import Context
+from nbprov.api.errors import with_readable_errors
 from nbprov.api.operation import Operation
 from nbprov.api.services import Services
 from nbprov.api.services.adopted_launches import (
     cancel,
     driver_of,
+    end_unwritten,
     ending_launches,
     foreign_launch,
     until_foreign_gone,
     until_gone,
     until_launches_gone,
 )
-from nbprov.model.errors import NbprovError
+from nbprov.model.errors import LedgerError, NbprovError
 
 
 def end(
@@ -45,7 +47,11 @@ def end(
         return Operation(engine.thread.call(until_gone(engine, driver)), f"ending {name}")
     row = foreign_launch(engine, name)
     if row is not None and cluster_id in ("", row.run_id):
-        engine.ledger.runs.request_cancel(row.run_id)
+        try:
+            engine.ledger.runs.request_cancel(row.run_id)
+        except LedgerError as error:
+            ended = engine.thread.call(with_readable_errors(end_unwritten(engine, row, error)))
+            return Operation(ended, f"ending {name}")
         note = (
             f"{name} is being launched by another kernel, which is asked to end it;"
             " if that kernel is gone, the launch is adopted and ended here"

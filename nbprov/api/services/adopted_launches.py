@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,10 @@ from nbprov.api.errors import LaunchUnderWay, NotSettled, with_readable_errors
 from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import RunState
-from nbprov.model.errors import Interrupted, NbprovError
+from nbprov.model.errors import EndUnrecorded, Interrupted, LedgerError, NbprovError
+from nbprov.model.launches import InstanceState
+from nbprov.provisioning.async_cloud import try_request
+from nbprov.provisioning.supervision.listing.intervals import CONFIRM_SECONDS
 
 if TYPE_CHECKING:
     from nbprov.model.spec import Spec
@@ -125,13 +128,42 @@ async def until_launches_gone(engine: Engine, rows: list[RunRow]) -> None:
         pending = [run for run in engine.ledger.runs.unfinished() if run.run_id in ids]
         if not pending:
             return
-        now = engine.clock.now()
+        leases = engine.ledger.leases
         is_left = any(
-            r.lease_expires < now and not engine.runs.is_driven(r.run_id) for r in pending
+            leases.left(r.run_id) <= 0 and not engine.runs.is_driven(r.run_id) for r in pending
         )
         if is_left and task is None:
             task = asyncio.create_task(_reconcile(engine))
         await asyncio.sleep(LOOK_EVERY)
+
+
+async def end_unwritten(engine: Engine, row: RunRow, error: LedgerError) -> None:
+    """End the machines of another kernel's launch, where the ledger cannot be told of it.
+
+    Raises
+    ------
+    EndUnrecorded
+        When its clouds list none of them any more, or after `CONFIRM_SECONDS`.
+    """
+    clock, end = engine.clock, engine.clock.elapsed() + CONFIRM_SECONDS
+    tokens = {launch.token: launch.cloud for launch in engine.ledger.launches.of_run(row.run_id)}
+    while left := await _alive(engine, tokens):
+        for name, ids in left.items():
+            await try_request(engine.cloud(name).terminate, ids)
+        if clock.elapsed() > end:
+            raise EndUnrecorded.of(f"the machines of {row.name} were asked to end", error)
+        await asyncio.sleep(max(engine.capabilities_of(name).poll_every for name in left))
+    raise EndUnrecorded.of(f"no machine of {row.name} is left in its cloud's list", error)
+
+
+async def _alive(engine: Engine, tokens: Mapping[str, str]) -> dict[str, list[str]]:
+    """The ids of machines of these launches that are not gone, by cloud."""
+    found: dict[str, list[str]] = {}
+    for name in {*tokens.values()}:
+        for instance in await engine.cloud(name).list(engine.ledger.owner):
+            if instance.token in tokens and instance.state is not InstanceState.GONE:
+                found.setdefault(name, []).append(instance.id)
+    return found
 
 
 async def _end_settled(engine: Engine, name: str, state: RunState, message: str) -> None:
@@ -156,21 +188,23 @@ async def until_adopted(engine: Engine, row: RunRow, *, patient: bool = False) -
     LaunchUnderWay
         If another kernel drives it, or it cannot be adopted.
     """
-    begun = engine.clock.now()
+    lapsed = engine.clock.elapsed()
     task: asyncio.Task[None] | None = None
     while True:
         driver = driver_of(engine, row.name)
         current = engine.ledger.runs.get(row.run_id)
         if driver is not None or current is None or current.state not in OPEN:
             return driver
-        if (
-            current.lease_expires > row.lease_expires
-            and current.lease_holder != engine.ledger.holder
-        ):
+        renewal = current.lease_holder, current.lease_renewed
+        is_renewed = renewal != (row.lease_holder, row.lease_renewed)
+        if is_renewed and current.lease_holder != engine.ledger.holder:
             if not patient:
                 raise launched_elsewhere(row.name)
             row, task = current, None
-        silent = engine.clock.now() - max(current.lease_expires, begun)
+        now = engine.clock.elapsed()
+        if engine.ledger.leases.left(row.run_id) > 0:
+            lapsed = now
+        silent = now - lapsed
         if silent > GRACE and task is None:
             task = asyncio.create_task(_reconcile(engine))
         if silent > GRACE + engine.ledger.lease_seconds:

@@ -99,7 +99,7 @@ class TeardownHooks:
                 return  # somebody asked meanwhile that it be ended at once
             raise
         except Exception as error:
-            if self._is_ending(row):
+            if self._is_ending(row) or self._is_stopping(row):
                 return
             why = (
                 error.message
@@ -110,7 +110,7 @@ class TeardownHooks:
                 f"{row.name} is kept, under its guards: its outputs could not be pulled: {why}",
                 hint=_ways(row.name),
             ) from error
-        if not taking.is_whole and not self._is_ending(row):
+        if not taking.is_whole and not self._is_ending(row) and not self._is_stopping(row):
             raise OutputsNotPulled(
                 f"{row.name} is kept, under its guards: not all of its outputs could be pulled:"
                 f" {taking.left_words()}",
@@ -121,6 +121,11 @@ class TeardownHooks:
         """Whether its guards or another kernel end it anyway: then nothing can be kept."""
         now = self._context.engine.ledger.clusters.by_id(row.cluster_id)
         return now is None or now.state in (ClusterState.ENDING, ClusterState.ENDED)
+
+    def _is_stopping(self, row: ClusterRow) -> bool:
+        """Whether another kernel stops it, which fetched its outputs first as far as they came."""
+        now = self._context.engine.ledger.clusters.by_id(row.cluster_id)
+        return now is not None and now.state in (ClusterState.STOPPING, ClusterState.STOPPED)
 
     async def pull_before_stop(self, row: ClusterRow) -> None:
         """Pull the outputs of a cluster that is about to be stopped, within `STOP_SECONDS`.
@@ -215,6 +220,8 @@ class TeardownService:
             return
         if engine.lifecycle.is_asked(row, *desired):
             return
+        if now.pending is DesiredState.STOPPED:
+            return  # another notebook stops it: an end is carried out instead
         if now.pending is not None:
             raise UsedAgain(
                 f"{row.name} is {reason_words(now)}", hint="%clusters shows what becomes of it"

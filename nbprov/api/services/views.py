@@ -125,7 +125,7 @@ class ViewService:
         if state is ClusterState.ENDING:
             return "cancelled" if run.cancelled else run.message
         engine = self._context.engine
-        if run.lease_expires < engine.clock.now() and not engine.runs.is_driven(run.run_id):
+        if engine.ledger.leases.left(run.run_id) <= 0 and not engine.runs.is_driven(run.run_id):
             return "its kernel has ended; %load_ext nbprov takes it up"
         return ""
 

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from nbprov.model.paths import close_to_others, make_folder, open_private
+
 
 def md5(path: Path) -> str:
     """Return the MD5 of a file, which detects changes but is no protection against tampering."""
@@ -34,10 +36,10 @@ def sync(path: Path) -> None:
 
 def write(path: Path, data: bytes) -> None:
     """Write a file in one step: readers see either the old content or the new, whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     fresh = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.new")
     try:
-        with fresh.open("wb") as file:
+        with open(fresh, "wb", opener=open_private) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -53,7 +55,9 @@ def copy(source: Path, target: Path) -> None:
     """Copy one file's bytes and times in one step."""
     fresh = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.new")
     try:
-        shutil.copy2(source, fresh)
+        shutil.copyfile(source, fresh)
+        shutil.copystat(source, fresh)
+        close_to_others(fresh)
         sync(fresh)
         os.replace(fresh, target)
     except BaseException:
@@ -66,8 +70,7 @@ def copy(source: Path, target: Path) -> None:
 def empty(folder: Path) -> Path:
     """Make this folder, or remove everything in it."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return make_folder(folder)
 
 
 def marks(paths: Iterable[Path]) -> dict[str, str]:

@@ -27,6 +27,7 @@ from nbprov.catalog.sources.skypilot_csv import FILE_NAME as V8_FORM
 from nbprov.catalog.sources.snapshot import FILE_NAMES as OWN_FORM
 from nbprov.model.clock import Instant
 from nbprov.model.money import Micros
+from nbprov.model.paths import make_folder
 
 from . import atomic_files, refresh_state
 from .file_lease import lease
@@ -192,7 +193,7 @@ class CloudFolder:
         """Keep a copy of the files in place that nbprov did not write."""
         for name in self.changed_by_hand():
             kept = self.path / KEPT
-            kept.mkdir(exist_ok=True)
+            make_folder(kept)
             atomic_files.copy(self.path / name, kept / name)
 
     def restore(self) -> bool:

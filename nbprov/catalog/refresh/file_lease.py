@@ -17,6 +17,7 @@ from pathlib import Path
 
 from nbprov.clouds.web.client import Stopped
 from nbprov.model.clock import Seconds
+from nbprov.model.paths import make_folder
 
 WAIT_SECONDS: Seconds = 60.0
 """How long a refresh waits for another kernel's refresh.
@@ -55,7 +56,7 @@ def lease(
     waiting
         Called once, if the lock is taken.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         waited, end = False, time.monotonic() + WAIT_SECONDS

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from nbprov.catalog.errors import CatalogError
+from nbprov.model.paths import make_folder
 
 from .price_files import user_folder
 
@@ -70,7 +71,7 @@ def learn(account: str, pairs: Iterable[tuple[str, str, str]]) -> Path:
     place = path_of(account)
     temporary = ""
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(place.parent)
         handle, temporary = tempfile.mkstemp(
             dir=place.parent, prefix=".az_mappings-", suffix=".tmp"
         )

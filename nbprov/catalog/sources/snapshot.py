@@ -23,6 +23,7 @@ from pathlib import Path
 
 from nbprov.catalog.errors import CatalogError
 from nbprov.model.money import MICROS_PER_USD, Micros
+from nbprov.model.paths import make_folder, open_private
 
 from .price_entry import PriceEntry, Reading
 from .skypilot_csv import NO_PRICE, number, price
@@ -137,7 +138,7 @@ def write(
             spot_source if entry.spot is not None and spot_source != source else "",
         )
         lines[key].append(entry.zone)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     _write(
         folder / "types.csv", TYPES_HEADER, sorted((key, *spec) for (_, spec), key in ids.items())
     )
@@ -219,7 +220,7 @@ def _table(path: Path, header: tuple[str, ...]) -> Iterable[list[str]]:
 
 
 def _write(path: Path, header: tuple[str, ...], rows: Iterable[Sequence[str]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with open(path, "w", encoding="utf-8", newline="", opener=open_private) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)

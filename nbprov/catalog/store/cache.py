@@ -20,6 +20,7 @@ from pathlib import Path
 
 from nbprov.catalog.errors import CatalogError
 from nbprov.catalog.sources.price_files import CloudFiles
+from nbprov.model.paths import make_folder
 
 from .columns import FORMAT, ColumnStore
 
@@ -168,7 +169,7 @@ def _open(place: Path) -> ColumnStore | None:
 def _write(place: Path, data: bytes) -> bool:
     """Put a file in place in one step; return False if the folder does not allow it."""
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(place.parent)
         handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=".catalog-", suffix=".tmp")
     except OSError:
         return False

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nbprov.model.clock import Seconds
+from nbprov.model.paths import open_private
 
 from . import rpc
 
@@ -138,7 +139,7 @@ class DaemonClient:
     def _spawn(self) -> subprocess.Popen[bytes]:
         try:
             rpc.private_dir(self.folder)
-            with (self.folder / "daemon.err").open("ab") as errors:
+            with open(self.folder / "daemon.err", "ab", opener=open_private) as errors:
                 return subprocess.Popen(
                     [
                         sys.executable,

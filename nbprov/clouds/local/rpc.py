@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nbprov.model.clock import Seconds
-from nbprov.model.paths import home
+from nbprov.model.paths import home, make_folder
 
 from .daemon import platform_calls
 
@@ -102,7 +102,8 @@ def private_dir(path: Path) -> Path:
     PermissionError
         If it exists and belongs to somebody else, or is not a directory.
     """
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise PermissionError(f"{path} is not a directory")

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.text.plain import one_line
 
 CAUSES = {401: Cause.CREDENTIALS, 403: Cause.PERMISSION, 429: Cause.RATE_LIMIT}
 MOST_WORDS = 300
@@ -113,8 +114,7 @@ def _spoken(value: Any, depth: int = 0) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text).split())
-    return line if len(line) <= MOST_WORDS else line[: MOST_WORDS - 1] + "…"
+    return one_line(text, MOST_WORDS)
 
 
 def secrets_in(*given: Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import shlex
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterable
 from nbprov.machines.node_variables import node_environment
 from nbprov.model.clock import Seconds
 from nbprov.model.spec import ComputeEngine
+from nbprov.model.text.plain import one_line
 from nbprov.on_machine.loader import source
 from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of, all_of
 from nbprov.remote.agent.messages import Environment, TaskInfo
@@ -278,4 +278,4 @@ def _lines(tail: Iterable[str]) -> str:
 
 def printable(line: str) -> str:
     """Replace the characters of a machine's line that could harm a terminal."""
-    return re.sub(r"[^\x20-\x7e\u00a0-\U0010ffff]", " ", line)
+    return one_line(line)

@@ -15,6 +15,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from nbprov.model.clock import Seconds
+from nbprov.model.paths import make_folder
 
 from .jobs import LIVE, Job
 
@@ -68,7 +69,7 @@ class JobArchive:
         """
         first = self.path(run_id, job.id)
         for folder in (self.folder, first.parent):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(folder)
         for node, text in texts.items():
             _write(self.path(run_id, job.id, node), text)
 

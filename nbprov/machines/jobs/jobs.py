@@ -14,6 +14,7 @@ from typing import Any
 
 from nbprov.model.clock import Instant
 from nbprov.model.errors import NbprovError, NotFound
+from nbprov.model.text.plain import one_line
 from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import TaskInfo
@@ -106,7 +107,7 @@ class Job:
             nodes=task.nodes if isinstance(task.nodes, int) and 0 < task.nodes < 10_000 else 1,
             position=task.position if isinstance(task.position, int) else None,
             parts=((state, exit_code),),
-            reason="".join(c for c in task.reason[:MOST_REASON] if c.isprintable()),
+            reason=one_line(task.reason[:MOST_REASON]),
         )
 
     @property
@@ -121,7 +122,7 @@ class Job:
 
 
 def _plain(text: object) -> str:
-    return "".join(c for c in str(text)[:MOST_NAME] if c.isprintable()) or "job"
+    return one_line(str(text)[:MOST_NAME]) or "job"
 
 
 def _instant(value: object) -> Instant | None:

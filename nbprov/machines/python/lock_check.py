@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nbprov.model.text.plain import one_line
+
 NAMED = 3
 """Differences that are listed."""
 
@@ -67,7 +69,7 @@ def why_stale(lock: str, project: str) -> str:
             _asked([asked.get(group, [])]), _locked(locked.get(group)), name, f" (group {group})"
         )
     said = ", ".join(told[:NAMED]) + (f" and {len(told) - NAMED} more" if len(told) > NAMED else "")
-    return "".join(letter if letter.isprintable() else "?" for letter in said)
+    return one_line(said)
 
 
 def plain(name: str) -> str:

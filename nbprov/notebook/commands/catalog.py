@@ -16,6 +16,7 @@ from nbprov.model.errors import UsageError
 from nbprov.notebook.arguments import MagicParser
 from nbprov.notebook.panels import frontend
 from nbprov.notebook.rendering.result_table import ResultTable
+from nbprov.notebook.terminal import say
 
 from .catalog_tables import differences_table, progress_lines, refresh_table, status_table
 
@@ -110,7 +111,7 @@ def _accept(arguments: argparse.Namespace) -> None:
         raise UsageError("accept needs the clouds by name", hint="%nbprov catalog accept gcp")
     for cloud in arguments.clouds:
         count = session().catalogue.accept(cloud)
-        print(f"{cloud}: {count:,} moved prices accepted" if count else f"{cloud}: none moved")
+        say(f"{cloud}: {count:,} moved prices accepted" if count else f"{cloud}: none moved")
 
 
 def _restore(arguments: argparse.Namespace) -> None:
@@ -118,13 +119,13 @@ def _restore(arguments: argparse.Namespace) -> None:
     for cloud in arguments.clouds or [""]:
         done |= session().catalogue.restore(cloud, to="shipped" if arguments.shipped else "last")
     for cloud, what in done.items():
-        print(f"{cloud}: {what}")
+        say(f"{cloud}: {what}")
     if not done:
-        print("nothing to restore: no file was edited; name a cloud to restore its shipped prices")
+        say("nothing to restore: no file was edited; name a cloud to restore its shipped prices")
 
 
 def _path(arguments: argparse.Namespace) -> None:
-    print(session().catalogue.path(_at_most_one(arguments)))
+    say(session().catalogue.path(_at_most_one(arguments)))
 
 
 def _at_most_one(arguments: argparse.Namespace) -> str:
@@ -170,7 +171,7 @@ class _RefreshDisplay:
         """Print what is new; called in the cell's own thread while it waits."""
         if not self._is_live:
             for line in self._news():
-                print(line, flush=True)
+                say(line, flush=True)
 
     def end(self, sentence: str) -> None:
         """Finish the display; the table or the error says the rest."""

@@ -15,6 +15,7 @@ from nbprov.notebook.cell_sources import first_line_of
 from nbprov.notebook.remote_output import OutputQueue, publish_until_done
 from nbprov.notebook.rendering.formatting import format_utc
 from nbprov.notebook.rendering.tables import Column, text_table
+from nbprov.notebook.terminal import say
 
 MOST_ROWS = 30
 """The most cells in the listing, the latest ones."""
@@ -69,7 +70,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     found = here.wait_remote(name, lambda live: find_cell(live, arguments.cell, node))
     if arguments.interrupt:
         was_live = here.wait_remote(name, lambda live: interrupt_cell(live, found.id, node))
-        print(f"{found.id}: {'interrupted' if was_live else 'it had already ended'}")
+        say(f"{found.id}: {'interrupted' if was_live else 'it had already ended'}")
     elif arguments.save:
         _save(name, found.id, node, Path(arguments.save).expanduser())
     else:
@@ -78,7 +79,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
 
 def _list(name: str, cells: list[Any]) -> None:
     if not cells:
-        print(f"no cell has run on {name}")
+        say(f"no cell has run on {name}")
         return
     now = session().engine.clock.now()
     rows = [
@@ -101,7 +102,7 @@ def _list(name: str, cells: list[Any]) -> None:
         ],
         rows,
     ):
-        print(line)
+        say(line)
 
 
 def _show(shell: Any, name: str, found: Any, node: int, *, to_the_end: bool) -> None:
@@ -118,7 +119,7 @@ def _show(shell: Any, name: str, found: Any, node: int, *, to_the_end: bool) -> 
         future.cancel()
         raise Interrupted(f"no longer following; the cell on {name} keeps running") from None
     if not found.is_over and not to_the_end:
-        print(f"… it is still running: %nbprov cells {name} {found.id} --follow")
+        say(f"… it is still running: %nbprov cells {name} {found.id} --follow")
 
 
 def _save(name: str, id: str, node: int, path: Path) -> None:
@@ -126,7 +127,7 @@ def _save(name: str, id: str, node: int, path: Path) -> None:
 
     text = session().wait_remote(name, lambda live: kept_text(live, id, node))
     write_text_file(path, text)
-    print(f"{path}: {len(text):,} characters of {id}")
+    say(f"{path}: {len(text):,} characters of {id}")
 
 
 def write_text_file(path: Path, text: str) -> None:

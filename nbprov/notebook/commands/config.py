@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from nbprov.notebook.options import options_of
+from nbprov.notebook.terminal import say
 
 from .reports import print_table
 
@@ -18,4 +19,4 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         for name, trait in sorted(options.traits(config=True).items())
     ]
     print_table(["option", "value", "what it does"], rows, "no options")
-    print("change one with %config Nbprov.NAME = VALUE")
+    say("change one with %config Nbprov.NAME = VALUE")

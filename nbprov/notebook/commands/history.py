@@ -24,6 +24,7 @@ from nbprov.notebook.rendering.formatting import (
 )
 from nbprov.notebook.rendering.result_table import ResultTable
 from nbprov.notebook.rendering.tables import Column, more_rows, safe_text, text_table
+from nbprov.notebook.terminal import say
 
 LISTED = 100
 """The most launches in the table; a DataFrame holds all."""
@@ -61,7 +62,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
         return here.history(arguments.name).to_frame()
     found = here.history(arguments.name, limit=max(1, arguments.last))
     if not found:
-        print(
+        say(
             f"nothing called {arguments.name} has been launched"
             if arguments.name
             else "nothing has been launched yet"

@@ -16,6 +16,7 @@ from nbprov.notebook.arguments import MagicParser, environment
 from nbprov.notebook.magics.prices import is_assigned
 from nbprov.notebook.rendering.result_table import ResultTable
 from nbprov.notebook.rendering.tables import Column
+from nbprov.notebook.terminal import say
 
 if TYPE_CHECKING:
     from nbprov.machines.jobs.jobs import Job
@@ -256,7 +257,7 @@ def _submit(arguments: argparse.Namespace, cell: str | None) -> None:
     else:
         place = f"waits behind {position - 1} other{'' if position == 2 else 's'}"
     follow = f"%nbprov logs {arguments.name} {job.id} -f"
-    print(f"{job.id}: {place} on {arguments.name}; {follow} shows its output as it comes")
+    say(f"{job.id}: {place} on {arguments.name}; {follow} shows its output as it comes")
 
 
 def _cancel(arguments: argparse.Namespace) -> None:
@@ -266,7 +267,7 @@ def _cancel(arguments: argparse.Namespace) -> None:
             hint=f"%nbprov jobs {arguments.name} cancel ID, or --all for all jobs that wait or run",
         )
     asked = session().cluster(arguments.name).cancel_jobs(None if arguments.all else arguments.jobs)
-    print(f"cancelling: {', '.join(asked)}" if asked else "no job was running or waiting")
+    say(f"cancelling: {', '.join(asked)}" if asked else "no job was running or waiting")
 
 
 def _wait(arguments: argparse.Namespace) -> None:
@@ -275,7 +276,7 @@ def _wait(arguments: argparse.Namespace) -> None:
     handle = session().cluster(arguments.name)
     for name in arguments.jobs:
         handle.wait_job(name)
-        print(end_words(handle.job(name)))
+        say(end_words(handle.job(name)))
 
 
 def _listed(name: str) -> JobResults | None:
@@ -300,7 +301,7 @@ def _listed(name: str) -> JobResults | None:
         none = "no cluster is live" if not (everywhere or under_way) else "no jobs"
         lines += [f"{launched} is no cluster yet" for launched in under_way]
     if not found:
-        print("\n".join([none, *lines]))
+        say("\n".join([none, *lines]))
         return None
     if len(found) > MOST_ROWS:
         lines = [f"{len(found) - MOST_ROWS:,} earlier jobs are not shown", *lines]

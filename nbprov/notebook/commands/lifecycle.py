@@ -9,9 +9,10 @@ from typing import Any
 from nbprov.api import session
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import ClusterView
-from nbprov.model.errors import NbprovError, UsageError
+from nbprov.model.errors import EndUnrecorded, NbprovError, UsageError
 from nbprov.notebook.arguments import MagicParser
 from nbprov.notebook.rendering.formatting import CLUSTER_LOOKS, format_cost
+from nbprov.notebook.terminal import say
 
 
 def clusters_argument(parser: MagicParser) -> None:
@@ -51,15 +52,15 @@ def named(arguments: argparse.Namespace, *, verb: str) -> list[str]:
 
 def _all_names(views: list[ClusterView], verb: str) -> list[str]:
     if not views:
-        print("no cluster is live")
+        say("no cluster is live")
     chosen = [v for v in views if verb == "down" or not (v.is_launch or v.attempt is not None)]
     names = list(dict.fromkeys(v.name for v in chosen))
     if verb == "down" and names:
         ending = ", ".join(f"{v.name} ({CLUSTER_LOOKS[v.state].words})" for v in views)
-        print(f"ending {ending}", flush=True)
+        say(f"ending {ending}", flush=True)
     for view in views:
         if view.is_launch and view not in chosen:
-            print(
+            say(
                 f"{view.name} is {CLUSTER_LOOKS[view.state].words} and is left alone;"
                 f" %nbprov down {view.name} ends it"
             )
@@ -87,7 +88,7 @@ def start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     running = [cluster for cluster in clusters if cluster.runs_now()]
     begun = [(cluster, cluster.start(wait=seconds)) for cluster in clusters]
     for _, done in begun:
-        done.on_say = lambda text: print(text, flush=True)
+        done.on_say = lambda text: say(text, flush=True)
     failures: list[NbprovError] = []
     for cluster, done in begun:
         try:
@@ -95,14 +96,14 @@ def start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         except NbprovError as error:
             failures.append(error)
             if len(begun) > 1:
-                print(f"{cluster.name}: not started: {error.message}")
+                say(f"{cluster.name}: not started: {error.message}")
             continue
         if cluster in running:
-            print(f"{cluster.name}: was already running; nothing was changed")
+            say(f"{cluster.name}: was already running; nothing was changed")
             continue
-        print(f"{cluster.name}: running")
+        say(f"{cluster.name}: running")
         for line in cluster.restored():
-            print(f"  {line}")
+            say(f"  {line}")
     if failures:
         raise failures[0]
 
@@ -146,9 +147,9 @@ def stop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         except NbprovError as error:
             failures.append(error)
             if len(asked) > 1:
-                print(f"{name}: not stopped: {error.message}")
+                say(f"{name}: not stopped: {error.message}")
             continue
-        print(
+        say(
             f"{name}: stopped; its disk is kept and may be billed. %nbprov start {name} starts it"
             f" again, %nbprov down {name} terminates it"
         )
@@ -166,7 +167,7 @@ def autostop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Non
     from nbprov.machines.guard_status import guard_lines
 
     for line in guard_lines(session().cluster(arguments.name).guards()):
-        print(line)
+        say(line)
 
 
 def rename_arguments(parser: MagicParser) -> None:
@@ -182,7 +183,7 @@ def rename(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     cluster = session().rename(arguments.name, arguments.new)
     variable = variable_of(cluster.name)
     shell.user_ns[variable] = cluster
-    print(
+    say(
         f"{arguments.name} is now called {cluster.name}, and the variable {variable} is its handle;"
         " its tags in the cloud keep the old name"
     )
@@ -213,7 +214,7 @@ def down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     if arguments.forget:
         for name in arguments.names:
             machines = here.cluster(name).forget()
-            print(f"{name}: forgotten. Check the provider's console for {machines}")
+            say(f"{name}: forgotten. Check the provider's console for {machines}")
         if not arguments.names:
             raise UsageError(
                 "--forget needs the names of the clusters", hint="%clusters lists them"
@@ -228,20 +229,23 @@ def down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     )
     for _, done, _ in asked:
         if done.note:
-            print(done.note, flush=True)
+            say(done.note, flush=True)
     failures = []
     for name, done, _ in asked:
         try:
             wait_showing(done, [progress for _, _, progress in asked])
+        except EndUnrecorded as error:
+            say(f"{error.message}. Next: {error.hint}")
+            continue
         except NbprovError as error:
             failures.append(error)
-            print(f"{name}: not known to have ended: {error.message}")
+            say(f"{name}: not known to have ended: {error.message}")
             continue
         cost = next(
             (format_cost(c.cost, simulated=c.simulated) for c in here.costs() if c.name == name),
             "nothing",
         )
         took = short_duration(time.monotonic() - started)
-        print(f"{name}: ended, confirmed by the cloud's list after {took}; it cost {cost}")
+        say(f"{name}: ended, confirmed by the cloud's list after {took}; it cost {cost}")
     if failures:
         raise failures[0]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nbprov.api import session
 from nbprov.model.errors import Interrupted, UsageError
 from nbprov.notebook.arguments import MagicParser, at_least_one
+from nbprov.notebook.terminal import say
 
 from .cells import write_text_file
 
@@ -104,14 +105,14 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     tail = here.log_of(row, arguments.job, lines=lines, node=arguments.node, size=SHOWN_BYTES)
     if tail.earlier and arguments.last is None:
         count = f"{tail.earlier:,}" if tail.is_counted else f"at least {tail.earlier:,}"
-        print(
+        say(
             f"… {count} earlier lines are not shown;"
             f" %nbprov logs {arguments.name} {arguments.job} --save FILE saves all of it"
         )
     print(tail.text, end="" if tail.text.endswith("\n") or not tail.text else "\n")
     if not here.services.jobs.is_up(row):
         state = "has ended" if row.ended is not None else f"is {row.state.value}"
-        print(f"(from the local archive; {row.name} {state})")
+        say(f"(from the local archive; {row.name} {state})")
 
 
 def _usual_job(here: Session, row: ClusterRow) -> str:
@@ -123,7 +124,7 @@ def _usual_job(here: Session, row: ClusterRow) -> str:
 def _save(text: str, path: Path) -> None:
     write_text_file(path, text)
     lines = text.count("\n")
-    print(f"{path}: {lines:,} line{'' if lines == 1 else 's'}, {len(text.encode()) / 1e6:.1f} MB")
+    say(f"{path}: {lines:,} line{'' if lines == 1 else 's'}, {len(text.encode()) / 1e6:.1f} MB")
 
 
 def _follow(arguments: argparse.Namespace, lines: int) -> None:
@@ -151,7 +152,7 @@ def _follow(arguments: argparse.Namespace, lines: int) -> None:
             printer.show(PAUSE)
         printer.show(0)
         printer.finish()
-        print(future.result())
+        say(future.result())
     except KeyboardInterrupt:
         future.cancel()
         printer.show(0)
@@ -190,14 +191,14 @@ class _LogPrinter:
             self._unshown.extend(tail.text.splitlines(keepends=True))
             return
         if tail.earlier:
-            print(
+            say(
                 f"… {tail.earlier:,} lines came too fast to be shown;"
                 f" {self._save_command} saves all of it"
             )
         print(tail.text, end="", flush=True)
         self._shown += len(tail.text)
         if self._shown > FOLLOWED_BYTES:
-            print(
+            say(
                 f"\n… more than {FOLLOWED_BYTES >> 20} MB: only the end of the rest is shown;"
                 f" {self._save_command} saves all of it"
             )

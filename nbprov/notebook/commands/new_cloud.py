@@ -8,6 +8,7 @@ from typing import Any
 
 from nbprov.model.errors import UsageError
 from nbprov.notebook.arguments import MagicParser
+from nbprov.notebook.terminal import say
 
 GUIDE = "docs/adding-a-cloud.md"
 
@@ -44,5 +45,5 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
             hint="choose another folder with --into",
             code="scaffold.folder",
         ) from None
-    print(f"wrote {made}: {len(FILES)} files")
-    print(f"  next: read {made / 'README.md'}; {GUIDE} explains each step")
+    say(f"wrote {made}: {len(FILES)} files")
+    say(f"  next: read {made / 'README.md'}; {GUIDE} explains each step")

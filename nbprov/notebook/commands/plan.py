@@ -11,6 +11,7 @@ from nbprov.notebook.arguments import MagicParser, assume_argument, split_names
 from nbprov.notebook.magics.plan_table import TRY_RELAX, show_plan
 from nbprov.notebook.magics.spec_cell import read_cell
 from nbprov.notebook.rendering.relaxations import relaxation_table
+from nbprov.notebook.terminal import say
 
 
 def arguments(parser: MagicParser) -> None:
@@ -50,7 +51,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
         if arguments.relax:
             return relaxation_table(session().relax(spec, assume=assume))
         if plan.chosen is None:
-            print(TRY_RELAX)
+            say(TRY_RELAX)
         return None
     finally:
         session().catalogue.begin_automatic()

@@ -10,6 +10,7 @@ from typing import Any
 
 from nbprov.model.errors import UsageError
 from nbprov.notebook.arguments import HelpWanted, MagicParser
+from nbprov.notebook.terminal import say
 
 Act = Callable[[Any, argparse.Namespace, str | None], Any]
 
@@ -62,7 +63,7 @@ def run_command(shell: Any, line: str, cell: str | None) -> Any:
     if word == "help" and rest.strip() in COMMANDS:
         word, rest = rest.strip(), "--help"
     if word.startswith("#") or word in ("", "--help", "-h", "help"):
-        print(overview())
+        say(overview())
         return None
     command = COMMANDS.get(word)
     if command is None:
@@ -76,7 +77,7 @@ def run_command(shell: Any, line: str, cell: str | None) -> Any:
     try:
         arguments = parser_of(word).parse_line(rest)
     except HelpWanted as wanted:
-        print(wanted)
+        say(wanted)
         return None
     return command.act(shell, arguments, cell)
 

@@ -19,15 +19,16 @@ from nbprov.notebook.rendering.formatting import (
     per_hour,
 )
 from nbprov.notebook.rendering.tables import Column, text_table
+from nbprov.notebook.terminal import say
 
 
 def print_table(heads: list[str], rows: list[list[str]], none: str) -> None:
     """Print a table, or `none` where there are no rows."""
     if not rows:
-        print(none)
+        say(none)
         return
     for line in text_table([Column(head) for head in heads], rows):
-        print(line)
+        say(line)
 
 
 def launch_argument(parser: MagicParser) -> None:
@@ -67,7 +68,7 @@ def blocks(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     here = session()
     if arguments.clear:
         count = here.clear_blocks()
-        print(f"{count} block{'' if count == 1 else 's'} removed")
+        say(f"{count} block{'' if count == 1 else 's'} removed")
         return
     now = here.engine.clock.now()
     rows = [
@@ -96,10 +97,10 @@ def costs(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     if not rows:
         return
     paid = format_usd(sum(c.cost for c in costs if not c.simulated))
-    print(f"you pay {paid} in total, without disks and traffic")
+    say(f"you pay {paid} in total, without disks and traffic")
     if any(c.simulated for c in costs):
         simulated = format_usd(sum(c.cost for c in costs if c.simulated))
-        print(f"* simulated: {simulated} in total, of which you pay $0")
+        say(f"* simulated: {simulated} in total, of which you pay $0")
 
 
 def sweep_arguments(parser: MagicParser) -> None:
@@ -112,7 +113,7 @@ def sweep_arguments(parser: MagicParser) -> None:
 def sweep(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Print or terminate machines of this user that the ledger does not know."""
     lines = session().sweep(end=arguments.end)
-    print("\n".join(lines) if lines else "the ledger knows all your machines")
+    say("\n".join(lines) if lines else "the ledger knows all your machines")
 
 
 def log(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
@@ -127,14 +128,14 @@ def log(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         None,
     )
     if run is None:
-        print(
+        say(
             f"nothing called {arguments.name} has been launched"
             if arguments.name
             else "nothing has been launched yet"
         )
         return
     path = here.engine.home / "logs" / f"{run.run_id}.log"
-    print(
+    say(
         path.read_text(encoding="utf-8")
         if path.exists()
         else f"{run.name}: its provision log no longer exists\n",

@@ -17,6 +17,7 @@ from nbprov.model.errors import Interrupted, UsageError
 from nbprov.notebook.arguments import MagicParser
 from nbprov.notebook.panels.output_line import print_now
 from nbprov.notebook.panels.progress_line import ProgressLine
+from nbprov.notebook.terminal import say
 
 if TYPE_CHECKING:
     from nbprov.remote.sync.plan import SyncPlan
@@ -142,7 +143,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         ) from None
     display.finish()
     if not arguments.dry:
-        print(f"  {ended(done)}")
+        say(f"  {ended(done)}")
 
 
 class _SyncDisplay:

@@ -15,6 +15,7 @@ from nbprov.model.errors import UsageError
 from nbprov.notebook.arguments import MagicParser
 from nbprov.notebook.rendering.result_table import ResultTable
 from nbprov.notebook.rendering.tables import Column
+from nbprov.notebook.terminal import say
 
 _COLUMNS = (
     Column("cluster", flexible=True),
@@ -112,15 +113,15 @@ def _close(tunnels: Sequence[Tunnel]) -> None:
     words = in_words([tunnel.view() for tunnel in tunnels])
     session().close_tunnels(list(tunnels))
     for line in words:
-        print(f"closed: {line}")
+        say(f"closed: {line}")
     if not tunnels:
-        print("no such tunnel is open")
+        say("no such tunnel is open")
 
 
 def _listed(tunnels: Sequence[Tunnel], name: str) -> Any:
     if not tunnels:
         where = f" to {name}" if name else ""
-        print(f"no tunnel is open{where}: %nbprov tunnel {name or 'NAME'} PORT opens one")
+        say(f"no tunnel is open{where}: %nbprov tunnel {name or 'NAME'} PORT opens one")
         return None
     views = [tunnel.view() for tunnel in tunnels]
     noun = "tunnel" if len(views) == 1 else "tunnels"
@@ -163,15 +164,15 @@ def run_ssh(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None
     if arguments.config:
         path = here.write_ssh_config()
         names = here.services.ssh.file.names()
-        print(
+        say(
             f"{path}: {', '.join(names) if names else 'no cluster is running'};"
             " it is kept up to date while a kernel with nbprov runs"
         )
-        print("put this line at the top of ~/.ssh/config, which nbprov does not change:")
-        print(f"  {here.services.ssh.file.include}")
+        say("put this line at the top of ~/.ssh/config, which nbprov does not change:")
+        say(f"  {here.services.ssh.file.include}")
         return
     if not arguments.name:
         raise UsageError(
             "name the cluster", hint="%nbprov ssh NAME, or %nbprov ssh --config for all of them"
         )
-    print(here.cluster(arguments.name).ssh_command(arguments.node))
+    say(here.cluster(arguments.name).ssh_command(arguments.node))

@@ -8,11 +8,12 @@ from typing import Any
 from nbprov.api import session
 from nbprov.api.services.stock_watch import WATCH_SECONDS, StockedOffer, StockWatch
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
-from nbprov.model.money import format_usd, usd
+from nbprov.model.money import exact_usd, usd
 from nbprov.model.places import Market
 from nbprov.notebook.arguments import MagicParser, at_least_one, dollars
 from nbprov.notebook.panels.output_line import OutputLine
 from nbprov.notebook.rendering.formatting import format_place, format_utc, per_hour
+from nbprov.notebook.terminal import say
 
 from .lifecycle import seconds_of
 
@@ -80,7 +81,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     if arguments.stop:
         _stop(arguments.accelerator)
     elif not arguments.accelerator:
-        print(
+        say(
             "\n".join(_words(name, watch) for name, watch in _watches.items())
             or "nothing is watched"
         )
@@ -108,7 +109,7 @@ def _begin(arguments: argparse.Namespace) -> None:
     )
     _watches[name] = watch
     cap = (
-        f" at most {format_usd(usd(arguments.max_price))}/h"
+        f" at most {exact_usd(usd(arguments.max_price))}/h"
         if arguments.max_price is not None
         else ""
     )
@@ -124,7 +125,7 @@ def _begin(arguments: argparse.Namespace) -> None:
     watch.when_done(lambda told: replace(_end_words(title, told)))
     if arguments.wait:
         try:
-            print(_end_words(title, watch.wait()))
+            say(_end_words(title, watch.wait()))
         except KeyboardInterrupt:
             watch.cancel()
             raise Interrupted(f"{title}: no longer watched") from None
@@ -136,10 +137,10 @@ def _stop(name: str) -> None:
             f"{name} is not watched", hint=f"watched: {', '.join(_watches) or 'nothing'}"
         )
     if not _watches:
-        print("nothing is watched")
+        say("nothing is watched")
     for one in [name] if name else list(_watches):
         _watches.pop(one).cancel()
-        print(f"{one}: no longer watched")
+        say(f"{one}: no longer watched")
 
 
 def _forget_the_done() -> None:

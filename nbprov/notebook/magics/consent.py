@@ -6,6 +6,7 @@ from nbprov.api import Run
 from nbprov.api.reports import is_simulated
 from nbprov.model.errors import UsageError
 from nbprov.notebook.rendering.prices import consent_text
+from nbprov.notebook.terminal import say
 
 from .handle_variable import variable_of
 
@@ -19,7 +20,7 @@ def launch_with_consent(run: Run) -> None:
     """Launch, and print what `--yes` agreed to."""
     if not run.launched:
         simulated = "; simulated: you pay $0" if is_simulated_run(run) else ""
-        print(f"{run.name}: --yes agreed to {_highest_cost(run)}{simulated}")
+        say(f"{run.name}: --yes agreed to {_highest_cost(run)}{simulated}")
     run.launch()
 
 
@@ -28,7 +29,7 @@ def ask_for_consent(run: Run) -> bool:
     answer = input(f"launch {run.name}? It costs {_highest_cost(run)}. [y/N] ")
     if answer.strip().lower() in ("y", "yes"):
         return True
-    print(f"{run.name}: not launched; {variable_of(run.name)}.launch() does it later")
+    say(f"{run.name}: not launched; {variable_of(run.name)}.launch() does it later")
     return False
 
 

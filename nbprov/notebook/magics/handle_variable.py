@@ -6,6 +6,7 @@ import keyword
 from typing import Any
 
 from nbprov.api import Cluster, Run
+from nbprov.notebook.terminal import say
 
 
 def variable_of(name: str) -> str:
@@ -26,4 +27,4 @@ def store_handle(shell: Any, handle: Run | Cluster, name: str) -> None:
     variable = variable_of(name)
     shell.user_ns[variable] = handle
     if variable != handle.name:
-        print(f"the handle of {handle.name} is the variable {variable}")
+        say(f"the handle of {handle.name} is the variable {variable}")

@@ -22,6 +22,7 @@ from traitlets import Bool, Dict, Enum, Float, TraitError, default, observe, val
 
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
 from nbprov.notebook.arguments import HelpWanted, MagicParser
+from nbprov.notebook.terminal import say
 
 from .parsers import clusters_parser, on_parser, prices_parser, provision_parser
 
@@ -183,7 +184,7 @@ def _with_arguments(parser: MagicParser, line: str, act: Callable[[Any], Any]) -
     try:
         arguments = parser.parse_line(line)
     except HelpWanted as wanted:
-        print(wanted)
+        say(wanted)
         return None
     return _interruptible(lambda: act(arguments))
 

@@ -13,6 +13,7 @@ from nbprov.notebook.panels import PriceTable, frontend
 from nbprov.notebook.panels.displays import show
 from nbprov.notebook.rendering import TableData
 from nbprov.notebook.rendering.prices import plan_facts
+from nbprov.notebook.terminal import say
 
 TRY_RELAX = "%%nbprov plan --relax shows what dropping one constraint would open"
 PLAN_ROWS = 5_000
@@ -46,12 +47,12 @@ def show_plan(
     if display is None:
         show(_table(terms, title))
     if assume:
-        print(
+        say(
             f"planned as if these were set up: {', '.join(assume)};"
             " a launch uses only clouds that %nbprov check shows as usable"
         )
     for line in plan_lines(terms):
-        print(line)
+        say(line)
     return terms.plan
 
 

@@ -16,6 +16,7 @@ from nbprov.model.money import usd
 from nbprov.model.places import Market
 from nbprov.notebook.panels import PriceTable
 from nbprov.notebook.rendering import TableData
+from nbprov.notebook.terminal import say
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
@@ -57,10 +58,10 @@ def list_prices(shell: Any, arguments: argparse.Namespace) -> Any:
         arguments.accelerator, query=_query(arguments), live=arguments.live, fuzzy=True
     )
     for remark in prices.remarks:
-        print(f"note: {remark}")
+        say(f"note: {remark}")
     print_catalog_problems(prices.catalog)
     if not prices and arguments.fresh is not None:
-        print(
+        say(
             f"note: no matching price is from the last {arguments.fresh:g} days;"
             " %nbprov catalog refresh renews the prices that can be renewed"
         )
@@ -119,7 +120,7 @@ def print_catalog_problems(catalog: Catalog) -> None:
     if not news:
         return
     more = f"; and {len(news) - 1} more" if len(news) > 1 else ""
-    print(f"note: {news[0]}{more}; %nbprov catalog shows the state of the prices")
+    say(f"note: {news[0]}{more}; %nbprov catalog shows the state of the prices")
 
 
 def is_assigned(shell: Any) -> bool:

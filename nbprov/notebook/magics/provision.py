@@ -15,6 +15,7 @@ from nbprov.model.errors import Interrupted
 from nbprov.notebook.arguments import environment
 from nbprov.notebook.panels import frontend
 from nbprov.notebook.panels.output_line import print_now
+from nbprov.notebook.terminal import say
 from nbprov.remote.agent.messages import plain_environment
 
 from .clusters import show_clusters
@@ -51,7 +52,7 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
             outputs_to=arguments.outputs_to,
         )
         if plan.chosen is None:
-            print(TRY_RELAX)
+            say(TRY_RELAX)
         return
     result = here.provision(
         spec,
@@ -78,11 +79,11 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
 
 def _launch(shell: Any, run: Run, arguments: argparse.Namespace) -> None:
     if run.state is RunState.READY:
-        print(f"{run.name} is running and is already being set up; this panel follows it")
+        say(f"{run.name} is running and is already being set up; this panel follows it")
     elif run.state is RunState.WAITING:
-        print(f"{run.name} is already waiting for stock; this panel follows it")
+        say(f"{run.name} is already waiting for stock; this panel follows it")
     elif run.is_under_way:
-        print(f"{run.name} is already being launched; this panel follows it")
+        say(f"{run.name} is already being launched; this panel follows it")
     else:
         run.on_interrupt = arguments.on_interrupt
     if run.error is not None:
@@ -130,13 +131,13 @@ def _launch_and_wait(shell: Any, run: Run, arguments: argparse.Namespace) -> Non
 def _show_existing(cluster: Cluster, *, wait: bool) -> None:
     view = cluster.view()
     if cluster.was_started:
-        print(f"{cluster.name} was stopped and fits: it is started again")
+        say(f"{cluster.name} was stopped and fits: it is started again")
         for line in cluster.restored():
-            print(f"  {line}")
+            say(f"  {line}")
     elif cluster.setting_up is None:
-        print(f"{cluster.name} is {view.state.value} and fits: nothing was launched")
+        say(f"{cluster.name} is {view.state.value} and fits: nothing was launched")
     for remark in cluster.remarks:
-        print(remark)
+        say(remark)
     show_clusters([view])
     if cluster.setting_up is not None:
         is_live = frontend.current() is frontend.Frontend.WIDGETS

@@ -14,6 +14,7 @@ from nbprov.notebook.panels import LiveDisplay, RunPanel, frontend
 from nbprov.notebook.panels.actions import PanelActions
 from nbprov.notebook.panels.display_follower import DisplayFollower
 from nbprov.notebook.panels.displays import print_lines, show
+from nbprov.notebook.terminal import say
 from nbprov.runtime.waiting import SLICE
 
 
@@ -73,7 +74,7 @@ def wait_for_run(run: Run, display: LiveDisplay[Any]) -> None:
     print_lines(display)
     run.wait()
     if run.replaces:
-        print(f"{run.name} is now the new cluster; the old one is being terminated")
+        say(f"{run.name} is now the new cluster; the old one is being terminated")
 
 
 def wait_for_launch_button(run: Run) -> None:

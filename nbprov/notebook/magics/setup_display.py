@@ -9,6 +9,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.notebook.panels import frontend
 from nbprov.notebook.panels.output_line import OutputLine
 from nbprov.notebook.rendering.tables import safe_text
+from nbprov.notebook.terminal import say
 
 LINES = 10
 """Lines of the log below the line that says what is being done."""
@@ -49,10 +50,10 @@ def follow_setup(name: str, setting_up: ClusterSetup, *, wait: bool) -> None:
 
 
 def _print_setup(name: str, setting_up: ClusterSetup, head: str) -> None:
-    print(head, flush=True)
-    setting_up.listen(lambda text, line: print(safe_text(line or f"{name}: {text}"), flush=True))
+    say(head, flush=True)
+    setting_up.listen(lambda text, line: say(safe_text(line or f"{name}: {text}"), flush=True))
     setting_up.wait()
-    print(_done(name), flush=True)
+    say(_done(name), flush=True)
 
 
 def _done(name: str) -> str:

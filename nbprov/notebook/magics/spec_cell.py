@@ -11,6 +11,7 @@ from nbprov.api.spec_inputs import ask_nobody, names_given
 from nbprov.model.remarks import Severity
 from nbprov.model.spec import Spec
 from nbprov.notebook.panels import frontend
+from nbprov.notebook.terminal import say
 
 from .prices import print_catalog_problems
 
@@ -45,9 +46,9 @@ def read_cell(
 def _print_remarks(spec: Spec) -> None:
     for remark in sorted(spec.remarks, key=lambda r: r.level is not Severity.WARNING):
         line = f" (line {remark.origin.line})" if remark.origin.line else ""
-        print(f"{remark.level.value}: {remark.message}{line}")
+        say(f"{remark.level.value}: {remark.message}{line}")
     for variable in spec.variables:
-        print(f"${variable.name} = {variable.shown}")
+        say(f"${variable.name} = {variable.shown}")
 
 
 def can_ask(shell: Any) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from nbprov.notebook.terminal import say
+
 from .live_display import LiveDisplay
 from .panel import Panel
 
@@ -19,4 +21,4 @@ def show(panel: Panel[Any]) -> LiveDisplay[Any]:
 def print_lines(display: LiveDisplay[Any]) -> None:
     """Print what has changed where no live panel shows it."""
     for line in display.take_lines():
-        print(line, flush=True)
+        say(line, flush=True)

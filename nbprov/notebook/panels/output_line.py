@@ -5,6 +5,9 @@ from __future__ import annotations
 import html
 import uuid
 
+from nbprov.model.text.plain import printable
+from nbprov.notebook.terminal import say
+
 from . import frontend
 
 _PRINTED_STYLE = (
@@ -28,10 +31,10 @@ class OutputLine:
         self._publish(text, update=True)
 
     def _publish(self, text: str, *, update: bool) -> None:
-        shell = frontend.shell()
+        text, shell = printable(text), frontend.shell()
         if shell is None or not hasattr(shell, "kernel"):
             if not update:
-                print(text)
+                say(text)
             return
         data = {
             "text/plain": text,
@@ -44,4 +47,4 @@ class OutputLine:
 
 def print_now(text: str) -> None:
     """Print a line and flush it, because what follows may take a while."""
-    print(text, flush=True)
+    say(text, flush=True)

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from nbprov.model.clock import Instant, short_duration
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
-from nbprov.model.money import Micros, format_usd
+from nbprov.model.money import Micros, exact_usd, format_usd
 from nbprov.model.offers import Candidate
 from nbprov.model.places import Place
 from nbprov.model.stock import Stock
@@ -127,6 +127,11 @@ def format_place(place: Place) -> str:
 def per_hour(hourly: Micros) -> str:
     """Return a price per hour: `$1.10/h`."""
     return f"{format_usd(hourly)}/h"
+
+
+def exact_per_hour(hourly: Micros) -> str:
+    """Return an agreed price per hour with all its digits: `$0.105/h`."""
+    return f"{exact_usd(hourly)}/h"
 
 
 def format_cost(cost: Micros, *, simulated: bool = False) -> str:

@@ -12,7 +12,7 @@ from nbprov.model.clock import Instant
 from nbprov.model.offers import Plan
 from nbprov.model.run_policies import ConfirmAbove
 
-from .formatting import DASH, describe_candidate, format_utc, nodes_prefix, per_hour
+from .formatting import DASH, describe_candidate, exact_per_hour, format_utc, nodes_prefix
 from .price_data import CodedColumn, TableData
 from .tables import Column, html_heading, html_lines, html_page, html_table, more_rows, text_table
 
@@ -74,9 +74,9 @@ def consent_text(plan: Plan, race: int = 1) -> str:
     what = (
         f"{nodes_prefix(dearest.count)}{offer.gpus if offer.accelerator else offer.instance_type}"
     )
-    text = f"at most {per_hour(dearest.hourly)} for {what} in {offer.cloud}/{offer.region}"
+    text = f"at most {exact_per_hour(dearest.hourly)} for {what} in {offer.cloud}/{offer.region}"
     if most > 1:
-        both = per_hour(most * dearest.hourly)
+        both = exact_per_hour(most * dearest.hourly)
         text += f" ({both} for a moment if {most} places are tried at once)"
     return text
 

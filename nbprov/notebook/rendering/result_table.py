@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .tables import Column, html_heading, html_lines, html_page, html_table, text_table
+from .tables import Column, html_heading, html_lines, html_page, html_table, safe_text, text_table
 
 
 class ResultTable:
@@ -35,7 +35,7 @@ class ResultTable:
     def text(self) -> str:
         """Return the table as text."""
         table = text_table(self.columns, self.rows) if self.rows else []
-        return "\n".join([self.heading, *table, *self.lines])
+        return safe_text("\n".join([self.heading, *table, *self.lines]))
 
     def html(self) -> str:
         """Return the table as HTML that every viewer shows."""

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from nbprov.model.text import plain
+
 TEXT_WIDTH = 118
 """The widest text table, in columns of a terminal."""
 LEAST_FLEXIBLE = 12
@@ -78,13 +80,12 @@ def cut(text: str, width: int) -> str:
 
 def one_line(text: str) -> str:
     """Return the text on one line, with single spaces for white space and control characters."""
-    printable = "".join(c if c.isprintable() else " " for c in text)
-    return " ".join(printable.split())
+    return plain.one_line(text)
 
 
 def safe_text(text: str) -> str:
     """Return the text without control characters, which could move a terminal's cursor."""
-    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+    return plain.printable(text).replace("\t", " ")
 
 
 def text_table(
@@ -130,7 +131,7 @@ def html_text(text: str) -> str:
     >>> html_text("$1 & <b>"), html_text("$1 or $2")
     ('$1 &amp; &lt;b&gt;', '<span>$</span>1 or <span>$</span>2')
     """
-    escaped = escape(text)
+    escaped = escape(plain.printable(text))
     return escaped.replace("$", "<span>$</span>") if escaped.count("$") > 1 else escaped
 
 

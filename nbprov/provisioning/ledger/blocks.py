@@ -11,6 +11,7 @@ from nbprov.model.failures import CHECKED, Cause
 from nbprov.model.offers import Candidate
 from nbprov.model.stock import Pool, Stock, StockLevel
 
+from .file_state.trouble import decoded
 from .json_codec import from_plain
 from .ledger_file import LedgerFile
 from .rows import dump
@@ -23,10 +24,14 @@ A cloud that reports stock and then refuses is thus asked less and less often: a
 and 5 minutes.
 """
 
+MOST_AHEAD: Seconds = 60.0
+"""How far the clock of another computer with the same home may be ahead."""
+
 STOCK_CAUSES = (Cause.CAPACITY, Cause.SPOT)
 """The causes that a report of stock contradicts; it says nothing of quotas."""
 
 
+@decoded
 class BlockTable:
     """Patterns over candidates that are not worth an attempt now."""
 
@@ -36,7 +41,10 @@ class BlockTable:
 
     def standing(self) -> list[Block]:
         """Return the blocks that still hold."""
-        rows = self._store.rows("SELECT data FROM blocks WHERE expires > ?", self._clock.now())
+        now = self._clock.now()
+        # What was made in the future was made before this computer's clock was set back.
+        query = "SELECT data FROM blocks WHERE expires > ? AND since <= ?"
+        rows = self._store.rows(query, now, now + MOST_AHEAD)
         return [from_plain(Block, json.loads(r["data"])) for r in rows]
 
     def repeats(self, block: Block) -> int:

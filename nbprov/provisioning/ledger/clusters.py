@@ -11,17 +11,21 @@ from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import LedgerError, NotFound
 from nbprov.model.events import EventKind
 from nbprov.model.offers import Candidate
+from nbprov.model.text.plain import printable
+from nbprov.runtime.fault_log import log_fault
 
 from .events import EventTable
+from .file_state.trouble import decoded
 from .leases import LeaseTable
 from .ledger_file import LedgerFile
 from .prices import PriceSegmentTable
-from .rows import ClusterRow, candidate_of, cluster_row, dump, storable
+from .rows import ClusterRow, candidate_of, cluster_row, dump
 from .runs import NameTaken
 
 log = logging.getLogger("nbprov.ledger")
 
 
+@decoded
 class ClusterTable:
     """The clusters of all runs.
 
@@ -75,6 +79,7 @@ class ClusterTable:
         *,
         desired: DesiredState | None = None,
         was: ClusterState | None = None,
+        at: Instant | None = None,
     ) -> bool:
         """Move a cluster to another state.
 
@@ -93,13 +98,15 @@ class ClusterTable:
             place another was put stays that as it ends.
         was
             The state that the change starts from; if the cluster has left it, nothing is changed.
+        at
+            When it happened, where that is not now.
 
         Returns
         -------
         bool
             Whether the change was written.
         """
-        now = self._clock.now()
+        now = self._clock.now() if at is None else at
         with self._store.transaction() as db:
             row = db.execute(
                 "SELECT cluster_id, token, run_id, state, desired_state"
@@ -140,8 +147,8 @@ class ClusterTable:
             (
                 state.value,
                 wanted.value,
-                storable(reason),
-                storable(reason),
+                printable(reason),
+                printable(reason),
                 now,
                 state is ClusterState.ENDED,
                 now,
@@ -220,8 +227,8 @@ class ClusterTable:
                 ValueError,
                 KeyError,
                 TypeError,
-            ):  # the others are looked after all the same
-                log.exception("the row of cluster %s cannot be read", row["name"])
+            ) as error:  # the others are looked after all the same
+                log_fault(log, error, "the row of cluster %s cannot be read", row["name"])
         return found
 
     def rename(self, cluster_id: str, name: str) -> None:
@@ -270,7 +277,7 @@ class ClusterTable:
             self._rename(db, new, old["name"])
             db.execute(
                 "UPDATE clusters SET desired_state = ?, reason = ? WHERE cluster_id = ?",
-                (DesiredState.REPLACED.value, storable(reason), old_id),
+                (DesiredState.REPLACED.value, printable(reason), old_id),
             )
 
     def now_called(self, name: str) -> str:

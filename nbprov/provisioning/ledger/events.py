@@ -6,14 +6,16 @@ import json
 from typing import Any
 
 from nbprov.model.events import Event, EventKind
+from nbprov.model.text.plain import printable
 
+from .file_state.trouble import decoded
 from .ledger_file import LedgerFile
-from .rows import storable
 
 EVENT_LIMIT = 500
 """The most characters of an event's text that are stored."""
 
 
+@decoded
 class EventTable:
     """The events of runs and their machines."""
 
@@ -36,7 +38,7 @@ class EventTable:
                     token,
                     kind.value,
                     json.dumps(data),
-                    storable(text[:EVENT_LIMIT]),
+                    printable(text[:EVENT_LIMIT]),
                 ),
             )
 

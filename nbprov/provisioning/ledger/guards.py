@@ -8,9 +8,11 @@ from typing import Any
 
 from nbprov.model.clock import Instant
 
+from .file_state.trouble import decoded
 from .ledger_file import LedgerFile
 
 
+@decoded
 class GuardTable:
     """The guards of runs, one for each node."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from nbprov.model.launches import Instance, InstanceState
 
+from .file_state.trouble import decoded
 from .json_codec import from_plain
 from .launches import LaunchTable
 from .ledger_file import LedgerFile
@@ -14,6 +15,7 @@ from .prices import PriceSegmentTable
 from .rows import dump
 
 
+@decoded
 class InstanceTable:
     """The machines of launches as their clouds last listed them."""
 

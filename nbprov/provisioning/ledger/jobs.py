@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from .file_state.trouble import decoded
 from .ledger_file import LedgerFile
 from .rows import storable
 
 _LIVE = ("queued", "running")
 
 
+@decoded
 class JobTable:
     """The jobs of runs."""
 

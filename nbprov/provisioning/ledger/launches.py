@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from nbprov.model.clusters import AttemptState
 from nbprov.model.failures import Failure
 from nbprov.model.launches import CreateOperation, Launch
+from nbprov.model.text.plain import printable
 
+from .file_state.trouble import decoded
 from .leases import LeaseTable
 from .ledger_file import LedgerFile
 from .observations import ObservationTable
@@ -17,6 +19,7 @@ from .prices import PriceSegmentTable
 from .rows import LaunchRow, candidate_of, dump, launch_row, storable
 
 
+@decoded
 class LaunchTable:
     """The requests to clouds and the clouds' answers."""
 
@@ -243,7 +246,7 @@ class LaunchTable:
                 outcome,
                 failure.cause.value if failure else None,
                 storable(failure.code) if failure else None,
-                storable(failure.message) if failure else None,
+                printable(failure.message) if failure else None,
                 token,
             ),
         )

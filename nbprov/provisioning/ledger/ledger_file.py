@@ -21,6 +21,8 @@ class LedgerFile:
         The source of the present time.
     holder
         The name under which this process holds leases, unique for each process.
+    boot
+        The start of the computer on whose clock this process measures, unlike that of any other.
     lease_seconds
         How long a lease lasts if it is not renewed.
     """
@@ -28,4 +30,5 @@ class LedgerFile:
     store: SqliteStore
     clock: Clock
     holder: str
+    boot: str
     lease_seconds: Seconds

@@ -10,6 +10,7 @@ from nbprov.model.clock import Instant, Seconds
 from nbprov.model.offers import Candidate
 from nbprov.model.stock import Stock, StockLevel
 
+from .file_state.trouble import decoded
 from .ledger_file import LedgerFile
 
 OBSERVATIONS_READ = 5_000
@@ -23,6 +24,7 @@ PROBES_KEPT = 50_000
 """The most reports that are kept: some 5 MB, even if a notebook waits for stock for days."""
 
 
+@decoded
 class ObservationTable:
     """Clouds' answers to attempts and to questions about stock."""
 

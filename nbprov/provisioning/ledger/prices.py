@@ -10,10 +10,12 @@ from nbprov.model.clusters import AttemptState
 from nbprov.model.launches import Instance
 from nbprov.model.money import Micros, cost_of
 
+from .file_state.trouble import decoded
 from .ledger_file import LedgerFile
 from .rows import candidate_of
 
 
+@decoded
 class PriceSegmentTable:
     """Price segments: what each machine costs an hour, and from when to when."""
 

@@ -13,6 +13,7 @@ from nbprov.model.failures import Failure
 from nbprov.model.launches import CreateOperation, Instance, InstanceState, Launch
 from nbprov.model.money import Micros
 
+from .file_state.trouble import decoded
 from .instances import InstanceTable
 from .json_codec import from_plain
 from .leases import LeaseTable
@@ -58,6 +59,7 @@ class ReplacementRow:
         return self.state is AttemptState.READY or self.state.is_final
 
 
+@decoded
 class ReplacementTable:
     """The machines that were lost, and the creates that replace them."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from nbprov.model.clock import Instant
+from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import AttemptState, ClusterState, DesiredState, RunState
 from nbprov.model.failures import Failure
 from nbprov.model.launches import CreateOperation, Launch
@@ -20,7 +20,10 @@ from .json_codec import from_plain, to_plain
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A row of `runs`."""
+    """A row of `runs`.
+
+    `lease_renewed` is another number after each renewal of the lease.
+    """
 
     run_id: str
     name: str
@@ -35,6 +38,7 @@ class RunRow:
     cancelled: bool
     lease_holder: str
     lease_expires: Instant
+    lease_renewed: Seconds
     created: Instant
     updated: Instant
     wait_deadline: Instant = 0.0
@@ -134,6 +138,7 @@ def run_row(row: sqlite3.Row) -> RunRow:
         cancelled=bool(row["cancelled"]),
         lease_holder=row["lease_holder"] or "",
         lease_expires=row["lease_expires"] or 0.0,
+        lease_renewed=row["lease_renewed"] or 0.0,
         created=row["created"],
         updated=row["updated"],
         wait_deadline=row["wait_deadline"] or 0.0,

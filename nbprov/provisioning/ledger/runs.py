@@ -9,7 +9,9 @@ from nbprov.model.clock import Instant
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import NbprovError
 from nbprov.model.money import Micros
+from nbprov.model.text.plain import printable
 
+from .file_state.trouble import decoded
 from .leases import LeaseTable
 from .ledger_file import LedgerFile
 from .rows import RunRow, run_row, storable
@@ -21,6 +23,7 @@ class NameTaken(NbprovError):
     code = "cluster.name-taken"
 
 
+@decoded
 class RunTable:
     """Open runs, change their states, and find those that a dead kernel left."""
 
@@ -28,8 +31,6 @@ class RunTable:
         self._store = file.store
         self._clock = file.clock
         self._leases = leases
-        self._holder = file.holder
-        self._lease_seconds = file.lease_seconds
 
     def open(
         self,
@@ -74,8 +75,7 @@ class RunTable:
                 "race": race,
                 "consent": consent,
                 "wait_deadline": wait_deadline,
-                "lease_holder": self._holder,
-                "lease_expires": now + self._lease_seconds,
+                **self._leases.new(),
                 "created": now,
                 "updated": now,
             }
@@ -91,7 +91,7 @@ class RunTable:
             self._leases.hold(db, run_id)
             db.execute(
                 "UPDATE runs SET state = ?, message = ?, error = ?, updated = ? WHERE run_id = ?",
-                (state.value, storable(message), storable(error), self._clock.now(), run_id),
+                (state.value, printable(message), printable(error), self._clock.now(), run_id),
             )
 
     def agree(self, run_id: str, hourly: Micros) -> None:

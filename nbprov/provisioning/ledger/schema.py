@@ -25,7 +25,9 @@ MIGRATIONS: tuple[str, ...] = (
         cancelled INTEGER NOT NULL DEFAULT 0,
         wait_deadline REAL,              -- until when stock is waited for
         lease_holder TEXT,
-        lease_expires REAL,
+        lease_expires REAL,              -- to be shown; no kernel believes it
+        lease_renewed REAL,              -- on the clock of that start of the computer
+        lease_boot TEXT,
         created REAL NOT NULL,
         updated REAL NOT NULL
     ) WITHOUT ROWID;

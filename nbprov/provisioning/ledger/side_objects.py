@@ -12,6 +12,7 @@ from nbprov.model.events import EventKind
 from nbprov.model.launches import SideObject
 
 from .events import EventTable
+from .file_state.trouble import decoded
 from .ledger_file import LedgerFile
 from .rows import storable
 
@@ -56,6 +57,7 @@ class SideRow:
     reason: str = ""
 
 
+@decoded
 class SideObjectTable:
     """The objects that clouds list beside our machines."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
@@ -146,7 +147,8 @@ class NodeLoss:
         if is_open or not ids or not surplus or not work.try_lease():
             return
         text = f"{', '.join(surplus)} was made too late, is none of its machines, and is ended"
-        if note_once(ledger, row, EventKind.NODE_SURPLUS_ENDED, text, instances=surplus):
+        note = partial(note_once, ledger, row, EventKind.NODE_SURPLUS_ENDED, text)
+        if ledger.record(partial(note, instances=surplus), False):
             self._context.changed()
         work.begin(_terminate(cloud, surplus))
         work.release()

@@ -17,6 +17,7 @@ from nbprov.provisioning.run.attempt import WATCH_SECONDS
 from nbprov.provisioning.supervision.cluster_work import ClusterWork
 from nbprov.provisioning.supervision.context import SupervisionContext
 from nbprov.provisioning.supervision.listing.cluster_state import SETTLED, is_leaving
+from nbprov.runtime.fault_log import log_fault
 
 from .node_events import note_once
 from .node_loss import NodeLoss
@@ -95,9 +96,9 @@ class NodeReplacer:
             self._defer(row, obstacle)
         except LeaseLost as error:
             log.info("%s: %s", row.name, error)
-        except Exception:
+        except Exception as error:
             self._not_before = self._context.clock.elapsed() + NOT_NOW_PAUSE
-            log.exception("%s: the replacement of a machine; tried again", row.name)
+            log_fault(log, error, "%s: the replacement of a machine; tried again", row.name)
         finally:
             self._work.replacement = None
             if not self._work.is_busy:

@@ -11,6 +11,7 @@ from typing import Any
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure
 from nbprov.provisioning.ledger import LeaseLost
+from nbprov.runtime.fault_log import log_fault
 
 from . import events
 from .context import RunContext
@@ -75,8 +76,10 @@ class AttemptTasks:
                 await work(token)
             except LeaseLost as error:
                 self._on_lease_lost(error)
-            except Exception:
-                log.exception("run %s: attempt %s; tried again", self._context.run_id, token)
+            except Exception as error:
+                log_fault(
+                    log, error, "run %s: attempt %s; tried again", self._context.run_id, token
+                )
                 await asyncio.sleep(FAULT_PAUSE)
                 continue
             return

@@ -9,12 +9,13 @@ from typing import assert_never
 
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import AttemptState, RunState, RunView
-from nbprov.model.errors import NbprovError
+from nbprov.model.errors import EndUnrecorded, LedgerError, NbprovError
 from nbprov.model.failures import Failure
 from nbprov.model.money import Micros
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import LaunchRow, LeaseLost
+from nbprov.runtime.fault_log import log_fault
 
 from . import events
 from .actions.create import CreateActions
@@ -26,6 +27,7 @@ from .attempt import Attempt
 from .attempt_tasks import AttemptTasks
 from .context import RunContext
 from .failover import Failover
+from .held_actions import HeldActions
 from .run_journal import RunJournal
 from .run_log import RunLog
 from .run_outcome import RunOutcome, settle
@@ -33,6 +35,9 @@ from .run_view import view_of
 from .waiting.passes import plan_again, show_pass
 
 log = logging.getLogger("nbprov.provisioning")
+
+UNWRITTEN_SECONDS: Seconds = 5.0
+"""After this time whoever waits for an end hears that it cannot be written down."""
 
 PLANNING = "planning"
 """The key of the task that plans again; the keys of the others are tokens of attempts."""
@@ -77,6 +82,8 @@ class RunDriver:
         self._termination = Termination(context, requests)
         self._tasks = AttemptTasks(context, self._detach)
         self._wake_at: Seconds | None = None
+        self._held = HeldActions()
+        self._before: dict[str, AttemptState] = {}
 
     # ------------------------------------------------------------ what others read
 
@@ -151,17 +158,22 @@ class RunDriver:
             else:
                 await self._carry_out(first)
                 self.context.changed()
-            while not self.failover.finished:
+            while not self.failover.finished or self._is_unwritten:
                 await self._handle(await self._next_event())
         except LeaseLost as error:
             self._detach(error)
         finally:
             await self._tasks.stop()
 
+    @property
+    def _is_unwritten(self) -> bool:
+        return self._held.since is not None and not self.is_detached
+
     async def _next_event(self) -> events.Event:
         context, timeout = self.context, None
-        if self._wake_at is not None:
-            timeout = max(0.0, self._wake_at - context.clock.elapsed())
+        due = [at for at in (self._wake_at, self._held.retry_at) if at is not None]
+        if due:
+            timeout = max(0.0, min(due) - context.clock.elapsed())
         try:
             async with asyncio.timeout(timeout):
                 return await context.queue.get()
@@ -170,11 +182,32 @@ class RunDriver:
 
     async def _handle(self, event: events.Event) -> None:
         context = self.context
-        before = {a.token: a.state for a in self.failover.attempts.values()}
-        actions = self.failover.handle(event, context.clock.now(), context.clock.elapsed())
-        await self._journal.persist(lambda: self._journal.write(before, actions))
-        await self._carry_out(actions)
+        held = self._held
+        if held.since is None:
+            self._before = {a.token: a.state for a in self.failover.attempts.values()}
+        now, elapsed = context.clock.now(), context.clock.elapsed()
+        held.add(self.failover.handle(event, now, elapsed))
+        try:
+            self._journal.write(self._before, held.actions)
+        except LedgerError as error:
+            await self._go_on_unwritten(error)
+        else:
+            await self._carry_out(held.written())
         context.changed()
+
+    async def _go_on_unwritten(self, error: LedgerError) -> None:
+        """End what is to end though the ledger cannot be written; all else waits for that."""
+        context, held = self.context, self._held
+        log_fault(log, error, "run %s: tried again", context.run_id)
+        now = context.clock.elapsed()
+        await self._carry_out(held.failed(now))
+        for action in held.withdraw(context.is_unwanted):
+            self._create.withdraw(action)
+        if self.state in (RunState.LAUNCHING, RunState.CANCELLING):
+            context.show_message(f"{error.message}; tried again")
+        end, since = held.end, held.since
+        if end is not None and since is not None and now - since >= UNWRITTEN_SECONDS:
+            self.leave(EndUnrecorded.of(f"nothing of {self.name} is left on the bill", error))
 
     async def _carry_out(self, actions: list[events.Action]) -> None:
         self._wake_at = None
@@ -240,10 +273,14 @@ class RunDriver:
         try:
             context.ledger.runs.request_cancel(self.run_id)
         except NbprovError as error:
-            log.warning(
-                "run %s is cancelled, and the ledger could not be told yet: %s", self.run_id, error
+            log_fault(
+                log, error, "run %s is cancelled, and the ledger cannot be told yet", self.run_id
             )
             progress.is_cancel_unwritten = True
+        winner = self.failover.winner
+        if winner is not None and self.state is RunState.LAUNCHING:
+            # Its hand-over waits for the ledger: whoever cancelled ends the cluster after that.
+            self._tasks.start_until_done(winner, self._termination.end)
         if self.state in (RunState.LAUNCHING, RunState.WAITING):
             progress.state = RunState.CANCELLING
             progress.message = "cancelling: ending what was made"
@@ -304,7 +341,7 @@ class RunDriver:
         never_sent = [a for a in old.attempts.values() if a.token not in rows and a.is_over]
         attempts = [attempt_of(row) for row in rows.values()] + never_sent
         await self._close_all_but_ready(rows, has_cluster=has_cluster)
-        progress.failover, self._wake_at = failover, None
+        progress.failover, self._wake_at, self._held = failover, None, HeldActions()
         while not context.queue.empty():
             context.queue.get_nowait()
         self.keep_state = self.keep_state or has_cluster

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from nbprov.model.clock import Seconds, short_duration
-from nbprov.model.money import Micros, format_usd
+from nbprov.model.money import Micros, exact_usd
 from nbprov.model.offers import Candidate, Plan
 from nbprov.model.run_policies import Race
 from nbprov.model.spec import Spec
@@ -63,7 +63,7 @@ def race_rule(race: Race, plan: Plan, *, usual: Callable[[str], Seconds]) -> Rac
         return RaceRule(1, race.hedge)
     if not fits_budget(spec.guards, first.hourly * width):
         said = (
-            f"race: one place at a time: {width} at once at {format_usd(first.hourly)}/h"
+            f"race: one place at a time: {width} at once at {exact_usd(first.hourly)}/h"
             " do not fit the budget"
         )
         return RaceRule(1, race.hedge, said)

@@ -8,25 +8,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from nbprov.model.clock import Seconds, iso
+from nbprov.model.clock import iso
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import LedgerError
 from nbprov.model.events import EventKind
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate
 from nbprov.provisioning.ledger import LaunchRow
+from nbprov.runtime.fault_log import log_fault
 
 from . import events
 from .attempt import Attempt
 from .context import RunContext
+from .held_actions import FIRST_PAUSE, MOST_PAUSE
 
 log = logging.getLogger("nbprov.provisioning")
 
 T = TypeVar("T")
-
-FIRST_PAUSE: Seconds = 0.2
-MOST_PAUSE: Seconds = 5.0
-"""The longest pause between two tries to write to a ledger that is locked or full."""
 
 WRITTEN_ELSEWHERE = (
     AttemptState.INTENT,
@@ -48,23 +46,42 @@ FAILED = (
 """States that an attempt is brought to by a failure, which is written with them."""
 
 
+def _always() -> bool:
+    return True
+
+
 class RunJournal:
     """Writes the changes of one run to the ledger. On the engine thread."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
+        self._later: list[Callable[[], object]] = []
 
-    async def persist(self, write: Callable[[], T]) -> T:
+    def record(self, write: Callable[[], object]) -> None:
+        """Write down what a cloud answered, now or with the next change that can be written.
+
+        The intent is in the ledger: what this kernel cannot write of its answer before it dies,
+        the next one asks the cloud for.
+        """
+        try:
+            write()
+        except LedgerError:
+            self._later.append(write)
+
+    async def persist(self, write: Callable[[], T], is_wanted: Callable[[], bool] = _always) -> T:
         """Write, and try again for as long as the ledger is locked or the disk is full.
 
-        `write` makes one atomic change; where it raises `LedgerError`, nothing was written.
+        `write` makes one atomic change; where it raises `LedgerError`, nothing was written. That
+        error is raised once the change is not wanted any more.
         """
         context, pause = self._context, FIRST_PAUSE
         while True:
             try:
                 return write()
             except LedgerError as error:
-                log.warning("run %s: %s; tried again", context.run_id, error.message)
+                if not is_wanted():
+                    raise
+                log_fault(log, error, "run %s: tried again", context.run_id)
                 if context.progress.state in (RunState.LAUNCHING, RunState.CANCELLING):
                     context.show_message(f"{error.message}; tried again")
                 await asyncio.sleep(pause)
@@ -88,6 +105,8 @@ class RunJournal:
             if before.get(a.token) is not a.state and a.token in progress.rows
         ]
         with context.ledger.together():
+            for write in self._later:
+                write()
             if progress.is_cancel_unwritten:
                 context.ledger.runs.request_cancel(context.run_id)
             for attempt in changed:
@@ -95,6 +114,7 @@ class RunJournal:
             for action in actions:
                 self._write_action(action)
         progress.is_cancel_unwritten = False
+        self._later.clear()
         for change in after:
             change()
 

@@ -6,6 +6,9 @@ import logging
 from pathlib import Path
 
 from nbprov.model.clock import Clock, iso
+from nbprov.model.paths import make_folder, open_private
+from nbprov.model.text.plain import printable
+from nbprov.runtime.fault_log import log_fault
 
 log = logging.getLogger("nbprov.provisioning")
 
@@ -22,15 +25,17 @@ class RunLog:
         self.path = path
         self._clock = clock
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(path.parent, path.parent)
             path.touch(mode=0o600, exist_ok=True)
         except OSError as error:
-            log.warning("the provision log %s cannot be made: %s", path, error)
+            log_fault(log, error, "the provision log %s cannot be made", path)
 
     def line(self, text: str) -> None:
         """Append a line with the current time."""
         try:
-            with self.path.open("a", encoding="utf-8", errors="replace") as file:
-                file.write(f"{iso(self._clock.now())}  {text}\n")
+            with open(
+                self.path, "a", encoding="utf-8", errors="replace", opener=open_private
+            ) as file:
+                file.write(f"{iso(self._clock.now())}  {printable(text)}\n")
         except OSError as error:
-            log.warning("the provision log %s cannot be written: %s", self.path, error)
+            log_fault(log, error, "the provision log %s cannot be written", self.path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from nbprov.model.events import EventKind
 from nbprov.model.guards import Guards
 from nbprov.provisioning.ledger import ClusterRow
@@ -25,5 +27,6 @@ def warn_of_budget(context: SupervisionContext, row: ClusterRow, guards: Guards)
         if (share, budget) not in known:
             text = share_words(share, budget, spent)
             kind = EventKind.BUDGET_SHARE_SPENT
-            ledger.events.add(row.run_id, kind, text, row.token, share=share, budget=budget)
+            add = partial(ledger.events.add, row.run_id, kind, text, row.token)
+            ledger.record(partial(add, share=share, budget=budget), None)
             context.changed()

@@ -7,10 +7,11 @@ import logging
 from collections.abc import Callable, Collection
 
 from nbprov.model.clock import Seconds
-from nbprov.model.errors import NbprovError
+from nbprov.model.errors import LedgerError, NbprovError
 from nbprov.model.failures import CloudError
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow
+from nbprov.runtime.fault_log import log_fault
 
 from .cluster_controller import ClusterController
 from .context import SupervisionContext
@@ -63,8 +64,8 @@ class CloudWatcher:
                     self._keep(())
                     return
                 pause = await self.round({row.candidate.offer.cloud for row in rows})
-            except Exception:
-                log.exception("clusters could not be watched; tried again")
+            except Exception as error:
+                log_fault(log, error, "clusters could not be watched; tried again")
             await asyncio.sleep(pause)
 
     async def round(self, clouds: set[str]) -> Seconds:
@@ -78,11 +79,13 @@ class CloudWatcher:
                 pauses.append(min(MOST_WATCH, max(LEAST_WATCH, pause)))
                 await self.observe(cloud)
                 context.side_objects.now_and_then(name)
+            except LedgerError as error:  # that is no silence of its cloud
+                log_fault(log, error, "%s cannot be observed now", name)
             except (CloudError, NbprovError) as error:
                 log.info("%s cannot be observed now: %s", name, error)
                 self._report_outage(name, error)
             except Exception as error:
-                log.exception("%s could not be observed", name)
+                log_fault(log, error, "%s could not be observed", name)
                 self._report_outage(name, error)
             else:
                 self._end_outage(name)
@@ -92,10 +95,18 @@ class CloudWatcher:
         context.outages.keep(clouds)
         self._keep(cluster_ids)
         for row in rows:
-            self._controller_of(row).resume(row)
+            self._act(row, self._controller_of(row).resume)
         for row in rows:
-            self._controller_of(row).reconcile(row)
+            self._act(row, self._controller_of(row).reconcile)
         return min(pauses, default=MOST_WATCH)
+
+    @staticmethod
+    def _act(row: ClusterRow, act: Callable[[ClusterRow], None]) -> None:
+        """Have a controller act; a fault keeps no other cluster from being looked after."""
+        try:
+            act(row)
+        except Exception as error:
+            log_fault(log, error, "%s: could not be looked after; tried again", row.name)
 
     def _report_outage(self, name: str, error: Exception) -> None:
         """Report a cloud that cannot be listed.
@@ -140,11 +151,15 @@ class CloudWatcher:
         context.outages.listed(cloud.name)
         known_tokens = ledger.launches.tokens()
         # An address that moved is a change too.
-        changed = ledger.instances.seen(i for i in listed if i.token in known_tokens)
+        known = [i for i in listed if i.token in known_tokens]
+        changed = ledger.record(lambda: ledger.instances.seen(known), False)
         for row in self._live_on(cloud.name):
             if before.get(row.cluster_id) is row.state:
                 machines = [i for i in listed if i.token == row.token]
                 comparison = self._controller_of(row).comparison
-                changed |= await comparison.compare(cloud, row, machines, asked)
+                try:
+                    changed |= await comparison.compare(cloud, row, machines, asked)
+                except LedgerError as error:  # that is no silence of its cloud
+                    log_fault(log, error, "%s: what its cloud lists", row.name)
         if changed:
             context.changed()

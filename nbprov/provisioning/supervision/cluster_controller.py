@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 
 from nbprov.model.clusters import ClusterState, DesiredState
+from nbprov.model.errors import LedgerError
 from nbprov.model.spec import Spec
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.replacement.node_connections import NodeConnections
 from nbprov.provisioning.replacement.node_loss import NodeLoss
 from nbprov.provisioning.replacement.node_replacer import NodeReplacer
+from nbprov.runtime.fault_log import log_fault
 
 from .absence_tracker import AbsenceTracker
 from .budget_warnings import warn_of_budget
@@ -30,6 +33,8 @@ from .verbs.starter import Starter
 from .verbs.stopper import Stopper
 from .verbs.terminator import Terminator
 from .verbs.transition import Transition
+
+log = logging.getLogger("nbprov.lifecycle")
 
 
 class ClusterController:
@@ -120,11 +125,17 @@ class ClusterController:
 
     def reconcile(self, row: ClusterRow) -> None:
         """Look after money, guards and lost machines."""
-        self.watch_money(row)
-        self.guard_sync.reconcile(row)
-        self.guard_enforcer.reconcile(row)
-        self.price_guard.reconcile(row)
-        self.replace_nodes(row)
+        for act in (
+            self.watch_money,
+            self.guard_sync.reconcile,
+            self.guard_enforcer.reconcile,
+            self.price_guard.reconcile,
+            self.replace_nodes,
+        ):
+            try:
+                act(row)
+            except LedgerError as error:  # a note that cannot be written keeps no guard back
+                log_fault(log, error, "%s: tried again", row.name)
 
     def watch_money(self, row: ClusterRow) -> None:
         """Warn of a budget that is nearly spent, and end what was stopped for long enough."""

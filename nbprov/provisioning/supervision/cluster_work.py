@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.provisioning.ledger import ClusterRow, Ledger
+from nbprov.runtime.fault_log import log_fault
 
 log = logging.getLogger("nbprov.lifecycle")
 
@@ -151,23 +153,25 @@ class ClusterWork:
             self.try_lease()
 
     async def _wait_for_lease(self, row: ClusterRow) -> None:
-        ledger, first = self._ledger, None
-        while not ledger.leases.take(self._run_id):
+        ledger = self._ledger
+        first: tuple[str, Seconds] | None = None
+        while not self.try_lease():
             run = ledger.runs.get(self._run_id)
             if run is None:
                 return
-            first = run.lease_expires if first is None else first
-            if run.lease_expires > first:
+            renewal = run.lease_holder, run.lease_renewed
+            first = renewal if first is None else first
+            if renewal != first:
                 raise ClusterBusy(
                     f"another notebook is at work on {row.name}",
                     hint="%clusters shows what becomes of it; then try again",
                 )
-            await asyncio.sleep(max(0.05, min(1.0, run.lease_expires - ledger.clock.now())))
+            await asyncio.sleep(max(0.05, min(1.0, ledger.leases.left(self._run_id))))
 
     def try_lease(self) -> bool:
         """Take the lease or renew it; whether this kernel has it now. Any thread."""
         try:
-            return self._ledger.leases.take(self._run_id)
+            return self._ledger.leases.claim(self._run_id)
         except Exception as error:
             log.warning("the lease of run %s could not be taken: %s", self._run_id, error)
             return False
@@ -179,6 +183,6 @@ class ClusterWork:
         try:
             self._ledger.leases.release(self._run_id)
         except Exception as error:
-            log.warning(
-                "the lease of run %s was not released and will lapse: %s", self._run_id, error
+            log_fault(
+                log, error, "the lease of run %s was not released and will lapse", self._run_id
             )

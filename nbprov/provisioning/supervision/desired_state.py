@@ -15,6 +15,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.model.events import EventKind
 from nbprov.model.failures import CloudError
 from nbprov.provisioning.ledger import ClusterRow
+from nbprov.runtime.fault_log import log_fault
 
 from .cluster_work import ClusterWork
 from .context import SupervisionContext
@@ -89,8 +90,8 @@ class DesiredStateKeeper:
             return ledger.clusters.move(
                 row.cluster_id, now.state, reason, desired=desired, was=now.state
             )
-        except Exception:  # a disk that is full here must not keep a machine from its end
-            log.exception("%s: what was asked for could not be written down", row.name)
+        except Exception as error:  # a full disk must not keep a machine from its end
+            log_fault(log, error, "%s: what was asked for could not be written down", row.name)
             return False
 
     def is_asked(self, row: ClusterRow, *desired: DesiredState) -> bool:

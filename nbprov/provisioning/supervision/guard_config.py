@@ -13,7 +13,7 @@ from nbprov.model.errors import UsageError
 from nbprov.model.events import BUDGET_EVENTS, NODE_EVENTS
 from nbprov.model.guards import Autostop, Guards
 from nbprov.model.launches import OnShutdown
-from nbprov.model.money import MICROS_PER_USD, SECONDS_PER_HOUR, Micros, format_usd
+from nbprov.model.money import MICROS_PER_USD, SECONDS_PER_HOUR, Micros, exact_usd, format_usd
 from nbprov.model.offers import Candidate
 from nbprov.model.places import Market
 from nbprov.model.spec import Spec
@@ -85,10 +85,10 @@ def check_budget(guards: Guards, candidate: Candidate, *, spent: Micros = 0) -> 
         rest = f", {format_usd(spent)} of it spent," if spent else ""
         minutes = round(seconds / 60)
         raise UsageError(
-            f"a budget of {format_usd(guards.budget)}{rest} buys"
+            f"a budget of {exact_usd(guards.budget)}{rest} buys"
             f" {minutes} minute{'' if minutes == 1 else 's'} of {candidate.offer.instance_type}"
-            f" at {format_usd(candidate.hourly)}/h",
-            hint=f"raise it to {format_usd(max(least, MICROS_PER_USD // 100))} or more,"
+            f" at {exact_usd(candidate.hourly)}/h",
+            hint=f"raise it to {exact_usd(max(least, MICROS_PER_USD // 100))} or more,"
             " or cap the price with max_price",
             code="budget.too-small",
         )
@@ -211,7 +211,7 @@ def shares_spent(guards: Guards, spent: Micros) -> list[tuple[float, Micros]]:
 
 def share_words(share: float, budget: Micros, spent: Micros) -> str:
     """What a person is told of a spent share of the budget."""
-    return f"budget: {share:.0%} of {format_usd(budget)} spent ({format_usd(spent)})"
+    return f"budget: {share:.0%} of {exact_usd(budget)} spent ({format_usd(spent)})"
 
 
 def stopped_until(guards: Guards, row: ClusterRow) -> Instant | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nbprov.clouds.base import Capabilities
@@ -13,7 +14,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.model.events import EventKind
 from nbprov.model.failures import CloudError
 from nbprov.model.guards import Guards
-from nbprov.model.money import SECONDS_PER_HOUR, format_usd
+from nbprov.model.money import SECONDS_PER_HOUR, exact_usd, format_usd
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.remote.agent.config import BUDGET_RESERVE_SECONDS
 
@@ -159,7 +160,7 @@ class GuardEnforcer:
         if spent + hourly * reserve / SECONDS_PER_HOUR < guards.budget:
             return None
         mode = STOP if guards.at_limit == STOP else "terminate"
-        return mode, f"budget: {format_usd(spent)} of {format_usd(guards.budget)} spent"
+        return mode, f"budget: {format_usd(spent)} of {exact_usd(guards.budget)} spent"
 
     # ------------------------------------------------------------ asking the agents
 
@@ -253,7 +254,12 @@ class GuardEnforcer:
         if mode == STOP:
             self._note(row, mode, f"stopped by this kernel: {reason}")
             self._work.begin(self._stopper.stop(row, reason))
-        elif ledger.clusters.move(row.cluster_id, ClusterState.ENDING, reason, was=row.state):
+        elif ledger.record(
+            lambda: ledger.clusters.move(
+                row.cluster_id, ClusterState.ENDING, reason, was=row.state
+            ),
+            True,
+        ):
             self._note(row, mode, f"ended by this kernel: {reason}")
             self._work.begin(self._terminator.down(row, reason))
         else:
@@ -261,7 +267,8 @@ class GuardEnforcer:
 
     def _note(self, row: ClusterRow, mode: str, text: str) -> None:
         ledger = self._context.ledger
-        ledger.events.add(row.run_id, EventKind.GUARD_ENFORCED, text, row.token, mode=mode)
+        add = partial(ledger.events.add, row.run_id, EventKind.GUARD_ENFORCED, text, row.token)
+        ledger.record(partial(add, mode=mode), None)
 
 
 def _has_hook(guards: Guards) -> bool:

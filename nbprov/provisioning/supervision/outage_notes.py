@@ -13,6 +13,7 @@ from nbprov.model.events import CLUSTER_EVENTS, Event, EventKind
 from nbprov.model.failures import CloudError
 from nbprov.model.guards import Autostop
 from nbprov.model.money import format_usd
+from nbprov.model.text.plain import one_line
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 
 from .outages import REFUSALS, MachineOutage
@@ -195,8 +196,7 @@ class OutageNotes:
 def short(text: str, most: int = MOST_WORDS) -> str:
     """The first line of a message, shortened, without characters that cannot be printed."""
     line = next(iter(text.strip().splitlines()), "")
-    plain = "".join(c if c.isprintable() else " " for c in line)
-    return plain if len(plain) <= most else plain[: most - 1].rstrip() + "…"
+    return one_line(line, most)
 
 
 def why(error: BaseException) -> str:

@@ -17,6 +17,7 @@ from nbprov.model.launches import SideObject
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import Ledger, SideRow, SideState
 from nbprov.provisioning.orphans import OrphanCollector
+from nbprov.runtime.fault_log import log_fault
 
 log = logging.getLogger("nbprov.lifecycle")
 
@@ -251,8 +252,8 @@ class SideObjectCollector:
             return await self.look(name)
         except (CloudError, NbprovError) as error:
             log.info("%s: what lies beside its machines: %s; looked at again", name, error)
-        except Exception:
-            log.exception("%s: what lies beside its machines; looked at again", name)
+        except Exception as error:
+            log_fault(log, error, "%s: what lies beside its machines; looked at again", name)
         return None
 
 

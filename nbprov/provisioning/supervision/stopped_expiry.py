@@ -6,6 +6,7 @@ Outputs that are on its disk alone are fetched first.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from nbprov.model.clock import Instant, Seconds, iso, short_duration
 from nbprov.model.clusters import ClusterState, DesiredState
@@ -74,9 +75,9 @@ class StoppedExpiry:
         if is_tried:
             reason += "; its outputs, which were on its disk alone, went with it"
         # Only what is stopped still: whoever started it a moment ago wants it.
-        if context.ledger.clusters.move(
-            row.cluster_id, ClusterState.ENDING, reason, was=ClusterState.STOPPED
-        ):
+        ending = (row.cluster_id, ClusterState.ENDING, reason)
+        move = partial(context.ledger.clusters.move, *ending, was=ClusterState.STOPPED)
+        if context.ledger.record(move, True):
             self._work.begin(self._terminator.down(row, reason))
 
     async def fetch_and_end(self, row: ClusterRow, reason: str) -> None:

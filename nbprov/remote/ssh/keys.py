@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nbprov.model.errors import NbprovError
+from nbprov.model.paths import make_folder
 
 CLIENT_KEY = "client_ed25519"
 HOST_KEY = "host_ed25519"
@@ -67,7 +68,7 @@ class ClusterKeys:
                 f"{folder} holds a cluster's keys already",
                 hint="load them, or choose another folder",
             )
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder, folder)
         folder.chmod(0o700)
         client_public = _make_pair(folder / CLIENT_KEY, "nbprov")
         host_public = _make_pair(folder / HOST_KEY, "nbprov-host")

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from nbprov.model.paths import make_folder
+
 from .listing import Stamp
 from .plan import SyncRecord
 
@@ -56,7 +58,7 @@ def save(memory: Path | None, known: Mapping[str, SyncRecord], present: set[str]
     """Write the records of the files in `present`, atomically and readable by the user alone."""
     if memory is None:
         return
-    memory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(memory.parent)
     content = {
         "files": {
             name: [one.here, one.there, one.digest, one.is_sure]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nbprov.model.guards import Autostop
-from nbprov.model.money import format_usd
+from nbprov.model.money import exact_usd
 from nbprov.model.resources import PlaceGlob, Request
 from nbprov.model.run_policies import ConfirmAbove, OrderPolicy, Race, WaitPolicy
 from nbprov.model.spec import KEEP, HealthCheck, Spec
@@ -225,7 +225,7 @@ def _lost_fields(spec: Spec) -> Iterator[str]:
     if guards.max_lifetime is not None:
         yield f"max_lifetime: SkyPilot ends nothing after {duration(guards.max_lifetime)}"
     if guards.budget is not None:
-        yield f"budget: SkyPilot goes on beyond {format_usd(guards.budget)}"
+        yield f"budget: SkyPilot goes on beyond {exact_usd(guards.budget)}"
     if any(request.max_hourly is not None for request in spec.requests):
         yield "max_price: SkyPilot's max_hourly_cost filters types by their cheapest place only"
     if any(request.ports for request in spec.requests) and not spec.expose.everything:

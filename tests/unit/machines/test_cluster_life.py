@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +13,9 @@ from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, get, listens, until
 from nbprov import api
 from nbprov.api.launching.cluster_start import NoRoom
 from nbprov.machines.cells.cells import python_cell
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError, NotFound
+from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.ledger.runs import NameTaken
 from nbprov.provisioning.live_cluster import agent_of
 from nbprov.remote.ssh.keys import ClusterKeys
@@ -243,6 +245,30 @@ def test_who_works_on_what_another_notebook_stops_is_told_so(world: TunnelWorld)
             other.cluster("dev").cell("1", timeout=WAIT_SECONDS)
         dev.start().wait(WAIT_SECONDS)
         assert other.cluster("dev").cell("1 + 1", timeout=WAIT_SECONDS).value == "2"
+
+
+@pytest.mark.parametrize("when", ["wanted", "under way", "over"])
+def test_an_end_beside_another_notebooks_stop_is_carried_out(
+    world: TunnelWorld, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    dev = world.up()
+    with other_kernel(world) as other:
+        hooks = world.session.services.teardown._hooks
+        pull, ledger = hooks.pull_before_end, other.engine.ledger
+
+        async def stopped_meanwhile(row: ClusterRow) -> None:
+            asked, reason = (row.cluster_id, row.state), "you stopped it"
+            if when == "wanted":
+                ledger.clusters.move(*asked, reason, desired=DesiredState.STOPPED)
+            elif when == "under way":
+                ledger.clusters.move(row.cluster_id, ClusterState.STOPPING, reason)
+            else:
+                await asyncio.wrap_future(other.cluster("dev").stop()._future)
+            await pull(row)
+
+        monkeypatch.setattr(hooks, "pull_before_end", stopped_meanwhile)
+        dev.down().wait(WAIT_SECONDS)
+        assert alive(world) == []
 
 
 def test_what_another_notebook_does_is_told_to_who_follows(world: TunnelWorld) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from nbprov.clouds.local.client import DaemonClient
 from nbprov.clouds.local.provisioner import CAPABILITIES, LocalCloud
+from nbprov.model.clock import Clock
 from nbprov.model.clusters import RunState
 from nbprov.model.launches import InstanceState
 from nbprov.model.offers import Candidate, Plan
@@ -91,7 +92,13 @@ class EngineWorld:
 
     # ------------------------------------------------------------ kernels
 
-    def engine(self, kind: Callable[[Path], LocalCloud] = LocalCloud, **changes: Any) -> Engine:
+    def engine(
+        self,
+        kind: Callable[[Path], LocalCloud] = LocalCloud,
+        *,
+        clock: Clock | None = None,
+        **changes: Any,
+    ) -> Engine:
         """The engine of another kernel on the same home and cloud.
 
         `kind` makes its adapter, and `changes` replace capabilities.
@@ -100,7 +107,7 @@ class EngineWorld:
         cloud.capabilities = replace(
             CAPABILITIES, **({"settle": 0.3, "submit_seconds": 30.0} | changes)
         )
-        made = Engine(self.home, clouds=lambda _: cloud, lease_seconds=LEASE_SECONDS)
+        made = Engine(self.home, clouds=lambda _: cloud, clock=clock, lease_seconds=LEASE_SECONDS)
         self.engines.append(made)
         return made
 
@@ -160,16 +167,21 @@ class EngineWorld:
         ledger = engine.ledger
         with ledger.store.transaction() as db:
             db.execute(
-                "UPDATE runs SET lease_expires = ? WHERE lease_holder = ?",
-                (ledger.clock.now(), ledger.holder),
+                "UPDATE runs SET lease_renewed = ? WHERE lease_holder = ?",
+                (ledger.clock.elapsed() - ledger.lease_seconds, ledger.holder),
             )
         ledger.close()
 
     @staticmethod
+    def fill(engine: Engine, *, is_full: bool = True) -> None:
+        """Have SQLite refuse an engine's writes, as where its disk is full; or take them again."""
+        engine.ledger.store._connection.execute(f"PRAGMA query_only = {int(is_full)}")
+
+    @staticmethod
     def set_ahead(engine: Engine, seconds: float) -> None:
         """Have an engine's clock run ahead, as that of a kernel which woke up later."""
-        clock, now = engine.clock, engine.clock.now
-        vars(clock)["now"] = lambda: now() + seconds
+        clock, elapsed = engine.clock, engine.clock.elapsed
+        vars(clock)["elapsed"] = lambda: elapsed() + seconds
 
     @staticmethod
     def until(condition: Callable[[], Any], what: str) -> Any:

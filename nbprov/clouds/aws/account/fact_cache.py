@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nbprov.model.clock import Seconds
-from nbprov.model.paths import home
+from nbprov.model.paths import home, make_folder, open_private
 
 DAY: Seconds = 24 * 3600.0
 
@@ -61,9 +61,10 @@ def _change(name: str, added: dict[str, Any], dropped: str) -> None:
         }
         entries |= added
         file = path(name)
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.parent)
         draft = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.new")
-        draft.write_text(json.dumps(entries))
+        with open(draft, "w", encoding="utf-8", opener=open_private) as out:
+            json.dump(entries, out)
         draft.replace(file)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.paths import home
+from nbprov.model.paths import home, make_folder, open_private
 
 LATE: Seconds = 600.0
 """How long after a create its machines may be missing from a listing. EC2's advice on eventual
@@ -91,8 +91,9 @@ def write(note: IndexedLaunch) -> None:
     file = note.path()
     draft = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.new")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft.write_text(json.dumps(asdict(note)))
+        make_folder(file.parent)
+        with open(draft, "w", encoding="utf-8", opener=open_private) as out:
+            json.dump(asdict(note), out)
         draft.replace(file)
     except OSError as error:
         raise CloudError(

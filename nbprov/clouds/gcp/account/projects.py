@@ -17,7 +17,7 @@ from pathlib import Path
 
 from nbprov.clouds.gcp import labels
 from nbprov.model.clock import Seconds
-from nbprov.model.paths import home
+from nbprov.model.paths import home, make_folder, open_private
 
 EMPTY_SECONDS: Seconds = 3600.0
 """How long after its last create an empty project is still listed: its machines may appear late."""
@@ -35,13 +35,14 @@ def note(owner: str, project: str) -> None:
         If the disk cannot be written.
     """
     file = _file(owner, project)
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(file.parent)
     with contextlib.suppress(OSError):
         if file.read_text() == project:
             os.utime(file)
             return
     draft = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.new")
-    draft.write_text(project)
+    with open(draft, "w", encoding="utf-8", opener=open_private) as out:
+        out.write(project)
     draft.replace(file)
 
 

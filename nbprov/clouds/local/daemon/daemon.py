@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import json
 import logging
 import logging.handlers
@@ -20,6 +21,7 @@ from typing import IO, Any
 
 from nbprov.clouds.local import rpc
 from nbprov.model.clock import Seconds
+from nbprov.model.paths import open_private
 
 from . import machine_lifecycle, platform_calls
 from .api import AnswerWithheld, Service
@@ -165,12 +167,21 @@ class Daemon:
             return {"error": {"code": "InternalError", "message": str(error)}}
 
 
+class _PrivateLog(logging.handlers.RotatingFileHandler):
+    """A log that its user alone can read."""
+
+    def _open(self) -> io.TextIOWrapper:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        return open(open_private(self.baseFilename, flags), "a", encoding=self.encoding)
+
+
 def lock(root: Path) -> IO[bytes] | None:
     """Return the lock of a state directory, held while the file is open.
 
     None if another daemon has it.
     """
-    file = (root / "daemon.lock").open("ab")
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    file = os.fdopen(open_private(str(root / "daemon.lock"), flags), "ab")
     if platform_calls.lock(file):
         return file
     file.close()
@@ -219,9 +230,7 @@ def _run(root: Path, ready: Any) -> int:
         ready()
         return 0
     with held:
-        handler = logging.handlers.RotatingFileHandler(
-            root / "daemon.log", maxBytes=LOG_BYTES, backupCount=1
-        )
+        handler = _PrivateLog(root / "daemon.log", maxBytes=LOG_BYTES, backupCount=1)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         log.addHandler(handler)
         log.setLevel(logging.INFO)

@@ -87,6 +87,7 @@ class LocalMachine:
 
     def create(self, shape: MachineSettings, user_data: str, public_key: str) -> None:
         """Create the directory of a new machine. Repeating it changes only the start script."""
+        self.folder.parent.mkdir(mode=0o700, exist_ok=True)
         for name in ("", "home", "tmp", "boot", "bin", "log", "venv/bin"):
             (self.folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         boot = self.folder / "boot"

@@ -7,6 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from nbprov.model.paths import open_private
+
 from .market import MarketError, SimulatedMarket, SimulatedOffer, parse
 
 MARKET_FILE = "market.toml"
@@ -34,7 +36,8 @@ class MarketFile:
             If the file is invalid; it is read again when it changes.
         """
         if not self.path.exists():
-            self.path.write_text(shipped(), encoding="utf-8")
+            with open(self.path, "w", encoding="utf-8", opener=open_private) as file:
+                file.write(shipped())
         found = self.path.stat()
         stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
         if self._market is None or stamp != self._stamp:

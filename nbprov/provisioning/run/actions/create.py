@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from nbprov.model.clusters import AttemptState
+from nbprov.model.errors import LedgerError
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, Pending
 from nbprov.provisioning.async_cloud import AsyncCloud
@@ -41,9 +42,14 @@ class CreateActions:
         if context.is_unwanted(token):
             context.post(events.Withdrawn(token, UNSENT))
             return
-        await self._journal.persist(
-            lambda: self._write_intent(replace(action, candidate=check.candidate), cloud)
-        )
+        try:
+            await self._journal.persist(
+                lambda: self._write_intent(replace(action, candidate=check.candidate), cloud),
+                lambda: not context.is_unwanted(token),
+            )
+        except LedgerError:
+            self.withdraw(action)
+            return
         if context.is_unwanted(token):  # since the ledger could not be written at once
             context.post(events.SubmitFailed(token, UNSENT))
             return
@@ -54,8 +60,13 @@ class CreateActions:
             return
         finally:
             context.listeners.on_side_objects(cloud.name, False)
-        await self._requests.keep_operation(token, operation)
+        self._requests.keep_operation(token, operation)
         context.post(events.Submitted(token))
+
+    def withdraw(self, action: events.Submit) -> None:
+        """Give up a create that was never sent, and whose intent could not be committed."""
+        made = events.SubmitFailed if action.again else events.Withdrawn
+        self._context.post(made(action.token, UNSENT))
 
     def _write_intent(self, action: events.Submit, cloud: AsyncCloud) -> None:
         context = self._context

@@ -79,10 +79,10 @@ class LaunchRequests:
             context.set_price(token, check.candidate)
         return await self.send(token, check)
 
-    async def keep_operation(self, token: str, operation: CreateOperation) -> None:
+    def keep_operation(self, token: str, operation: CreateOperation) -> None:
         """Write down the operation of a create that was sent."""
         rows, ledger = self._context.progress.rows, self._context.ledger
-        await self._journal.persist(lambda: ledger.launches.sent(token, operation))
+        self._journal.record(lambda: ledger.launches.sent(token, operation))
         rows[token] = replace(rows[token], operation=operation)
 
     async def poll(self, cloud: AsyncCloud, operation: CreateOperation) -> PollResult:
@@ -116,7 +116,7 @@ class LaunchRequests:
             account = context.progress.rows[token].candidate.account
             if ours or await cloud.is_of(account):
                 context.trouble(token, LIST, None)
-                await self._journal.persist(partial(context.ledger.instances.seen, ours))
+                context.ledger.record(partial(context.ledger.instances.seen, ours), False)
                 return ours
             context.trouble(token, LIST, _other_account(account))
             await asyncio.sleep(pause)

@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import replace
 
 from nbprov.model.clock import Seconds, short_duration
+from nbprov.model.errors import LedgerError
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, CreateOperation
 from nbprov.model.money import format_usd
@@ -61,7 +62,7 @@ class PartialGang:
             f"{len(ids)} of {count} machines were made; they are held for"
             f" {short_duration(end - begun)} while the rest is asked for"
         )
-        await self._journal.persist(lambda: self._journal.note(attempt, words)())
+        self._journal.record(lambda: self._journal.note(attempt, words)())
         while (
             clock.elapsed() + pause < end
             and context.progress.failover.may_start
@@ -90,7 +91,13 @@ class PartialGang:
         context, rows = self._context, self._context.progress.rows
         answer_by = context.clock.now() + cloud.capabilities.submit_seconds
         launch = replace(rows[token].launch, answer_by=answer_by)
-        await self._journal.persist(lambda: context.ledger.launches.prolong(token, launch))
+        try:
+            await self._journal.persist(
+                lambda: context.ledger.launches.prolong(token, launch),
+                lambda: not context.is_unwanted(token),
+            )
+        except LedgerError:
+            return  # it is given up: nothing more is asked for
         rows[token] = replace(rows[token], launch=launch, deadline=answer_by)
         if context.is_unwanted(token):
             return

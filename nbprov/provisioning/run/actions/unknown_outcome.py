@@ -55,7 +55,7 @@ class OutcomeResolution:
                 await asyncio.sleep(min(error.failure.retry_after or pause, MOST_HEEDED))
                 pause = min(MOST_PAUSE, pause * 2)
             else:
-                await self._requests.keep_operation(token, operation)
+                self._requests.keep_operation(token, operation)
                 return operation
         return None
 

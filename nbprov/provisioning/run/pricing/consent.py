@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from nbprov.model.clock import short_duration
 from nbprov.model.guards import Guards
-from nbprov.model.money import SECONDS_PER_HOUR, Micros, format_usd
+from nbprov.model.money import SECONDS_PER_HOUR, Micros, exact_usd
 from nbprov.model.offers import Candidate, Plan
 from nbprov.model.run_policies import ConfirmAbove
 from nbprov.model.spec import Spec
@@ -55,8 +55,8 @@ def consent_to(plan: Plan, *, agreed: bool = False) -> Consent:
             kept = candidate
     places, are = ("places", "are") if len(beyond) > 1 else ("place", "is")
     words = (
-        f"confirm_above: {len(beyond):,} {places} from {format_usd(min(beyond))}/h on"
-        f" {are} passed over (beyond {format_usd(ceiling)}/h); --yes takes them too"
+        f"confirm_above: {len(beyond):,} {places} from {exact_usd(min(beyond))}/h on"
+        f" {are} passed over (beyond {exact_usd(ceiling)}/h); --yes takes them too"
     )
     return Consent(replace(plan, dearest=kept), ceiling, len(beyond), words)
 
@@ -89,7 +89,7 @@ def total_note(confirm: ConfirmAbove, guards: Guards) -> str:
         return ""
     return (
         "confirm_above: without max_lifetime a total cannot be foreseen;"
-        f" {format_usd(confirm.total)} holds for the launch, and budget caps what comes after"
+        f" {exact_usd(confirm.total)} holds for the launch, and budget caps what comes after"
     )
 
 
@@ -99,8 +99,8 @@ def budget_note(guards: Guards, candidate: Candidate | None) -> str:
         return ""
     seconds = max(0.0, guards.budget * SECONDS_PER_HOUR / candidate.hourly - BUDGET_RESERVE_SECONDS)
     return (
-        f"budget: {format_usd(guards.budget)} lasts {short_duration(seconds // 60 * 60)}"
-        f" at {format_usd(candidate.hourly)}/h,"
+        f"budget: {exact_usd(guards.budget)} lasts {short_duration(seconds // 60 * 60)}"
+        f" at {exact_usd(candidate.hourly)}/h,"
         f" {short_duration(BUDGET_RESERVE_SECONDS)} for ending it kept back"
     )
 

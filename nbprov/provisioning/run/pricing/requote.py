@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from nbprov.model.clock import iso
 from nbprov.model.launches import Instance, Quote
-from nbprov.model.money import Micros, format_usd
+from nbprov.model.money import Micros, exact_usd, format_usd
 from nbprov.model.offers import Candidate
 
 LISTED_SLACK: Micros = 20_000
@@ -50,11 +50,11 @@ def beyond_agreed(candidate: Candidate, agreed: Micros) -> str:
             f" %nbprov catalog accept {candidate.offer.cloud} accepts it"
         )
     if cap is not None and now > cap:
-        return f"the price is {format_usd(now)}/h a node now, above the cap of {format_usd(cap)}"
+        return f"the price is {exact_usd(now)}/h a node now, above the cap of {exact_usd(cap)}"
     if candidate.hourly > agreed:
         return (
-            f"the price is {format_usd(candidate.hourly)}/h now, above the"
-            f" {format_usd(agreed)}/h that Launch agreed to"
+            f"the price is {exact_usd(candidate.hourly)}/h now, above the"
+            f" {exact_usd(agreed)}/h that Launch agreed to"
         )
     return ""
 

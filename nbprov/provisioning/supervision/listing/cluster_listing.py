@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
+from functools import partial
 
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import CloudError
@@ -123,7 +124,7 @@ class ClusterListing:
                 pause = min(MOST_WATCH, pause * 2)
             else:
                 ours = [i for i in listed if i.token == row.token]
-                ledger.instances.seen(ours)
+                ledger.record(partial(ledger.instances.seen, ours), False)
                 # A machine that was lost may be listed as gone for an hour.
                 current = {i.id for i in self._losses.of_cluster(row, ours)}
                 ours = [i for i in ours if i.id in current or i.state is not InstanceState.GONE]

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 from nbprov.model.clusters import ClusterState
 from nbprov.model.events import EventKind
@@ -21,6 +22,7 @@ from nbprov.provisioning.supervision.context import SupervisionContext
 from nbprov.provisioning.supervision.guard_sync import GuardSync
 from nbprov.provisioning.supervision.listing.cluster_state import OVER
 from nbprov.provisioning.supervision.listing.intervals import CONFIRM_SECONDS, MOST_WATCH
+from nbprov.runtime.fault_log import log_fault
 
 from .start_terms import start_terms, too_dear
 from .stopper import Stopper
@@ -131,15 +133,16 @@ class Starter:
                 if current is not None and current.state not in (*OVER, ClusterState.STOPPED):
                     if not is_noted:
                         # Whoever looks at the stop that follows must know that nobody used it.
-                        ledger.events.add(
-                            row.run_id, EventKind.CLUSTER_START_FAILED, reason, row.token
-                        )
+                        kind = EventKind.CLUSTER_START_FAILED
+                        add = partial(ledger.events.add, row.run_id, kind, reason, row.token)
+                        ledger.record(add, None)
                         is_noted = True
                     await self._stopper.halt(cloud, row, reason)
             except CannotStop as error:
                 log.info("%s", error)
             except Exception as error:
-                log.exception("%s: its start failed, and it could not be stopped again", row.name)
+                text = "%s: its start failed, and it could not be stopped again"
+                log_fault(log, error, text, row.name)
                 gone = isinstance(error, CloudError) and error.failure.cause is Cause.NOT_OFFERED
                 if not gone and clock.elapsed() < end:
                     await asyncio.sleep(pause)

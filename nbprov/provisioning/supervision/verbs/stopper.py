@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from nbprov.model.clusters import ClusterState
-from nbprov.model.errors import NbprovError
+from nbprov.model.errors import LedgerError, NbprovError
 from nbprov.model.events import EventKind
 from nbprov.model.launches import InstanceState
 from nbprov.model.places import Market
@@ -16,6 +17,12 @@ from nbprov.provisioning.supervision.cluster_work import ClusterWork
 from nbprov.provisioning.supervision.context import SupervisionContext
 
 from .transition import CannotStop, Transition
+
+
+class StopUnrecorded(LedgerError):
+    """The cluster is stopped, and the ledger cannot say so yet."""
+
+    code = "ledger.stop-unrecorded"
 
 
 class Stopper:
@@ -68,15 +75,29 @@ class Stopper:
         """Stop the machines and write that down. The caller works on the cluster."""
         context = self._context
         self._transition.check_replaced(row, InstanceState.STOPPED)
-        if not context.ledger.clusters.move(row.cluster_id, ClusterState.STOPPING, reason):
+        move = partial(context.ledger.clusters.move, row.cluster_id, ClusterState.STOPPING, reason)
+        is_written = context.ledger.record(move, None)
+        if is_written is False:
             raise self._transition.overtaken(row, InstanceState.STOPPED)
         context.changed()
         await context.connections.forget(row.run_id)
-        await self._transition.reach(cloud, row, InstanceState.STOPPED)
-        with context.ledger.together():
-            if context.ledger.clusters.move(
-                row.cluster_id, ClusterState.STOPPED, reason, was=ClusterState.STOPPING
-            ):
-                text = f"stopped: {reason}"
-                context.ledger.events.add(row.run_id, EventKind.CLUSTER_STOPPED, text, row.token)
-        context.changed()
+        unwritten = row.state if is_written is None else None
+        await self._transition.reach(cloud, row, InstanceState.STOPPED, unwritten=unwritten)
+        try:
+            with context.ledger.together():
+                if unwritten is not None:
+                    move()
+                if context.ledger.clusters.move(
+                    row.cluster_id, ClusterState.STOPPED, reason, was=ClusterState.STOPPING
+                ):
+                    text = f"stopped: {reason}"
+                    kind = EventKind.CLUSTER_STOPPED
+                    context.ledger.events.add(row.run_id, kind, text, row.token)
+        except LedgerError as error:
+            raise StopUnrecorded(
+                f"{row.name} is stopped, as its cloud lists it; that could not be written down,"
+                f" so %clusters shows it as before: {error.message}",
+                hint=f"{error.hint}; the next look at the cloud's list writes it down",
+            ) from error
+        finally:
+            context.changed()

@@ -51,6 +51,7 @@ class Transition:
         row: ClusterRow,
         goal: InstanceState,
         price: Callable[[], Awaitable[PriceCheck]] | None = None,
+        unwritten: ClusterState | None = None,
     ) -> list[Instance]:
         """Stop or start the machines, and return them when all are listed so.
 
@@ -58,6 +59,8 @@ class Transition:
         ----------
         price
             Asks what they cost now; needed for a start, and asked again before each request.
+        unwritten
+            The state that the ledger has still, where this change could not be written down.
 
         Raises
         ------
@@ -74,9 +77,9 @@ class Transition:
         assert is_start == (price is not None), "a start asks for its price, and nothing else does"
         origin = InstanceState.STOPPED if is_start else InstanceState.RUNNING
         while True:
-            self.check_state(row, goal)
+            self.check_state(row, goal, unwritten)
             machines, gone, unsure = await self._listing.look(cloud, row, end)
-            self.check_state(row, goal)
+            self.check_state(row, goal, unwritten)
             if gone or any(i.state in GOING for i in machines):
                 text = f"a machine of {row.name} is gone: {reason_of(machines)}".rstrip(": ")
                 raise CloudError(Failure(Cause.NOT_OFFERED, text))
@@ -93,10 +96,12 @@ class Transition:
                 pause = min(MOST_WATCH, pause * 2)
             await asyncio.sleep(pause)
 
-    def check_state(self, row: ClusterRow, goal: InstanceState) -> None:
+    def check_state(
+        self, row: ClusterRow, goal: InstanceState, unwritten: ClusterState | None = None
+    ) -> None:
         """Raise where the cluster is to reach another state than this goal meanwhile."""
         current = self._context.ledger.clusters.of_run(row.run_id)
-        if current is None or current.state not in _ALLOWED[goal]:
+        if current is None or current.state not in (*_ALLOWED[goal], unwritten):
             raise self.overtaken(row, goal)
 
     def check_replaced(self, row: ClusterRow, goal: InstanceState) -> None:
