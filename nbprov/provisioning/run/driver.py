@@ -19,6 +19,7 @@ from nbprov.runtime.fault_log import log_fault
 
 from . import events
 from .actions.create import CreateActions
+from .actions.held_actions import HeldActions
 from .actions.launch_requests import LaunchRequests
 from .actions.machine_startup import MachineStartup
 from .actions.termination import Termination
@@ -27,7 +28,6 @@ from .attempt import Attempt
 from .attempt_tasks import AttemptTasks
 from .context import RunContext
 from .failover import Failover
-from .held_actions import HeldActions
 from .run_journal import RunJournal
 from .run_log import RunLog
 from .run_outcome import RunOutcome, settle

@@ -18,9 +18,9 @@ from nbprov.provisioning.ledger import LaunchRow
 from nbprov.runtime.fault_log import log_fault
 
 from . import events
+from .actions.held_actions import FIRST_PAUSE, MOST_PAUSE
 from .attempt import Attempt
 from .context import RunContext
-from .held_actions import FIRST_PAUSE, MOST_PAUSE
 
 log = logging.getLogger("nbprov.provisioning")
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import RunState
-
-from . import events
+from nbprov.provisioning.run import events
 
 FIRST_PAUSE: Seconds = 0.2
 MOST_PAUSE: Seconds = 5.0
