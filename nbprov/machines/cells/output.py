@@ -14,6 +14,7 @@ from typing import Any
 from nbprov.machines.sanitize.display_data import safe_content, safe_page
 from nbprov.machines.sanitize.text import TextFilter, clean_text
 from nbprov.model.errors import NbprovError
+from nbprov.remote.agent.framing import DISK_FULL_HINT
 from nbprov.remote.agent.messages import OutputPiece
 
 Message = dict[str, Any]
@@ -204,7 +205,7 @@ class OutputCollation:
         elif kind == "gap":
             self._budget.text(
                 "stderr",
-                f"nbprov: {self._prefix}output was dropped here:"
+                f"nbprov: {self._prefix}output{_numbers(output.content)} was dropped here:"
                 " the machine keeps the last 32 MB of a cell\n",
             )
         elif kind == "end":
@@ -300,6 +301,10 @@ class OutputCollation:
         end = self._end.content if self._end is not None else {}
         if self._error is not None:
             raise _raised(self._error.content, self._prefix)
+        if self._end is None and self.has_begun:
+            raise RemoteCellError(
+                f"{self._prefix}the end of the cell was not heard of", code="remote.no-end"
+            )
         exit_code = end.get("exit_code")
         if isinstance(exit_code, int) and exit_code:
             raise RemoteCellError(
@@ -317,11 +322,18 @@ class OutputCollation:
         return CellResult(self.text, self._value, 0)
 
 
+def _numbers(gap: Mapping[str, Any]) -> str:
+    first, last = gap.get("from"), gap.get("to")
+    is_known = type(first) is int and type(last) is int
+    return f" {first} to {last}" if is_known else ""
+
+
 _HINTS = {
+    "DiskFull": DISK_FULL_HINT,
     "StdinNotImplementedError": (
         "a cell on a machine cannot ask; assign the answer here and send it with"
         " %%on NAME -i answer"
-    )
+    ),
 }
 
 
@@ -338,5 +350,5 @@ def _raised(content: Mapping[str, Any], prefix: str) -> RemoteCellError:
         f"{prefix}{name or 'error'}: {value}",
         traceback=lines,
         hint=_HINTS.get(name, ""),
-        code="remote.raised",
+        code="remote.disk-full" if name == "DiskFull" else "remote.raised",
     )

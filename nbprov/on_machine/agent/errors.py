@@ -18,14 +18,18 @@ class RequestError(Exception):
 
 def disk_trouble(error: OSError) -> str:
     """Return what is wrong with the disk, for people."""
-    if error.errno in NO_ROOM:
+    if is_no_room(error):
         return "the disk of the machine is full"
     if error.errno == errno.EROFS:
         return "the disk of the machine can only be read"
     return f"the disk of the machine cannot be written ({error.strerror or error})"
 
 
+def is_no_room(error: BaseException) -> bool:
+    """Return whether an error says that the disk is full."""
+    return isinstance(error, OSError) and error.errno in NO_ROOM
+
+
 def disk_refusal(error: OSError) -> RequestError:
     """Return the refusal of what the disk did not take."""
-    is_full = error.errno in NO_ROOM
-    return RequestError("disk-full" if is_full else "disk", disk_trouble(error))
+    return RequestError("disk-full" if is_no_room(error) else "disk", disk_trouble(error))

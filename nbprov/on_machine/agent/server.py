@@ -9,9 +9,10 @@ from typing import Awaitable, Callable
 from . import VERSION
 from .background import spawn
 from .clients import BridgeClient, Clients
-from .errors import RequestError
+from .errors import RequestError, disk_refusal
 from .framing import read_frame
 from .json_types import Json
+from .log import report_error
 from .machine_operations import MachineOperations
 from .task_operations import TaskOperations
 
@@ -97,6 +98,15 @@ class AgentServer:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"{type(error).__name__}: {error}"
             reply = {"error": {"code": "bad-request", "message": message}}
+        except OSError as error:
+            report_error(f"the operation {name}")
+            refusal = disk_refusal(error)
+            reply = {"error": {"code": refusal.code, "message": str(refusal)}}
+        except Exception as error:
+            # Without an answer the client would take the line for broken, and ask for ever.
+            report_error(f"the operation {name}")
+            message = f"{type(error).__name__}: {error}"
+            reply = {"error": {"code": "internal", "message": message}}
         if "id" in frame:
             with contextlib.suppress(OSError):  # a client that has gone asks again
                 await client.send({"re": frame["id"], **reply})

@@ -40,6 +40,15 @@ def init_name() -> str:
     return ""
 
 
+def is_disk_full(path: str) -> bool:
+    """Return whether nothing more can be written below a folder, for want of room or of inodes."""
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        return False
+    return disk.f_bavail == 0 or (disk.f_files > 0 and disk.f_favail == 0)
+
+
 def signal_group(pid: int, number: int) -> None:
     """Send a signal to a process group, which may have ended."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 from nbprov.model.clock import Seconds
 from nbprov.remote.ssh.connection import Connection
 
-from .framing import FOLLOW_LIMIT, AgentError, malformed, pack, printable, size_of, unpack
+from .framing import (
+    DISK_FULL_HINT,
+    FOLLOW_LIMIT,
+    AgentError,
+    malformed,
+    pack,
+    printable,
+    size_of,
+    unpack,
+)
 
 if TYPE_CHECKING:
     import asyncssh
@@ -26,6 +35,13 @@ This is a start of Python and a socket, on a machine that may still be busy boot
 """
 NOT_RUNNING = 3
 """Exit code of the bridge where no agent listens."""
+
+
+_HINTS = {
+    "agent.disk-full": DISK_FULL_HINT,
+    "agent.no-room": DISK_FULL_HINT,
+    "agent.internal": "~/.nbprov/agent.log on the machine says more",
+}
 
 
 class ChannelLost(Exception):
@@ -199,10 +215,9 @@ class AgentChannel:
         finally:
             self._answers.pop(number, None)
         if frame.get("error"):
-            raise AgentError(
-                printable(str(frame["error"]["message"])),
-                code=f"agent.{printable(str(frame['error']['code']))}",
-            )
+            code = f"agent.{printable(str(frame['error']['code']))}"
+            message = printable(str(frame["error"]["message"]))
+            raise AgentError(message, hint=_HINTS.get(code, ""), code=code)
         return frame
 
     async def close(self) -> None:

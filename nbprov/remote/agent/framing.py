@@ -14,6 +14,10 @@ from nbprov.remote.errors import RemoteError
 
 T = TypeVar("T")
 
+DISK_FULL_HINT = (
+    "look with `df -h` and free room with `rm`, in a cell with --bash, which needs no disk;"
+    " or launch a machine with a larger disk_size"
+)
 FOLLOW_LIMIT = 32 * 1024 * 1024
 """Bytes of followed output that may wait for a slow reader.
 

@@ -10,11 +10,11 @@ import traceback
 from typing import Any
 
 from ..background import spawn
-from ..errors import RequestError
+from ..errors import RequestError, is_no_room
 from ..framing import FrameError, pack, read_frame
 from ..json_types import Json
 from ..secret_registry import SecretRegistry
-from ..system import kill_group, signal_group
+from ..system import home, is_disk_full, kill_group, signal_group
 from ..tasks.scripts import CANCEL_SECONDS, working_folder
 from ..tasks.task import Task
 from .interpreter import KernelInterpreter
@@ -24,6 +24,7 @@ from .output import KernelOutput, say
 KERNEL_START_SECONDS = 90.0
 COMPLETE_SECONDS = 1.0
 """How long a kernel may take to say what completes a name: somebody types."""
+DISK_FULL = ("DiskFull", "the disk of the machine is full, so the kernel could not start")
 NO_INTERPRETER = (
     "there is no Python with ipykernel on the machine and it could not be installed; "
     "the lines above say why"
@@ -174,9 +175,16 @@ class Kernel:
             except Exception as error:
                 if not isinstance(error, (OSError, RequestError, FrameError)):
                     traceback.print_exc()
-                _fail(task, "KernelError", str(error))
+                _fail(task, *self._why_not_run(error))
             finally:
                 self.output.current = None
+
+    def _why_not_run(self, error: Exception) -> tuple[str, str]:
+        """Return the name and the text of what a cell that could not be run is told."""
+        is_full = is_disk_full(home()) and self.host is None
+        if is_no_room(error) or is_full:
+            return DISK_FULL
+        return "KernelError", str(error)
 
     async def _start(self, task: Task, request: Json) -> None:
         self.state = "starting"
@@ -238,10 +246,14 @@ class Kernel:
     def _end(self, why: str) -> None:
         """End the process, fail the running cell loudly, and give the queued ones up."""
         self.output.end_streams()
+        was_starting = self.state == "starting"
         self._kill(why)
         if self.current is not None and self.current.is_live:
-            what = f"the kernel on the machine ended: {why}; its variables are gone"
-            _fail(self.current, "KernelDied", what)
+            if was_starting and is_disk_full(home()):
+                _fail(self.current, *DISK_FULL)
+            else:
+                what = f"the kernel on the machine ended: {why}; its variables are gone"
+                _fail(self.current, "KernelDied", what)
         while not self._queue.empty():
             self._queue.get_nowait()[0].end("aborted")
 

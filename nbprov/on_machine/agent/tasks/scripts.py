@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..background import spawn
-from ..errors import RequestError
+from ..errors import RequestError, is_no_room
 from ..json_types import Json
 from ..system import home, init_name, kill_group, signal_group
 from .output_reader import LINE_LIMIT, OutputReader, open_pipe
@@ -96,7 +96,8 @@ class ScriptRunner:
                 os.close(out)
                 os.close(err)
         except (OSError, RequestError) as error:
-            task.journal.append({"k": "stderr", "text": f"nbprov: {error}\n"})
+            text = "the disk of the machine is full" if is_no_room(error) else error
+            task.journal.append({"k": "stderr", "text": f"nbprov: {text}\n"})
             task.end("failed", 127)
             return
         task.begin(process.pid)

@@ -11,9 +11,14 @@ from ..json_types import Json
 from ..masking import StreamMasker
 from ..secret_registry import LEAST_IN_BINARY, SecretRegistry
 from ..state_files import forget_json, write_json
-from ..system import boottime, process_start
+from ..system import boottime, home, is_disk_full, process_start
 from .journal import Cursor, Journal
 
+DISK_FULL = (
+    "the disk of the machine is full: look with `df -h`, and free room with `rm`; "
+    "both run in a shell, which needs no disk"
+)
+"""Said beside what failed on a full disk, for most programs say it in no words or many."""
 BEGUN_SECONDS = 0.25
 """After so long it is written down that a cell runs: most have ended by then."""
 
@@ -145,6 +150,8 @@ class Task:
             status = "lost"  # nobody cancelled it: its machine stops
             self.meta["left"] = True
         self.meta.update(state="ended", status=status, exit_code=exit_code, ended=time.time())
+        if status in ("failed", "error") and is_disk_full(home()):
+            self.note(DISK_FULL)
         self.journal.append({"k": "end", "status": status, "exit_code": exit_code, **more})
         if is_told_first:
             asyncio.get_event_loop().call_soon(self.save)

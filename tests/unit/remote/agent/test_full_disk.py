@@ -15,7 +15,9 @@ from typing import Any
 import psutil
 import pytest
 
+from nbprov.machines.cells.output import OutputBudget, OutputCollation, RemoteCellError
 from nbprov.remote.agent.config import GuardConfig
+from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.ssh.keys import ClusterKeys
 
 pytestmark = pytest.mark.machine
@@ -158,3 +160,78 @@ async def test_an_agent_started_on_a_disk_that_can_only_be_read_goes_on_with_its
     async with connected(disk.machine) as connection:
         await connection.run('sh "$HOME/.nbprov/start" </dev/null >/dev/null 2>&1 &')
     await until(disk.off.exists, "poweroff")
+
+
+async def _text(following: Any) -> str:
+    collation = OutputCollation(OutputBudget(lambda *_: None, ""), "")
+    async for output in following:
+        collation.take(output)
+    return collation.result().text
+
+
+@pytest.mark.parametrize("left", [0, 200_000])
+async def test_no_line_is_missing_of_what_runs_on_a_full_disk_and_it_is_said_and_written_later(
+    disk: Disk, agent_on: Any, until: Any, left: int
+) -> None:
+    async with agent_on(disk.machine) as client:
+        assert await _text(await client.cell("x = 1")) == ""
+        disk.fill()
+        if left:
+            os.truncate(disk.filler, disk.filler.stat().st_size - left)
+        wide = "for number in range(3001): print(number, 'x' * 200)"
+        first = await client.cell(wide)
+        pieces = [piece async for piece in first]
+        streams = [piece for piece in pieces if piece.kind == "stream"]
+        shown = "".join(one.text for one in streams if one.content["name"] == "stdout")
+        # IPython says in between that it cannot save its history.
+        numbers = [line.split()[0] for line in shown.splitlines() if line[:1].isdigit()]
+        assert numbers == [str(n) for n in range(3001)]
+        assert first.end is not None
+        assert first.end.content["status"] == "ok"
+        notes = [piece.text for piece in pieces if piece.kind == "note"]
+        assert len(notes) == 1
+        assert "the disk of the machine is full; output from number" in notes[0]
+        said = await _text(await client.shell("df -h . >/dev/null && rm filler && echo freed"))
+        assert "freed" in said
+        path = disk.machine.agent_folder / "tasks" / first.id
+        await until(
+            lambda: any("3000 xxx" in file.read_text() for file in path.glob("out.*")),
+            "the output, written later",
+        )
+        again = "".join([piece.text async for piece in client.job_output(first.id)])
+        assert "3000 xxx" in again
+
+
+async def test_a_kernel_that_cannot_start_there_says_why_and_what_to_do(
+    disk: Disk, agent_on: Any
+) -> None:
+    stand_in = disk.machine.folder / "bin" / "python3"
+    stand_in.write_text(
+        stand_in.read_text().replace("exec", 'case "$*" in *kernel-host*) exit 1;; esac\nexec', 1)
+    )
+    async with agent_on(disk.machine) as client:
+        disk.fill()
+        with pytest.raises(RemoteCellError) as caught:
+            await _text(await client.cell("x = 1"))
+        assert caught.value.code == "remote.disk-full"
+        assert "the disk of the machine is full" in str(caught.value)
+        assert "df -h" in caught.value.hint
+
+
+async def test_a_program_that_fails_there_is_told_why(disk: Disk, agent_on: Any) -> None:
+    async with agent_on(disk.machine) as client:
+        disk.fill()
+        job = await client.run_job("head -c 100000 /dev/zero >more", id="writes")
+        notes = [one.text async for one in client.job_output(job.id) if one.kind == "note"]
+        assert "df -h" in "".join(notes)
+
+
+async def test_variables_that_do_not_fit_there_are_refused_with_the_reason(
+    disk: Disk, agent_on: Any
+) -> None:
+    async with agent_on(disk.machine) as client:
+        disk.fill()
+        with pytest.raises(AgentError) as caught:
+            await client.boxes.put("0" * 32, 0, b"x" * 100_000)
+        assert caught.value.code == "agent.no-room"
+        assert "df -h" in caught.value.hint
