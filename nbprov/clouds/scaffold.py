@@ -8,6 +8,7 @@ the step that explains it.
 from __future__ import annotations
 
 import argparse
+import csv
 import keyword
 import re
 import shutil
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from nbprov.model.errors import NbprovError
 
+from .pricing import fetcher
 from .registry import ENTRY_POINT_GROUP
 
 TEMPLATES = "scaffold_templates"
@@ -37,6 +39,7 @@ FILES: dict[str, str] = {
     "@@name@@/stock.py": "package/stock.py.txt",
     "@@name@@/vms.csv": "package/vms.csv.txt",
     "tests/conftest.py": "tests/conftest.py.txt",
+    "tests/double.py": "tests/double.py.txt",
     "tests/corpus.jsonl": "tests/corpus.jsonl.txt",
     "tests/test_causes.py": "tests/test_causes.py.txt",
     "tests/test_contract.py": "tests/test_contract.py.txt",
@@ -45,7 +48,13 @@ FILES: dict[str, str] = {
 }
 """The files that are written, with their templates."""
 
+OWN_PRICES, OWN_FETCHER = "@@name@@/vms.csv", "@@name@@/prices.py"
+"""Files that are left out if nbprov has prices of the cloud, or reads its list itself."""
+
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,30}")
+_BLOCK = re.compile(r"^ *# @@(own-prices|own-fetcher|known-prices)\n(.*?)^ *# @@end\n", re.M | re.S)
+SNAPSHOTS = ("nbprov/_catalogs", "catalogs")
+"""Where the shipped prices are: in a wheel, and in a checkout."""
 
 
 class ScaffoldError(NbprovError):
@@ -93,19 +102,51 @@ def scaffold(name: str, into: Path) -> Path:
     _check_free(name)
     into.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=into))
+    prices = known_prices(name)
+    fetched = name in fetcher.known()
+    kept = {"own-prices": not prices, "own-fetcher": not fetched, "known-prices": bool(prices)}
+    left_out = {OWN_PRICES: bool(prices), OWN_FETCHER: fetched}
     try:
         templates = files("nbprov.clouds") / TEMPLATES
         for path, template in FILES.items():
+            if left_out.get(path):
+                continue
             text = templates.joinpath(*template.split("/")).read_text(encoding="utf-8")
+            text = _BLOCK.sub(lambda found: found[2] if kept[found[1]] else "", text)
             file = draft / _filled(path, name)
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(_filled(text, name), encoding="utf-8", newline="\n")
+            file.write_text(
+                _filled(text, name).replace("@@known@@", prices), encoding="utf-8", newline="\n"
+            )
         draft.chmod(0o755)
         draft.rename(target)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
     return target
+
+
+def known_prices(name: str) -> str:
+    """Say which types and regions of a cloud have prices in nbprov; empty if none has."""
+    root = Path(str(files("nbprov"))).parent
+    for folder in (root / place / name for place in SNAPSHOTS):
+        try:
+            kinds, regions = (
+                _column(folder / "types.csv", "type"),
+                _column(folder / "prices.csv", "region"),
+            )
+        except OSError:
+            continue
+        return (
+            f"{len(kinds)} types such as `{kinds[0]}`, in {len(regions)} regions such as"
+            f" `{regions[0]}`"
+        )
+    return ""
+
+
+def _column(file: Path, name: str) -> list[str]:
+    with file.open(encoding="utf-8", newline="") as lines:
+        return sorted({row[name] for row in csv.DictReader(lines) if row[name]})
 
 
 def _filled(text: str, name: str) -> str:
@@ -136,8 +177,7 @@ def _check_free(name: str) -> None:
             hint=f"call it {name}_cloud",
             code="scaffold.taken",
         )
-    inside = {path.name for path in Path(__file__).parent.iterdir() if path.is_dir()}
-    if name in inside or name in {point.name for point in entry_points(group=ENTRY_POINT_GROUP)}:
+    if name in {point.name for point in entry_points(group=ENTRY_POINT_GROUP)}:
         raise ScaffoldError(
             f"nbprov knows a cloud called {name!r} already",
             hint="choose another name",
@@ -168,7 +208,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"nothing was written: {error}", file=sys.stderr)
         return 2
-    print(f"wrote {target}: {len(FILES)} files")
+    print(f"wrote {target}: {sum(path.is_file() for path in target.rglob('*'))} files")
+    if prices := known_prices(told.name):
+        print(f"  nbprov has prices of {told.name}: {prices}")
     print(
         f"  next: read {target / 'README.md'}; docs/adding-a-cloud.md goes through it step by step"
     )

@@ -100,6 +100,29 @@ def test_a_name_that_cannot_be_one_is_refused_with_a_hint(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "has_fetcher"), [("vast", True), ("hyperstack", False)], ids=["fetched", "shipped"]
+)
+def test_a_cloud_with_prices_in_the_catalogue_keeps_their_names(
+    name: str, has_fetcher: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, "--into", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    made = tmp_path / name
+    known = re.search(r"types such as `([^`]+)`, in \d+ regions such as `([^`]+)`", said)
+    assert known is not None, said
+    shipped = (ROOT / "catalogs" / name / "types.csv").read_text(encoding="utf-8")
+    assert known[1] in shipped
+    assert known[0] in (made / "README.md").read_text(encoding="utf-8")
+    assert not (made / name / "vms.csv").exists(), "the catalogue has its offers"
+    assert "def offers" not in (made / name / "provisioner.py").read_text(encoding="utf-8")
+    assert (made / name / "prices.py").exists() is not has_fetcher
+    points = (made / "pyproject.toml").read_text(encoding="utf-8")
+    assert ("nbprov.prices" in points) is not has_fetcher
+    for file in made.rglob("*"):
+        assert file.is_dir() or "@@" not in file.read_text(encoding="utf-8"), file
+
+
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "acme").mkdir()
     (tmp_path / "acme" / "mine.txt").write_text("mine")
@@ -148,13 +171,14 @@ def test_unfilled_parts_say_what_they_have_to_do_and_which_step_tells_more(tmp_p
         "fill in levels() in acme/stock.py",
         "fill in chosen() in acme/images.py",
         "fill in tests/corpus.jsonl: 0 of 25 labelled answers",
+        "fill in answer() in tests/double.py: check the key, then self.create",
         "fill in launch() in tests/under_test.py: a launch that your double accepts",
     ):
         assert words in said.stdout, words
     steps = {
         int(step) for step in re.findall(r"see docs/adding-a-cloud\.md, step (\d+)", said.stdout)
     }
-    assert steps == {2, 4, 5, 6, 8}
+    assert steps == {2, 4, 5, 6, 7, 8}
     headings = {
         int(step)
         for step in re.findall(r"^## Step (\d+)", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
