@@ -11,6 +11,8 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -266,13 +268,21 @@ class CloudUnderTest(ABC):
 
     def price_list(self) -> PriceList | None:
         """Fetch the price list from the double; None if it is read from another service."""
-        found = price_fetchers.find(self.name)
+        found = price_fetchers.find(self.name) or self._own_fetcher()
         if found is None:
             return None
         address = os.environ[self.addresses[0]] if self.addresses else ""
         places = dict.fromkeys(PRICE_ENDPOINTS, address) if address else {}
         context = price_fetchers.FetchContext(HttpClient(), "2026-11-25", endpoints=places)
         return found.fetch(context)
+
+    def _own_fetcher(self) -> price_fetchers.Fetcher | None:
+        """Return the fetcher beside an adapter that is not installed."""
+        name = f"{type(self.cloud).__module__.rpartition('.')[0]}.prices"
+        if find_spec(name) is None:
+            return None
+        made: price_fetchers.Fetcher = import_module(name).fetcher()
+        return made
 
     def login(self) -> str:
         """Return the user of machines."""
