@@ -102,28 +102,32 @@ def scaffold(name: str, into: Path) -> Path:
     _check_free(name)
     into.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=into))
-    prices = known_prices(name)
-    fetched = name in fetcher.known()
-    kept = {"own-prices": not prices, "own-fetcher": not fetched, "known-prices": bool(prices)}
-    left_out = {OWN_PRICES: bool(prices), OWN_FETCHER: fetched}
     try:
-        templates = files("nbprov.clouds") / TEMPLATES
-        for path, template in FILES.items():
-            if left_out.get(path):
-                continue
-            text = templates.joinpath(*template.split("/")).read_text(encoding="utf-8")
-            text = _BLOCK.sub(lambda found: found[2] if kept[found[1]] else "", text)
-            file = draft / _filled(path, name)
+        for path, text in _contents(name).items():
+            file = draft / path
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(
-                _filled(text, name).replace("@@known@@", prices), encoding="utf-8", newline="\n"
-            )
+            file.write_text(text, encoding="utf-8", newline="\n")
         draft.chmod(0o755)
         draft.rename(target)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
     return target
+
+
+def _contents(name: str) -> dict[str, str]:
+    """Return the text of each file of the package."""
+    prices, is_fetched = known_prices(name), name in fetcher.known()
+    kept = {"own-prices": not prices, "own-fetcher": not is_fetched, "known-prices": bool(prices)}
+    left_out = {OWN_PRICES: bool(prices), OWN_FETCHER: is_fetched}
+    templates, made = files("nbprov.clouds") / TEMPLATES, {}
+    for path, template in FILES.items():
+        if left_out.get(path):
+            continue
+        text = templates.joinpath(*template.split("/")).read_text(encoding="utf-8")
+        text = _BLOCK.sub(lambda found: found[2] if kept[found[1]] else "", text)
+        made[_filled(path, name)] = _filled(text, name).replace("@@known@@", prices)
+    return made
 
 
 def known_prices(name: str) -> str:

@@ -198,15 +198,15 @@ class JsonDouble(ABC):
                 return refused.status, refused.document, refused.retry_after, False
             return 204 if document is None else 200, document, None, self._lost
 
-    def _leave(self, machine: str, why: str) -> bool:
+    def _leave(self, machine: str, into: str) -> bool:
         made = self.made.get(machine)
         if made is None:
             return False
         self._follow(made)
         off = self.machines.state(made.real) in ("stopped", "gone")
-        ends = why == "ending" and made.leaves_for != why
+        ends = into == "ending" and made.leaves_for != into
         if ends or not (off or made.leaves_for):
-            made.leaves_at, made.leaves_for = time.time() + self.ending, why
+            made.leaves_at, made.leaves_for = time.time() + self.ending, into
         self._follow(made)
         return True
 
