@@ -196,6 +196,7 @@ def test_filled_in_as_the_example_is_its_tests_pass(tmp_path: Path) -> None:
         ignore=shutil.ignore_patterns("__pycache__"),
     )
     shutil.copy(EXAMPLE / "tests" / "corpus.jsonl", made / "tests" / "corpus.jsonl")
+    (made / "tests" / "double.py").unlink()
     (made / "tests" / "under_test.py").write_text(
         "from fluffy_under_test import FluffyUnderTest as FluffycloudUnderTest\n"
     )
