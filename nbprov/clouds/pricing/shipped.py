@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
 
 from nbprov.model.offers import Offer
-from nbprov.model.paths import home
 from nbprov.model.places import Market
 
 from .region_fetch import number, price
 
 TABLE = "vms.csv"
 MARKETS = ((Market.ON_DEMAND, "Price"), (Market.SPOT, "SpotPrice"))
-
-
-def offers_until_refreshed(cloud: str, package: str, as_of: str) -> Sequence[Offer] | None:
-    """Return the offers of the package's table; None once a newer list has been fetched.
-
-    A refresh that failed leaves them in place.
-    """
-    fetched = next((home() / "catalogs" / cloud).glob("*.csv"), None)
-    return None if fetched is not None else shipped_offers(cloud, package, as_of)
 
 
 @lru_cache(maxsize=8)

@@ -20,7 +20,7 @@ from nbprov.clouds.base import (
     Cloud,
 )
 from nbprov.clouds.launch_checks import refuse_unsupported
-from nbprov.clouds.pricing.shipped import offers_until_refreshed
+from nbprov.clouds.pricing.shipped import shipped_offers
 from nbprov.model.failures import CloudError
 from nbprov.model.launches import (
     Accepted,
@@ -88,8 +88,7 @@ class FluffyCloud(Cloud):
         return CheckResult(self.name, True, told["name"], KEY.find().masked, None, left)
 
     def offers(self) -> Sequence[Offer] | None:
-        # Once `%nbprov catalog refresh fluffycloud` wrote a list, that list stands.
-        return offers_until_refreshed(NAME, "fluffycloud", prices.SHIPPED_AS_OF)
+        return shipped_offers(NAME, "fluffycloud", prices.SHIPPED_AS_OF)
 
     def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
         sizes = api().call("GET", "/sizes", seconds=STOCK_SECONDS)

@@ -20,7 +20,7 @@ from nbprov.clouds.base import (
     Cloud,
 )
 from nbprov.clouds.launch_checks import refuse_unsupported
-from nbprov.clouds.pricing.shipped import offers_until_refreshed
+from nbprov.clouds.pricing.shipped import shipped_offers
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import (
     Accepted,
@@ -48,7 +48,6 @@ CAPABILITIES = Capabilities(
     multi_node=False,
     ports=False,
     images=True,
-    docker=False,
     login=images.LOGIN,
     zones=False,
     stock_probe=True,
@@ -78,7 +77,7 @@ class Pebble(Cloud):
             return CheckResult(self.name, enabled=False, problem=error.failure)
 
     def offers(self) -> Sequence[Offer] | None:
-        return offers_until_refreshed(NAME, "pebble", prices.SHIPPED_AS_OF)
+        return shipped_offers(NAME, "pebble", prices.SHIPPED_AS_OF)
 
     def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
         return pre_flight.levels(offers, count)
