@@ -185,7 +185,13 @@ def a_lost_machine_is_replaced_once_under_its_token(subject: CloudUnderTest) -> 
 @check
 def a_create_whose_answer_is_lost_is_never_forgotten(subject: CloudUnderTest) -> None:
     """A gateway's page, an answer that is cut, or none at all, after the create was carried out."""
-    relay = subject.relay
+    relay, launch = subject.relay, subject.launch()
+    with relay.noted() as sent:
+        ids = subject.accepted(subject.cloud.submit(launch))
+    subject.cloud.terminate(ids)
+    subject.gone(launch.owner, ids)
+    steps = sum(_makes(launch, one) for one in sent)
+    assert steps, "no request of a create has the launch's token: put it into a tag or the name"
     for fault in (
         RelayFault(502, PAGE, delivered=True),
         RelayFault(500, b"{}", {"Content-Type": "application/json"}, delivered=True),
@@ -193,11 +199,12 @@ def a_create_whose_answer_is_lost_is_never_forgotten(subject: CloudUnderTest) ->
         RelayFault(200, b"", delivered=True),
         RelayFault(cut=True),
     ):
-        _create_with(subject, relay, fault)
+        for number in range(steps):
+            _create_with(subject, relay, fault, number)
 
 
-def _create_with(subject: CloudUnderTest, relay: Relay, fault: RelayFault) -> None:
-    """Lose the answer of a create; what is left has to be known."""
+def _create_with(subject: CloudUnderTest, relay: Relay, fault: RelayFault, number: int) -> None:
+    """Lose the answer of one step of a create that has its token; what is left has to be known."""
     launch, cloud = subject.launch(), subject.make()
     failure, sent = None, list[RelayedRequest]()
 
@@ -205,18 +212,14 @@ def _create_with(subject: CloudUnderTest, relay: Relay, fault: RelayFault) -> No
         if not _makes(launch, asked):
             return None
         sent.append(asked)
-        return fault
+        return fault if len(sent) > number else None
 
     with relay.scripted(spoil):
         try:
             operation = cloud.submit(launch)
         except CloudError as error:
             failure = error.failure
-    assert sent, (
-        "no request of a create has the launch's token: put it into a tag or the name"
-        f" (the create ended with {failure})"
-    )
-    what = f"{fault} for a create"
+    what = f"{fault} for step {number + 1} of a create (it ended with {failure})"
     assert len({one.line for one in sent}) == len(sent), f"{what}: it was sent {len(sent)} times"
     ids = subject.accepted(operation) if failure is None else ()
     made = [one for one in subject.alive(launch.owner) if one.token == launch.token]
