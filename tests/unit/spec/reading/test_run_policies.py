@@ -300,7 +300,7 @@ def test_forms_of_outputs() -> None:
         ("~/sky_workdir/out", "./out"),
         ("log", ""),
     ]
-    assert pulled("outputs: results") == [("results", ".")]
+    assert pulled("outputs: results") == [("results", "")]
 
 
 def test_a_number_makes_outputs_an_estimate() -> None:
