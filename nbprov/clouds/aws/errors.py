@@ -141,8 +141,9 @@ _TABLE = (
         r"service control policy|explicit deny",
         Scope.REGION,
     ),
-    # EC2's page on machines that end at once: the key of the encrypted disk may not be used.
-    Line(r"Client\.InternalError", Cause.PERMISSION, scope=Scope.REGION),
+    # EC2's page on machines that end at once: the key of the encrypted disk may not be used. Where
+    # the words do not name it, the code stands for more.
+    Line(r"Client\.InternalError", Cause.PERMISSION, r"\bkms\b|\bkey\b|encrypt", Scope.REGION),
     Line(
         r"UnauthorizedOperation|AccessDenied(Exception)?|OperationNotPermitted",
         Cause.PERMISSION,
