@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from nbprov.api.name_list import name_list
 from nbprov.clouds import registry
 from nbprov.model.blocks import Block
 from nbprov.model.clock import Seconds
@@ -45,7 +46,7 @@ class Planner:
         self,
         text: str,
         *,
-        ignore: Sequence[str] = (),
+        ignore: Sequence[str] | str = (),
         first_line: int = 1,
         variables: Mapping[str, object] | None = None,
         given: Collection[str] | None = None,
@@ -73,13 +74,17 @@ class Planner:
         from nbprov.spec import parse
 
         return parse(
-            text, frozenset(ignore), first_line=first_line, variables=variables, given=given
+            text,
+            frozenset(name_list(ignore, "ignore")),
+            first_line=first_line,
+            variables=variables,
+            given=given,
         )
 
     # ------------------------------------------------------------ clouds
 
     def enabled(
-        self, spec: Spec, assume: Sequence[str] = ()
+        self, spec: Spec, assume: Sequence[str] | str = ()
     ) -> Steps[tuple[dict[str, EnabledCloud], dict[str, str]]]:
         """The clouds that may be used for a spec, and why each other may not.
 
@@ -115,7 +120,7 @@ class Planner:
                 usable[told.cloud] = EnabledCloud(told.account, capabilities)
             else:
                 unusable[told.cloud] = reason(told)
-        for name, cloud in (yield from self._assumed(assume)).items():
+        for name, cloud in (yield from self._assumed(name_list(assume, "assume"))).items():
             if name not in usable:
                 own = clouds.capabilities_of(name) if name in adapters else None
                 usable[name] = cloud if own is None else EnabledCloud("", own)
@@ -137,7 +142,7 @@ class Planner:
         return skypilot_clouds(names)
 
     def _catalog_of(
-        self, usable: Mapping[str, EnabledCloud], assume: Sequence[str]
+        self, usable: Mapping[str, EnabledCloud], assume: Sequence[str] | str
     ) -> Steps[Catalog]:
         """The catalogue with the live offers of usable clouds; an assumed one may have none."""
         adapters = registry.names() if assume else usable
@@ -152,7 +157,7 @@ class Planner:
         blocks: Sequence[Block] | None = None,
         stock: Sequence[Stock] = (),
         variables: Mapping[str, object] | None = None,
-        assume: Sequence[str] = (),
+        assume: Sequence[str] | str = (),
         wait: Seconds = 0.0,
     ) -> Steps[Plan]:
         """The ordered candidates of a spec; nothing is created.
@@ -202,7 +207,7 @@ class Planner:
         *,
         blocks: Sequence[Block] | None = None,
         stock: Sequence[Stock] = (),
-        assume: Sequence[str] = (),
+        assume: Sequence[str] | str = (),
     ) -> Steps[Plan]:
         """As `plan`, with what is known of stock: no cloud is asked for more."""
         from nbprov.planning import plan
@@ -273,7 +278,7 @@ class Planner:
         spec: Spec | str,
         *,
         variables: Mapping[str, object] | None = None,
-        assume: Sequence[str] = (),
+        assume: Sequence[str] | str = (),
     ) -> Steps[tuple[Relaxation, ...]]:
         """How many more places each constraint excludes by itself, and from what price.
 

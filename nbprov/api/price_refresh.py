@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbprov.api.name_list import name_list
 from nbprov.model import paths
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.errors import NbprovError, UsageError
@@ -129,7 +130,7 @@ class PriceFiles:
             raise UsageError(
                 f"prices do not come from {source!r}", hint=f"one of {', '.join(Source)}"
             ) from None
-        named = [clouds] if isinstance(clouds, str) else clouds
+        named = None if clouds is None else name_list(clouds, "clouds")
         given = {
             name: value
             for name, value in (("watch", watch), ("tick", tick), ("stop", stop))
@@ -137,9 +138,9 @@ class PriceFiles:
         }
         return self.upkeep().refresh(named, source=chosen, force=force, **given)  # type: ignore[arg-type]
 
-    def status(self, clouds: Sequence[str] | None = None) -> list[CloudStatus]:
+    def status(self, clouds: Sequence[str] | str | None = None) -> list[CloudStatus]:
         """Source, age, policy, edits and last error of each cloud's prices. Nothing is fetched."""
-        return self.upkeep().status(clouds)
+        return self.upkeep().status(None if clouds is None else name_list(clouds, "clouds"))
 
     def diff(self, cloud: str = "", *, against: str = "last") -> Differences:
         """What the last refresh changed, of one cloud or of all.

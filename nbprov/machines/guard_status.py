@@ -30,7 +30,10 @@ def guard_lines(status: AgentStatus) -> list[str]:
     ]
     for guard in status.guards:
         when = "not counting now" if guard.left is None else f"in {short_duration(guard.left)}"
-        lines.append(f"{guard.guard}: {guard.mode} {when} ({guard.reason})")
+        # The reason is that of the end: of a limit with time left it is not true yet.
+        is_true = guard.guard == "budget" or guard.left == 0
+        reason = f" ({guard.reason})" if is_true else ""
+        lines.append(f"{guard.guard}: {guard.mode} {when}{reason}")
     if not status.guards:
         lines.append("no guard is on: this cluster runs until you end it")
     if status.ending is not None:

@@ -66,6 +66,25 @@ def exact_usd(micros: Micros) -> str:
     return f"{whole}.{digits.rstrip('0'):0<2}"
 
 
+def format_difference(more: Micros, less: Micros) -> str:
+    """Write how much one amount is above another, as a person finds it between the figures shown.
+
+    Where these look the same, the difference itself is written.
+
+    Examples
+    --------
+    >>> format_usd(3_302_000), format_usd(3_487_000), format_difference(3_487_000, 3_302_000)
+    ('$3.30', '$3.49', '$0.19')
+    >>> format_difference(3_304_000, 3_302_000)
+    '$0.0020'
+    """
+    if min(more, less) < MICROS_PER_USD // 10:
+        return format_usd(more - less)
+    cents = [round(Decimal(amount) / MICROS_PER_USD, 2) for amount in (more, less)]
+    shown = cents[0] - cents[1]
+    return f"${shown:,.2f}" if shown else format_usd(more - less)
+
+
 def cost_of(hourly: Micros, seconds: float) -> Micros:
     """The cost of `seconds` at an hourly price.
 

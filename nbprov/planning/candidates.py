@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, overload
 from nbprov.catalog.vocabulary.instance_families import is_us
 from nbprov.market import SuccessModel
 from nbprov.model.clock import short_duration
-from nbprov.model.money import format_usd
+from nbprov.model.money import format_difference
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.resources import Request
 from nbprov.model.run_policies import OrderPolicy
@@ -121,11 +121,11 @@ class CandidateBuilder:
 
     def _beside_the_first(self, offer: Offer, request: Request, success: float | None) -> str:
         first = self.candidate(0)
-        more = (offer.hourly - first.offer.hourly) * self._count
-        if more > 0:
-            return f"+{format_usd(more)}/h over the first"
-        if more < 0:
-            return f"{format_usd(-more)}/h less than the first"
+        ours, theirs = offer.hourly * self._count, first.hourly
+        if ours > theirs:
+            return f"+{format_difference(ours, theirs)}/h over the first"
+        if ours < theirs:
+            return f"{format_difference(theirs, ours)}/h less than the first"
         reason = ""
         if self._prefer is OrderPolicy.CHEAPEST:
             reason = self._tie_break(first, offer, request, success)

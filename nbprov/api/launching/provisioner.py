@@ -78,7 +78,7 @@ class Provisioner:
         hedge: Seconds = 20.0,
         agreed: bool = False,
         env: Mapping[str, str] | None = None,
-        ignore: Sequence[str] = (),
+        ignore: Sequence[str] | str = (),
         variables: Mapping[str, object] | None = None,
         folder: str = "",
         outputs_to: str = "",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nbprov.api.cloud_checks import CloudChecks
 from nbprov.api.context import Context, EngineBound
+from nbprov.api.name_list import name_list
 from nbprov.api.steps import Steps, result
 from nbprov.clouds import registry
 from nbprov.clouds.base import CHECK_SECONDS, Capabilities
@@ -32,7 +33,7 @@ class CloudService:
 
     def check(
         self,
-        clouds: Sequence[str] | None = None,
+        clouds: Sequence[str] | str | None = None,
         *,
         fresh: bool = True,
         doubted: Collection[str] = (),
@@ -53,7 +54,7 @@ class CloudService:
         NotFound
             If a named cloud has no adapter.
         """
-        names = list(clouds) if clouds is not None else list(registry.names())
+        names = [*(registry.names() if clouds is None else name_list(clouds, "clouds"))]
         for name in names:
             registry.missing(name)
         checks = self._checks.get()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nbprov.api.context import Context
 from nbprov.api.errors import readable_error, with_readable_errors
+from nbprov.api.name_list import name_list
 from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
@@ -125,7 +126,7 @@ class JobService:
         env = dict(env or {})
         if cwd is None and self._context.spec_of(row.run_id).workdir:
             cwd = WORKDIR
-        names = (after,) if isinstance(after, str) else tuple(after)
+        names = name_list(after, "after")
         wanted = JobRequest(script, name, gpus, None if nodes == "all" else nodes, env, cwd, names)
         wanted.check()
         self._context.add_secrets(env)
@@ -220,7 +221,7 @@ class JobService:
         yield from self.cancel_jobs(row, [job])
 
     def cancel_jobs(
-        self, row: ClusterRow, /, jobs: Sequence[str] | None = None
+        self, row: ClusterRow, /, jobs: Sequence[str] | str | None = None
     ) -> Steps[list[str]]:
         """Ask jobs to end, by default all that wait or run.
 
@@ -231,8 +232,9 @@ class JobService:
         """
         from nbprov.machines.jobs.jobs import cancel_jobs
 
+        wanted = None if jobs is None else name_list(jobs, "jobs")
         asked = yield from self._remote.call_attached(
-            row.name, lambda live: cancel_jobs(live, jobs)
+            row.name, lambda live: cancel_jobs(live, wanted)
         )
         self._engine.thread.soon(self._archive.keeper.soon)
         return [job.id for job in asked]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbprov.api.context import Context
 from nbprov.api.errors import with_readable_errors
+from nbprov.api.name_list import name_list
 from nbprov.api.price_query import Prices, narrowed, with_accelerator
 from nbprov.api.steps import Steps, result
 from nbprov.clouds import registry
@@ -32,7 +33,7 @@ class PriceService:
     def __init__(self, context: Context, clouds: CloudService, stock: StockService) -> None:
         self._context, self._clouds, self._stock = context, clouds, stock
 
-    def catalog(self, clouds: Sequence[str] = ()) -> Steps[Catalog]:
+    def catalog(self, clouds: Sequence[str] | str = ()) -> Steps[Catalog]:
         """The price catalogue, with the live offers of these clouds in it.
 
         Raises
@@ -42,7 +43,7 @@ class PriceService:
         """
         from nbprov.catalog import default_catalog
 
-        base = default_catalog()
+        base, clouds = default_catalog(), name_list(clouds, "clouds")
         if not clouds:
             return base
         engine = self._context.engine

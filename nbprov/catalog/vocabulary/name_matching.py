@@ -119,7 +119,7 @@ def close(name: str, known: Iterable[str], n: int = 5) -> list[str]:
     if not low:
         return []
     scored = []
-    for candidate in known:
+    for candidate in filter(is_writable, known):
         plain = _plain(candidate)
         ratio = difflib.SequenceMatcher(None, low, plain).ratio()
         if low in plain or (len(plain) > 1 and plain in low):
@@ -127,6 +127,11 @@ def close(name: str, known: Iterable[str], n: int = 5) -> list[str]:
         if ratio >= CLOSE:
             scored.append((-ratio, candidate))
     return [candidate for _, candidate in sorted(scored)[:n]]
+
+
+def is_writable(name: str) -> bool:
+    """Whether a name can be proposed: some marketplaces' places are text such as `, CN, AS`."""
+    return name[:1].isalnum()
 
 
 def _plain(name: str) -> str:

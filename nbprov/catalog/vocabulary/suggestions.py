@@ -9,7 +9,7 @@ from nbprov.catalog.errors import UnknownName
 from nbprov.catalog.query import Query, names
 from nbprov.catalog.sources import aws_zone_ids
 
-from .name_matching import close, pattern
+from .name_matching import close, is_writable, pattern
 
 if TYPE_CHECKING:
     from nbprov.catalog.catalog import Catalog
@@ -37,7 +37,11 @@ def unknown_names(catalog: Catalog, query: Query) -> list[UnknownName]:
         if not any(cloud in clouds for cloud, _ in catalog.place_words(text))
     ]
     found += [
-        UnknownName(name, close(name, regions, SHOWN) or sorted(regions)[:SHOWN], "region")
+        UnknownName(
+            name,
+            close(name, regions, SHOWN) or sorted(filter(is_writable, regions))[:SHOWN],
+            "region",
+        )
         for name in unplaced
     ]
     known = {

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nbprov.catalog.sources import aws_zone_ids
 from nbprov.catalog.vocabulary.geography import ground_of, place_word
 from nbprov.model.resources import PlaceGlob, PlaceRule
 
-from .place_patterns import matches
+from .place_patterns import zone_matches
 
 if TYPE_CHECKING:
     from nbprov.planning.lookup.catalog_columns import Bools, CatalogColumns, Ints
@@ -59,8 +60,10 @@ class PlaceMasks:
     def _names(self, column: str, pattern: str) -> Bools:
         key = column, pattern
         if key not in self._named:
+            zones = aws_zone_ids.names() if column == "zone" else {}
             self._named[key] = np.array(
-                [matches(pattern, name) for name in self._table.names(column)], dtype=bool
+                [zone_matches(pattern, name, zones) for name in self._table.names(column)],
+                dtype=bool,
             )
         return self._named[key]
 

@@ -11,6 +11,7 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from nbprov.catalog.sources import aws_zone_ids
 from nbprov.catalog.vocabulary.geography import ground_of, place_word
 from nbprov.model.places import Place
 from nbprov.model.resources import PlaceGlob, PlaceRule
@@ -43,6 +44,11 @@ def region_matches(pattern: str, cloud: str, region: str) -> bool:
         return True
     word = place_word(pattern)
     return word is not None and word.holds(ground_of(cloud, region))
+
+
+def zone_matches(pattern: str, zone: str, names: Mapping[str, str]) -> bool:
+    """As `matches`; an AWS zone also by the name that the account has for it (`us-east-1a`)."""
+    return matches(pattern, zone) or (zone in names and matches(pattern, names[zone]))
 
 
 def glob_words(glob: PlaceGlob) -> str:
@@ -91,7 +97,8 @@ def is_under(place: Place, glob: PlaceGlob) -> bool:
     True
     """
     in_region = not glob.region or region_matches(glob.region, place.cloud, place.region)
-    return in_region and matches(glob.cloud, place.cloud) and matches(glob.zone, place.zone)
+    named = zone_matches(glob.zone, place.zone, aws_zone_ids.names())
+    return in_region and matches(glob.cloud, place.cloud) and named
 
 
 def is_allowed(place: Place, rules: Iterable[PlaceRule]) -> bool:
@@ -105,6 +112,7 @@ def is_allowed(place: Place, rules: Iterable[PlaceRule]) -> bool:
 
 def has_place(glob: PlaceGlob, places: Mapping[str, CloudPlaces], clouds: Iterable[str]) -> bool:
     """Whether a place of these clouds matches a pattern."""
+    names = aws_zone_ids.names()
     for cloud in clouds:
         known = places.get(cloud)
         if known is None or not matches(glob.cloud, cloud):
@@ -119,7 +127,7 @@ def has_place(glob: PlaceGlob, places: Mapping[str, CloudPlaces], clouds: Iterab
         if not glob.zone:
             return True
         if any(
-            region in regions and matches(glob.zone, zone)
+            region in regions and zone_matches(glob.zone, zone, names)
             for pairs in known.zones.values()
             for region, zone in pairs
         ):

@@ -63,11 +63,15 @@ class NameResolver:
             If a name does not exist, or means more than one thing.
         """
         cloud = self._places.cloud(request)
-        area = self._places.area(request, cloud)
-        cloud, region, zone, notes = self._places.place(
-            replace(request, region="") if area else request, cloud
-        )
-        rules = (*area, *self._places.rules(request, cloud, beside))
+        placed, zone_notes = self._places.with_zone_id(request, cloud)
+        area, zones = self._places.area(placed, cloud), self._places.zone_area(placed, cloud)
+        if area:
+            placed = replace(placed, region="")
+        if zones:
+            placed = replace(placed, zone="")
+        cloud, region, zone, notes = self._places.place(placed, cloud)
+        notes = [*zone_notes, *notes]
+        rules = (*area, *zones, *self._places.rules(request, cloud, beside))
         cloud = self._tpu_cloud(request, cloud)
         accelerator, unknown = self._accelerator(request, cloud, notes)
         kind = ""

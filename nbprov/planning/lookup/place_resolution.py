@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nbprov.catalog.sources import aws_zone_ids
 from nbprov.catalog.vocabulary.geography import place_word
 from nbprov.model.resources import PlaceGlob, PlaceRule, Request
 from nbprov.planning.filters.place_patterns import has_place, matches
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
     from nbprov.catalog import Catalog
 
     from .catalog_columns import CatalogColumns
+
+
+ZONE_IDS_OF = "aws"
+"""The cloud whose zones have a name of its own in each account."""
 
 
 class PlaceResolver:
@@ -57,20 +63,47 @@ class PlaceResolver:
         return name
 
     def area(self, request: Request, cloud: str) -> tuple[PlaceRule, ...]:
-        """The rule for a country or part of the world that stands as region.
+        """The rule for a region that is meant on every cloud.
 
-        A cloud that has a region of this name is meant instead.
+        That is a country or a part of the world, and a name that several clouds have: it names all
+        of them. A cloud that is named and has a region of this name is meant alone.
         """
-        if not request.region or place_word(request.region) is None:
+        if not request.region:
             return ()
-        clouds = (cloud,) if cloud else [c for c in self._usable if c in self._table.places]
-        if any(
-            c not in self._table.places
-            or request.region.casefold() in self._table.places[c].regions
-            for c in clouds
-        ):
+        places = self._table.places
+        if cloud and (cloud not in places or request.region.casefold() in places[cloud].regions):
+            return ()
+        several = [c for c in self._usable if c in places and self._in_cloud(c, request)]
+        if place_word(request.region) is None and (cloud or len(several) < 2):
             return ()
         return (PlaceRule((PlaceGlob(region=request.region),)),)
+
+    def zone_area(self, request: Request, cloud: str) -> tuple[PlaceRule, ...]:
+        """The rule for a zone without a region that several usable clouds have."""
+        if cloud or request.region or not request.zone:
+            return ()
+        here = [c for c in self._usable if c in self._table.places and self._in_cloud(c, request)]
+        return (PlaceRule((PlaceGlob(zone=request.zone),)),) if len(here) > 1 else ()
+
+    def with_zone_id(self, request: Request, cloud: str) -> tuple[Request, tuple[str, ...]]:
+        """The request with the id of an AWS zone that it names as an account does, and notes.
+
+        The catalogue has ids, since `us-east-1a` is another zone in each account. Without this
+        account's names the zone is left open, and that is said.
+        """
+        name = request.zone.strip().lower()
+        if cloud not in ("", ZONE_IDS_OF) or not aws_zone_ids.looks_like_name(name):
+            return request, ()
+        ids = aws_zone_ids.ids_of(name)
+        if ids:
+            note = f"zone {request.zone} is {ids[0]} in your account"
+            return replace(request, zone=ids[0]), (note,)
+        region = name.rstrip("abcdefghijklmnopqrstuvwxyz")
+        note = (
+            f"which zone {request.zone} is differs between accounts, and yours is not known yet:"
+            f" any zone of {region} is taken; %nbprov check aws learns the names"
+        )
+        return replace(request, zone="", region=request.region or region), (note,)
 
     def rules(self, request: Request, cloud: str, beside: Sequence[str]) -> tuple[PlaceRule, ...]:
         """The request's place rules.
@@ -193,15 +226,6 @@ class PlaceResolver:
                 region,
                 zone,
                 [f"{zone or region} is a place of {only}: no other enabled cloud has it"],
-            )
-        if here:
-            raise unresolved(
-                request,
-                "plan.ambiguous-place",
-                f"{_written(request)} is a place of several clouds: {', '.join(here)}",
-                (),
-                f"name the cloud, for example infra: {next(iter(here))}/"
-                f"{request.region or '*/' + request.zone}",
             )
         for other in self._table.places:
             found = self._in_cloud(other, request)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nbprov.catalog.query import Query
+from nbprov.catalog.vocabulary.name_matching import is_writable
 from nbprov.model.resources import PlaceRule, Request
 from nbprov.planning.errors import PlanProblem
 from nbprov.planning.filters.place_patterns import named_clouds
@@ -67,7 +68,7 @@ class ResolvedRequest:
 def nearest_names(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """The names spelled most like `name`, best first."""
     low = name.casefold()
-    folded = {text.casefold(): text for text in sorted(known, reverse=True)}
+    folded = {text.casefold(): text for text in sorted(filter(is_writable, known), reverse=True)}
     alike = difflib.get_close_matches(low, folded, 3 * NEAR_NAMES)
     alike.sort(key=lambda text: (-difflib.SequenceMatcher(None, text, low).ratio(), text))
     return tuple(folded[text] for text in alike[:NEAR_NAMES])

@@ -88,7 +88,7 @@ class Unavailable(NbprovError):
         advice = _advice(causes, waited=view.waiting is not None)
         return cls._about(
             view,
-            f"no machine in {len(tried)} attempts{passes}: {summary}",
+            f"no machine in {len(tried)} attempt{'s' * (len(tried) != 1)}{passes}: {summary}",
             hint=advice,
             attempts=tried,
         )
@@ -134,11 +134,14 @@ class Unavailable(NbprovError):
         if closed:
             sellers = ", ".join(rule.subject for rule in closed)
             said = f"sold by {sellers}, and none of them is set up here"
-            why = sorted({rule.detail for rule in closed})
+            sellers_by_reason: dict[str, list[str]] = {}
+            for rule in closed:
+                sellers_by_reason.setdefault(rule.detail, []).append(rule.subject)
+            why = [f"{', '.join(who)}: {reason}" for reason, who in sellers_by_reason.items()]
             return cls._about(
                 view,
                 said,
-                hint=f"{', '.join(why)}; infra: local tries it for $0",
+                hint=f"{'; '.join(why)}; infra: local tries it for $0",
                 code="provision.not-set-up",
             )
         return cls._about(view, "nothing on sale fits", hint="; ".join(view.plan.notes))

@@ -299,3 +299,17 @@ def test_sizes_in_a_question(session: api.Session) -> None:
         o.vcpus for o in session.prices("H200:8").offers()
     }
     assert all((o.vcpus or 0) >= 200 for o in session.prices("H200:8", cpus=least).offers())
+
+
+def test_a_text_where_several_names_may_stand_is_one_name(nbprov_home: Path) -> None:
+    spec = "resources: {accelerators: H100:8}"
+    session = nbprov.session()
+    all_of = session.plan(spec, assume=["all"])
+    assert len(all_of.candidates) > 0
+    assert len(session.plan(spec, assume="all").candidates) == len(all_of.candidates)
+    both = session.plan(spec, assume="aws, gcp")
+    assert {c.offer.cloud for c in both.candidates} == {"aws", "gcp"}
+    with pytest.raises(UsageError, match="assume takes names, not 7"):
+        session.plan(spec, assume=[7])
+    assert [told.cloud for told in session.check("local")] == ["local"]
+    assert [s.cloud for s in session.catalogue.status("gcp")] == ["gcp"]

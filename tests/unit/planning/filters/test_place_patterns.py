@@ -72,10 +72,11 @@ def test_a_part_of_the_world_may_stand_where_a_region_does(
     assert zones(plan(one(region="Europe", cloud="aws"), small, everything)) == {"euw1-az1"}
 
 
-def test_a_region_of_that_name_comes_before_the_country_(small: Catalog, enable: Enable) -> None:
+def test_a_country_is_no_cloud_s_region_alone(small: Catalog, enable: Enable) -> None:
     made = plan(one(region="us"), small, enable("aws", "runpod"))
-    assert zones(made) == {"US-CA-1"}
-    assert "US is a place of runpod: no other enabled cloud has it" in made.notes
+    assert zones(made) == {"US-CA-1", "use1-az1", "use1-az2"}
+    alone = plan(one(region="us", cloud="runpod"), small, enable("aws", "runpod"))
+    assert zones(alone) == {"US-CA-1"}
 
 
 @pytest.mark.parametrize(

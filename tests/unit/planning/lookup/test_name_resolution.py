@@ -50,12 +50,6 @@ def one(**fields: object) -> Spec:
             "",
         ),
         (
-            {"region": "US"},
-            "plan.ambiguous-place",
-            "US is a place of several clouds: primeintellect, runpod",
-            "",
-        ),
-        (
             {"instance_type": "g6.xlarg"},
             "plan.unknown-type",
             "the catalogue has no instance type 'g6.xlarg'",
@@ -175,12 +169,12 @@ def test_the_cloud_follows_from_a_place_or_type_that_only_one_has(
     assert (chosen.offer.cloud, chosen.offer.region, chosen.offer.zone) == place
 
 
-def test_a_place_that_two_clouds_have_is_clear_if_one_of_them_is_enabled(
+def test_a_country_is_meant_on_every_enabled_cloud_also_where_one_calls_a_region_so(
     small: Catalog, enable: Callable[..., Enabled]
 ) -> None:
     made = plan(one(region="US", accelerator=Accelerator("L4")), small, enable("runpod", "aws"))
-    assert [c.offer.cloud for c in made.candidates] == ["runpod"]
-    assert "US is a place of runpod: no other enabled cloud has it" in made.notes
+    assert {c.offer.cloud for c in made.candidates} == {"runpod", "aws"}
+    assert {c.offer.place.region for c in made.candidates} == {"US", "us-east-1"}
 
 
 def test_a_place_only_a_disabled_cloud_has_is_no_slip_of_the_pen(
