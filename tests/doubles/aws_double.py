@@ -17,7 +17,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -27,11 +26,11 @@ from typing import Any, NoReturn, cast
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import requests
 from aws_double_answers import REFUSALS, Answer, as_json, as_xml, refused
 from aws_double_model import asked, wrong_answer, wrong_request
 from aws_double_world import DATA_DISKS, IMAGES, PARAMETERS, World, prepare_moto, zone_id
 from aws_models_once import read_models_once
+from double_process import DoubleProcess
 
 ACCOUNT = "123456789012"
 KEY_ID, OTHER_KEY_ID = "AKIAIOSFODNN7EXAMPLE", "AKIAI44QH8DHBEXAMPLE"
@@ -548,7 +547,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
     os._exit(0)  # a normal exit would spend a second on freeing moto's and botocore's models
 
 
-class AwsDouble:
+class AwsDouble(DoubleProcess):
     """Starts the double as a process of its own and speaks to its control routes.
 
     Examples
@@ -560,22 +559,7 @@ class AwsDouble:
             double.add_fault("RunInstances", "capacity")
     """
 
-    def __init__(self, *options: str, machines: Path | None = None) -> None:
-        self._options = [*options, *(["--machines", str(machines)] if machines else [])]
-        self._process: subprocess.Popen[str] | None = None
-        self.url = ""
-
-    def start(self) -> AwsDouble:
-        """Start it and wait until it serves."""
-        command = [sys.executable, str(Path(__file__).absolute()), "--port", "0", *self._options]
-        self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env={**os.environ}
-        )
-        assert self._process.stdout
-        line = self._process.stdout.readline()
-        assert line.startswith("READY "), f"the double did not start: {line!r}"
-        self.url = line.split()[1]
-        return self
+    script = Path(__file__).absolute()
 
     @property
     def env(self) -> dict[str, str]:
@@ -588,46 +572,6 @@ class AwsDouble:
             "NBPROV_AWS_REGIONS": ",".join(REGIONS),
             "NBPROV_MY_ADDRESS": "203.0.113.7",
         }
-
-    def tell(self, what: str, **body: Any) -> Any:
-        """POST to a control route."""
-        answer = requests.post(f"{self.url}/_double/{what}", json=body, timeout=60)
-        answer.raise_for_status()
-        return answer.json()
-
-    def told(self, what: str) -> Any:
-        """GET a control route."""
-        return requests.get(f"{self.url}/_double/{what}", timeout=10).json()
-
-    def add_fault(self, call: str, do: str, **more: Any) -> None:
-        """Script a fault of the next such call."""
-        self.tell("faults", call=call, do=do, **more)
-
-    def asked(self, call: str) -> list[dict[str, Any]]:
-        """Return the requests of such calls."""
-        return [one for one in self.told("calls") if one["call"] == call]
-
-    def close(self, *, check: bool = True) -> None:
-        """End the double, and check that nothing is left of it and no request broke AWS's
-        models.
-        """
-        if self._process is None:
-            return
-        process, self._process = self._process, None
-        try:
-            problems = self.told("problems") if check else []
-        finally:
-            process.terminate()
-            process.wait(60)
-            if process.stdout:
-                process.stdout.close()
-        assert problems == [], problems
-
-    def __enter__(self) -> AwsDouble:
-        return self.start()
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        self.close(check=kind is None)
 
 
 if __name__ == "__main__":

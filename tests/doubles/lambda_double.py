@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -31,7 +29,7 @@ if __name__ == "__main__":
     # start.
     cast(dict[str, Any], sys.modules).setdefault("rfc3987_syntax", None)
 
-import requests
+from double_process import DoubleProcess
 from lambda_double_world import REFUSALS, SUGGESTION, Fault, Refusal, State
 from lambda_schema import wrong_answer, wrong_request
 from lambda_types import KEY
@@ -234,7 +232,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-class LambdaDouble:
+class LambdaDouble(DoubleProcess):
     """Starts the double as a process of its own and speaks to its control routes.
 
     Examples
@@ -246,67 +244,12 @@ class LambdaDouble:
             double.add_fault("launch", "capacity")
     """
 
-    def __init__(self, *options: str, machines: Path | None = None) -> None:
-        self._options = [*options, *(["--machines", str(machines)] if machines else [])]
-        self._process: subprocess.Popen[str] | None = None
-        self.url = ""
-
-    def start(self) -> LambdaDouble:
-        """Start it and wait until it serves."""
-        command = [sys.executable, str(Path(__file__).absolute()), "--port", "0", *self._options]
-        self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env={**os.environ}
-        )
-        assert self._process.stdout
-        line = self._process.stdout.readline()
-        assert line.startswith("READY "), f"the double did not start: {line!r}"
-        self.url = line.split()[1]
-        return self
+    script = Path(__file__).absolute()
 
     @property
     def env(self) -> dict[str, str]:
         """Return the environment with which the adapter reaches it."""
         return {"LAMBDA_API_BASE_URL": f"{self.url}{PREFIX}", "LAMBDA_API_KEY": KEY}
-
-    def tell(self, what: str, **body: Any) -> Any:
-        """POST to a control route."""
-        answer = requests.post(f"{self.url}/_double/{what}", json=body, timeout=60)
-        answer.raise_for_status()
-        return answer.json()
-
-    def told(self, what: str) -> Any:
-        """GET a control route."""
-        return requests.get(f"{self.url}/_double/{what}", timeout=10).json()
-
-    def add_fault(self, call: str, do: str, **more: Any) -> None:
-        """Script a fault of the next such call."""
-        self.tell("faults", call=call, do=do, **more)
-
-    def asked(self, call: str) -> list[dict[str, Any]]:
-        """Return the requests of such calls."""
-        return [one for one in self.told("calls") if one["call"] == call]
-
-    def close(self, *, check: bool = True) -> None:
-        """End the double, and check that nothing is left of it and no request broke Lambda's
-        model.
-        """
-        if self._process is None:
-            return
-        process, self._process = self._process, None
-        try:
-            problems = self.told("problems") if check else []
-        finally:
-            process.terminate()
-            process.wait(60)
-            if process.stdout:
-                process.stdout.close()
-        assert problems == [], problems
-
-    def __enter__(self) -> LambdaDouble:
-        return self.start()
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        self.close(check=kind is None)
 
 
 if __name__ == "__main__":
