@@ -19,6 +19,12 @@ from typing import Any
 LONGEST_NUMBER = 5_000
 """Digits of a decimal, or characters of a date; longer ones take more than linear time to read."""
 
+MOST_ALIKE = 64
+"""Keys of one container that hash alike. Honest ones are two (-1 and -2), or some tuples of them.
+"""
+LONGEST_RANGE = 10_000_000
+"""Values of an index that is a range, where each is written out: 80 MB."""
+
 _ZONE = re.compile(
     r"(?!dateutil)[A-Za-z0-9][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,3}\Z|[+-]\d\d:\d\d\Z"
 )
@@ -160,7 +166,7 @@ def _column(packed: Any) -> Any:
         return _nested_array(rest[0])
     if kind == "category":
         return pd.Categorical.from_codes(
-            _nested_array(rest[0]), categories=_index(rest[1]), ordered=rest[2] is True
+            _nested_array(rest[0]), categories=_short(_index(rest[1])), ordered=rest[2] is True
         )
     if kind == "zoned":
         return (
@@ -190,7 +196,7 @@ def _index(packed: Any) -> Any:
         return pd.RangeIndex(_number(start), _number(stop), _number(step), name=name)
     if kind == "multi":
         levels, codes, names = rest
-        made = [_index(level) for level in levels], [_nested_array(code) for code in codes]
+        made = [_short(_index(level)) for level in levels], [_nested_array(code) for code in codes]
         return pd.MultiIndex(levels=made[0], codes=made[1], names=_list(names))
     if kind != "index":
         raise NotPlain("what came back is broken (an index)")
@@ -200,6 +206,13 @@ def _index(packed: Any) -> Any:
     if freq is not None and hasattr(made_index, "freq"):
         made_index.freq = _frequency(freq)
     return made_index
+
+
+def _short(index: Any) -> Any:
+    """Return an index whose values are about to be written out."""
+    if len(index) > LONGEST_RANGE:
+        raise NotPlain("what came back is broken (an index)")
+    return index
 
 
 def _frequency(text: Any) -> Any:
@@ -248,6 +261,9 @@ def _series(index: Any, values: Any, name: Any) -> Any:
 def _made_series(values: Any, index: Any, name: Any = None) -> Any:
     import pandas as pd
 
+    if getattr(values, "ndim", 1) != 1 or len(values) != len(index):
+        # A single value would be repeated for an index of any length.
+        raise NotPlain("what came back is broken (a column and its index)")
     return pd.Series(
         values, index=index, name=name, dtype=values.dtype
     )  # with its type, since pandas would guess that of texts
@@ -299,8 +315,22 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
+def _dict(value: Any) -> dict[Any, Any]:
+    """Return a dictionary that is one already, so that its keys were looked at."""
+    if type(value) is not dict:
+        raise NotPlain("what came back is broken (a dictionary)")
+    return value
+
+
+def _ordered(items: Any) -> Any:
+    keys = collections.Counter(hash(key) for key, _ in _list(items) if type(key) is not str)
+    if keys and max(keys.values()) > MOST_ALIKE:
+        raise NotPlain("what came back is broken (a dictionary)")
+    return collections.OrderedDict(items)
+
+
 def _defaultdict(factory: Any, items: Any) -> Any:
-    return collections.defaultdict(_FACTORIES[_text(factory)], dict(items))
+    return collections.defaultdict(_FACTORIES[_text(factory)], _dict(items))
 
 
 _BUILDERS: dict[str, Callable[..., Any]] = {
@@ -320,8 +350,8 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "range": range,
     "slice": slice,
     "ellipsis": lambda: ...,
-    "ordered": lambda items: collections.OrderedDict(items),
-    "counter": lambda counts: collections.Counter(dict(counts)),
+    "ordered": _ordered,
+    "counter": lambda counts: collections.Counter(_dict(counts)),
     "defaultdict": _defaultdict,
     "deque": lambda items, length: collections.deque(_list(items), length),
     "date": _moment(datetime.date),

@@ -17,6 +17,7 @@ from nbprov.remote.ssh.connection import Connection
 from .framing import (
     DISK_FULL_HINT,
     FOLLOW_LIMIT,
+    LIGHT_FRAME,
     AgentError,
     malformed,
     pack,
@@ -139,6 +140,9 @@ class AgentChannel:
             body = await self._process.stdout.readexactly(size)
         except (asyncio.IncompleteReadError, OSError, asyncssh.Error):
             return None, 0
+        if size > LIGHT_FRAME:
+            # Leases are renewed meanwhile.
+            return await asyncio.to_thread(unpack, body), size
         return unpack(body), size
 
     async def _listen(self) -> None:

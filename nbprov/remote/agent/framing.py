@@ -6,6 +6,7 @@ A message that no agent sends ends the channel with a short error.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -30,12 +31,26 @@ GREATEST_NUMBER = 2**53
 MOST_TASKS = 20_000
 """Tasks that an agent may list: it keeps some hundred ended ones, and a queue of two thousand."""
 
+LIGHT_FRAME = 1_000_000
+"""Bytes up to which a frame is read at once: at worst it becomes 25 MB, in 20 ms."""
+
+MOST_STRUCTURE = 20_000_000
+"""Bytes of a frame outside its texts. A display has at most 16 MB; a comma there takes a reference
+of 8 bytes, and often a number."""
+
+MOST_CONTAINERS = 2_000_000
+"""Lists and objects of a frame, of at least 56 bytes each: `[],` takes twenty times its bytes."""
+
+MOST_TEXTS = 2_000_000
+"""Texts of a frame, of at least 50 bytes each."""
+
 LATEST = 253_402_300_000.0
 """Seconds since the epoch: the year 9999, after which there are no calendar dates."""
 
 LONGEST_WORD = 2000
 """Characters of a reason, a name or a version that are shown."""
 
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _UNREADABLE = (
     KeyError,
     TypeError,
@@ -101,6 +116,8 @@ def unpack(body: bytes) -> dict[str, Any]:
     AgentError
         If it is none of them.
     """
+    if len(body) > LIGHT_FRAME:
+        _check_weight(body)
     frame = parsed(json.loads, body)
     if not isinstance(frame, dict):
         raise malformed("a message that is no object")
@@ -118,6 +135,16 @@ def unpack(body: bytes) -> dict[str, Any]:
     elif frame["ev"] == "hello":
         _check_hello(frame)
     return frame
+
+
+def _check_weight(body: bytes) -> None:
+    """Bound what a large frame becomes, before it is read: 64 MB of lists would be gigabytes."""
+    if body.count(b'"') > 2 * MOST_TEXTS:
+        raise malformed("a message of too many parts")
+    structure = _TEXT.sub(b"", body)
+    containers = structure.count(b"[") + structure.count(b"{")
+    if len(structure) > MOST_STRUCTURE or containers > MOST_CONTAINERS:
+        raise malformed("a message of too many parts")
 
 
 def _check_output(frame: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import struct
+import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -203,3 +204,25 @@ async def test_output_that_nobody_reads_waits_on_the_machine(
         assert followed.waiting == 0
         assert seen == most // 50_000
         await link.close()
+
+
+HEAVY = {
+    "lists": b"[" + b"[]," * 21_000_000 + b"[]]",
+    "numbers": b"[" + b"1," * 32_000_000 + b"1]",
+    "objects in an answer": b'{"re":1,"a":[' + b"{}," * 20_000_000 + b"{}]}",
+    "texts": b"[" + b'"",' * 20_000_000 + b'""]',
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_a_frame_that_would_become_gigabytes_is_refused_before_it_is_read(name: str) -> None:
+    began = time.process_time()
+    with pytest.raises(AgentError, match="too many parts"):
+        unpack(HEAVY[name])
+    assert time.process_time() - began < 5.0, "to read it takes ten"
+
+
+def test_a_large_display_is_read() -> None:
+    rows = [[n, n / 7, f'a "quoted" \\ text {n}, [with] {{marks}}'] for n in range(100_000)]
+    frame = {"re": 1, "data": rows, "text": '[{,"\\' * 2_000_000}
+    assert unpack(json.dumps(frame).encode()) == frame
