@@ -11,7 +11,7 @@ from nbprov.model.spec import Spec
 
 from .conditions import PlanConditions
 from .errors import PlanError, PlanProblem
-from .filters.features import needs_of, refused_outright
+from .filters.features import FIELDS, needs_of, refused_outright
 from .lookup.name_resolution import NameResolver
 from .lookup.resolved_request import ResolvedRequest, UnresolvedName
 from .lookup.unusable_clouds import unusable
@@ -101,7 +101,9 @@ def _unsupported(
     if rule is None:
         return []
     hint = "name another cloud, or leave this out"
-    return [PlanProblem("plan.unsupported", request.origin, rule.words, hint)]
+    line = request.line_of(FIELDS[rule.kind]) or request.origin.line
+    origin = replace(request.origin, line=line)
+    return [PlanProblem("plan.unsupported", origin, rule.words, hint)]
 
 
 def _distinct(problems: Iterable[PlanProblem]) -> list[PlanProblem]:

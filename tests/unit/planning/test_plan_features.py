@@ -18,6 +18,7 @@ from nbprov.model.resources import Accelerator, Compare, Image, LocalDisk, Quant
 from nbprov.model.spec import ExposedPorts, Spec
 from nbprov.planning import EnabledCloud, PlanError, best_by_cloud, plan
 from nbprov.planning.lookup.skypilot_capabilities import SKYPILOT_FEATURES, skypilot_clouds
+from nbprov.spec import parse
 
 Enabled = dict[str, EnabledCloud]
 CatalogOf = Callable[..., Catalog]
@@ -270,3 +271,14 @@ def test_the_table_says_of_each_cloud_what_skypilot_s_does() -> None:
         for c, can in SKYPILOT_FEATURES.items()
         if can.disk_tiers and "ultra" not in can.disk_tiers
     } == {"azure", "nebius", "oci"}
+
+
+def test_what_a_cloud_cannot_do_is_said_with_the_line_that_asked_for_it(sold: Catalog) -> None:
+    enabled = skypilot_clouds(["aws"]) | {"runpod": EnabledCloud("me", Capabilities())}
+    text = "resources:\n  accelerators: L4\n  image_id: docker:a/b\n  disk_size: 300\n"
+    made = plan(parse(text), sold, enabled)
+    assert "runpod cannot start a container image (line 3)" in [d.words for d in made.dropped]
+    bare = plan(parse(text.replace("  image_id: docker:a/b\n", "")), sold, enabled)
+    (note,) = [note for note in bare.notes if "disk_size" in note]
+    assert note.startswith("runpod: ")
+    assert "(line 3)" in note
