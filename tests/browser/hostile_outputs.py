@@ -110,9 +110,11 @@ def charts(url: str) -> list[Bundle]:
     """Return hostile charts of viewers whose library is drawn in the frame, if it is installed."""
     image = f'<img src=x onerror="{ACT.format(name="chart", url=url)}">'
     link = '<a href="javascript:top.owned=1">x</a>'
-    tiles = {"type": "raster", "tiles": [f"{url}/tile"], "attribution": image + link}
-    style = {"version": 8, "sources": {"s": tiles}, "layers": [
-        {"id": "l", "type": "raster", "source": "s"}]}  # fmt: skip
+    empty = {"type": "FeatureCollection", "features": []}
+    source = {"type": "geojson", "data": empty, "attribution": image + link}
+    tiles = {"type": "raster", "tiles": [f"{url}/tile"]}
+    style = {"version": 8, "sources": {"s": source, "t": tiles}, "layers": [
+        {"id": "l", "type": "circle", "source": "s"}]}  # fmt: skip
     layout = {
         "title": {"text": image + link},
         "annotations": [{"text": link + image, "x": 1, "y": 1}],
@@ -127,7 +129,7 @@ def charts(url: str) -> list[Bundle]:
     vega: Bundle = {
         "data": {"url": f"{url}/vega-data"},
         "mark": {"type": "bar", "tooltip": {"content": "data"}, "href": "javascript:top.owned=1"},
-        "transform": [{"calculate": "open('javascript:top.owned=1') || ''", "as": "x"}],
+        "transform": [{"calculate": "warn('x') || 'javascript:top.owned=1'", "as": "x"}],
         "encoding": {"x": {"field": "a", "title": image}},
         "usermeta": {"embedOptions": {"loader": {"baseURL": url}, "sourceHeader": image}},
     }

@@ -38,8 +38,8 @@ STATIC_TEXT = 20_000
 _PAGE, _SHELL, _DRAWING = "frame_page.js", "frame_shell.js", "frame_drawing.js"
 _POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:;"
-    " font-src data:; media-src data: blob:; connect-src 'none'; frame-src 'none';"
-    " worker-src 'none'; object-src 'none'; form-action 'none'; base-uri 'none'"
+    " font-src data:; media-src data: blob:; connect-src data: blob:; frame-src 'none';"
+    " worker-src blob:; object-src 'none'; form-action 'none'; base-uri 'none'"
 )
 
 
