@@ -40,7 +40,8 @@ LEAVE = {
     " s.textContent = JSON.stringify({{prefetch: [{{urls: ['{url}/rules']}}]}});"
     " document.head.append(s)",
     "preconnect": "document.head.innerHTML += '<link rel=preconnect href={url}>'",
-    "worker": "new Worker(URL.createObjectURL(new Blob(['fetch(\"{url}/worker\")'])))",
+    "worker": 'new Worker(URL.createObjectURL(new Blob([\'fetch("{url}/worker")'
+    ".catch(() => 0)'])))",
 }
 """Scripts that leave their frame, or send something out of it, without reaching into the page."""
 
