@@ -14,6 +14,7 @@ command line, where whoever kills the process by its name would kill its supervi
   paths     folders where its Python looks for modules first; `{home}` stands for the home
   data      bytes of private memory that a process may have (RLIMIT_DATA); 0 for no limit
   facts     passed on in the state
+  private   folders that are made first, for nobody else; `{home}` stands for the home
   files     path -> text of files that are written first; `{home}` stands for the home in both
 """
 
@@ -25,6 +26,7 @@ import os
 import resource
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -119,6 +121,26 @@ def put(place: str, text: str) -> None:
     os.replace(fresh, place)
 
 
+def make_private(folder: str) -> None:
+    """Make a folder that is ours and that nobody else may enter.
+
+    Raises
+    ------
+    SystemExit
+        If somebody else made it first, or it is a link: he could take the process over.
+    """
+    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    info = os.lstat(folder)
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid():
+        raise SystemExit(
+            f"nbprov: {folder} was made by another user of this machine, who could run code"
+            " through it: remove it, or use another machine"
+        )
+    os.chmod(folder, 0o700)
+
+
 class ProcessSupervisor:
     """One process, started again and again.
 
@@ -140,6 +162,8 @@ class ProcessSupervisor:
     def run(self) -> int:
         """Run the process until told to end, or until it fails too often."""
         failures = 0
+        for folder in self.config.get("private", []):
+            make_private(folder.replace("{home}", HOME))
         for place, text in self.config.get("files", {}).items():
             put(place.replace("{home}", HOME), text.replace("{home}", HOME))
         end_marked(self.config["id"])

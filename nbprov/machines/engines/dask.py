@@ -129,7 +129,8 @@ def workers(live: LiveCluster, engine: ComputeEngine, port: int) -> list[Process
                 "--death-timeout",
                 str(DEATH_SECONDS),
             ]
-            command += ["--local-directory", os.path.join("{home}", FOLDER[2:], "dask"), *_tls()]
+            scratch = os.path.join("{home}", FOLDER[2:], "dask")
+            command += ["--local-directory", scratch, *_tls()]
             command += ["--nthreads", str(threads)] if threads else []
             command += ["--memory-limit", str(memory // count)] if memory else []
             env = QUIET | ({"CUDA_VISIBLE_DEVICES": str(index)} if of_gpu else {})
@@ -145,6 +146,7 @@ def workers(live: LiveCluster, engine: ComputeEngine, port: int) -> list[Process
                     env=env,
                     data=data,
                     files=files,
+                    private=[scratch],
                     rest=rest,
                 )
             )

@@ -42,6 +42,8 @@ class ProcessSpec:
         Texts by path of files to write first; `{home}` stands for the home in both.
     paths
         Folders that its Python searches for modules first; `{home}` stands for the home.
+    private
+        Folders that are made first, for nobody else; `{home}` stands for the home.
     logs
         Where its own logs are on the node; empty where its output is all there is.
     rest
@@ -59,6 +61,7 @@ class ProcessSpec:
     files: Mapping[str, str] = field(default_factory=dict)
     everywhere: bool = False
     paths: Sequence[str] = ()
+    private: Sequence[str] = ()
     logs: str = ""
     rest: float = 0.0
 

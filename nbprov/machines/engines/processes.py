@@ -209,6 +209,7 @@ class EngineProcesses:
             "data": spec.data,
             "files": dict(spec.files),
             "paths": list(spec.paths),
+            "private": list(spec.private),
             "facts": {
                 "program": found.program,
                 "python": found.python,

@@ -89,9 +89,17 @@ def token_file(folder: Path) -> Path:
     return secret_file(folder, TOKEN_FILE, lambda: secrets.token_hex(32).encode())
 
 
-def _place(live: LiveCluster, node: Node) -> str:
-    # Ray puts Unix sockets below it, whose paths are limited to about 100 bytes.
+def _private(live: LiveCluster, node: Node) -> str:
+    """Return the folder on a machine that no other user may enter.
+
+    Ray opens its own to everybody, so that lies in this one. It puts Unix sockets below it, whose
+    paths are limited to about 100 bytes.
+    """
     return f"/tmp/nbr-{live.run_id[:8]}-{node.instance.node}"
+
+
+def _place(live: LiveCluster, node: Node) -> str:
+    return f"{_private(live, node)}/r"
 
 
 def _arguments(live: LiveCluster, engine: ComputeEngine, node: Node) -> list[str]:
@@ -139,6 +147,7 @@ def _role(
         files={f"{LATE_FOLDER}/rfc3987_syntax.py": grammar},
         everywhere=True,
         paths=[LATE_FOLDER],
+        private=[_private(live, node)],
         logs=f"{_place(live, node)}/session_latest/logs",
     )
 

@@ -195,3 +195,25 @@ def test_files_are_written_first(kept: Any, tmp_path: Path) -> None:
 
 def test_the_words_for_up_and_for_ports_are_the_same_on_both_sides() -> None:
     assert (process_supervisor.MARK, process_supervisor.PORTS_MARK) == (UP_MARK, PORTS_MARK)
+
+
+def test_folders_that_others_could_write_to_are_closed_or_refused(tmp_path: Path) -> None:
+    shown = "import os, stat, sys; print(oct(stat.S_IMODE(os.stat(sys.argv[1]).st_mode)))"
+    opened = tmp_path / "opened"
+    opened.mkdir()
+    opened.chmod(0o777)
+    for folder in (opened, tmp_path / "new"):
+        process_supervisor.make_private(str(folder))
+        told = subprocess.run([sys.executable, "-c", shown, folder], capture_output=True, text=True)
+        assert told.stdout == "0o700\n"
+    (tmp_path / "link").symlink_to(opened)
+    for name in ("link", "file"):
+        (tmp_path / "file").touch()
+        kept = Kept(tmp_path, command=["-c", "print('started')"], private=[f"{{home}}/{name}"])
+        said = kept.process.communicate(timeout=WAIT_SECONDS)[0].decode()
+        assert "was made by another user of this machine" in said
+        assert "started" not in said
+    if os.getuid() == 0:
+        os.chown(opened, 1234, -1)
+        with pytest.raises(SystemExit, match="by another user"):
+            process_supervisor.make_private(str(opened))

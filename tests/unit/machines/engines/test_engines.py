@@ -96,6 +96,7 @@ def test_a_worker_a_gpu_sees_that_gpu_alone() -> None:
     ]
     assert {value(role.command, "--nthreads") for role in found} == {"4"}
     assert len({value(role.command, "--name") for role in found}) == 4
+    assert all([value(role.command, "--local-directory")] == role.private for role in found)
 
 
 def test_the_memory_of_a_node_is_shared_among_its_workers_and_hard_beyond_them() -> None:
@@ -122,6 +123,11 @@ def test_ray_names_the_nodes_by_private_addresses_and_wants_a_token() -> None:
     assert [role.node.instance.node for role in others] == [1, 2]
     assert all("--address=10.0.0.1:6380" in role.command for role in others)
     assert all(role.env["RAY_AUTH_MODE"] == "token" for role in (head, *others))
+    # Ray opens its folder to every user of the machine: it lies in one that is closed.
+    assert all(
+        list(role.private) == [os.path.dirname(value(role.command, "--temp-dir"))]
+        for role in (head, *others)
+    )
     # Without this, children of Ray's client server sometimes die of SIGSEGV.
     assert all(role.env["GRPC_ENABLE_FORK_SUPPORT"] == "0" for role in (head, *others))
 
