@@ -17,6 +17,7 @@ from nbprov.model.stock import Pool, Stock
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
+    from nbprov.catalog.accelerators_on_sale import AcceleratorList
     from nbprov.market import StockIndex
 
 _WRITTEN = ("accelerator", "count", "count_at_least", "device_gib", "device_at_least", "maker")
@@ -82,6 +83,17 @@ class Prices:
 
         wanted = {name.casefold() for name in names(self.query.cloud)}
         return not wanted or cloud in wanted
+
+    def accelerators(self) -> AcceleratorList:
+        """The accelerators of these offers: counts, memory, cheapest prices, and who sells them.
+
+        Examples
+        --------
+        >>> [one.name for one in nbprov.prices(region="eu").accelerators()]  # doctest: +SKIP
+        """
+        from nbprov.catalog.accelerators_on_sale import accelerators_of
+
+        return accelerators_of(self.rows)
 
     def to_frame(self) -> Any:
         """A pandas DataFrame, one row an offer, cheapest first.

@@ -100,6 +100,7 @@ def prices_parser() -> MagicParser:
         "List the offers, cheapest first; clouds that are not set up are listed too.",
         "examples:\n  %prices A100:8 --cloud aws --cloud gcp --spot\n"
         "  %prices A100:4+ --region eu --fresh 30\n  %prices 80GB+:8 --max-price 30\n"
+        "  %prices --gpus --region eu\n"
         "  x = %prices /H[12]00/          # a pandas DataFrame",
     )
     parser.add_argument(
@@ -108,6 +109,11 @@ def prices_parser() -> MagicParser:
         default="",
         help="A100, A100:8, A100:4+, 80GB+, nvidia:24GB:2, A100*, /A100.*/ or part of a name;"
         " upper and lower case are the same",
+    )
+    parser.add_argument(
+        "--gpus",
+        action="store_true",
+        help="list the accelerators instead: counts, memory, cheapest price and clouds",
     )
     _add_place_arguments(parser)
     _add_size_arguments(parser)

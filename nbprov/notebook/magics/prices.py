@@ -16,10 +16,12 @@ from nbprov.model.money import usd
 from nbprov.model.places import Market
 from nbprov.notebook.panels import PriceTable
 from nbprov.notebook.rendering import TableData
+from nbprov.notebook.rendering.accelerator_data import accelerator_table
 from nbprov.notebook.terminal import say
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
+    from nbprov.catalog.accelerators_on_sale import AcceleratorList
 
 LISTED = 40_000
 """The most offers that go to the browser, whose table sorts and scrolls this many smoothly."""
@@ -51,6 +53,24 @@ class PriceResult(PriceTable):
         return self.prices[index]
 
 
+class AcceleratorResult(PriceTable):
+    """The accelerators in the cell with the data behind it: `_.to_frame()`, `len(_)`, `_[0]`."""
+
+    def __init__(self, accelerators: AcceleratorList, title: str) -> None:
+        self.accelerators = accelerators
+        super().__init__(accelerator_table(accelerators), title=title, now=time.time())
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame, one row an accelerator; prices in USD per hour."""
+        return self.accelerators.to_frame()
+
+    def __len__(self) -> int:
+        return len(self.accelerators)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.accelerators[index]
+
+
 def list_prices(shell: Any, arguments: argparse.Namespace) -> Any:
     """Return the table that answers a `%prices` line; with `x = %prices …` a pandas DataFrame."""
     here = session()
@@ -65,6 +85,11 @@ def list_prices(shell: Any, arguments: argparse.Namespace) -> Any:
             f"note: no matching price is from the last {arguments.fresh:g} days;"
             " %nbprov catalog refresh renews the prices that can be renewed"
         )
+    if arguments.gpus:
+        found = prices.accelerators()
+        if is_assigned(shell):
+            return found.to_frame()
+        return AcceleratorResult(found, f"accelerators on sale: {len(found)}, cheapest prices")
     if is_assigned(shell):
         return prices.to_frame()
     what = f"prices of {_subject(arguments, prices)}"

@@ -75,7 +75,7 @@ class PriceColumn(NamedTuple):
     key: str
     label: str
     kind: ColumnKind
-    value: Callable[[PriceTableRow], Any]
+    value: Callable[[Any], Any]
 
 
 def price_source(offer: Offer) -> str:
@@ -265,7 +265,7 @@ class TableData:
     ) -> TableData:
         specs = [c for c in COLUMNS if c.key not in without]
         return cls(
-            tuple(_column(c, [c.value(r) for r in rows]) for c in specs),
+            tuple(table_column(c, [c.value(r) for r in rows]) for c in specs),
             len(rows),
             total,
             noun,
@@ -337,7 +337,8 @@ def _unusable_row(unusable: Unusable, nodes: int) -> PriceTableRow:
     return PriceTableRow(NO_RANK, unusable.offer, nodes, "not set up", off=unusable.reason)
 
 
-def _column(spec: PriceColumn, values: Any) -> ColumnData:
+def table_column(spec: PriceColumn, values: Any) -> ColumnData:
+    """Return a column with its values as it is stored and shown."""
     if spec.kind in _CODED:
         return ColumnData(spec.key, spec.label, spec.kind, CodedColumn.of(values))
     code = _FORMATS[spec.kind][0]
