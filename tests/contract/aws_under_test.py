@@ -33,6 +33,7 @@ class AwsUnderTest(CloudUnderTest):
     addresses = ("AWS_ENDPOINT_URL",)
     credentials = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
     billed_states = ("pending", "running")
+    login_label = False
     tells_poweroff_reason = False
 
     def __init__(self) -> None:
