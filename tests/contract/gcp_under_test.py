@@ -47,6 +47,7 @@ class GcpUnderTest(CloudUnderTest):
     addresses = ("NBPROV_GCP_ENDPOINT",)
     billed_states = ("PROVISIONING", "STAGING", "RUNNING", "REPAIRING", "STOPPING", "SUSPENDING")
     login_label = False
+    tells_stock = False  # of spot machines alone: tests/unit/clouds/gcp has them
     tells_poweroff_reason = False
 
     def __init__(self) -> None:
@@ -122,7 +123,9 @@ class GcpUnderTest(CloudUnderTest):
             if rule.get("direction", "INGRESS") != "INGRESS":
                 continue
             for network in rule.get("sourceRanges") or ["0.0.0.0/0"]:
-                for port in [p for allowed in rule["allowed"] for p in allowed.get("ports", [])]:
+                for port in [
+                    p for allowed in rule.get("allowed", ()) for p in allowed.get("ports", [])
+                ]:
                     low, _, high = str(port).partition("-")
                     found.append((network, int(low), int(high or low)))
         return found

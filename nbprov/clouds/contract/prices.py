@@ -98,6 +98,7 @@ def a_fetched_list_has_the_units_of_the_catalogue(subject: CloudUnderTest) -> No
 @check
 def stock_follows_what_is_left(subject: CloudUnderTest) -> None:
     needs(subject.cloud.capabilities.stock_probe, "stock_probe is False")
+    needs(subject.tells_stock, "it tells the stock of another market alone (`tells_stock`)")
     offer = subject.launch().candidate.offer
     odd = replace(offer, instance_type="type-nobody-knows")
     levels = []

@@ -113,6 +113,8 @@ class CloudUnderTest(ABC):
         The listing shows why a machine powered itself off; real clouds only say that it did.
     labels
         A label of a spec is on the machine.
+    tells_stock
+        The stock of what `launch` requests is told, not that of another market alone.
     login_label
         A machine's login name follows the label `nbprov-login`; False if the double, whose machines
         belong to the user of the tests, sets it itself.
@@ -127,6 +129,7 @@ class CloudUnderTest(ABC):
     tells_retry_after: ClassVar[bool] = True
     tells_poweroff_reason: ClassVar[bool] = True
     labels: ClassVar[bool] = True
+    tells_stock: ClassVar[bool] = True
     login_label: ClassVar[bool] = True
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
