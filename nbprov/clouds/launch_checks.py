@@ -1,14 +1,18 @@
-"""What an adapter refuses before it sends anything, because its cloud has nothing of the kind."""
+"""What adapters do around a create: refuse what their cloud lacks, and hide a launch's secrets."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Launch
 from nbprov.model.places import Market
 
 from .base import Capabilities
+from .web.json_api import without
 
 CONTAINER = "docker:"
 """The beginning of an image that is a container's."""
@@ -48,6 +52,19 @@ def refuse_container(launch: Launch, title: str) -> None:
     if launch.image.startswith(CONTAINER):
         words = f"{title} cannot start from the container image {launch.image}"
         raise CloudError(Failure(Cause.BAD_REQUEST, words, "image"))
+
+
+@contextmanager
+def without_secrets_of(launch: Launch) -> Iterator[None]:
+    """Take the secrets of a launch's script out of the message of an error in this block.
+
+    Services repeat what they were sent when they refuse it.
+    """
+    try:
+        yield
+    except CloudError as error:
+        message = without(error.failure.message, launch.template_values.values())
+        raise CloudError(replace(error.failure, message=message)) from None
 
 
 def refuse_late(launch: Launch) -> None:

@@ -19,7 +19,7 @@ from nbprov.clouds.aws.instances.submit import Submitter
 from nbprov.clouds.aws.network.security_groups import SecurityGroups
 from nbprov.clouds.aws.network.subnets import Networks
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, Capabilities, Cloud
-from nbprov.clouds.launch_checks import refuse_container
+from nbprov.clouds.launch_checks import refuse_container, without_secrets_of
 from nbprov.clouds.pricing.region_fetch import price
 from nbprov.model.failures import Failure
 from nbprov.model.launches import (
@@ -158,7 +158,8 @@ class AwsCloud(Cloud):
         and its machines are not listed yet, the cause is `unknown_outcome`.
         """
         refuse_container(launch, "AWS")
-        return self._submitter.submit(launch)
+        with without_secrets_of(launch):
+            return self._submitter.submit(launch)
 
     def poll(self, operation: CreateOperation) -> PollResult:
         return self._submitter.poll(operation)

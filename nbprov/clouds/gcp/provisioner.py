@@ -37,7 +37,7 @@ from nbprov.clouds.gcp.instances.poweroff_cleanup import (
     reason_of,
 )
 from nbprov.clouds.gcp.network.firewall import KIND, is_gone
-from nbprov.clouds.launch_checks import refuse_container
+from nbprov.clouds.launch_checks import refuse_container, without_secrets_of
 from nbprov.model.failures import CloudError, Failure
 from nbprov.model.launches import (
     CheckResult,
@@ -154,9 +154,9 @@ class GcpCloud(Cloud):
         refuse_container(launch, "Google Cloud")
         compute = self._connection.compute()
         # In the project of the plan: a repeat in another one would create a second machine.
-        return self._inserter.submit(
-            compute.within(launch.candidate.account or compute.project), launch
-        )
+        compute = compute.within(launch.candidate.account or compute.project)
+        with without_secrets_of(launch):
+            return self._inserter.submit(compute, launch)
 
     def poll(self, operation: CreateOperation) -> PollResult:
         return self._inserter.poll(self._connection.compute(), operation)
