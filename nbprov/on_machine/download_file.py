@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 from typing import Any, Iterator
 
-from .download_http import SILENCE_SECONDS, Again, connection_failure, make_opener
+from .download_http import MIN_GAIN, SILENCE_SECONDS, Again, connection_failure, make_opener, steady
 from .sync_files import KEEP_FROM, SyncFolder
 from .sync_protocol import CHUNK, SyncFailure, trouble_of
 
@@ -228,7 +228,7 @@ class Download:
                 if damaged > 1:
                     raise SyncFailure("damaged", "arrives otherwise than its digest says")
             except Again as again:
-                failed = 1 if self._have > before else failed + 1
+                failed = 1 if self._have >= before + MIN_GAIN else failed + 1
                 if failed >= TRIES:
                     raise SyncFailure(again.code, again.why) from None
                 time.sleep(min(LONGEST_PAUSE, max(again.pause, 0.3 * 2**failed)))
@@ -307,7 +307,7 @@ class Download:
         else:
             raise SyncFailure("http", f"the server answers {response.status}")
         self._learn(headers, total)
-        for data in self._pieces(response, total):
+        for data in steady(self._pieces(response, total)):
             self._write(data)
         if self._size > self._have:
             raise Again("cut", "the connection ends before the file does")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import queue
 import re
 import threading
+import time
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,12 @@ CONNECT_SECONDS: Seconds = 6.0
 """How long a connection may take to open: a reachable service answers in well under a second."""
 READ_SECONDS: Seconds = 30.0
 """How long to wait between two pieces of an answer."""
+
+PIECE_SECONDS: Seconds = 60.0
+"""How long a piece of 64 kB may take, or the headers: 1 kB a second. A server that sends a byte now
+and then would hold its caller for ever."""
+WHOLE_SECONDS: Seconds = 3600.0
+"""How long one response may take: 100 MB of prices at 30 kB a second."""
 
 _CHUNK = 1 << 16
 _AHEAD = 16
@@ -87,6 +94,7 @@ class HttpResponse:
         self._stop = stop
         self._box: queue.Queue[Any] = queue.Queue(_AHEAD)
         self._left = threading.Event()
+        self._end = time.monotonic() + WHOLE_SECONDS
         self._headers: Mapping[str, str] = {}
         threading.Thread(
             target=self._read, args=(session,), name="nbprov-http", daemon=True
@@ -139,10 +147,14 @@ class HttpResponse:
         ), pause
 
     def _next(self) -> Any:
+        late = min(self._end, time.monotonic() + PIECE_SECONDS)
         while not self._stop.is_set():
             try:
                 item = self._box.get(timeout=_GLANCE)
             except queue.Empty:
+                if time.monotonic() > late:
+                    self.leave()
+                    raise _too_slow(self._ask.url) from None
                 continue
             if isinstance(item, BaseException):
                 raise self._translated(item)
@@ -283,6 +295,11 @@ class PartialBody:
                 yield new
         if skip:
             raise _changed(url)
+
+
+def _too_slow(url: str) -> CloudError:
+    words = f"{host_of(url)} sends less than {_CHUNK / PIECE_SECONDS / 1000:.0f} kB a second"
+    return CloudError(Failure(Cause.TRANSIENT, words, code="slow"))
 
 
 def _changed(url: str) -> CloudError:

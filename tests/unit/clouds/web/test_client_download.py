@@ -6,11 +6,13 @@ import hashlib
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from web_double import Answer, Asked, WebDouble, busy, text_answer
 
+from nbprov.clouds.web import response
 from nbprov.clouds.web.client import HttpClient, Stopped
 from nbprov.model.failures import CloudError
 
@@ -146,3 +148,33 @@ def test_two_at_once_leave_one_whole_file(web: WebDouble, http: HttpClient, tmp_
     assert {one.size for one in done} == {len(BODY)}
     assert list(tmp_path.iterdir()) == [tmp_path / "f"]
     assert (tmp_path / "f").read_bytes() == BODY
+
+
+def test_a_server_that_drips_holds_nobody(
+    http: HttpClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(response, "PIECE_SECONDS", 0.5)
+    ended = threading.Event()
+
+    class Drips(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/f":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+            while not ended.wait(0.02):
+                self.wfile.write(b"x")
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Drips)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        for path in ("f", "headers"):
+            with pytest.raises(CloudError, match="less than") as caught:
+                http.download(f"http://127.0.0.1:{server.server_port}/{path}", tmp_path / "f")
+            assert caught.value.failure.code == "slow"
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        ended.set()
+        server.shutdown()
+        server.server_close()
