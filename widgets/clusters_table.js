@@ -2,6 +2,7 @@
 
 import { costAt, DASH, duration, makeClock, usd } from "./format.js";
 import { make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
+import { keepForms } from "./forms.js";
 import { connect } from "./link.js";
 import { makeFacts } from "./facts.js";
 import { makeConfirmButton } from "./confirm.js";
@@ -180,7 +181,7 @@ function makeCluster(first, signal, send) {
           cluster.instance_type +
           (cluster.market === "spot" ? " spot" : ""),
       );
-      setText(nodes, String(cluster.nodes));
+      setText(nodes, cluster.nodes ? String(cluster.nodes) : DASH);
       setText(hourly, cluster.hourly ? usd(cluster.hourly) : DASH);
       setText(guards, cluster.guards);
       setText(guardsBelow, cluster.guards);
@@ -197,7 +198,7 @@ function makeCluster(first, signal, send) {
      * @param {number} now
      */
     tick(cluster, at, now) {
-      setText(uptime, duration((cluster.ended ?? now) - cluster.started));
+      setText(uptime, duration(cluster.uptime + (cluster.hourly ? now - at : 0)));
       setText(
         cost,
         usd(costAt(cluster.cost, cluster.hourly, at, now)) + (cluster.simulated ? "*" : ""),
@@ -212,4 +213,4 @@ function makeCluster(first, signal, send) {
   };
 }
 
-export default { render };
+export default { initialize: keepForms, render };

@@ -1,6 +1,6 @@
 // Helpers that build and update the elements of a panel.
 
-import { splitAddress } from "./format.js";
+import { localTime, splitAddress, splitInstant } from "./format.js";
 
 /** @typedef {import("./types").Look} Look */
 
@@ -23,16 +23,33 @@ export function make(tag, attributes = {}, ...children) {
 }
 
 /**
- * Return the nodes of a line, with a link where it begins with the address of a tunnel.
+ * Return the nodes of a line, with a link where it begins with the address of a tunnel, and its
+ * instants in the reader's own zone.
  * @param {string} line
  * @returns {(Node | string)[]}
  */
 export function linked(line) {
   const [address, rest] = splitAddress(line);
   return address
-    ? [make("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, address), rest]
-    : [line];
+    ? [
+        make("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, address),
+        ...timed(rest),
+      ]
+    : timed(line);
 }
+
+/**
+ * Return the nodes of a text, with its instants in the reader's own zone.
+ * @param {string} text
+ * @returns {(Node | string)[]}
+ */
+function timed(text) {
+  const [before, iso, rest] = splitInstant(text);
+  return iso ? [before, make("time", { datetime: iso }, localTime(iso)), ...timed(rest)] : [before];
+}
+
+/** @type {WeakMap<Element, string>} */
+const TEXTS = new WeakMap();
 
 /**
  * Set a text only where it differs, so that selections and screen readers are not disturbed.
@@ -40,7 +57,9 @@ export function linked(line) {
  * @param {string} text
  */
 export function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  if (TEXTS.get(element) === text) return;
+  TEXTS.set(element, text);
+  element.replaceChildren(...timed(text));
 }
 
 const RING =

@@ -120,3 +120,28 @@ export function splitAddress(line) {
   const address = (tunnel ?? open)?.[0] ?? "";
   return [address, line.slice(address.length)];
 }
+
+const INSTANT = /(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/;
+
+/**
+ * Split a text at its first instant: what is before it, the instant as ISO 8601, and the rest.
+ * @param {string} text
+ * @returns {[string, string, string]}
+ */
+export function splitInstant(text) {
+  const found = INSTANT.exec(text);
+  if (!found) return [text, "", ""];
+  const rest = text.slice(found.index + found[0].length);
+  return [text.slice(0, found.index), `${found[1]}T${found[2]}Z`, rest];
+}
+
+/**
+ * Return an instant in the reader's own zone, which is named.
+ * @param {string} iso
+ * @param {string} [zone] the reader's zone by default
+ */
+export function localTime(iso, zone) {
+  // Swedes write dates as ISO 8601 does.
+  const style = { dateStyle: "short", timeStyle: "long", timeZone: zone };
+  return new Date(iso).toLocaleString("sv-SE", /** @type {Intl.DateTimeFormatOptions} */ (style));
+}

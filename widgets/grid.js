@@ -437,6 +437,20 @@ function makeTools(signal) {
     },
     /** @param {() => void} changed */
     onChange(changed) {
+      // The browser's own Escape would clear the box without telling, and the notebook would take
+      // the focus. In an empty box Escape leaves the panel, as everywhere else.
+      element.addEventListener(
+        "keydown",
+        (event) => {
+          const box = event.target;
+          if (event.key !== "Escape" || !(box instanceof HTMLInputElement) || !box.value) return;
+          event.preventDefault();
+          event.stopPropagation();
+          box.value = "";
+          changed();
+        },
+        { signal },
+      );
       for (const input of [text, most, market])
         input.addEventListener("input", changed, { signal });
     },

@@ -3,6 +3,7 @@
 import { costAt, duration, makeClock, usd } from "./format.js";
 import { linked, make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
 import { makeGrid } from "./grid.js";
+import { keepForms } from "./forms.js";
 import { connect } from "./link.js";
 import { makeConfirmButton } from "./confirm.js";
 
@@ -339,7 +340,7 @@ function makeAttempt(first, signal) {
     tick(attempt, run, now) {
       const end = attempt.ended ?? now;
       setText(elapsed, duration(end - attempt.started));
-      const whole = Math.max(1, now - run.started);
+      const whole = Math.max(1, (run.ended ?? now) - run.started);
       const percent = (/** @type {number} */ instant) =>
         Math.min(100, Math.max(0, (100 * (instant - run.started)) / whole));
       bar.style.left = `${percent(attempt.started).toFixed(2)}%`;
@@ -361,4 +362,4 @@ function showLines(element, lines) {
   element.replaceChildren(...filled.map((line) => make("div", {}, ...linked(line))));
 }
 
-export default { render };
+export default { initialize: keepForms, render };

@@ -75,6 +75,8 @@ export interface RunState {
   cost: number;
   hourly: number;
   started: number;
+  /** When the launch was over; its figures do not change after that. */
+  ended: number | null;
   now: number;
   /** Until when it waits for stock, and what comes next; empty where it does not wait. */
   waiting: string;
@@ -101,7 +103,8 @@ export interface ClusterState {
   instance_type: string;
   market: string;
   nodes: number;
-  started: number;
+  /** How long it ran until the state's `now`; it grows while `hourly` is not 0. */
+  uptime: number;
   ended: number | null;
   cost: number;
   hourly: number;
@@ -151,6 +154,8 @@ export type ToKernel =
   | { type: "ready"; view: string; version: number }
   | { type: "sync"; view: string }
   | { type: "select"; rank: number }
+  /** The forms in the page's notebook, once its code has been loaded. */
+  | { type: "forms"; forms: Form[] }
   | { type: "launch" | "cancel" }
   | { type: "down" | "stop" | "start"; name: string };
 
@@ -185,7 +190,22 @@ export type FromKernel<S> =
   | { type: "table"; view: string; version: number; table: TableHead }
   /** `age` is in seconds since the state was taken. A trait has none; it is read on arrival. */
   | { type: "state"; view: string; state: S; age: number }
-  | { type: "notice"; view: string; text: string };
+  | { type: "notice"; view: string; text: string }
+  /** Static forms as they are to be saved: the panel's own, and those of an earlier kernel. */
+  | { type: "outputs"; view: string; outputs: (FormOutputs & { anchor: string })[] };
+
+/** A static form in a notebook, by its anchor, and what it shows. */
+export interface Form {
+  anchor: string;
+  subject: string;
+}
+
+/** A static form, and the data of the widget below it where that is a new one. */
+export interface FormOutputs {
+  html: string;
+  text: string;
+  live?: Record<string, unknown>;
+}
 
 export type Numbers = Uint16Array | Uint32Array | Int32Array | Float32Array | Float64Array;
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from nbprov.model.clusters import RunState
+from nbprov.model.clusters import RunState, RunView
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Spec
 
@@ -50,6 +50,9 @@ class LaunchHandle(Protocol):
     @property
     def is_under_way(self) -> bool:
         """Whether its machines are being created or terminated."""
+
+    def view(self) -> RunView:
+        """A snapshot for display."""
 
     def until_set_up(self) -> Steps[Any]:
         """Wait until its cluster is set up; an interrupt leaves the launch alone."""

@@ -93,7 +93,7 @@ class SetupProgress:
             *services.engines.words(driver.run_id),
         )
         view = replace(view, name=row.name, cluster=replace(cluster, notes=notes))
-        return _at_the_end(view) if row.state is ClusterState.ENDED else view
+        return at_the_end(view) if row.state is ClusterState.ENDED else view
 
 
 def _words(error: BaseException | None) -> str:
@@ -102,7 +102,8 @@ def _words(error: BaseException | None) -> str:
     return str(error or "")
 
 
-def _at_the_end(view: RunView) -> RunView:
+def at_the_end(view: RunView) -> RunView:
+    """The view of a run whose cluster has ended."""
     # What was ready is gone, and the panel of a saved notebook must not say otherwise.
     reason = view.cluster.reason if view.cluster is not None else ""
     attempts = tuple(

@@ -30,6 +30,14 @@ def iso(instant: Instant) -> str:
     return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def utc_text(instant: Instant) -> str:
+    """Write an instant for people, with its zone: `2026-11-21 07:09:10 UTC`.
+
+    Panels in a browser show it in the reader's own zone.
+    """
+    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def short_duration(seconds: Seconds) -> str:
     """Write a duration the way people say it.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from .blocks import Block
-from .clock import Instant
+from .clock import Instant, Seconds
 from .failures import Failure
 from .guards import Guards
 from .launches import Instance
@@ -143,6 +143,8 @@ class ClusterView:
         Remarks of the cluster's guards.
     attempt
         How far the latest attempt of a launch is; None for a cluster.
+    uptime
+        How long its machines ran so far, without the time while they were stopped.
     """
 
     name: str
@@ -161,6 +163,7 @@ class ClusterView:
     simulated: bool = False
     notes: tuple[str, ...] = ()
     attempt: AttemptState | None = None
+    uptime: Seconds = 0.0
 
     @property
     def is_launch(self) -> bool:
@@ -215,6 +218,8 @@ class RunView:
         The latest lines that setup printed.
     logged
         How many lines setup has printed.
+    started, ended
+        When it was launched, 0 before; and when the launch was over, with a cluster or without.
     """
 
     run_id: str
@@ -236,3 +241,4 @@ class RunView:
     waiting: Waiting | None = None
     log: tuple[str, ...] = ()
     logged: int = 0
+    ended: Instant | None = None

@@ -217,6 +217,8 @@ class Plan:
         The dearest candidate that a launch may take. Launch consents to its price.
     unusable
         What clouds that are not set up would offer, one line each. No launch takes these.
+    unknown
+        GPUs as the spec writes them that no cloud sells.
     """
 
     spec: Spec
@@ -226,6 +228,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     made_at: Instant = 0.0
     unusable: tuple[Unusable, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def chosen(self) -> Candidate | None:

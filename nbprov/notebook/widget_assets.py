@@ -15,11 +15,21 @@ from pathlib import Path
 from nbprov.model.errors import NotFound
 
 PRICE_TABLE = ("format.js", "dom.js", "table.js", "link.js", "grid.js", "price_table.js")
-RUN_PANEL = ("format.js", "dom.js", "table.js", "link.js", "grid.js", "confirm.js", "run_panel.js")
+RUN_PANEL = (
+    "format.js",
+    "dom.js",
+    "table.js",
+    "forms.js",
+    "link.js",
+    "grid.js",
+    "confirm.js",
+    "run_panel.js",
+)
 CLUSTERS_TABLE = (
     "format.js",
     "dom.js",
     "table.js",
+    "forms.js",
     "link.js",
     "confirm.js",
     "facts.js",
@@ -33,7 +43,14 @@ _LINE_COMMENT = re.compile(r"(?:^|(?<=[;{},]))[ \t]*// .*$", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=const |function )", re.MULTILINE)
 _EDGES = re.compile(r"^[ \t]+|[ \t]+$", re.MULTILINE)
 _AROUND = re.compile(r"\s*([{};])\s*")
-_NEEDLESS_BREAK = re.compile(r"(?<=[{,;(])\n")
+_NEEDLESS_BREAK = re.compile(r"(?<=[{,;(])\n|(?<=})\n(?=})")
+_SPACED = re.compile(
+    r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`"""
+    r"""|/(?![*/ ])(?:\\.|\[(?:\\.|[^\]\\])*\]|[^/\\\n\[])+/[a-z]*)"""
+    r"""|[ ]*(=>|[!=]==|&&|\|\||\?\?|[=,;:?(){}\[\]<>])[ ]*"""
+)
+"""Texts and regular expressions, which stay as they are, and marks that need no spaces. A division
+has spaces around it, so it is not taken for a regular expression."""
 _EMPTY_LINES = re.compile(r"\n{2,}")
 
 
@@ -66,7 +83,10 @@ def _minify(text: str) -> str:
 def module(names: tuple[str, ...]) -> str:
     """Return the files joined into one module; the last file exports the panel."""
     text = "".join(_IMPORT.sub("", _read(name)) for name in names)
-    return _minify(_EXPORT.sub("", _LINE_COMMENT.sub("", _BLOCK_COMMENT.sub("", text))))
+    return _SPACED.sub(
+        lambda found: found[1] or found[2],
+        _minify(_EXPORT.sub("", _LINE_COMMENT.sub("", _BLOCK_COMMENT.sub("", text)))),
+    )
 
 
 @cache

@@ -23,6 +23,8 @@ class PlanProblem:
         What is wrong, and what to write instead.
     closest
         Known names similar to the one that was written, best first.
+    excerpt
+        The line of the cell with the word that is meant, and a line with a caret below it.
     """
 
     code: str
@@ -30,11 +32,12 @@ class PlanProblem:
     message: str
     hint: str = ""
     closest: tuple[str, ...] = ()
+    excerpt: tuple[str, ...] = ()
 
     def render(self) -> list[str]:
         """The lines a person sees."""
         where = f"line {self.origin.line}: " if self.origin.line else ""
-        lines = [f"{where}{self.message}  [{self.code}]"]
+        lines = [f"{where}{self.message}  [{self.code}]", *self.excerpt]
         if self.hint:
             lines.append(f"  next: {self.hint}")
         return lines

@@ -98,6 +98,11 @@ def plan_under(spec: Spec, catalog: Catalog, conditions: PlanConditions) -> Plan
         spec=spec,
         candidates=candidates,
         dearest=None if dearest is None else candidates[dearest],
+        unknown=tuple(
+            r.request.accelerator.name
+            for r in requests
+            if r.unknown is not None and r.request.accelerator is not None
+        ),
         dropped=dropped_lines(spec, result.dropped, result.blocked, conditions.now),
         notes=plan_notes(spec, requests, search, result, table, conditions),
         made_at=conditions.now,

@@ -11,6 +11,7 @@ from nbprov.model.spec import Spec
 
 from .conditions import PlanConditions
 from .errors import PlanError, PlanProblem
+from .excerpts import excerpt
 from .filters.features import FIELDS, needs_of, refused_outright
 from .lookup.name_resolution import NameResolver
 from .lookup.resolved_request import ResolvedRequest, UnresolvedName
@@ -52,6 +53,7 @@ def resolve_requests(
         try:
             one = resolver.resolve(request, clouds[alike])
         except UnresolvedName as refused:
+            refused.problem = _shown(refused.problem, request, spec)
             if refused.problem.code in PLACE_PROBLEMS and len(clouds[alike]) > 1:
                 missing_places.append((alike, refused.problem))
             else:
@@ -73,6 +75,27 @@ def resolve_requests(
     if problems:
         raise PlanError(_distinct(problems))
     return resolved
+
+
+def _shown(problem: PlanProblem, request: Request, spec: Spec) -> PlanProblem:
+    """Return a problem with the line of the cell that it is about."""
+    words = [str(getattr(request, name)) for name in _WRITTEN.get(problem.code, ())]
+    lines = (excerpt(spec.source, word, problem.origin.line) for word in words)
+    return replace(problem, excerpt=next((found for found in lines if found), ()))
+
+
+_WRITTEN = {
+    "plan.unknown-cloud": ("cloud",),
+    "plan.unknown-type": ("instance_type",),
+    "plan.type-disagrees": ("instance_type",),
+    "plan.ambiguous-type": ("instance_type",),
+    "plan.unknown-zone": ("zone",),
+    "plan.zone-of-other-region": ("zone",),
+    "plan.unknown-region": ("region", "zone"),
+    "plan.unknown-place": ("region", "zone"),
+    "plan.ambiguous-place": ("region", "zone"),
+}
+"""The fields of a request that hold the word a problem is about, by the problem's code."""
 
 
 def _clouds_by_request(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from nbprov.model.clock import iso
+from nbprov.model.clock import utc_text
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.errors import NbprovError
 from nbprov.model.money import exact_usd
@@ -183,7 +183,7 @@ def _continue_waiting(
     report.say(
         row.run_id,
         f"{row.name}: its kernel stopped while it waited for stock; it goes on here until"
-        f" {iso(row.wait_deadline)}, at most {exact_usd(row.consent)}/h as agreed: run the"
+        f" {utc_text(row.wait_deadline)}, at most {exact_usd(row.consent)}/h as agreed: run the"
         f" %%provision cell again to follow it, %nbprov down {row.name} ends it",
     )
     task = engine.runs.follow(driver, first)

@@ -12,7 +12,7 @@ from nbprov.api.context import Context
 from nbprov.api.errors import readable_error, with_readable_errors
 from nbprov.api.spec_inputs import filled_outputs
 from nbprov.api.steps import Steps, result
-from nbprov.model.clock import Seconds, iso
+from nbprov.model.clock import Seconds, utc_text
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
 from nbprov.model.events import EventKind
@@ -173,7 +173,7 @@ class OutputService:
             for event in self._engine.ledger.events.of_run(row.run_id)
             if event.kind is EventKind.OUTPUTS_PULL_ENDED
         ]
-        when = iso(told[-1].at).replace("T", " ").replace("Z", " UTC") if told else ""
+        when = utc_text(told[-1].at) if told else ""
         return [f"outputs: {told[-1].text}, {when}"] if told else ["outputs: not pulled yet"]
 
     # ------------------------------------------------------------ pulls

@@ -58,6 +58,7 @@ class ViewService:
             confirmed=row.confirmed,
             reason=reason_words(row),
             simulated=is_simulated(row.candidate.offer),
+            uptime=ledger.prices.uptime(row.token),
         )
 
     def views(self, *, ended: bool = False, kept: Collection[str] = ()) -> list[ClusterView]:
@@ -119,6 +120,7 @@ class ViewService:
             reason=self._launch_words(run, state),
             simulated=bool(pending) and all(is_simulated(x.candidate.offer) for x in pending),
             attempt=latest.state if latest is not None else None,
+            uptime=ledger.prices.uptime(latest.token) if latest is not None else 0.0,
         )
 
     def _launch_words(self, run: RunRow, state: ClusterState) -> str:
@@ -146,6 +148,7 @@ class ViewService:
             reason=f"attempt {launch.number} of {cluster.name}, which has another machine",
             simulated=is_simulated(launch.candidate.offer),
             attempt=AttemptState.ENDING,
+            uptime=ledger.prices.uptime(launch.token),
         )
 
     def _over(self, run_id: str) -> ClusterView | None:

@@ -13,10 +13,18 @@ from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import RunState
 from nbprov.model.failures import RULES
 from nbprov.model.stock import Stock
+from nbprov.notebook.magics.subjects import (
+    DASHBOARD,
+    Subject,
+    clusters_stage,
+    more_subjects,
+    never,
+    of_all,
+)
+from nbprov.notebook.panels import LiveDisplay
 from nbprov.notebook.panels.actions import PanelActions
 from nbprov.notebook.panels.dashboard import Dashboard, DashboardSection, DashboardView, Figure
 from nbprov.notebook.panels.display_follower import DisplayFollower
-from nbprov.notebook.panels.displays import show
 from nbprov.notebook.rendering.formatting import RUN_LOOKS, format_stock
 from nbprov.provisioning.engine import Engine
 
@@ -30,28 +38,23 @@ _followers: list[DisplayFollower] = []
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Show the dashboard; it stays up to date until another one is shown."""
-    buttons, here = PanelActions(), session()
-    panel = Dashboard(
-        view_of(overview(here.context, here.services)),
-        on_stop=buttons.stop,
-        on_start=buttons.start,
-        on_down=buttons.down,
-    )
-    buttons.panel = panel
-    display = show(panel)
-    engine = here.engine
-    engine.thread.soon(engine.lifecycle.watch)
-    while _followers:
-        _followers.pop().stop()  # only the latest dashboard is kept up to date
-    follower = DisplayFollower(
-        display,
-        lambda: view_of(overview(here.context, here.services)),
-        _stage,
-        lambda view: False,
-        engine,
-    )
-    _followers.append(follower)
-    engine.thread.soon(_refresh, engine, follower)
+    dashboard_subject().show()
+
+
+class DashboardSubject(Subject):
+    """Everything in this ledger. Only the latest dashboard is kept up to date."""
+
+    __slots__ = ()
+
+    def follow(self, display: LiveDisplay[Any]) -> DisplayFollower:
+        """Keep a display up to date instead of the one before it."""
+        while _followers:
+            _followers.pop().stop()
+        follower = super().follow(display)
+        _followers.append(follower)
+        engine = session().engine
+        engine.thread.soon(_refresh, engine, follower)
+        return follower
 
 
 def _refresh(engine: Engine, follower: DisplayFollower) -> None:
@@ -60,11 +63,31 @@ def _refresh(engine: Engine, follower: DisplayFollower) -> None:
         engine.thread.loop.call_later(REFRESH, _refresh, engine, follower)
 
 
+def dashboard_subject() -> Subject:
+    """Return everything in this ledger as one subject. It is never over."""
+    here = session()
+
+    def panel(view: DashboardView) -> Dashboard:
+        buttons = PanelActions()
+        made = Dashboard(view, on_stop=buttons.stop, on_start=buttons.start, on_down=buttons.down)
+        buttons.panel = made
+        return made
+
+    return DashboardSubject(
+        of_all(DASHBOARD),
+        panel,
+        lambda: view_of(overview(here.context, here.services)),
+        _stage,
+        never,
+    )
+
+
+more_subjects[DASHBOARD] = dashboard_subject
+
+
 def _stage(view: DashboardView) -> Hashable:
     # Only what the saved output should tell apart, which is not what merely grows older.
-    return tuple((c.cluster_id, c.name, c.state, c.reason) for c in view.clusters), tuple(
-        s.title for s in view.sections
-    )
+    return clusters_stage(view), tuple(s.title for s in view.sections)
 
 
 def view_of(seen: Overview) -> DashboardView:

@@ -18,7 +18,7 @@ from nbprov.notebook.panels.output_line import print_now
 from nbprov.notebook.terminal import say
 from nbprov.remote.agent.messages import plain_environment
 
-from .clusters import show_clusters
+from .clusters import show_cluster
 from .consent import ask_for_consent, launch_with_consent, require_consent
 from .handle_variable import store_handle
 from .interrupts import interrupt_run
@@ -138,7 +138,7 @@ def _show_existing(cluster: Cluster, *, wait: bool) -> None:
         say(f"{cluster.name} is {view.state.value} and fits: nothing was launched")
     for remark in cluster.remarks:
         say(remark)
-    show_clusters([view])
+    show_cluster(cluster.cluster_id)
     if cluster.setting_up is not None:
         is_live = frontend.current() is frontend.Frontend.WIDGETS
         follow_setup(cluster.name, cluster.setting_up, wait=wait or not is_live)

@@ -13,9 +13,12 @@ from nbprov.model.errors import UsageError
 from nbprov.notebook.panels import LiveDisplay, RunPanel, frontend
 from nbprov.notebook.panels.actions import PanelActions
 from nbprov.notebook.panels.display_follower import DisplayFollower
-from nbprov.notebook.panels.displays import print_lines, show
+from nbprov.notebook.panels.displays import show
+from nbprov.notebook.rendering.tables import safe_text
 from nbprov.notebook.terminal import say
 from nbprov.runtime.waiting import SLICE
+
+from .subjects import RUN, run_stage
 
 
 def show_run(run: Run) -> LiveDisplay[Any]:
@@ -24,6 +27,7 @@ def show_run(run: Run) -> LiveDisplay[Any]:
     panel = RunPanel(
         run.view(), on_launch=run.launch_soon, on_cancel=run.cancel, on_down=actions.down
     )
+    panel.subject = f"{RUN}:{run.run_id}"
     actions.panel = panel
     display: LiveDisplay[Any] = show(panel)
     follower = DisplayFollower(
@@ -43,19 +47,7 @@ def show_run(run: Run) -> LiveDisplay[Any]:
 def _stage(run: Run, view: RunView) -> Hashable | None:
     if run.launched and not run.done and view.state is not RunState.WAITING:
         return None
-    passes = view.waiting.passes if view.waiting is not None else 0
-    pending = sum(not a.state.is_final for a in view.attempts)
-    cluster = view.cluster
-    # The plan's time is part of it: a plan that was reordered by stock is a new one to save.
-    return (
-        view.state,
-        passes,
-        view.needs_launch,
-        view.error,
-        pending,
-        view.plan.made_at,
-        cluster and (cluster.state, cluster.reason),
-    )
+    return run_stage(view)
 
 
 def _is_over(run: Run, view: RunView) -> bool:
@@ -69,12 +61,22 @@ def wait_for_run(run: Run, display: LiveDisplay[Any]) -> None:
     is_live = display.where is frontend.Frontend.WIDGETS
     while not run.done or (run.is_under_way and not is_live):
         time.sleep(SLICE)
-        print_lines(display)
+        _print_without_error(display)
     display.update(run.view())
-    print_lines(display)
+    _print_without_error(display)
     run.wait()
     if run.replaces:
         say(f"{run.name} is now the new cluster; the old one is being terminated")
+
+
+def _print_without_error(display: LiveDisplay[Any]) -> None:
+    """Print what has changed, but not the final error, which the cell is about to raise."""
+    lines = display.take_lines()
+    error = [safe_text(line) for line in display.panel.view.error.splitlines() if line]
+    if error and lines[-len(error) :] == error:
+        lines = lines[: -len(error)]
+    for line in lines:
+        say(line, flush=True)
 
 
 def wait_for_launch_button(run: Run) -> None:

@@ -38,6 +38,9 @@ class Displayable(Protocol[View]):
     def widget_bundle(self) -> Bundle:
         """Return the live widget."""
 
+    def send_form(self) -> None:
+        """Have open pages write the static form into the notebook."""
+
 
 class LiveDisplay(Generic[View]):
     """Shows a panel in the running cell and keeps that output up to date.
@@ -93,6 +96,19 @@ class LiveDisplay(Generic[View]):
             self._publish_static(update=False)
             self._publish_widget()
 
+    def take_up(self) -> None:
+        """Go on with an output that an earlier kernel has shown; see `outputs`."""
+        with self._lock:
+            self._is_shown = True
+
+    def outputs(self) -> dict[str, Any]:
+        """Return the static form and the widget, for a page that puts them in place."""
+        with self._lock:
+            self._saved = self.panel.view
+            static, _ = self.panel.static_bundle(beside_widget=True)
+            live, _ = self.panel.widget_bundle()
+            return {"html": static["text/html"], "text": static["text/plain"], "live": live}
+
     def update(self, view: View) -> None:
         """Show another view. May be called from any thread.
 
@@ -139,6 +155,9 @@ class LiveDisplay(Generic[View]):
         running.display_pub.publish(
             data=data, metadata=metadata, transient={"display_id": self.display_id}, update=update
         )
+        if update:
+            # A page that was reloaded does not know the display any more.
+            self.panel.send_form()
 
     def _publish_widget(self) -> None:
         running = frontend.shell()

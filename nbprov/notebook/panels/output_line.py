@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import uuid
 
 from nbprov.model.text.plain import printable
+from nbprov.notebook.rendering.tables import html_page, html_text
 from nbprov.notebook.terminal import say
 
 from . import frontend
@@ -38,7 +38,7 @@ class OutputLine:
             return
         data = {
             "text/plain": text,
-            "text/html": f'<div style="{_PRINTED_STYLE}">{html.escape(text)}</div>',
+            "text/html": f'<div style="{_PRINTED_STYLE}">{html_page(html_text(text))}</div>',
         }
         shell.display_pub.publish(
             data=data, metadata={}, transient={"display_id": self._id}, update=update

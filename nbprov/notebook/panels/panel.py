@@ -15,6 +15,7 @@ from nbprov.notebook.rendering.price_data import TableData
 from . import frontend
 from .comm_routing import allow_subshells
 from .live_display import Bundle, LiveDisplay, View
+from .page_forms import outputs_for, remember
 
 _HTML = "text/html"
 _TEXT = "text/plain"
@@ -44,12 +45,21 @@ class Panel(ABC, Generic[View]):
     from any thread. Messages of the browser come on the kernel's main thread or on a subshell's;
     the callbacks run there and must only start work. An `NbprovError` that they raise is shown in
     the panel.
+
+    Attributes
+    ----------
+    anchor
+        The mark by which the widget, and a later kernel, find the static output.
+    subject
+        What it shows, for a later kernel that goes on with it; empty where none can.
     """
 
     def __init__(self, view: View) -> None:
         self._lock = threading.RLock()
         self._view = view
-        self._anchor = uuid.uuid4().hex[:ANCHOR_DIGITS]
+        self.anchor = uuid.uuid4().hex[:ANCHOR_DIGITS]
+        self.subject = ""
+        self._form: dict[str, Any] = {}
         self._widget: Any | None = None
         self._updated = time.monotonic()
         self._version = 1
@@ -129,9 +139,19 @@ class Panel(ABC, Generic[View]):
         with self._lock:
             html, text = self.html(), self.text()
         if beside_widget:
-            style = _HIDE_DEAD_WIDGET.format(anchor=self._anchor)
-            html = f'<div data-nbprov="{self._anchor}">\n<style>{style}</style>\n{html}</div>'
+            style = _HIDE_DEAD_WIDGET.format(anchor=self.anchor)
+            mark = f'<i data-nbprov-subject="{self.subject}" hidden></i>' if self.subject else ""
+            html = f'<div data-nbprov="{self.anchor}">\n{mark}<style>{style}</style>\n{html}</div>'
+            remember(self.anchor)
+            self._form = {"anchor": self.anchor, "html": html, "text": text}
         return {_TEXT: text, _HTML: html}, {}
+
+    def send_form(self) -> None:
+        """Have open pages write the static form into the notebook, where they have another one."""
+        with self._lock:
+            form = self._form
+        if form:
+            self._send_outputs([form])
 
     def widget_bundle(self) -> Bundle:
         """Return the live widget. Its static forms are empty, since the output above has them."""
@@ -154,7 +174,7 @@ class Panel(ABC, Generic[View]):
 
     def _make_widget(self) -> Any:
         if self._widget is None:
-            self._widget = self._widget_class()(state=self.state(), anchor=self._anchor)
+            self._widget = self._widget_class()(state=self.state(), anchor=self.anchor)
             allow_subshells(self._widget)
             self._widget.on_msg(self._receive)
         return self._widget
@@ -169,6 +189,10 @@ class Panel(ABC, Generic[View]):
         kind, view = str(content.get("type", "")), str(content.get("view", ""))
         if kind == "ready":
             self._send_table(view)
+        elif kind == "forms":
+            with self._lock:
+                own = [self._form] if self._form else []
+            self._send_outputs([*own, *outputs_for(content.get("forms"))])
         elif kind == "sync":
             with self._lock:
                 age = time.monotonic() - self._updated
@@ -179,6 +203,10 @@ class Panel(ABC, Generic[View]):
             except NbprovError as error:
                 text = f"{error.message} {error.hint}".strip()
                 self._send({"type": "notice", "view": "", "text": text})
+
+    def _send_outputs(self, outputs: list[dict[str, Any]]) -> None:
+        if outputs:
+            self._send({"type": "outputs", "view": "", "outputs": outputs})
 
     def _send_table(self, view: str) -> None:
         with self._lock:

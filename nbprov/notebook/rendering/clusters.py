@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbprov.model.clock import Instant, short_duration
+from nbprov.model.clock import Instant, Seconds, short_duration
 from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.money import Micros, format_usd
 
@@ -42,6 +42,8 @@ class ClusterFacts:
 
     Attributes
     ----------
+    uptime
+        How long it ran so far; it grows while something is billed.
     hourly
         What it costs per hour now, in micros; 0 where nothing is billed.
     guards
@@ -59,7 +61,7 @@ class ClusterFacts:
     instance_type: str
     market: str
     nodes: int
-    started: Instant
+    uptime: Seconds
     ended: Instant | None
     cost: Micros
     hourly: Micros
@@ -86,7 +88,7 @@ def cluster_facts(view: ClusterView) -> ClusterFacts:
         instance_type=offer.instance_type if offer is not None else DASH,
         market=offer.market.value if offer is not None else "",
         nodes=len(view.instances) or (bought.count if bought is not None else 0),
-        started=view.started,
+        uptime=view.uptime,
         ended=view.ended,
         cost=view.cost,
         hourly=view.hourly_now,
@@ -116,7 +118,7 @@ def _rows(clusters: Sequence[ClusterFacts], now: Instant) -> list[list[str]]:
             c.place,
             f"{c.instance_type}{' spot' if c.market == 'spot' else ''}",
             str(c.nodes) if c.nodes else DASH,
-            short_duration((now if c.ended is None else c.ended) - c.started),
+            short_duration(c.uptime),
             format_usd(c.cost) + ("*" if c.simulated else ""),
             format_usd(c.hourly) if c.hourly else DASH,
             c.guards,

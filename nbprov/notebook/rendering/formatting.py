@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from enum import StrEnum
 
-from nbprov.model.clock import Instant, short_duration
+from nbprov.model.clock import Instant, short_duration, utc_text
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.money import Micros, exact_usd, format_usd
 from nbprov.model.offers import Candidate
@@ -185,7 +185,7 @@ def format_stock(stock: Stock | None, now: Instant) -> str:
 
 def format_utc(instant: Instant) -> str:
     """Return an instant for a saved page: `2026-11-21 07:09:10 UTC`."""
-    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return utc_text(instant)
 
 
 def nodes_prefix(count: int) -> str:

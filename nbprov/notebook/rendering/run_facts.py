@@ -10,6 +10,7 @@ from nbprov.model.money import Micros
 
 from .formatting import (
     ATTEMPT_LOOKS,
+    CLUSTER_LOOKS,
     RUN_LOOKS,
     WAITS_FOR_LAUNCH,
     Look,
@@ -116,6 +117,7 @@ class RunFacts:
     cost: Micros
     hourly: Micros
     started: Instant
+    ended: Instant | None
     now: Instant
     waiting: str
     notes: tuple[str, ...]
@@ -172,7 +174,7 @@ def run_facts(view: RunView) -> RunFacts:
     return RunFacts(
         name=view.name,
         state=view.state.value,
-        look=WAITS_FOR_LAUNCH if is_planned else RUN_LOOKS[view.state],
+        look=WAITS_FOR_LAUNCH if is_planned else _look(view),
         message=view.message,
         is_final=view.state.is_final,
         needs_launch=view.needs_launch,
@@ -183,6 +185,7 @@ def run_facts(view: RunView) -> RunFacts:
         cost=view.cost,
         hourly=_hourly(view, attempts),
         started=view.started,
+        ended=view.ended,
         now=view.now,
         waiting=_waiting(view),
         notes=(*view.notes, *hidden),
@@ -191,6 +194,15 @@ def run_facts(view: RunView) -> RunFacts:
         error=view.error,
         log_path=view.log_path,
     )
+
+
+def _look(view: RunView) -> Look:
+    """Return the look of a run; once it is ready, that of its cluster where that does not run."""
+    cluster = view.cluster
+    if view.state is not RunState.READY or cluster is None:
+        return RUN_LOOKS[view.state]
+    is_up = cluster.state is ClusterState.RUNNING
+    return RUN_LOOKS[view.state] if is_up else CLUSTER_LOOKS[cluster.state]
 
 
 def _shown_attempts(view: RunView) -> tuple[tuple[AttemptFacts, ...], tuple[str, ...]]:
@@ -246,7 +258,7 @@ def _ready_lines(view: RunView) -> list[str]:
     assert view.cluster is not None
     assert view.cluster.candidate is not None
     winner, first = view.cluster.candidate, view.plan.chosen
-    lines = [f"{view.name} is ready: {describe_candidate(winner)}"]
+    lines = [f"{view.name} is {_look(view).words}: {describe_candidate(winner)}"]
     if first is not None and winner.hourly > first.hourly:
         lines.append(
             "it costs more than the first place of the plan:"
@@ -259,17 +271,24 @@ def _ready_lines(view: RunView) -> list[str]:
         _effort(view),
         f"guards: {view.cluster.guards.words()}",
         *view.cluster.notes,
-        f"next: %%on {view.name}",
+        f"next: {_next(view.name, view.cluster.state)}",
     ]
+
+
+def _next(name: str, state: ClusterState) -> str:
+    is_stopped = state in (ClusterState.STOPPING, ClusterState.STOPPED)
+    return f"%nbprov start {name}" if is_stopped else f"%%on {name}"
 
 
 def _effort(view: RunView) -> str:
     """Return how many attempts and passes the run made, and how long it took."""
+    if not view.started:
+        return "it was not launched"
     tries = len(view.attempts)
     passes = view.waiting.passes if view.waiting is not None else 0
     parts = [f"{tries} attempt{'' if tries == 1 else 's'}"]
     parts += [f"{passes} passes"] if passes > 1 else []
-    return ", ".join([*parts, short_duration(view.now - view.started)])
+    return ", ".join([*parts, short_duration((view.ended or view.now) - view.started)])
 
 
 def _unconfirmed_lines(view: RunView) -> list[str]:

@@ -53,8 +53,8 @@ def run_html(view: RunView) -> str:
     error = html_preformatted(facts.error)
     if not facts.attempts:
         plan = plan_html(view.plan, rows=PLAN_ROWS_WAITING, race=view.race)
-        return html_page(heading, above, error, plan, html_lines(_notes(facts)))
-    stamp = html_lines([f"as of {format_utc(view.now)}"] if view.now else [])
+        return html_page(heading, above, error, plan, html_lines([*_notes(facts), *_stamp(view)]))
+    stamp = html_lines(_stamp(view))
     table = html_table(_COLUMNS, _rows(facts))
     return html_page(heading, above, table, error, html_lines(_lines_below(facts)), stamp)
 
@@ -70,7 +70,12 @@ def run_text(view: RunView) -> str:
         lines += ["", *_text_table(facts), *_lines_below(facts)]
     else:
         lines += ["", plan_text(view.plan, rows=PLAN_ROWS_WAITING, race=view.race), *_notes(facts)]
-    return safe_text("\n".join([*lines, *facts.error.splitlines()]))
+    return safe_text("\n".join([*lines, *facts.error.splitlines(), *_stamp(view)]))
+
+
+def _stamp(view: RunView) -> list[str]:
+    """Return the time of the view: a saved form may be read when it is no longer true."""
+    return [f"as of {format_utc(view.now)}"] if view.now else []
 
 
 def _rows(facts: RunFacts) -> list[list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-from nbprov.model.clock import Instant
+from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import AttemptState
 from nbprov.model.launches import Instance
 from nbprov.model.money import Micros, cost_of
@@ -126,6 +126,18 @@ class PriceSegmentTable:
             cost_of(r["hourly"], (r["ended"] if r["ended"] is not None else now) - r["started"])
             for r in rows
         )
+
+    def uptime(self, token: str) -> Seconds:
+        """Return how long the machines of a launch were on the bill, stops left out."""
+        now, total, until = self._clock.now(), 0.0, 0.0
+        for r in self._store.rows(
+            "SELECT started, ended FROM price_segments WHERE token = ? ORDER BY started", token
+        ):
+            # Nodes run at the same time, and time counts once.
+            ended = r["ended"] if r["ended"] is not None else now
+            total += max(0.0, ended - max(r["started"], until))
+            until = max(until, ended)
+        return total
 
     def by_launch(self, run_id: str) -> dict[str, Micros]:
         """Return the cost of each launch of a run so far, by token, including failed attempts."""

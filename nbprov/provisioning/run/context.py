@@ -57,6 +57,8 @@ class RunProgress:
     ----------
     keys
         The key pairs of the cluster; None until Launch, or where they could not be loaded.
+    ended
+        When the launch was over, with a cluster or without.
     notes
         What the user should know of how this run buys, waits and ends.
     rows
@@ -80,6 +82,7 @@ class RunProgress:
     message: str = ""
     error: str = ""
     started: Instant = 0.0
+    ended: Instant | None = None
     notes: tuple[str, ...] = ()
     rows: dict[str, LaunchRow] = field(default_factory=dict)
     clusters: dict[str, LiveCluster] = field(default_factory=dict)

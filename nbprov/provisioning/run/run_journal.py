@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from nbprov.model.clock import iso
+from nbprov.model.clock import utc_text
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import LedgerError
 from nbprov.model.events import EventKind
@@ -125,7 +125,7 @@ class RunJournal:
                 ledger.blocks.remember(block)
             case events.Pause(next_pass):
                 ledger.runs.move(
-                    run_id, RunState.WAITING, f"waits for stock; next pass at {iso(next_pass)}"
+                    run_id, RunState.WAITING, f"waits for stock; next pass at {utc_text(next_pass)}"
                 )
             case events.BeginPass(number):
                 ledger.runs.move(run_id, RunState.LAUNCHING, f"pass {number}")

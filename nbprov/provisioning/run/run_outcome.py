@@ -43,6 +43,7 @@ class RunOutcome:
         context = self._context
         await self._journal.persist(lambda: self._write_hand_over(token))
         context.progress.state = RunState.READY
+        context.progress.ended = context.clock.now()
         context.end_time(token)
         settle(self.ready, context.progress.clusters[token])
         announce(context)
@@ -70,6 +71,7 @@ class RunOutcome:
 
         progress = self._context.progress
         progress.state = state
+        progress.ended = progress.ended or self._context.clock.now()
         if state is RunState.READY:
             return None, progress.message
         error = Unavailable.of(view_of(self._context), failure)

@@ -27,6 +27,7 @@ def view_of(context: RunContext) -> RunView:
         attempts=_attempt_views(context, costs),
         blocks=tuple(progress.failover.queue.blocks),
         started=progress.started,
+        ended=progress.ended,
         now=context.clock.now(),
         cost=sum(costs.values()),
         error=progress.error,

@@ -9,6 +9,7 @@ from nbprov.model.clusters import AttemptView, RunState, RunView
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import RULES, Cause, Failure
 from nbprov.model.offers import RuleKind
+from nbprov.planning.excerpts import excerpt
 
 SHOWN_ATTEMPTS = 8
 """How many attempts the error itself lists; the panel and `%nbprov attempts` list all."""
@@ -23,6 +24,8 @@ class Unavailable(NbprovError):
         The attempts that failed; empty only where nothing was tried.
     said
         The message without the run's name, for places that show the name beside it.
+    excerpt
+        The lines of the cell with GPUs that no cloud sells, each with a caret below the name.
     """
 
     code = "provision.unavailable"
@@ -37,6 +40,7 @@ class Unavailable(NbprovError):
     ) -> None:
         super().__init__(message, hint=hint, code=code)
         self.attempts, self.said = attempts, message
+        self.excerpt: tuple[str, ...] = ()
 
     @classmethod
     def _about(
@@ -144,10 +148,15 @@ class Unavailable(NbprovError):
                 hint=f"{'; '.join(why)}; infra: local tries it for $0",
                 code="provision.not-set-up",
             )
-        return cls._about(view, "nothing on sale fits", hint="; ".join(view.plan.notes))
+        error = cls._about(view, "nothing on sale fits", hint="; ".join(view.plan.notes))
+        source = view.plan.spec.source
+        error.excerpt = tuple(
+            line for word in dict.fromkeys(view.plan.unknown) for line in excerpt(source, word)
+        )
+        return error
 
     def render(self) -> list[str]:
-        lines = [f"{self.message}  [{self.code}]"]
+        lines = [f"{self.message}  [{self.code}]", *self.excerpt]
         for attempt in self.attempts[:SHOWN_ATTEMPTS]:
             offer = attempt.candidate.offer
             reason = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from nbprov.clouds.base import Capabilities
-from nbprov.model.clock import Instant, Seconds, iso, short_duration
+from nbprov.model.clock import Instant, Seconds, short_duration, utc_text
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import UsageError
 from nbprov.model.events import BUDGET_EVENTS, NODE_EVENTS
@@ -244,7 +244,7 @@ def cluster_notes(ledger: Ledger, row: ClusterRow, guards: Guards) -> tuple[str,
     due = stopped_until(guards, row)
     if due is not None:
         said.append(
-            f"ended at {iso(due)} (down_after) by a kernel with nbprov;"
+            f"ended at {utc_text(due)} (down_after) by a kernel with nbprov;"
             " while none runs it stays, and its disk on the bill"
         )
     return (*said, *missing_notes(ledger, row), *outage_notes(ledger, row))

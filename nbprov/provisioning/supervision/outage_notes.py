@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from nbprov.model.clock import Clock, Instant, Seconds, iso, short_duration
+from nbprov.model.clock import Clock, Instant, Seconds, short_duration, utc_text
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.events import CLUSTER_EVENTS, Event, EventKind
@@ -234,7 +234,7 @@ def unreached_words(
     autostop
         Its idle guard; None where it has none.
     """
-    words = f" {iso(since)} ({why(error)})"
+    words = f" {utc_text(since)} ({why(error)})"
     if autostop is not None:
         words += ", so its idle time cannot be known"
     if autostop is not None and outage.unattended.count:
@@ -253,7 +253,9 @@ def unasked_words(row: ClusterRow, error: BaseException, since: Instant) -> str:
     else:
         advice = (error.hint if isinstance(error, NbprovError) else "") or _OFFLINE
     cloud = row.candidate.offer.cloud
-    return f" what it does ({cloud}, since {iso(since)}): {why(error)}; {_goes_on(row)}; {advice}"
+    return (
+        f" what it does ({cloud}, since {utc_text(since)}): {why(error)}; {_goes_on(row)}; {advice}"
+    )
 
 
 def foreign_words(row: ClusterRow) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nbprov.model.clock import Seconds, iso, short_duration
+from nbprov.model.clock import Seconds, short_duration, utc_text
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.run.pricing.price_check import agreed_for
 from nbprov.provisioning.run.pricing.requote import listed_beyond
@@ -52,7 +52,7 @@ class PriceGuard:
         mode, now = self._mode(row), context.clock.now()
         verb = "stopped" if mode == STOP else "ended"
         words = (
-            f": {beyond}; it is {verb} by a kernel after {iso(now + PRICE_GRACE)}, unless you"
+            f": {beyond}; it is {verb} by a kernel after {utc_text(now + PRICE_GRACE)}, unless you"
             f" agree: run its %%provision cell with --yes; %nbprov down {row.name} ends it now"
         )
         context.notes.say(row, DEARER, words, again=REPORTED_AGAIN)

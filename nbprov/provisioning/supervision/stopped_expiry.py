@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from nbprov.model.clock import Instant, Seconds, iso, short_duration
+from nbprov.model.clock import Instant, Seconds, short_duration, utc_text
 from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError
 from nbprov.model.events import EventKind
@@ -138,9 +138,9 @@ def left_note(ledger: Ledger, row: ClusterRow) -> str:
 def left_words(row: ClusterRow, due: Instant, *, is_tried: bool) -> str:
     """What is reported of a stopped cluster's outputs, behind `LEFT.begins`."""
     then = (
-        f"they go with it at {iso(due)} (down_after), since it could not be started for them"
+        f"they go with it at {utc_text(due)} (down_after), since it could not be started for them"
         if is_tried
-        else f"at {iso(due)} (down_after) a kernel with nbprov starts it for some minutes to bring"
-        " them, and ends it"
+        else f"at {utc_text(due)} (down_after) a kernel with nbprov starts it for some minutes to"
+        " bring them, and ends it"
     )
     return f": {then}; %nbprov start {row.name} and %nbprov outputs {row.name} bring them before"

@@ -9,9 +9,11 @@ import {
   age,
   costAt,
   duration,
+  localTime,
   makeClock,
   quantity,
   splitAddress,
+  splitInstant,
   usd,
 } from "../../../widgets/format.js";
 
@@ -71,4 +73,12 @@ test("the clock follows the browser's pace, not its time, and stops after an hou
   assert.equal(clock.now(), 1_000_007);
   pace = 90_000;
   assert.equal(clock.now(), 1_003_600);
+});
+
+test("instants are split from a text and shown in the reader's zone", () => {
+  const text = "waiting until 2026-11-21 23:09:10 UTC; next";
+  assert.deepEqual(splitInstant(text), ["waiting until ", "2026-11-21T23:09:10Z", "; next"]);
+  assert.deepEqual(splitInstant("attempt 2"), ["attempt 2", "", ""]);
+  assert.equal(localTime("2026-11-21T23:09:10Z", "UTC"), "2026-11-21 23:09:10 UTC");
+  assert.match(localTime("2026-11-21T23:09:10Z", "Asia/Tokyo"), /^2026-11-22 08:09:10 GMT\+9$/);
 });

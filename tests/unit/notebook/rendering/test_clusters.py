@@ -45,3 +45,8 @@ def test_a_launch_says_how_far_it_is() -> None:
 def test_the_heading_of_what_is_only_ending() -> None:
     ending = launch("old", ClusterState.ENDING, hourly_now=2_000_000, simulated=False)
     assert ClustersTable([ending]).state()["heading"] == "1 cluster ending, $2.00/h"
+
+
+def test_uptime_is_what_the_view_says_and_not_the_time_since_the_start() -> None:
+    stopped = launch("old", ClusterState.STOPPED, hourly_now=0, uptime=125.0, ended=None)
+    assert "2 min 5 s" in clusters_text([stopped], samples.NOW + 7200)

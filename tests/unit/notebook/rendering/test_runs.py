@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 import sample_views
 
-from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause
 from nbprov.model.offers import Dropped, DropRule, RuleKind
 from nbprov.notebook.magics.interrupts import describe_cancellation
 from nbprov.notebook.rendering.prices import consent_text
+from nbprov.notebook.rendering.run_facts import run_facts
 from nbprov.notebook.rendering.run_lines import run_lines
+from nbprov.notebook.rendering.runs import run_text
 from nbprov.provisioning.run.unavailable import Unavailable
 
 VIEW = sample_views.launching_run()
@@ -131,3 +133,29 @@ def test_what_nobody_here_may_buy_is_not_called_unsold() -> None:
     error = Unavailable.of(replace(VIEW, state=RunState.FAILED, plan=plan, attempts=()))
     assert error.message.endswith("sold by aws, gcp, and none of them is set up here")
     assert error.hint == "no adapter yet; infra: local tries it for $0"
+
+
+def test_the_figures_of_a_finished_launch_are_final() -> None:
+    ready = replace(sample_views.ready_run(), ended=sample_views.ready_run().started + 42.0)
+    later = replace(ready, now=ready.now + 9000)
+    (effort,) = (line for line in run_facts(ready).summary if "attempt" in line)
+    assert "42 s" in effort
+    assert effort in run_facts(later).summary
+    assert "42 s" in run_text(later)
+
+
+def test_a_run_whose_cluster_is_stopped_does_not_say_ready() -> None:
+    ready = sample_views.ready_run()
+    assert ready.cluster is not None
+    stopped = replace(ready, cluster=replace(ready.cluster, state=ClusterState.STOPPED))
+    facts = run_facts(stopped)
+    assert facts.look.words == "stopped"
+    assert f"{ready.name} is stopped" in facts.summary[0]
+    assert f"next: %nbprov start {ready.name}" in facts.summary
+    assert "ready" not in run_text(stopped).split("\n")[0]
+
+
+def test_a_run_that_was_cancelled_before_launch_took_no_time() -> None:
+    never = replace(sample_views.waiting_run(), state=RunState.CANCELLED, started=0.0, attempts=())
+    (line, _) = run_facts(never).summary
+    assert line == "cancelled: it was not launched"

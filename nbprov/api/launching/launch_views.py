@@ -1,0 +1,70 @@
+"""The view of a launch by its id, whichever kernel began it and however it ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nbprov.api.context import Context
+from nbprov.api.run_progress import at_the_end
+from nbprov.api.services import Services
+from nbprov.model.clusters import AttemptView, ClusterState, RunState, RunView
+from nbprov.model.offers import Plan
+from nbprov.provisioning.ledger import ClusterRow, RunRow
+
+
+def launch_view(context: Context, services: Services, run_id: str) -> RunView | None:
+    """The view of a launch, from this session's run or from the ledger; None if there is none."""
+    run = next((run for run in context.runs.values() if run.run_id == run_id), None)
+    if run is not None:
+        return run.view()
+    ledger = context.engine.ledger
+    row = ledger.runs.get(run_id)
+    if row is None:
+        return None
+    cluster = ledger.clusters.of_run(run_id)
+    view = _of_rows(context, row, cluster)
+    if cluster is None:
+        return view
+    view = replace(view, cluster=services.views.view(cluster))
+    return at_the_end(view) if cluster.state is ClusterState.ENDED else view
+
+
+def _of_rows(context: Context, row: RunRow, cluster: ClusterRow | None) -> RunView:
+    engine = context.engine
+    ledger, costs = engine.ledger, engine.ledger.prices.by_launch(row.run_id)
+    driver = engine.drivers.get(row.run_id)
+    followed = driver.view() if driver is not None and not driver.finished.done() else None
+    state = RunState.CANCELLING if row.cancelled and not row.state.is_final else row.state
+    ended = row.updated if row.state.is_final else None
+    ready = cluster.token if cluster is not None else ""
+    attempts = tuple(
+        AttemptView(
+            number=launch.number,
+            token=launch.token,
+            candidate=launch.candidate,
+            state=launch.state,
+            started=launch.created,
+            ended=cluster.started
+            if cluster is not None and launch.token == ready
+            else launch.ended,
+            failure=launch.failure,
+            cost=costs.get(launch.token, 0),
+        )
+        for launch in ledger.launches.of_run(row.run_id)
+    )
+    return RunView(
+        run_id=row.run_id,
+        name=row.name,
+        state=state,
+        plan=followed.plan if followed is not None else Plan(context.spec_of(row.run_id), ()),
+        message=followed.message if followed is not None else row.message,
+        attempts=attempts,
+        started=row.created,
+        ended=cluster.started if cluster is not None else ended,
+        now=engine.clock.now(),
+        cost=ledger.prices.cost(row.run_id),
+        error=row.error,
+        log_path=str(engine.home / "logs" / f"{row.run_id}.log"),
+        race=row.race,
+        waiting=followed.waiting if followed is not None else None,
+    )
