@@ -47,6 +47,10 @@ def told(kernel: Kernel, marked: str, detail: int = 0) -> str:
         ("%%provision dev\nresources:\n  cloud: a|", "aws"),
         ("%%provision dev\nresources:\n  cloud: gcp\n  region: us-c|", "us-central1"),
         ("%%nbprov plan\nresources:\n  accel|", "accelerators:"),
+        ("%%provision dev\nresources:\n  region: |", "eu"),
+        ("%%provision dev\nresources:\n  infra: aws/us-e|", "aws/us-east-1"),
+        ("%%provision dev\nresources:\n  instance_type: p4d|", "p4d.24xlarge"),
+        ("%%provision dev\nresources:\n  |", "accelerators:"),
     ],
 )
 def test_it_offers(shared: Kernel, cell: str, wanted: str) -> None:
@@ -180,3 +184,37 @@ def test_unloading_leaves_the_kernel_as_it_was(shared: Kernel) -> None:
         )
         assert "Return the number of items" in told(other, "le|n")
         assert other.value(f"({wrapped} is theirs, len(seen))") == [True, 1]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%%on |",
+        "%nbprov down |",
+        "%%provision dev\nresources:\n  infra: nowhere/|",
+        "%%provision dev\nresources:\n  instance_type: zzz|",
+    ],
+)
+def test_where_nothing_fits_no_name_of_python_is_offered(shared: Kernel, cell: str) -> None:
+    assert at(shared, cell) == []
+
+
+def test_places_without_a_name_are_not_offered(shared: Kernel) -> None:
+    offered = at(shared, "%%provision dev\nresources:\n  region: |")
+    assert {"eu", "us", "asia"} <= set(offered)
+    assert all(word[:1].isalnum() for word in offered)
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("%%prov|ision dev\nresources:", "usage: %%provision"),
+        ("%%o|n dev\n1", "usage: %%on"),
+        ("%nbprov do|wn dev", "usage: %nbprov down"),
+        ("%nb|prov", "%nbprov COMMAND"),
+        ("%%provision dev\nresources:\n  acce|lerators: A100", "accelerators: GPUs of a node"),
+        ("%%provision dev\nreso|urces:\n  accelerators: A100", "resources: demands on each node"),
+    ],
+)
+def test_shift_tab_tells_of_magics_commands_and_keys(shared: Kernel, cell: str, words: str) -> None:
+    assert words in told(shared, cell)

@@ -17,8 +17,21 @@ if TYPE_CHECKING:
     from nbprov.notebook.arguments import MagicParser
 
 _MAGICS = re.compile(r"\s*(?:\w+\s*=\s*)?%{1,2}(provision|prices|clusters|on|nbprov)\b")
+_LARGE_PLACES = ("eu", "us", "asia")
+"""Parts of the world that a region may name, which are offered before the clouds' own names."""
+_WORDLIKE = re.compile(r"\w")
 _MOST = 200
 """The most completions that are offered."""
+
+
+class _NothingElse(list[SimpleCompletion]):
+    """No completion, where no other matcher is to be asked.
+
+    IPython ignores `suppress` where the list has no length, and would offer names of Python.
+    """
+
+    def __len__(self) -> int:
+        return 1
 
 
 @context_matcher()  # type: ignore[untyped-decorator]
@@ -36,8 +49,11 @@ def match(context: Any) -> dict[str, Any]:
     fitting = [
         text for text in dict.fromkeys(offered) if text.casefold().startswith(word.casefold())
     ]
+    made = [SimpleCompletion(text=text, type="nbprov") for text in fitting[:_MOST]]
+    # In a cell that runs on a machine the words are Python, and so may be those of this kernel.
+    is_python = found.group(1) == "on" and context.cursor_line > 0
     return {
-        "completions": [SimpleCompletion(text=text, type="nbprov") for text in fitting[:_MOST]],
+        "completions": made if made or is_python else _NothingElse(),
         "matched_fragment": word,
         "suppress": True,
         "do_not_suppress": set(),
@@ -70,7 +86,7 @@ def _line_words(magic: str, before: str, word: str) -> list[str]:
 
         if not previous:
             return sorted(COMMANDS)
-    parser = _parser(magic, previous)
+    parser = magic_parser(magic, previous)
     if parser is None:
         return []
     if word.startswith("-"):
@@ -92,13 +108,15 @@ def _line_words(magic: str, before: str, word: str) -> list[str]:
     return _cluster_names() if magic in ("on", "nbprov", "provision") else []
 
 
-def _parser(magic: str, previous: list[str]) -> MagicParser | None:
+def magic_parser(magic: str, previous: list[str]) -> MagicParser | None:
+    """Return the parser of a magic; of `%nbprov`, that of its command, if one is named."""
     from nbprov.notebook.magics import parsers
 
     if magic == "nbprov":
         from nbprov.notebook.commands.registry import COMMANDS, parser_of
 
-        return parser_of(previous[0]) if previous[0] in COMMANDS else None
+        is_known = bool(previous) and previous[0] in COMMANDS
+        return parser_of(previous[0]) if is_known else None
     made: dict[str, Callable[[], MagicParser]] = {
         "provision": parsers.provision_parser,
         "prices": parsers.prices_parser,
@@ -150,16 +168,35 @@ def _yaml_words(context: Any) -> tuple[str, list[str]]:
     values: Iterable[str] = ()
     if place.field == "accelerators":
         values = catalog.accelerators()
-    elif place.field in ("cloud", "infra"):
+    elif place.field == "cloud":
         values = [*catalog.clouds(), "local"]
+    elif place.field == "infra":
+        values = _infra_words(place.prefix)
     elif place.field == "region":
-        named = [
-            cloud
-            for cloud in catalog.clouds()
-            if re.search(rf"\b(?:cloud|infra)\s*:.*\b{cloud}\b", body)
-        ]
-        values = _regions(named or catalog.clouds())
+        values = [*_LARGE_PLACES, *_regions(_named_clouds(body))]
+    elif place.field == "zone":
+        values = _names_in(_named_clouds(body), "zone")
+    elif place.field == "instance_type":
+        values = _names_in(_named_clouds(body), "type")
     return place.prefix, list(values)
+
+
+def _named_clouds(body: str) -> list[str]:
+    """Return the clouds that a spec names, else all."""
+    clouds = _catalog().clouds()
+    named = [cloud for cloud in clouds if re.search(rf"\b(?:cloud|infra)\s*:.*\b{cloud}\b", body)]
+    return named or clouds
+
+
+def _infra_words(prefix: str) -> list[str]:
+    """Return clouds, or the regions and zones of the cloud before the slash."""
+    catalog = _catalog()
+    cloud, *rest = prefix.split("/")
+    if not rest:
+        return [*catalog.clouds(), "local"]
+    if len(rest) == 1:
+        return [f"{cloud}/{region}" for region in _regions([cloud])]
+    return [f"{cloud}/{rest[0]}/{zone}" for zone in catalog.zones(cloud, rest[0])]
 
 
 def _catalog() -> Catalog:
@@ -170,7 +207,10 @@ def _catalog() -> Catalog:
 
 def _regions(clouds: Iterable[str]) -> list[str]:
     catalog = _catalog()
-    return sorted({region for cloud in clouds for region in catalog.regions(cloud)})
+    # A marketplace also has places without a name of their own, such as `, CN, AS`.
+    return sorted(
+        {region for cloud in clouds for region in catalog.regions(cloud) if _WORDLIKE.match(region)}
+    )
 
 
 def _cluster_names() -> list[str]:

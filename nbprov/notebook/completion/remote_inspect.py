@@ -56,7 +56,7 @@ class KernelInspection:
         def do_inspect(
             code: Any, cursor_pos: Any, detail_level: Any = 0, *others: Any, **named: Any
         ) -> Any:
-            found = self._remote_reply(code, cursor_pos, detail_level)
+            found = self._reply(code, cursor_pos, detail_level)
             if found is not None:
                 return found
             return self._original(code, cursor_pos, detail_level, *others, **named)
@@ -67,25 +67,34 @@ class KernelInspection:
         async def do_inspect(
             code: Any, cursor_pos: Any, detail_level: Any = 0, *others: Any, **named: Any
         ) -> Any:
-            found = self._remote_reply(code, cursor_pos, detail_level)
+            found = self._reply(code, cursor_pos, detail_level)
             if found is not None:
                 return found
             return await self._original(code, cursor_pos, detail_level, *others, **named)
 
         return do_inspect
 
-    def _remote_reply(self, code: Any, cursor: Any, detail: Any) -> dict[str, Any] | None:
-        is_ours = isinstance(code, str) and isinstance(cursor, int) and "%%on" in code
+    def _reply(self, code: Any, cursor: Any, detail: Any) -> dict[str, Any] | None:
+        is_ours = isinstance(code, str) and isinstance(cursor, int) and "%" in code
         if not self._is_active or not is_ours:
             return None
+        from .help import magic_help
         from .remote import remote_details
 
         try:
+            told = magic_help(code, cursor)
+            if told or "%%on" not in code:
+                return _told(told) if told else None
             return remote_details(code, cursor, detail)
         except Exception:
             # The kernel must always reply, because a front end without a reply waits forever.
             log.exception("asking a machine about a name")
             return None
+
+
+def _told(text: str) -> dict[str, Any]:
+    """Return the answer to an `inspect_request`."""
+    return {"status": "ok", "found": True, "data": {"text/plain": text}, "metadata": {}}
 
 
 def install(shell: Any) -> Callable[[], None]:
