@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import hashlib
+import io
 import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
+import zipfile
 from typing import Any, Dict
 
 STEP_SECONDS = 3600.0
@@ -26,7 +31,31 @@ KILLED = -9
 """The exit code of a process that was killed, most likely because the memory ran out."""
 TOO_LONG = 124
 """The exit code if a step took too long, as `timeout` has it."""
-INSTALLER = "https://astral.sh/uv/install.sh"
+UV_VERSION = "0.13.9"
+"""The release that is installed where a machine has no uv, with the digests of its wheels."""
+FILES = "https://files.pythonhosted.org/packages/py3/u/uv"
+WHEELS = {
+    "x86_64": (
+        "musllinux_1_1_x86_64",
+        "2c45530751517d6c3bbc69a19473f6effe47cce047bede01ffd8af7ea7b36b25",
+    ),
+    "aarch64": (
+        "manylinux_2_17_aarch64.manylinux2014_aarch64.musllinux_1_1_aarch64",
+        "5435c5ce14a56431208ca0996416d310f1598e8c2c8ba707688985a16bb82dbe",
+    ),
+}
+"""By machine, a wheel whose program is linked statically, and its SHA-256."""
+DIGESTS = (
+    *(digest for _, digest in WHEELS.values()),
+    "d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7ada0cef19",  # manylinux x86_64
+    "ecb6028d79dc96fbeafffe5c8af62a7099487ebc05a701e76714eebcffd06375",  # manylinux aarch64
+    "c16ed11e013557536b3e60065f1b912f6407bd6518e041b961e23ef9e6b4fbf5",  # macOS x86_64
+    "66c512266d633bef48384a1f53003f41f2a8e7b36fe6e7fbfd3e0fd52d96fa63",  # macOS arm64
+)
+"""SHA-256 of every wheel that pip may choose; it installs nothing else."""
+DOWNLOAD_SECONDS = 600.0
+"""For 20 MB: 35 kB a second."""
+MOST_WHEEL = 100_000_000
 
 _LOGIN = re.compile(r"://[^/@\s]+@")
 
@@ -204,7 +233,7 @@ def find_uv(machine: MachinePaths) -> str:
 def get_uv(machine: MachinePaths) -> str:
     """Return the path of the machine's uv, else of one that is installed now.
 
-    pip installs it, in a virtual environment if there is no other pip, else uv's own installer.
+    pip installs it, in a virtual environment if there is no other pip; else it comes as a wheel.
 
     Raises
     ------
@@ -215,7 +244,7 @@ def get_uv(machine: MachinePaths) -> str:
     if found:
         return found
     say(f"no uv on this machine; installing it once into {machine.tool}")
-    for way in (by_pip, by_venv, by_installer, by_package_manager):
+    for way in (by_pip, by_venv, by_wheel, by_package_manager):
         fresh = machine.tool + ".new"
         shutil.rmtree(fresh, ignore_errors=True)
         try:
@@ -266,27 +295,54 @@ def pip_install(python: str, machine: MachinePaths, place: str) -> None:
         "--only-binary",
         ":all:",
     ]
-    run(
-        [python, "-m", "pip", "install", *options, "--target", place, "uv"],
-        machine.env,
-        machine.root,
-    )
+    lines = [f"uv=={UV_VERSION}", *(f"--hash=sha256:{digest}" for digest in DIGESTS)]
+    wanted = place + ".txt"
+    with open(wanted, "w", encoding="ascii") as file:
+        file.write(" ".join(lines) + "\n")
+    options += ["--require-hashes", "--no-deps", "--target", place, "-r", wanted]
+    try:
+        run([python, "-m", "pip", "install", *options], machine.env, machine.root)
+    finally:
+        os.unlink(wanted)
 
 
-def by_installer(machine: MachinePaths, place: str) -> bool:
-    os.makedirs(place, exist_ok=True)
-    script = os.path.join(place, "install.sh")
-    say(f"  from {INSTALLER}")
-    with urllib.request.urlopen(INSTALLER, timeout=LOOK_SECONDS) as answer, open(
-        script, "wb"
-    ) as file:
-        file.write(answer.read(1_000_000))
-    run(
-        ["sh", script, "--quiet"],
-        {**machine.env, "UV_UNMANAGED_INSTALL": os.path.join(place, "bin")},
-        machine.root,
-    )
+def by_wheel(machine: MachinePaths, place: str) -> bool:
+    """Take uv out of its wheel, where Python comes without pip."""
+    tag, digest = WHEELS.get(platform.machine(), ("", ""))
+    if not tag or not sys.platform.startswith("linux"):
+        return False
+    name = f"uv-{UV_VERSION}-py3-none-{tag}.whl"
+    say(f"  from {FILES}/{name}")
+    content, end = bytearray(), time.monotonic() + DOWNLOAD_SECONDS
+    with urllib.request.urlopen(f"{FILES}/{name}", timeout=LOOK_SECONDS) as answer:
+        while True:
+            data = answer.read1(1 << 18)
+            if not data:
+                break
+            content += data
+            if len(content) > MOST_WHEEL or time.monotonic() > end:
+                raise UvError(f"{name} is too large, or comes too slowly")
+    unpack_wheel(bytes(content), digest, place)
     return True
+
+
+def unpack_wheel(content: bytes, digest: str, place: str) -> None:
+    """Write the uv of a wheel to `bin` of a folder.
+
+    Raises
+    ------
+    UvError
+        If it is another wheel than the one that was looked at for this release.
+    """
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise UvError("what came is not the uv that nbprov knows: its SHA-256 differs")
+    with zipfile.ZipFile(io.BytesIO(content)) as wheel:
+        program = wheel.read(f"uv-{UV_VERSION}.data/scripts/uv")
+    os.makedirs(os.path.join(place, "bin"), exist_ok=True)
+    path = os.path.join(place, "bin", "uv")
+    with open(path, "wb") as file:
+        file.write(program)
+    os.chmod(path, 0o755)
 
 
 def by_package_manager(machine: MachinePaths, place: str) -> bool:

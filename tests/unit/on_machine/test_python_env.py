@@ -6,6 +6,8 @@ uv is a stand-in here that notes its commands; `test_python_real.py` runs the re
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import shutil
@@ -13,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -344,10 +347,10 @@ def test_uv_comes_by_the_first_way_that_works(
 
     monkeypatch.setattr(uv, "by_pip", lambda machine, place: False)
     monkeypatch.setattr(uv, "by_venv", fails)
-    monkeypatch.setattr(uv, "by_installer", works)
+    monkeypatch.setattr(uv, "by_wheel", works)
     assert get_uv(world.machine) == os.path.join(world.machine.tool, "bin", "uv")
     assert "pip ended with code 1" in capsys.readouterr().out
-    monkeypatch.setattr(uv, "by_installer", fails)
+    monkeypatch.setattr(uv, "by_wheel", fails)
     monkeypatch.setattr(uv, "by_package_manager", lambda machine, place: False)
     shutil.rmtree(world.machine.tool)
     with pytest.raises(UvError, match="uv could not be installed"):
@@ -395,3 +398,30 @@ def test_the_request_is_all_that_main_needs(
     assert capsys.readouterr().out.splitlines()[-1] == "nbprov: uv pip compile ended with code 1"
     assert python_env.main({**request, "files": {"requirements.in": "six\n"}}) == 0
     assert os.path.islink(world.folder / ".nbprov" / "python")
+
+
+def test_only_the_uv_that_is_known_by_its_digest_is_unpacked(tmp_path: Path) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as wheel:
+        wheel.writestr(f"uv-{uv.UV_VERSION}.data/scripts/uv", "#!/bin/sh\necho uv 0.13.9\n")
+    data = content.getvalue()
+    with pytest.raises(UvError, match="SHA-256 differs"):
+        uv.unpack_wheel(data, uv.WHEELS["x86_64"][1], str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    uv.unpack_wheel(data, hashlib.sha256(data).hexdigest(), str(tmp_path))
+    assert os.access(tmp_path / "bin" / "uv", os.X_OK)
+    assert {len(digest) for digest in uv.DIGESTS} == {64}
+
+
+def test_pip_installs_one_release_by_its_digests(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def reads(command: list[str], env: dict[str, str], folder: str) -> None:
+        asked.extend([" ".join(command), Path(command[-1]).read_text()])
+
+    monkeypatch.setattr(uv, "run", reads)
+    uv.pip_install("python3", world.machine, str(world.folder / "new"))
+    assert "--require-hashes" in asked[0]
+    assert asked[1].startswith(f"uv=={uv.UV_VERSION} --hash=sha256:")
