@@ -81,8 +81,8 @@ def format_difference(more: Micros, less: Micros) -> str:
     if min(more, less) < MICROS_PER_USD // 10:
         return format_usd(more - less)
     cents = [round(Decimal(amount) / MICROS_PER_USD, 2) for amount in (more, less)]
-    shown = cents[0] - cents[1]
-    return f"${shown:,.2f}" if shown else format_usd(more - less)
+    shown = int((cents[0] - cents[1]) * MICROS_PER_USD)
+    return format_usd(shown or more - less)
 
 
 def cost_of(hourly: Micros, seconds: float) -> Micros:

@@ -142,6 +142,8 @@ class Unavailable(NbprovError):
             for rule in closed:
                 sellers_by_reason.setdefault(rule.detail, []).append(rule.subject)
             why = [f"{', '.join(who)}: {reason}" for reason, who in sellers_by_reason.items()]
+            if len(sellers_by_reason) == 1:  # the message has just named them
+                why = [*sellers_by_reason]
             return cls._about(
                 view,
                 said,

@@ -159,3 +159,14 @@ def test_a_run_that_was_cancelled_before_launch_took_no_time() -> None:
     never = replace(sample_views.waiting_run(), state=RunState.CANCELLED, started=0.0, attempts=())
     (line, _) = run_facts(never).summary
     assert line == "cancelled: it was not launched"
+
+
+def test_reasons_that_differ_are_told_with_their_clouds() -> None:
+    rules = [("aws", "no credentials"), ("vast", "no adapter yet"), ("oci", "no adapter yet")]
+    dropped = tuple(
+        Dropped(DropRule(RuleKind.DISABLED, f"{cloud} is not set up: {why}", cloud, why), 1)
+        for cloud, why in rules
+    )
+    plan = replace(VIEW.plan, candidates=(), dearest=None, dropped=dropped)
+    error = Unavailable.of(replace(VIEW, state=RunState.FAILED, plan=plan, attempts=()))
+    assert error.hint.startswith("aws: no credentials; vast, oci: no adapter yet; infra: local")
