@@ -92,10 +92,10 @@ async def replay(
 
 
 async def kept_text(live: LiveCluster, id: str, node: int = 0) -> str:
-    """Return all text of a cell that the machine keeps."""
+    """Return all text of a cell that the machine keeps, with a line for what it dropped."""
     agent = _agent(live, node)
     known = (await agent.task(id)).last
-    gathered = OutputCollation(OutputBudget(None, ""), live.run_id)
+    gathered = OutputCollation(OutputBudget(None, ""), live.run_id, is_log=True)
     if known:
         async for output in agent.job_output(id):
             gathered.take(output)

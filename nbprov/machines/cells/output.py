@@ -174,9 +174,15 @@ class OutputCollation:
     prefix
         Put before each line where a cell runs on several nodes. Displays then wait for `flush`,
         so that they come in the order of the nodes.
+    is_log
+        Whether `text` is to be a log: displays have their own lines in it, and what the machine
+        dropped is named.
     """
 
-    def __init__(self, budget: OutputBudget, namespace: str, prefix: str = "") -> None:
+    def __init__(
+        self, budget: OutputBudget, namespace: str, prefix: str = "", *, is_log: bool = False
+    ) -> None:
+        self._is_log = is_log
         self._budget, self._namespace, self._prefix = budget, namespace, prefix
         self._filters = {"stdout": TextFilter(), "stderr": TextFilter()}
         self._lines = {"stdout": "", "stderr": ""}
@@ -203,11 +209,13 @@ class OutputCollation:
         elif kind == "error":
             self._error = output
         elif kind == "gap":
-            self._budget.text(
-                "stderr",
+            dropped = (
                 f"nbprov: {self._prefix}output{_numbers(output.content)} was dropped here:"
-                " the machine keeps the last 32 MB of a cell\n",
+                " the machine keeps the last 32 MB of a cell\n"
             )
+            self._budget.text("stderr", dropped)
+            if self._is_log:
+                self._keep(self._on_own_line(dropped))
         elif kind == "end":
             self._end = output
 
@@ -235,7 +243,7 @@ class OutputCollation:
     def _display(self, kind: str, output: OutputPiece) -> None:
         content = safe_content(kind, output.content, self._namespace)
         value = str(content["data"].get("text/plain", ""))
-        self._keep(value)
+        self._keep(self._on_own_line(value) if self._is_log else value)
         if kind == "execute_result":
             self._value = value
         self._show(kind, content)
@@ -248,6 +256,10 @@ class OutputCollation:
                 self._waiting.append((kind, content))
         else:
             self._budget.rich(kind, content)
+
+    def _on_own_line(self, text: str) -> str:
+        start = "\n" if self._text and not self._text[-1].endswith("\n") else ""
+        return start + text + ("" if text.endswith("\n") else "\n")
 
     def _keep(self, text: str) -> None:
         kept = text[: self._room]

@@ -1,0 +1,19 @@
+"""The text of a cell as `--save` writes it."""
+
+from __future__ import annotations
+
+from nbprov.machines.cells.output import OutputBudget, OutputCollation
+from nbprov.remote.agent.messages import OutputPiece
+
+
+def test_a_saved_text_names_what_was_dropped_and_glues_no_display_to_a_line() -> None:
+    log = OutputCollation(OutputBudget(None, ""), "run", is_log=True)
+    log.take(OutputPiece(7, 0.0, "gap", content={"from": 1, "to": 6}))
+    for number, text in ((8, "one\n"), (9, "two")):
+        log.take(OutputPiece(number, 0.0, "stream", text, {"name": "stdout", "text": text}))
+    shown = {"data": {"text/plain": "<Figure>"}, "metadata": {}}
+    log.take(OutputPiece(10, 0.0, "display_data", content=shown))
+    log.take(OutputPiece(11, 0.0, "stream", "three\n", {"name": "stdout", "text": "three\n"}))
+    dropped, *rest = log.text.splitlines()
+    assert "was dropped here: the machine keeps the last 32 MB" in dropped
+    assert rest == ["one", "two", "<Figure>", "three"]
