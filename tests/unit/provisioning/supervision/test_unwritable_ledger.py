@@ -13,7 +13,8 @@ from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.errors import EndUnrecorded, LedgerError
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.run import driver as run_driver
-from nbprov.provisioning.run import events, held_actions
+from nbprov.provisioning.run import events
+from nbprov.provisioning.run.actions import held_actions
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.supervision import cloud_watcher
 from nbprov.provisioning.supervision.verbs import terminator
