@@ -20,12 +20,20 @@ from nbprov.model.launches import InstanceState, Launch
 from .checks import answers, check
 from .subject import CloudUnderTest, eventually
 
+LIBRARIES = frozenset({"boto3", "botocore", "google", "s3transfer", "urllib3"})
+"""Libraries that write all they send and get at the level DEBUG, for whoever asks for that."""
+
 
 @contextlib.contextmanager
 def printed() -> Iterator[io.StringIO]:
     """Yield everything that is printed or logged at any level."""
     said = io.StringIO()
     handler, root = logging.StreamHandler(said), logging.getLogger()
+    handler.addFilter(
+        lambda record: (
+            record.levelno >= logging.INFO or record.name.partition(".")[0] not in LIBRARIES
+        )
+    )
     before = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
