@@ -434,7 +434,7 @@ def _rules() -> list[list[Any]]:
         for group in groups.values()
         if group.name != "default"
         for rule in group.ingress_rules
-        for place in rule.ip_ranges
+        if (place := rule.ip_range) and (place.get("CidrIp") or place.get("CidrIpv6"))
     ]
 
 
