@@ -85,7 +85,7 @@ class Capabilities:
     stock_probe
         A call tells the stock before a launch.
     poweroff_ends_bill
-        The compute of a machine that powers itself off is no longer billed. If False, only a
+        The compute of a machine that powers itself off is no longer billed. Otherwise only a
         running notebook can end it for idleness or budget, and the plan says so.
     poweroff
         The shell command with which a machine powers itself off; `{mode}` is replaced by `stop` or
@@ -126,7 +126,7 @@ class Capabilities:
     own_timer: bool = False
     zones: bool = True
     stock_probe: bool = False
-    poweroff_ends_bill: bool = True
+    poweroff_ends_bill: bool = False
     poweroff: str = "sudo -n poweroff"
     simulated: bool = False
     named_only: bool = False

@@ -40,6 +40,7 @@ MOST_CONSOLE = 64 * 1024
 FAMILIES = ("c6i", "c6id", "c7i", "m6i", "m6id", "m7i", "r6i", "r6id", "r7i")
 
 CAPABILITIES = Capabilities(
+    poweroff_ends_bill=True,
     spot=True,
     stop=True,
     multi_node=True,

@@ -59,7 +59,12 @@ class Shelf(Cloud):
 
     def __post_init__(self) -> None:
         self.capabilities = Capabilities(
-            stock_probe=True, spot=True, replayable=True, settle=0.1, poll_every=0.01
+            stock_probe=True,
+            spot=True,
+            replayable=True,
+            settle=0.1,
+            poweroff_ends_bill=True,
+            poll_every=0.01,
         )
         self.telling.set()
         self.checking.set()

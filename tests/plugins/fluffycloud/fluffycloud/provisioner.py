@@ -53,6 +53,7 @@ CAPABILITIES = Capabilities(
     replaces_nodes=True,
     settle=5.0,
     own_timer=True,
+    poweroff_ends_bill=True,
     zones=False,
     stock_probe=True,
     accept_deadline=60.0,

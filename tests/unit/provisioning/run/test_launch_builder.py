@@ -134,14 +134,18 @@ def test_the_start_script_makes_the_login(
 ) -> None:
     from nbprov.remote.boot.user_data import boot_template
 
-    made = _made(keys, Request(labels=labels), Capabilities(login=login))
+    can = Capabilities(login=login, poweroff_ends_bill=True)
+    made = _made(keys, Request(labels=labels), can)
     assert made.user_data_template == (
         boot_template("sudo -n poweroff", login=who) if who else boot_template("sudo -n poweroff")
     )
 
 
 def test_where_poweroff_ends_no_bill_the_boot_guard_powers_nothing_off(keys: ClusterKeys) -> None:
-    assert "poweroff" in _made(keys, Request(), Capabilities()).user_data_template
+    assert (
+        "poweroff"
+        in _made(keys, Request(), Capabilities(poweroff_ends_bill=True)).user_data_template
+    )
     assert (
         "poweroff"
         not in _made(keys, Request(), Capabilities(poweroff_ends_bill=False)).user_data_template
