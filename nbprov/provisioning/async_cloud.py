@@ -128,7 +128,8 @@ class AsyncCloud:
         Silence is an unknown outcome, and so is an error that the adapter does not call a refusal.
         """
         if self._clock is not None and launch.answer_by:
-            set_by = time.time() - self._clock.now()
+            # In whole seconds, so that a launch that is sent again is the same to the byte.
+            set_by = round(time.time() - self._clock.now())
             launch = replace(launch, answer_by=launch.answer_by + set_by)
         try:
             return await self._workers.run(
