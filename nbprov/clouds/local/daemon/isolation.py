@@ -25,6 +25,20 @@ from nbprov.model.clock import Seconds
 from . import platform_calls, processes
 
 ISOLATION_VARIABLE = "NBPROV_LOCAL_ISOLATION"
+ROOTS_GUEST = 1000
+"""The user id of machines in a box of root's; outside it is root's still, without its powers."""
+KERNEL_FILES = (
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/acpi",
+    "/proc/mtrr",
+    "/proc/pressure",
+    "/proc/fs",
+    "/proc/scsi",
+)
+"""What the kernel lets its owner write without any capability: `core_pattern` names a program."""
 PROBE_SECONDS: Seconds = 5.0
 """How long trying one kind of isolation may take; it needs 20 ms."""
 
@@ -68,15 +82,26 @@ class Box:
 
 
 def spawn(
-    rung: Rung, box: Box, command: Sequence[str], env: Mapping[str, str], log: Path
+    rung: Rung, box: Box, command: Sequence[str], env: Mapping[str, str], log: int
 ) -> dict[str, Any]:
     """Start a machine's first process, detached from the daemon, and return a storable handle.
+
+    `log` is an open file, which is closed here.
 
     Raises
     ------
     OSError
         If it cannot be started.
     """
+    try:
+        return _spawn(rung, box, command, env, log)
+    finally:
+        os.close(log)
+
+
+def _spawn(
+    rung: Rung, box: Box, command: Sequence[str], env: Mapping[str, str], log: int
+) -> dict[str, Any]:
     if rung is Rung.BWRAP:
         return _spawn_bwrap(box, command, env, log)
     group = _new_cgroup(box.instance) if rung is Rung.CGROUP else None
@@ -96,6 +121,12 @@ def spawn(
         "start": processes.started(process.pid),
         "cgroup": str(group or ""),
     }
+
+
+def guest_id(rung: Rung) -> int:
+    """Return the user id that a machine's processes see as their own."""
+    own = platform_calls.user_id()
+    return ROOTS_GUEST if rung is Rung.BWRAP and own == 0 else own
 
 
 def alive(handle: Mapping[str, Any]) -> bool:
@@ -169,7 +200,9 @@ def _works(rung: Rung, folder: Path) -> bool:
             "--",
             "/bin/sh",
             "-c",
-            "test -r /proc/1/stat && ! touch /etc/nbprov-probe 2>/dev/null",
+            "test -r /proc/1/stat && ! touch /etc/nbprov-probe 2>/dev/null"
+            " && ! test -w /proc/sys/kernel/core_pattern && grep -q 'CapEff:[[:space:]]*0*$'"
+            " /proc/self/status",
         ]
         done = subprocess.run(command, capture_output=True, timeout=PROBE_SECONDS, check=False)
         return done.returncode == 0
@@ -193,21 +226,20 @@ def _can_join(group: Path) -> bool:
 def _popen(
     command: Sequence[str],
     env: Mapping[str, str],
-    log: Path,
+    log: int,
     cwd: Path,
     pass_fds: tuple[int, ...] = (),
 ) -> subprocess.Popen[bytes]:
-    with log.open("ab") as out:
-        process = subprocess.Popen(
-            list(command),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            env=dict(env),
-            cwd=cwd,
-            pass_fds=pass_fds,
-            start_new_session=True,
-        )
+    process = subprocess.Popen(
+        list(command),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env=dict(env),
+        cwd=cwd,
+        pass_fds=pass_fds,
+        start_new_session=True,
+    )
     # It outlives this object and this process; `processes.reap` collects it.
     processes.adopt(process.pid)
     process.returncode = 0
@@ -215,7 +247,7 @@ def _popen(
 
 
 def _spawn_bwrap(
-    box: Box, command: Sequence[str], env: Mapping[str, str], log: Path
+    box: Box, command: Sequence[str], env: Mapping[str, str], log: int
 ) -> dict[str, Any]:
     reading, writing = os.pipe()
     try:
@@ -239,7 +271,7 @@ def _spawn_bwrap(
     try:
         first = int(json.loads(told)["child-pid"])
     except (ValueError, KeyError):
-        raise OSError(f"bwrap did not start: {_tail(log)}") from None
+        raise OSError("bwrap did not start; the console says why") from None
     return {"rung": Rung.BWRAP.value, "pid": first, "start": processes.started(first), "cgroup": ""}
 
 
@@ -252,7 +284,15 @@ def _bwrap_arguments(box: Box) -> list[str]:
         "--hostname",
         box.hostname,
     ]
+    # No capabilities, for root either: its machines get a user id of their own, by which sshd does
+    # without those that it needs as root. bwrap sees to it that no program gains any.
+    if platform_calls.user_id() == 0:
+        inside = str(guest_id(Rung.BWRAP))
+        arguments += ["--unshare-user", "--uid", inside, "--gid", inside]
+    arguments += ["--cap-drop", "ALL"]
     arguments += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for file in KERNEL_FILES:
+        arguments += ["--ro-bind-try", file, file]
     if platform_calls.user_id() == 0:
         # As root, sshd needs /run/sshd, which containers lack; names must still resolve.
         resolver = Path("/etc/resolv.conf").resolve()
@@ -268,7 +308,7 @@ def _bwrap_arguments(box: Box) -> list[str]:
         arguments += ["--ro-bind-try", str(path), str(path)]
     arguments += ["--bind", str(box.folder), str(box.folder)]
     accounts = box.folder / "boot" / "passwd"
-    if accounts.exists():
+    if accounts.is_file() and not accounts.is_symlink():
         arguments += ["--ro-bind", str(accounts), "/etc/passwd"]
     return arguments
 
@@ -304,8 +344,3 @@ def _wait_empty(group: Path) -> None:
     while time.monotonic() < deadline and "populated 1" in (group / "cgroup.events").read_text():
         processes.reap()
         time.sleep(processes.SWEEP_STEP)
-
-
-def _tail(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"

@@ -8,24 +8,22 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import site
 import socket
 import sqlite3
-import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nbprov.clouds.local import rpc
 from nbprov.model.clock import Seconds
 from nbprov.model.paths import home as nbprov_home
 
 from . import guest_scripts, isolation, platform_calls, processes, sshd
+from .guest_folder import GuestFolder, remove_tree
 from .isolation import Box, Rung
 
 LISTEN_SECONDS: Seconds = 0.5
@@ -33,6 +31,10 @@ LISTEN_SECONDS: Seconds = 0.5
 script may take longer."""
 LISTEN_STEP: Seconds = 0.002
 """The pause between two looks at the port; sshd needs 15 ms."""
+DIRECTORIES = ("home", "tmp", "boot", "bin", "log", "venv/bin")
+"""The directories below a machine's own; the machine may write to all of them."""
+CONSOLE_LOG = "log/console.log"
+"""The output of its first process and its start script."""
 CONSOLE_BYTES = 64 * 1024
 """How much of the console is shown."""
 INIT_PLACES = (Path("/run/systemd"), Path("/run/dbus"), Path("/run/user"))
@@ -79,33 +81,28 @@ class LocalMachine:
         self.root = root
         self.instance = instance
         self.folder = root / "i" / instance
-
-    @property
-    def console_log(self) -> Path:
-        """The output of its first process and its start script."""
-        return self.folder / "log" / "console.log"
+        self.files = GuestFolder(self.folder)
 
     def create(self, shape: MachineSettings, user_data: str, public_key: str) -> None:
         """Create the directory of a new machine. Repeating it changes only the start script."""
         self.folder.parent.mkdir(mode=0o700, exist_ok=True)
-        for name in ("", "home", "tmp", "boot", "bin", "log", "venv/bin"):
-            (self.folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        boot = self.folder / "boot"
-        rpc.write_private(boot / "public_key", public_key.strip().encode() + b"\n")
-        rpc.write_private(boot / "authorized_keys", public_key.strip().encode() + b"\n")
-        rpc.write_private(boot / "boot.sh", guest_scripts.BOOT.encode(), 0o700)
-        rpc.write_private(
-            boot / "passwd", platform_calls.accounts(self.folder / "home", _shell()).encode(), 0o644
-        )
-        rpc.write_private(boot / "session.sh", sshd.session_script(_shell()).encode(), 0o700)
+        self._make_directories()
+        key = public_key.strip().encode() + b"\n"
+        self.files.write("boot/public_key", key)
+        self.files.write("boot/authorized_keys", key)
+        self.files.write("boot/boot.sh", guest_scripts.BOOT.encode(), 0o700)
+        self.files.write("boot/session.sh", sshd.session_script(_shell()).encode(), 0o700)
         for name, script in guest_scripts.scripts(shape.gpus).items():
-            rpc.write_private(self.folder / "bin" / name, script.encode(), 0o700)
+            self.files.write(f"bin/{name}", script.encode(), 0o700)
         self._create_python()
-        path = self._path()
-        (self.folder / "home" / ".profile").write_text(f'PATH="{path}"\nexport PATH\n')
+        self.files.write("home/.profile", f'PATH="{self._path()}"\nexport PATH\n'.encode(), 0o644)
         if user_data:
             text = user_data if user_data.startswith("#!") else f"#!/bin/sh\n{user_data}"
-            rpc.write_private(boot / "user-data", text.encode())
+            self.files.write("boot/user-data", text.encode())
+
+    def _make_directories(self) -> None:
+        for name in DIRECTORIES:
+            self.files.make_directory(name)
 
     def start(
         self, rung: Rung, server: sshd.MachineSshd, shape: MachineSettings, *, broken: bool = False
@@ -120,9 +117,13 @@ class LocalMachine:
         host, port = free_address()
         boot = self.folder / "boot"
         env = self._environment(shape)
+        # Whatever a machine made of them: they are written to, and bound into its box.
+        self._make_directories()
+        accounts = platform_calls.accounts(self.folder / "home", _shell(), isolation.guest_id(rung))
+        self.files.write("boot/passwd", accounts.encode(), 0o644)
         forced = None if rung is Rung.BWRAP else boot / "session.sh"
-        rpc.write_private(
-            boot / "sshd_config", sshd.configuration(server, boot, host, port, env, forced).encode()
+        self.files.write(
+            "boot/sshd_config", sshd.configuration(server, boot, host, port, env, forced).encode()
         )
         serve = guest_scripts.server_command(server, boot, host, port)
         env |= {"NBPROV_SERVE": "while :; do sleep 3600; done" if broken else serve}
@@ -131,9 +132,8 @@ class LocalMachine:
             sshd.make_privilege_dir()
         hidden, shown = self._curtains()
         box = Box(self.instance, shape.name[:60] or self.instance, self.folder, hidden, shown)
-        handle = isolation.spawn(
-            rung, box, ["/bin/sh", str(boot / "boot.sh")], env, self.console_log
-        )
+        command = ["/bin/sh", str(boot / "boot.sh")]
+        handle = isolation.spawn(rung, box, command, env, self.files.open_log(CONSOLE_LOG))
         if not broken:
             _await_port(host, port, handle)
         return StartedMachine(host, port, handle)
@@ -146,7 +146,7 @@ class LocalMachine:
         Returns processes that could not be ended; then the directory stays.
         """
         left = isolation.end(handle, self.instance, self.folder)
-        if not left and not keep_disk and self.folder.exists():
+        if not left and not keep_disk:
             remove_tree(self.folder)
         return left
 
@@ -156,13 +156,17 @@ class LocalMachine:
         The mode is `stop` or `terminate`; without one, as with `sudo poweroff`, it is the mode of
         its create.
         """
-        request = self.folder / "poweroff"
         try:
-            with request.open("rb") as file:
-                mode, _, reason = file.read(POWEROFF_BYTES).decode(errors="replace").partition("\n")
+            request: bytes | None = self.files.read("poweroff", POWEROFF_BYTES)
         except FileNotFoundError:
             return None
-        request.unlink(missing_ok=True)
+        except OSError:
+            request = None  # not what the machine's own script leaves; it must not hide the next
+        with suppress(OSError):  # the machine may fill a directory of this name as fast
+            self.files.unlink("poweroff")
+        if request is None:
+            return None
+        mode, _, reason = request.decode(errors="replace").partition("\n")
         mode = mode.strip()
         return (mode if mode in ("stop", "terminate") else self._on_shutdown()), " ".join(
             reason.split()
@@ -171,12 +175,10 @@ class LocalMachine:
     def console(self) -> str:
         """Return the newest part of its console output."""
         try:
-            with self.console_log.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - CONSOLE_BYTES))
-                return file.read().decode(errors="replace")[-CONSOLE_BYTES:]
-        except FileNotFoundError:
-            return ""
+            said = self.files.read(CONSOLE_LOG, CONSOLE_BYTES, from_end=True)
+        except OSError:
+            return ""  # not there, or replaced by something that is no log
+        return said.decode(errors="replace")
 
     def _on_shutdown(self) -> str:
         """Return the poweroff mode in the daemon's record of its create.
@@ -222,26 +224,17 @@ class LocalMachine:
         So `pip install` there changes nothing here.
         """
         base = str(getattr(sys, "_base_executable", "") or sys.executable)
-        venv = self.folder / "venv"
-        packages = (
-            venv
-            / "lib"
-            / f"python{sys.version_info.major}.{sys.version_info.minor}"
-            / "site-packages"
-        )
-        packages.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (venv / "pyvenv.cfg").write_text(
-            f"home = {Path(base).parent}\ninclude-system-site-packages = false\n"
-        )
-        (packages / "_nbprov_host.pth").write_text(
-            "".join(f"import site; site.addsitedir({p!r})\n" for p in _host_packages())
-        )
-        for name in ("python", "python3", f"python3.{sys.version_info.minor}"):
-            link = venv / "bin" / name
-            if not link.is_symlink():
-                link.symlink_to(base)
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        packages = f"venv/lib/{version}/site-packages"
+        self.files.make_directory(packages)
+        config = f"home = {Path(base).parent}\ninclude-system-site-packages = false\n"
+        self.files.write("venv/pyvenv.cfg", config.encode(), 0o644)
+        hosts = "".join(f"import site; site.addsitedir({p!r})\n" for p in _host_packages())
+        self.files.write(f"{packages}/_nbprov_host.pth", hosts.encode(), 0o644)
+        for name in ("python", "python3", version):
+            self.files.link(f"venv/bin/{name}", base)
         for name in ("pip", "pip3"):
-            rpc.write_private(venv / "bin" / name, guest_scripts.PIP.encode(), 0o700)
+            self.files.write(f"venv/bin/{name}", guest_scripts.PIP.encode(), 0o700)
 
     def _curtains(self) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         """Return what must not be visible inside, and which parts of it must be.
@@ -278,23 +271,6 @@ def free_address() -> tuple[str, int]:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
         trial.bind((host, 0))
         return host, int(trial.getsockname()[1])
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a directory with everything in it, write-protected directories included."""
-
-    def unlock(function: Any, path: str, _info: object) -> None:
-        if not os.path.lexists(path):
-            return
-        for place in (os.path.dirname(path), path):
-            if not os.path.islink(place):
-                os.chmod(place, stat.S_IRWXU)
-        if function in (os.unlink, os.rmdir):
-            function(path)
-        else:
-            shutil.rmtree(path)
-
-    shutil.rmtree(folder, onerror=unlock)
 
 
 def _private_places() -> tuple[Path, ...]:

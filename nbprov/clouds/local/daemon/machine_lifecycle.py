@@ -14,7 +14,8 @@ from nbprov.model.clock import Seconds
 from nbprov.model.launches import InstanceState as State
 
 from . import isolation, platform_calls, processes, sshd
-from .machine import LocalMachine, MachineSettings, remove_tree
+from .guest_folder import remove_tree
+from .machine import LocalMachine, MachineSettings
 from .market import Timing
 from .market_file import MarketFile
 from .state_store import Record, StateStore

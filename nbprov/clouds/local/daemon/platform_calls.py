@@ -43,10 +43,10 @@ def login_name() -> str:
         return getpass.getuser()
 
 
-def accounts(home: Path, shell: str) -> str:
+def accounts(home: Path, shell: str, guest_id: int) -> str:
     """Return an account file (like /etc/passwd) that gives this user another home and shell.
 
-    It holds every name of the user.
+    It holds every name of the user, under the id that the user has in the machine.
     """
     if sys.platform != "win32":
         import pwd
@@ -61,8 +61,10 @@ def accounts(home: Path, shell: str) -> str:
             )
             if n
         )
-        mine = [f"{name}:x:{os.getuid()}:{os.getgid()}:nbprov:{home}:{shell}" for name in names]
-        others = [p for p in pwd.getpwall() if p.pw_uid != os.getuid() and p.pw_name not in names]
+        ids = f"{guest_id}:{_guest_group(guest_id)}"
+        mine = [f"{name}:x:{ids}:nbprov:{home}:{shell}" for name in names]
+        ours = (os.getuid(), guest_id)
+        others = [p for p in pwd.getpwall() if p.pw_uid not in ours and p.pw_name not in names]
         lines = [
             f"{p.pw_name}:x:{p.pw_uid}:{p.pw_gid}:{p.pw_gecos}:{p.pw_dir}:{p.pw_shell}"
             for p in others
@@ -72,6 +74,13 @@ def accounts(home: Path, shell: str) -> str:
         return "\n".join([*mine, *lines]) + "\n"
     else:
         raise _missing("account file")
+
+
+def _guest_group(guest_id: int) -> int:
+    if sys.platform != "win32":
+        return os.getgid() if guest_id == os.getuid() else guest_id
+    else:
+        return guest_id
 
 
 def kill(pid: int) -> None:

@@ -11,9 +11,9 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from cloud_contract import OUTLIVER, answers
 from clouds_under_test import LocalUnderTest, eventually, processes_that_name
 
+from nbprov.clouds.contract.checks import OUTLIVER, answers
 from nbprov.clouds.local import client, rpc
 from nbprov.model.launches import Accepted, InstanceState
 

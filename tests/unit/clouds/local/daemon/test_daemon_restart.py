@@ -12,9 +12,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from cloud_contract import answers
 from clouds_under_test import LocalUnderTest, eventually
 
+from nbprov.clouds.contract.checks import answers
 from nbprov.clouds.local.daemon import processes
 from nbprov.model.launches import Instance, InstanceState, Launch
 from nbprov.model.money import usd

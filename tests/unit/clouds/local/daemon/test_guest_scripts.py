@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cloud_contract import answers
 from clouds_under_test import LocalUnderTest, eventually
 
+from nbprov.clouds.contract.checks import answers
 from nbprov.clouds.local.daemon import guest_scripts, isolation
 from nbprov.clouds.local.daemon import machine as machine_module
 from nbprov.clouds.local.daemon.isolation import Rung

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cloud_contract import OUTLIVER, answers
 from clouds_under_test import LocalUnderTest, eventually, processes_that_name
 
 import nbprov
+from nbprov.clouds.contract.checks import OUTLIVER, answers
 from nbprov.clouds.local.daemon import isolation, sshd
 from nbprov.clouds.local.daemon.isolation import Rung
 from nbprov.model.launches import InstanceState
