@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from nbprov.api.context import Context
 from nbprov.api.errors import readable_error
@@ -37,6 +38,16 @@ def sweep(context: Context, clouds: CloudService, *, end: bool) -> Steps[list[st
     return list(report.lines.values())
 
 
+def _state_of(name: str, home: Path) -> Path:
+    """Where a simulated cloud keeps its machines."""
+    from nbprov.clouds.local.rpc import Unreachable, state_dir
+
+    try:
+        return state_dir() if name == "local" else home / name
+    except Unreachable:
+        return home / name
+
+
 def _where_machines_may_be(context: Context, clouds: CloudService) -> Steps[list[str]]:
     """The clouds that were launched on, and those that can be used.
 
@@ -50,7 +61,7 @@ def _where_machines_may_be(context: Context, clouds: CloudService) -> Steps[list
         for name, capabilities in can.items()
         if capabilities is not None and capabilities.named_only
     }
-    used |= {name for name in simulated if (engine.home / name).is_dir()}
+    used |= {name for name in simulated if _state_of(name, engine.home).is_dir()}
     others = [name for name in can if name not in used | simulated]
     asked = yield from clouds.check(others, fresh=False)
     return sorted(used & set(can)) + [told.cloud for told in asked if told.enabled]

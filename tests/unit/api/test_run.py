@@ -117,3 +117,17 @@ def test_a_sweep_goes_on_over_clouds_that_fail_and_reports_them(
     assert sorted(asked) == list(registry.names())
     assert [line.partition(":")[0] for line in lines] == asked
     assert all(f"no key for {name}" in line for name, line in zip(asked, lines, strict=True))
+
+
+def test_a_sweep_looks_at_local_where_its_machines_are_in_a_folder_of_their_own(
+    session: api.Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    async def end_orphans(engine: Any, name: str, report: Any, **_: Any) -> None:
+        asked.append(name)
+
+    monkeypatch.setattr("nbprov.provisioning.reconcile.end_orphans", end_orphans)
+    monkeypatch.setenv("NBPROV_LOCAL_DIR", str(tmp_path))
+    session.sweep(end=True)
+    assert asked == ["local"]
