@@ -150,9 +150,25 @@ class JobService:
         from nbprov.machines.jobs.jobs import list_jobs
 
         if row.state not in _UP:
-            return self._archive.store.jobs(row.run_id, is_over=True)
+            return self._known_here(row)
         told = yield from self._remote.call_attached(row.name, list_jobs)
         return self._with_kept(row, told)
+
+    def _known_here(self, row: ClusterRow) -> list[Job]:
+        """Return the jobs of machines that are gone: those that are kept, and what was lost.
+
+        Of a machine that was taken away without a word nothing is kept of jobs that were queued.
+        """
+        from nbprov.machines.jobs.jobs import LIVE, Job
+
+        kept = self._archive.store.jobs(row.run_id, is_over=True)
+        ids = {job.id for job in kept}
+        lost = [
+            Job(told["job_id"], told["kind"], "lost", created=told["started"], kept=True)
+            for told in self._engine.ledger.jobs.of_run(row.run_id)
+            if told["job_id"] not in ids and told["state"] in LIVE
+        ]
+        return [*kept, *lost]
 
     def _with_kept(self, row: ClusterRow, told: list[Job]) -> list[Job]:
         ids = {job.id for job in told}
@@ -253,9 +269,9 @@ class JobService:
     async def _jobs_in_time(self, row: ClusterRow) -> tuple[str, list[Job], str]:
         from nbprov.machines.jobs.jobs import list_jobs
 
-        kept = self._archive.store.jobs(row.run_id, is_over=row.state not in _UP)
         if row.state not in _UP:
-            return row.name, kept, f"{row.name} is {row.state.value}"
+            return row.name, self._known_here(row), f"{row.name} is {row.state.value}"
+        kept = self._archive.store.jobs(row.run_id)
         try:
             async with asyncio.timeout(ALL_SECONDS):
                 told = await list_jobs(await self._engine.attach(row.name))

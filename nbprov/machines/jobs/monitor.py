@@ -20,7 +20,7 @@ from nbprov.runtime.worker_pool import WorkerPool
 
 from .archive import JobArchive
 from .jobs import LIVE, Job, cancel_parts, list_jobs
-from .logs import read_log
+from .logs import LOG_BYTES, read_log
 
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
@@ -55,6 +55,11 @@ LOGS_AT_ONCE = 4
 """Logs of one job in memory at a time; each may have 32 MB, and a gang may have 64 of them."""
 TRIES = 3
 """Attempts to read a node's log before a job is archived without it."""
+KEEP_EVERY: Seconds = 30.0
+"""Between two times that the end of a running job's log is archived."""
+PARTLY_LINES = 2000
+PARTLY_BYTES = 256 * 1024
+"""So much of it: enough to see how far it came, and little beside what it costs to read it all."""
 GANG_GRACE: Seconds = 20.0
 """How long the other nodes of a job may run after one failed.
 
@@ -83,6 +88,7 @@ class JobMonitor:
         self._looking: dict[str, asyncio.Lock] = {}
         self._tries: dict[tuple[str, str], int] = {}
         self._looked: dict[str, float] = {}
+        self._partly: dict[tuple[str, str], float] = {}
         self._heard: dict[str, LiveCluster] = {}
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
@@ -165,6 +171,7 @@ class JobMonitor:
                     await self._keep(live, job)
                 else:
                     await self._end_broken_job(live, job)
+                    await self._keep_so_far(live, job)
 
     def _tell_ledger(self, run_id: str, jobs: Sequence[Job]) -> None:
         if any((run_id, job.id) not in self._told for job in jobs):
@@ -182,7 +189,16 @@ class JobMonitor:
             self.engine.ledger.jobs.set(run_id, job.id, job.name, "", job.state, job.exit_code)
             self._told[run_id, job.id] = job.state, job.exit_code
 
-    async def _keep(self, live: LiveCluster, job: Job) -> None:
+    async def _keep_so_far(self, live: LiveCluster, job: Job) -> None:
+        """Archive the end of a log now and then: a machine may be taken away without a word."""
+        key, now = (live.run_id, job.id), self.engine.clock.elapsed()
+        if job.state == "running" and now - self._partly.get(key, -KEEP_EVERY) >= KEEP_EVERY:
+            self._partly[key] = now
+            await self._keep(live, job, lines=PARTLY_LINES, size=PARTLY_BYTES)
+
+    async def _keep(
+        self, live: LiveCluster, job: Job, *, lines: int | None = None, size: int = LOG_BYTES
+    ) -> None:
         key = (live.run_id, job.id, job.created)
         if key in self._kept or (
             job.is_over and await self._in_worker(lambda: self.store.has(live.run_id, job))
@@ -196,7 +212,8 @@ class JobMonitor:
             for first in range(0, count, LOGS_AT_ONCE):
                 nodes = range(first, min(count, first + LOGS_AT_ONCE))
                 logs = await asyncio.gather(
-                    *(read_log(live, job, node=node) for node in nodes), return_exceptions=True
+                    *(read_log(live, job, node=node, lines=lines, size=size) for node in nodes),
+                    return_exceptions=True,
                 )
                 texts = {
                     n: self._hide(found.text)
@@ -210,8 +227,10 @@ class JobMonitor:
         except OSError as error:
             log.warning("the log of job %s of %s could not be kept: %s", job.id, live.name, error)
             return
+        if not job.is_over:
+            return
         tries = self._tries[key[:2]] = self._tries.get(key[:2], 0) + 1
-        if job.is_over and (read == count or tries >= TRIES):
+        if read == count or tries >= TRIES:
             self._kept.add(key)
 
     async def _end_broken_job(self, live: LiveCluster, job: Job) -> None:

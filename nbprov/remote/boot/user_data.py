@@ -52,6 +52,7 @@ AGAIN
 NBPROV_END
 )
 KEEP
+APT
 eval "$again"
 if [ -z "${NBPROV_HOST_KEY:-}" ]; then
   if command -v restorecon >/dev/null; then
@@ -104,6 +105,16 @@ _ACCOUNT = rf"""if {_OTHER}; then
   if [ -d /etc/sudoers.d ]; then
     echo 'LOGIN ALL=(ALL) NOPASSWD:ALL' >$sudoers && chmod 440 $sudoers
   fi
+fi"""
+
+# Automatic updates hold apt's locks for minutes after a boot, which is when `setup` runs. Until the
+# next boot they do not begin, those under way are ended, and apt waits for what is left of them.
+_APT = rf"""if {_OTHER} && [ -d /etc/apt/apt.conf.d ]; then
+  echo 'DPkg::Lock::Timeout "900";' >/etc/apt/apt.conf.d/90nbprov
+  if [ -d /run/systemd/system ]; then
+    systemctl mask --runtime --now apt-daily.timer apt-daily-upgrade.timer
+    systemctl stop --no-block apt-daily apt-daily-upgrade unattended-upgrades
+  fi >/dev/null 2>&1
 fi"""
 
 _KEEP = rf"""boots={PER_BOOT}
@@ -182,10 +193,19 @@ def boot_template(
     # With a login the script runs as root, on images that may have no sudo.
     poweroff = poweroff.replace("sudo -n ", "") if login else poweroff
     guard = _guard(poweroff.replace("{mode}", mode), guard_seconds)
+    return _assemble(guard, login)
+
+
+def _assemble(guard: str, login: str) -> str:
     who = {"": "", "root": f"{_WHO_ROOT}\n"}.get(login, f"{_WHO}\n")
     again = _AGAIN.replace("WHO\n", who, 1).replace("GUARD", shlex.quote(guard), 1)
     account = _ACCOUNT if login not in ("", "root") else ""
-    parts = {"ACCOUNT\n": account, "KEEP\n": _KEEP if login else "", "AGAIN\n": again}
+    parts = {
+        "ACCOUNT\n": account,
+        "KEEP\n": _KEEP if login else "",
+        "APT\n": _APT,
+        "AGAIN\n": again,
+    }
     text = _TEMPLATE
     for marker, part in parts.items():
         text = text.replace(marker, f"{part}\n" if part else "", 1)
