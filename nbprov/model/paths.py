@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from .errors import NbprovError
@@ -24,6 +25,12 @@ class UnsafeHome(NbprovError):
     code = "home.unsafe"
 
 
+class NoHome(NbprovError):
+    """This user has no home folder, and no other folder is named."""
+
+    code = "home.missing"
+
+
 def home(environ: Mapping[str, str] | None = None) -> Path:
     """The folder of the ledger, the keys, the logs, the caches and the `local` cloud.
 
@@ -33,6 +40,8 @@ def home(environ: Mapping[str, str] | None = None) -> Path:
     ------
     UnsafeHome
         If it is there, and others may write into it.
+    NoHome
+        If this user has no home folder, and `NBPROV_HOME` is not set.
     """
     found = _home(os.environ if environ is None else environ)
     check_safe(found)
@@ -42,7 +51,12 @@ def home(environ: Mapping[str, str] | None = None) -> Path:
 def _home(env: Mapping[str, str]) -> Path:
     if env.get(HOME_VARIABLE):
         return Path(env[HOME_VARIABLE]).expanduser().absolute()
-    user = Path.home()
+    try:
+        user = Path.home()
+    except RuntimeError as error:
+        raise NoHome(
+            "this user has no home folder", hint=f"name a folder for nbprov in {HOME_VARIABLE}"
+        ) from error
     # A plain text: a type checker for one platform would call the other branches unreachable.
     platform = str(sys.platform)
     if platform == "win32":
@@ -96,8 +110,10 @@ def make_folder(folder: Path, root: Path | None = None) -> Path:
     OSError
         If it cannot be made.
     """
-    root = home() if root is None else root
-    if not folder.is_relative_to(root):
+    if root is None:
+        with suppress(NoHome):
+            root = home()
+    if root is None or not folder.is_relative_to(root):
         folder.mkdir(parents=True, exist_ok=True)
         return folder
     check_safe(root)
@@ -124,7 +140,9 @@ def close_to_others(path: Path) -> None:
 
 def open_private(path: str, flags: int) -> int:
     """An `opener` of `open` that makes files of the home for this user alone."""
-    is_ours = Path(path).is_relative_to(_home(os.environ))
+    is_ours = False
+    with suppress(NoHome):
+        is_ours = Path(path).is_relative_to(_home(os.environ))
     descriptor = os.open(path, flags, PRIVATE_FILE if is_ours else 0o666)
     if is_ours and os.name == "posix" and os.fstat(descriptor).st_mode & _OTHERS:
         os.fchmod(descriptor, PRIVATE_FILE)

@@ -43,7 +43,7 @@ def mutated(mutant: Mutant) -> str:
             f"{mutant.cloud}: {mutant.what}: {mutant.file} has its text {count} times, not once:"
             f"\n{mutant.old}"
         )
-    return text.replace(mutant.old, mutant.new)
+    return str(text.replace(mutant.old, mutant.new))
 
 
 @contextmanager
@@ -86,7 +86,7 @@ def verdict(mutant: Mutant) -> str:
     with tree_with(mutant) as tree:
         passed, said = checked(tree, mutant.cloud, mutant.caught_by)
         if not passed:
-            return mutant.caught_by
+            return str(mutant.caught_by)
         if "1 skipped" in said:
             return ""
         passed, said = checked(tree, mutant.cloud)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from uuid import uuid4
 
 import pytest
-from cloud_contract import answers, refusal
 from clouds_under_test import LocalUnderTest, eventually
 
+from nbprov.clouds.contract.checks import answers, refusal
 from nbprov.model.failures import Cause, CloudError, Scope
 from nbprov.model.launches import InstanceState
 from nbprov.model.places import Market

@@ -221,13 +221,10 @@ def test_in_bubblewrap_an_absolute_path_ends_at_most_the_machine(
     )
     done = local.run(machine, command)
     assert done.returncode != 77 or not Path("/sbin/poweroff").exists()
-    if os.getuid() == 0 and done.returncode != 77:
-        # A file, because output printed last is lost with the machine's own sshd.
+    if done.returncode != 77:
         assert (local.folder / "i" / machine.id / "home" / "tried").exists()
-        assert (
-            local.in_state(owner, machine.id, InstanceState.STOPPED).reason
-            == "its processes ended by themselves"
-        )
+        # It has no capability to reboot anything, its own namespace included.
+        assert local.in_state(owner, machine.id, InstanceState.RUNNING).host
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clouds_under_test import DEADLINE, eventually
+from clouds_under_test import eventually
 
+from nbprov.clouds.contract.subject import DEADLINE
 from nbprov.clouds.local.daemon import machine_lifecycle, platform_calls, processes
 from nbprov.clouds.local.daemon.machine import LocalMachine
 from nbprov.clouds.local.daemon.machine_lifecycle import MachineLifecycle
