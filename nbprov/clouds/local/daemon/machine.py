@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from nbprov.model.clock import Seconds
+from nbprov.model.paths import NoHome
 from nbprov.model.paths import home as nbprov_home
 
 from . import guest_scripts, isolation, platform_calls, processes, sshd
@@ -276,8 +277,8 @@ def free_address() -> tuple[str, int]:
 def _private_places() -> tuple[Path, ...]:
     try:
         return (nbprov_home(),)
-    except RuntimeError:
-        return ()  # This user has no home, so nothing of nbprov's is in it.
+    except NoHome:
+        return ()  # so nothing of nbprov's is in it
 
 
 def _shell() -> str:
