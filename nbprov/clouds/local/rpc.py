@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nbprov.model.clock import Seconds
-from nbprov.model.paths import home, make_folder
+from nbprov.model.paths import NoHome, home, make_folder
 
 from .daemon import platform_calls
 
@@ -90,8 +90,8 @@ def state_dir(environ: Mapping[str, str] | None = None) -> Path:
     named = env.get(DIR_VARIABLE)
     try:
         return Path(named).expanduser().absolute() if named else home(env) / "local"
-    except RuntimeError as error:
-        raise Unreachable(f"{error} Set {DIR_VARIABLE}.") from None
+    except NoHome as error:
+        raise Unreachable(f"{error.message}: set {DIR_VARIABLE}") from None
 
 
 def private_dir(path: Path) -> Path:
