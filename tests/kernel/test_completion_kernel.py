@@ -58,6 +58,19 @@ def test_it_offers(shared: Kernel, cell: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "cell",
+    [
+        "%%on |",
+        "%nbprov down |",
+        "%%provision dev\nresources:\n  infra: nowhere/|",
+        "%%provision dev\nresources:\n  instance_type: zzz|",
+    ],
+)
+def test_where_nothing_fits_no_name_of_python_is_offered(shared: Kernel, cell: str) -> None:
+    assert at(shared, cell) == []
+
+
+@pytest.mark.parametrize(
     ("cell", "unwanted"),
     [
         ("%%provision dev\nresources:\n  |", "setup:"),
@@ -184,19 +197,6 @@ def test_unloading_leaves_the_kernel_as_it_was(shared: Kernel) -> None:
         )
         assert "Return the number of items" in told(other, "le|n")
         assert other.value(f"({wrapped} is theirs, len(seen))") == [True, 1]
-
-
-@pytest.mark.parametrize(
-    "cell",
-    [
-        "%%on |",
-        "%nbprov down |",
-        "%%provision dev\nresources:\n  infra: nowhere/|",
-        "%%provision dev\nresources:\n  instance_type: zzz|",
-    ],
-)
-def test_where_nothing_fits_no_name_of_python_is_offered(shared: Kernel, cell: str) -> None:
-    assert at(shared, cell) == []
 
 
 def test_places_without_a_name_are_not_offered(shared: Kernel) -> None:
