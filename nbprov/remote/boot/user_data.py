@@ -129,7 +129,7 @@ fi"""
 _GUARD = """left=SECONDS
 while :; do
 at=$(date +%s)
-if eval "$2"; then left=SECONDS; fi
+if eval "$2"; then left=SECONDS at=$(date +%s); fi
 sleep PAUSE
 gone=$(($(date +%s) - at))
 [ $gone -ge PAUSE ] && [ $gone -le 300 ] || gone=PAUSE

@@ -263,7 +263,7 @@ def test_a_part_on_a_node_that_does_not_answer_has_not_ended_well() -> None:
     assert (why.state, why.exit_code) == ("failed", 3)
     assert (
         state_words(why)
-        == "failed (nodes: cancelled, failed); ended: its part on node 1 failed with exit code 3[2J"
+        == "failed (nodes: cancelled, failed); ended: its part on node 1 failed with exit code 3"
     )
 
 

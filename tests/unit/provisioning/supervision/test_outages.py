@@ -367,7 +367,7 @@ def test_what_is_said_of_a_machine() -> None:
     _silent(found, 600.0)
     error = NbprovError("no route to host\nTraceback", hint="no")
     assert unreached_words(_row(), found, error, since=0.0, autostop=IDLE) == (
-        " 1970-01-01T00:00:00Z (no route to host), so its idle time cannot be known;"
+        " 1970-01-01 00:00:00 UTC (no route to host), so its idle time cannot be known;"
         " left so, it is ended by this kernel in 1 h;"
         f" it costs ${_row().candidate.hourly / 1e6:.2f}/h; %nbprov down dev ends it"
     )

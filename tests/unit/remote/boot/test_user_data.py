@@ -146,9 +146,9 @@ def test_the_boot_guard_waits_while_an_agent_lives_and_is_armed_anew_when_none_d
         "touch begun; while [ ! -e dead ]; do sleep 0.05; done\n"
     )
     try:
-        _run(_filled(boot_template('touch "$HOME/off"', guard_seconds=2), keys), home)
+        _run(_filled(boot_template('touch "$HOME/off"', guard_seconds=4), keys), home)
         assert _wait_for(home / "begun")
-        time.sleep(4)
+        time.sleep(5)
         assert not (home / "off").exists()
         assert _guard(home)
         (home / "dead").touch()
