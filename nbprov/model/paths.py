@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +15,8 @@ HOME_VARIABLE = "NBPROV_HOME"
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
+# A type checker for Windows does not know it, and nothing calls it there.
+_user_id: Callable[[], int] = getattr(os, "geteuid", lambda: 0)
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -80,11 +82,11 @@ def check_safe(folder: Path) -> None:
         found = folder.stat()
     except OSError:
         return  # it is not there, or whoever uses it says what is wrong
-    if found.st_uid != os.geteuid():
+    if found.st_uid != _user_id():
         raise UnsafeHome(
             f"{folder} belongs to another user (id {found.st_uid})",
             hint=f"use a folder of your own: set {HOME_VARIABLE}, or run sudo chown"
-            f" {os.geteuid()} '{folder}' if you trust what is in it",
+            f" {_user_id()} '{folder}' if you trust what is in it",
         )
     if found.st_mode & _OTHERS_WRITE:
         raise UnsafeHome(
@@ -134,7 +136,7 @@ def close_to_others(path: Path) -> None:
     """Take the rights of all other users away from a file or folder of ours."""
     if os.name == "posix":
         found = path.stat()
-        if found.st_mode & _OTHERS and found.st_uid == os.geteuid():
+        if found.st_mode & _OTHERS and found.st_uid == _user_id():
             path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
 
 
@@ -145,5 +147,5 @@ def open_private(path: str, flags: int) -> int:
         is_ours = Path(path).is_relative_to(_home(os.environ))
     descriptor = os.open(path, flags, PRIVATE_FILE if is_ours else 0o666)
     if is_ours and os.name == "posix" and os.fstat(descriptor).st_mode & _OTHERS:
-        os.fchmod(descriptor, PRIVATE_FILE)
+        os.chmod(descriptor, PRIVATE_FILE)
     return descriptor

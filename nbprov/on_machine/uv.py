@@ -309,7 +309,7 @@ def pip_install(python: str, machine: MachinePaths, place: str) -> None:
 def by_wheel(machine: MachinePaths, place: str) -> bool:
     """Take uv out of its wheel, where Python comes without pip."""
     tag, digest = WHEELS.get(platform.machine(), ("", ""))
-    if not tag or not sys.platform.startswith("linux"):
+    if not tag or not str(sys.platform).startswith("linux"):
         return False
     name = f"uv-{UV_VERSION}-py3-none-{tag}.whl"
     say(f"  from {FILES}/{name}")

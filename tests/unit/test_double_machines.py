@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from machines import SHORT, Machines
+from machines import Machines
 
+from nbprov.clouds.contract.double_machines import SHORT
 from nbprov.clouds.local.daemon import processes
 from nbprov.remote.boot.user_data import boot_template, template_values
 from nbprov.remote.ssh.keys import ClusterKeys
