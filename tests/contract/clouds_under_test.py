@@ -84,6 +84,7 @@ class LocalUnderTest(CloudUnderTest):
     """The `local` cloud in a state directory of its own."""
 
     name = "local"
+    login_label = False  # every machine runs as the account of the notebook
 
     def __init__(self) -> None:
         self.folder = own_folder("l")

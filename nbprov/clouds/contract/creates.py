@@ -289,7 +289,7 @@ def labels_reach_the_cloud(subject: CloudUnderTest) -> None:
 
 @check
 def the_login_follows_its_label(subject: CloudUnderTest) -> None:
-    needs(subject.login_label, "its double sets the login itself (`login_label` is False)")
+    needs(subject.login_label, "no label sets the login there (`login_label` is False)")
     launch = subject.launch()
     launch = replace(launch, tags={**launch.tags, LOGIN_LABEL: "visitor7q"})
     (machine,) = subject.running(launch)
