@@ -125,7 +125,7 @@ def test_image_of_ones_own_is_asked_for(subject: CloudUnderTest) -> None:
     elif can.images:
         made = replace(made, image=image)
     else:
-        pytest.skip(f"{subject.name} starts no image of one's own, which the plan says")
+        return  # it starts none, and the test above sees that the plan says so
     with suppress(CloudError):  # a double that has no such image refuses it
         subject.cloud.submit(made)
     assert shown in _sent(subject)

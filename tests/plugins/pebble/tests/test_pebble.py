@@ -56,7 +56,10 @@ def test_an_adapter_with_prices_is_small() -> None:
     "check", [c for c in CHECKS if c.__name__ in TRIED], ids=lambda c: c.__name__
 )
 def test_cloud_keeps_the_contract(subject: PebbleUnderTest, check: Check) -> None:
-    check(subject)
+    try:
+        check(subject)
+    except pytest.skip.Exception as error:  # Pebble has not got what the check is about
+        print(f"does not apply to {subject.name}: {error}")
 
 
 def test_the_checks_that_are_tried_exist() -> None:
