@@ -104,7 +104,10 @@ def _plan(
     candidates = [c for c in candidates if not any(b.is_live(now) and b.matches(c) for b in blocks)]
     if not candidates:
         return Plan(spec, ())
-    return Plan(spec, candidates, dearest=candidates[-1])
+    dearest = candidates[-1]
+    if order["kind"] == "dearer":
+        dearest = replace(dearest, offer=replace(dearest.offer, hourly=2 * dearest.hourly))
+    return Plan(spec, candidates, dearest=dearest)
 
 
 def play(order: dict[str, Any]) -> None:
@@ -120,6 +123,8 @@ def play(order: dict[str, Any]) -> None:
     sent = _when(engine, driver, "sent", lambda: None)
     if order["cancel_at"]:
         _when(engine, driver, order["cancel_at"], driver.cancel)
+    if order["kind"] == "dearer":
+        _when(engine, driver, "unknown", lambda: _raise_prices(Path(order["cloud"])))
     if order["kind"] == "log-fails":
         driver.runlog.path.unlink()
         driver.runlog.path.mkdir()
@@ -171,6 +176,13 @@ def _when(
 
     engine.subscribe(look)
     return seen
+
+
+def _raise_prices(cloud: Path) -> None:
+    market = cloud / "market.toml"
+    draft = market.with_suffix(".new")
+    draft.write_text(market.read_text().replace("hourly = 0.1\n", "hourly = 0.15\n"))
+    draft.replace(market)
 
 
 def _lock(path: Path) -> None:

@@ -75,6 +75,7 @@ PASSES: dict[str, tuple[str, ...]] = {
         "cloud.list",
         "launches.sent",
     ),
+    "dearer": ("launches.reprice", "launches.failed(unknown)", "cloud.quote", "cloud.submit"),
     "half-made": ("launches.failed(ending)", *END, "blocks.remember", "instances.seen"),
     "cancel": ("runs.request_cancel", "runs.move(cancelled)", "launches.failed(ending)", *END),
     "race": (
@@ -181,7 +182,8 @@ PASSES: dict[str, tuple[str, ...]] = {
 of two, which is held in vain. `hedge`: the first place does not answer for a while, and a second
 joins. `wait`: nothing is in stock in the first pass; the person clears the blocks, and a later
 pass, of this process or of the next, finds a machine. `late`: a create's answer is lost, and it is
-carried out after that, but before the instant until which it was wanted. `log-fails`: the provision
+carried out after that, but before the instant until which it was wanted. `dearer`: a create's answer
+is lost, and it is sent again at a higher price. `log-fails`: the provision
 log cannot be written. `locked`: another process holds the ledger for a while. `two-deaths` is cut
 twice: in the launch, and by the kernel that takes it up. """
 
@@ -273,6 +275,8 @@ def _faults(kind: str, number: int, transition: str, dice: random.Random) -> str
             return _fault(number, do="lose_answer", first=1) + _fault(
                 number, do="refuse_later", first=1
             )
+        case "dearer":
+            return _fault(number, do="lose_answer", first=2)
         case "lost-answer":
             return _fault(number, do="lose_answer", first=some)
         case "hedge":

@@ -35,12 +35,16 @@ UNUSED = {
     "side_objects.seen",
     "side_objects.tried",
     "observations.record_probes",
+    "blocks.end_checked",
     "blocks.end_restocked",
     "clusters.rename",
     "clusters.take_place",
+    "runs.agree",
     "runs.rewrite_spec",
 }
-"""Written for jobs, probes, names, outputs and side objects, which make no machines.
+"""Written for jobs, probes, names, outputs, side objects and a yes to a running cluster's price.
+
+None of these makes a machine.
 
 `guards.set_all` calls `guards.set`, which is trapped; `clouds.py` has clouds with side objects.
 """

@@ -40,6 +40,7 @@ WRITES = {
         "intend",
         "intend_again",
         "prolong",
+        "reprice",
         "sent",
         "accepted",
         "failed",
