@@ -30,6 +30,7 @@ class EventKind(StrEnum):
     CLUSTER_KEPT = "cluster_kept"
 
     GUARD_ENFORCED = "guard_enforced"
+    GUARDS_SET_AGAIN = "guards_set_again"
     MACHINES_UNREACHABLE = "machines_unreachable"
     MACHINES_REACHED = "machines_reached"
     CLOUD_UNREACHABLE = "cloud_unreachable"

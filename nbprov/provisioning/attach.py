@@ -18,10 +18,10 @@ from nbprov.remote.ssh.keys import ClusterKeys
 from .async_cloud import AsyncCloud
 from .cluster_lookup import find_cluster
 from .ledger import ClusterRow, Ledger
-from .live_cluster import LiveCluster, Node
+from .live_cluster import LiveCluster, Node, agent_of
 from .run.attempt import AGENT_SECONDS
 from .ssh_ingress import SshIngress
-from .supervision.guard_config import of_node
+from .supervision.guard_config import as_told, of_node
 
 log = logging.getLogger("nbprov.provisioning")
 
@@ -125,7 +125,12 @@ class ClusterConnections:
         is_starting = cloud.capabilities.login and current.state is ClusterState.STARTING
         try:
             await live.connect(seconds, boot_grace=seconds if is_starting else 0.0)
-            await live.start_agents(partial(self._guards_of, row), AGENT_SECONDS)
+            await live.start_agents(partial(self._guards_to_send, row), AGENT_SECONDS)
+            for node in live.present:
+                node.told = self._guards_of(row, node)
+            live.has_lost_guards = current.state is ClusterState.RUNNING and any(
+                node.told is not None and agent_of(node).found_unset for node in live.present
+            )
             for note in live.notes:
                 log.warning("%s: %s", row.name, note)
         except BaseException:
@@ -147,15 +152,20 @@ class ClusterConnections:
         return LiveCluster(row.run_id, row.name, row.candidate, keys, nodes, ingress)
 
     def _guards_of(self, row: ClusterRow, node: Node) -> GuardConfig | None:
-        """The guards of a node by the ledger.
-
-        A start may have lost what its agent knew; repeated values do not restart a count.
-        """
+        """The guards of a node by the ledger."""
         known = self._ledger.guards.get(row.run_id)
         if known is None or "poweroff" not in known[0]:
             return None
         config = GuardConfig.from_json(known[0])
         return of_node(config, self._ledger, row.run_id, row.token, node.instance.node)
+
+    def _guards_to_send(self, row: ClusterRow, node: Node) -> GuardConfig | None:
+        """The guards that a node is sent at every connection.
+
+        Its agent may have lost what it knew; repeated values do not restart a count.
+        """
+        config = self._guards_of(row, node)
+        return None if config is None else as_told(config, self._ledger, row.run_id)
 
 
 def nodes_of(ledger: Ledger, row: ClusterRow) -> list[Node]:

@@ -76,6 +76,8 @@ class LiveCluster:
         keep them awake.
     notes
         What could not be done for the machines as a gang, for people.
+    has_lost_guards
+        A machine that had its guards was found without them, got them again, and nobody was told.
     variables
         Environment variables of setup, run and cells beside the usual ones.
     """
@@ -89,6 +91,7 @@ class LiveCluster:
     variables: dict[str, str] = field(default_factory=dict)
     unheard: set[int] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    has_lost_guards: bool = False
 
     @property
     def gang(self) -> GangConfig:

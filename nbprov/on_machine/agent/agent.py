@@ -21,7 +21,7 @@ from .clients import Clients
 from .errors import disk_trouble
 from .gang.gang import GangHeartbeat
 from .gang.jobs import GangJobs
-from .guards.guard_clocks import GuardClocks
+from .guards.guard_clocks import UNSET_SECONDS, GuardClocks
 from .guards.shutdown import END_FILE, MachineShutdown
 from .guards.watch import GuardWatch
 from .json_types import Json
@@ -197,6 +197,7 @@ class Agent:
             "previous_end": self._previous_end,
             "ending": self.shutdown.due,
             "lost": self.tasks.lost_jobs[-LOST_TOLD:],
+            "unset": self.guards.unset_since is not None,
         }
 
     def _write_state(self) -> None:
@@ -206,6 +207,8 @@ class Agent:
         state = {"pid": os.getpid(), "version": VERSION, "hash": self._hash}
         write_json(self._folder / "agent.json", {**state, "started": self._started})
         self.tasks.event("started", version=VERSION, pid=os.getpid())
+        if self.guards.is_lost:
+            self.tasks.event("guards_lost", seconds=UNSET_SECONDS)
 
     async def _wind_up(self) -> None:
         for kernel in self.kernels.all():

@@ -130,14 +130,15 @@ class MachineOperations:
         return {}
 
     async def guards(self, client: BridgeClient, frame: Json) -> Json:
-        """Take a configuration of the guards."""
+        """Take a configuration of the guards, and tell whether there was none before."""
         config = check_guards(frame["config"])
         self._watch.look()
+        was_unset = self._guards.unset_since is not None
         self._guards.set(config)
         shown = {key: config[key] for key in config if key not in ("hook", "poweroff")}
         self._tasks.event("guards", **shown)
         self._watch.wake()
-        return {"guards": self._guards.states()}
+        return {"guards": self._guards.states(), "was_unset": was_unset}
 
     async def gang(self, client: BridgeClient, frame: Json) -> Json:
         """Return who of the cluster's other machines was heard of; with `config`, learn of them."""

@@ -146,6 +146,16 @@ def of_node(config: GuardConfig, ledger: Ledger, run_id: str, token: str, node: 
     return config if late is None else config.later(*late)
 
 
+def as_told(config: GuardConfig, ledger: Ledger, run_id: str) -> GuardConfig:
+    """The guards as an agent is sent them: with all that was spent until now.
+
+    The agent takes the higher of this and its own count, which may be of an old price, or lost.
+    """
+    if config.limit is None:
+        return config
+    return replace(config, spent=max(config.spent, ledger.prices.cost(run_id)))
+
+
 def output_notes(spec: Spec) -> list[str]:
     """When outputs are pulled, and what has to run for that."""
     if not spec.outputs:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 
-from nbprov.model.clock import Seconds
+from nbprov.model.clock import Seconds, utc_text
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.events import EventKind
@@ -21,7 +20,8 @@ from nbprov.remote.agent.config import GuardConfig
 
 from .cluster_work import ClusterWork
 from .context import SupervisionContext
-from .guard_config import of_node
+from .guard_config import as_told, guards_known, of_node
+from .outage_notes import UNGUARDED
 
 log = logging.getLogger("nbprov.lifecycle")
 
@@ -30,6 +30,9 @@ TELL_SECONDS: Seconds = 30.0
 
 After that they are sent again in a later round.
 """
+
+LOSS_AGAIN: Seconds = 60.0
+"""Machines of a cluster that lose their guards within this are reported in one line."""
 
 
 def price_whole(ledger: Ledger, row: ClusterRow) -> Micros:
@@ -93,26 +96,29 @@ class GuardSync:
         live, known = self._context.connections.live.get(row.run_id), ledger.guards.get(row.run_id)
         if live is None or known is None or "poweroff" not in known[0]:
             return
+        if live.has_lost_guards:
+            live.has_lost_guards = False
+            self._report_loss(row)
         config = GuardConfig.from_json(known[0])
         for node in live.present:
             wanted = of_node(config, ledger, row.run_id, row.token, node.instance.node)
             # The ledger does not keep what no guard uses: that is no difference.
             is_sent = node.told is not None and node.told.to_json() == wanted.to_json()
-            if node.agent is not None and not is_sent and id(node) not in self._sending:
+            if node.agent is None or id(node) in self._sending:
+                continue
+            if node.agent.lacks_guards or not is_sent:
                 self._sending.add(id(node))
                 self._work.begin(self._send(row, node, wanted))
 
     async def _send(self, row: ClusterRow, node: Node, wanted: GuardConfig) -> None:
-        spent = wanted.spent
-        if wanted.limit is not None:
-            # The agent takes the higher of this and its own count: an agent that is told late has
-            # counted the old price for too long.
-            spent = max(spent, self._context.ledger.prices.cost(row.run_id))
+        told = as_told(wanted, self._context.ledger, row.run_id)
         try:
             async with asyncio.timeout(TELL_SECONDS):
                 assert node.agent is not None, "guards are sent to nodes with an agent"
-                await node.agent.set_guards(replace(wanted, spent=spent))
+                await node.agent.set_guards(told)
             node.told = wanted
+            if node.agent.found_unset:
+                self._report_loss(row)
         except (CloudError, NbprovError, TimeoutError, OSError) as error:
             log.info(
                 "%s: node %d did not get its guards: %s; sent again",
@@ -122,6 +128,13 @@ class GuardSync:
             )
         finally:
             self._sending.discard(id(node))
+
+    def _report_loss(self, row: ClusterRow) -> None:
+        """Report in one line that a machine had lost its guards; they are set again by now."""
+        guards = guards_known(self._context.ledger, row.run_id)
+        held = guards.words() if guards is not None else "none"
+        words = f" (seen {utc_text(self._context.clock.now())}); they are set again: {held}"
+        self._context.notes.say(row, UNGUARDED, words, again=LOSS_AGAIN)
 
     def attach(self, row: ClusterRow) -> None:
         """Connect to a cluster that somebody else set running, so that its guards run."""

@@ -1,4 +1,4 @@
-"""Reports in the ledger of what lasts: outages of machines, clouds and accounts, and prices."""
+"""Reports in the ledger of what lasts: outages of machines, clouds and accounts, prices, guards."""
 
 from __future__ import annotations
 
@@ -82,6 +82,13 @@ FOREIGN = Topic(
     "its account is in use again",
 )
 
+UNGUARDED = Topic(
+    EventKind.GUARDS_SET_AGAIN,
+    None,
+    "a machine of it had lost its guards",
+    is_of_run=True,
+)
+
 DEARER = Topic(
     EventKind.PRICE_ABOVE_AGREED,
     EventKind.PRICE_AGREED,
@@ -117,7 +124,7 @@ def outage_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
     events = ledger.events.of_run(row.run_id)
     topics: tuple[Topic, ...] = (UNASKED, FOREIGN)
     if row.state is not ClusterState.STOPPED:
-        topics = (DEARER, UNREACHED, *topics)
+        topics = (DEARER, UNREACHED, UNGUARDED, *topics)
     return tuple(
         found.text for topic in topics if (found := last_report(events, topic)) is not None
     )

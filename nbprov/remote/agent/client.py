@@ -40,6 +40,9 @@ class AgentClient:
         In which variables travel.
     kernels
         Completion, inspection, interrupt and restart.
+    found_unset
+        Whether the agent had no guards when this client last set them: a new one, or one that had
+        lost them.
 
     Examples
     --------
@@ -57,6 +60,8 @@ class AgentClient:
         self.transport = transport
         self.boxes = BoxClient(transport)
         self.kernels = KernelClient(transport)
+        self.found_unset = False
+        self._guarded: dict[str, Any] | None = None
 
     @classmethod
     async def start(
@@ -116,6 +121,12 @@ class AgentClient:
         return found if isinstance(found, dict) else None
 
     @property
+    def lacks_guards(self) -> bool:
+        """Whether the agent greeted without guards, and this client has set none since."""
+        hello = self.transport.hello
+        return bool(hello.get("unset")) and hello is not self._guarded
+
+    @property
     def lost_jobs(self) -> tuple[str, ...]:
         """Ids of the jobs that the last stop of this machine or its agent cut off."""
         found = self.transport.hello.get("lost")
@@ -133,7 +144,10 @@ class AgentClient:
         Age and running time go on. The idle clock and the budget's count start anew only where
         their rule changed.
         """
+        # Of before the request: it may be the answer of an agent that was started meanwhile.
+        hello = self.transport.hello
         answer = await self.transport.ask("guards", config=guards.to_json())
+        self._guarded, self.found_unset = hello, bool(answer.get("was_unset"))
         return parsed(guard_states, answer.get("guards"))
 
     async def release(self) -> bool:
@@ -146,7 +160,7 @@ class AgentClient:
     def events(self, since: int = 0) -> OutputStream:
         """Return the agent's own events, which do not end by themselves.
 
-        They are: started, guards, warning, guard (one is due), hook, poweroff.
+        They are: started, guards_lost, guards, warning, guard (one is due), hook, poweroff.
         """
         return OutputStream(self.transport, "agent", since)
 

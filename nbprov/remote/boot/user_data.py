@@ -1,11 +1,13 @@
 """The start script (user data) of a machine.
 
 It installs the host key and the login key, and starts the boot guard. That one starts the agent
-again after a reboot and whenever it ends, and ends a machine on which none runs for long.
+again after a reboot and whenever it ends, and ends a machine on which none runs for long. An agent
+that has no guards reads from `poweroff.json` how this machine ends.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 
@@ -79,7 +81,8 @@ run='sh "$1/start"'
 WHO
 as "${mine:-}"
 as 'cd "$HOME/.nbprov" || exit; umask 077
-{ cat /proc/sys/kernel/random/uuid || echo "$(date +%s).$$"; } >boot.id 2>/dev/null'
+{ cat /proc/sys/kernel/random/uuid || echo "$(date +%s).$$"; } >boot.id 2>/dev/null
+[ -s poweroff.json ] || printf %s OFF_FILE >poweroff.json'
 own=$(command -v setsid || true)
 $own sh -c GUARD nbprov-boot-guard "$folder" "$run" </dev/null >/dev/null 2>&1 &"""
 
@@ -190,15 +193,18 @@ def boot_template(
             hint="lower-case letters, digits, -, _ and ., at most 32",
             code="remote.login",
         )
+    off_file = json.dumps({"poweroff": poweroff, "mode": mode})
     # With a login the script runs as root, on images that may have no sudo.
     poweroff = poweroff.replace("sudo -n ", "") if login else poweroff
     guard = _guard(poweroff.replace("{mode}", mode), guard_seconds)
-    return _assemble(guard, login)
+    return _assemble(guard, off_file, login)
 
 
-def _assemble(guard: str, login: str) -> str:
+def _assemble(guard: str, off_file: str, login: str) -> str:
     who = {"": "", "root": f"{_WHO_ROOT}\n"}.get(login, f"{_WHO}\n")
     again = _AGAIN.replace("WHO\n", who, 1).replace("GUARD", shlex.quote(guard), 1)
+    inner = shlex.quote(off_file).replace("'", "'\"'\"'")  # it stands within single quotes
+    again = again.replace("OFF_FILE", inner, 1)
     account = _ACCOUNT if login not in ("", "root") else ""
     parts = {
         "ACCOUNT\n": account,

@@ -12,6 +12,7 @@ from ..json_types import Json
 from ..log import forget_error, report_error
 from ..state_files import read_json, write_json
 from .config import check_guards
+from .poweroff_file import read_poweroff, write_poweroff
 
 TICK_SECONDS = 5.0
 SHORTEST_TICK = 0.2
@@ -23,6 +24,10 @@ RETURN_SECONDS = 180.0
 """How long after a boot a limit that was reached before still waits to be raised.
 
 Whoever started the machine may want to raise it; a budget keeps as much back."""
+UNSET_SECONDS = 3600.0
+"""How long a machine runs without guards, whatever it does: as long as the default idle guard.
+
+They were lost, or a kernel died before it told them; one that comes sets them."""
 GANG_SECONDS = 60.0
 """Between two messages to the cluster's other machines, at most."""
 GANG_SHARE = 10.0
@@ -41,6 +46,7 @@ SAVED = (
     "now",
     "wall",
     "idle_since",
+    "unset_since",
 )
 
 
@@ -72,6 +78,8 @@ class GuardClocks:
         The guards whose nearness was told.
     held
         Until when outputs are waited for, once that has begun.
+    unset_since
+        The `running` at which it began to have no guards; None while it has any configuration.
     """
 
     def __init__(
@@ -83,6 +91,7 @@ class GuardClocks:
         is_restart: bool = False,
         is_boot: bool = False,
     ) -> None:
+        self._folder = folder
         self._paths = folder / "guards.json", folder / "guards.copy.json"
         saved = _read_saved(self._paths)
         self.is_lost = not saved and any(path.exists() for path in self._paths)
@@ -111,6 +120,8 @@ class GuardClocks:
             self.age += max(billed, wall - saved["wall"]) if saved else billed
             self.running += billed
             self.budget_base = self.budget_base if saved else self.running
+        since: float | None = saved.get("unset_since")
+        self.unset_since = None if self.config else self.running if since is None else since
         self._spared: dict[str, float] = {
             state["guard"]: now + RETURN_SECONDS
             for state in self.states()
@@ -147,7 +158,13 @@ class GuardClocks:
         if _limits(config) != _limits(self.config):
             self.warned, self._spared = [], {}
         self.config, self.is_lost = config, False
+        self.unset_since = None if config else self.running
+        write_poweroff(self._folder, config)
         self.save()
+
+    def poweroff(self) -> str:
+        """Return the command that ends the machine; one without guards has it from a file."""
+        return str((self.config or read_poweroff(self._folder) or {})["poweroff"])
 
     def spent(self) -> float:
         """Return the micros spent of the budget, at earlier prices and at that of now."""
@@ -188,7 +205,7 @@ class GuardClocks:
             "max_lifetime_seconds": self._lifetime_state,
             "idle_seconds": self._idle_state,
         }
-        found = []
+        found = [] if self.config else self._unset_states()
         for key, make in makers.items():
             if not self.config.get(key):
                 continue
@@ -264,6 +281,15 @@ class GuardClocks:
         left = idle - (self.now - self.idle_since)
         return _state("idle", left, mode, reason, self._hold(mode))
 
+    def _unset_states(self) -> list[Json]:
+        """Return what ends a machine without guards; nothing where no way to end it is known."""
+        known = read_poweroff(self._folder)
+        if known is None or self.unset_since is None:
+            return []
+        reason = f"unset: no kernel set its guards for {int(UNSET_SECONDS)} s"
+        left = UNSET_SECONDS - (self.running - self.unset_since)
+        return [_state("unset", left, known["mode"], reason, 0.0)]
+
     def _hold(self, mode: str, limit: float | None = None) -> float:
         """Return for how long outputs are waited for; a limit comes due so much earlier."""
         outputs = self.config.get("outputs") or {}
@@ -284,6 +310,8 @@ def _is_whole(saved: Json) -> bool:
         if saved["config"]:
             check_guards(saved["config"])
         held = saved["held"] is None or _is_number(saved["held"])
+        since = saved.get("unset_since")
+        held = held and (since is None or _is_number(since))
         words = isinstance(saved["identity"], str) and isinstance(saved["warned"], list)
         return held and words and all(_is_number(saved[key]) for key in numbers)
     except (KeyError, TypeError, AttributeError, RequestError) as error:

@@ -109,7 +109,7 @@ class MachineShutdown:
         return hook
 
     async def _power_off(self, due: Json) -> None:
-        command = str(self._guards.config["poweroff"]).replace("{mode}", due["mode"])
+        command = self._guards.poweroff().replace("{mode}", due["mode"])
         command = command.replace("{reason}", shlex.quote(due["reason"]))
         code, said = await self._run(command, POWEROFF_SECONDS, {})
         self._tasks.event("poweroff", mode=due["mode"], exit_code=code, output=said)

@@ -128,6 +128,65 @@ async def test_a_machine_that_shuts_down_ends_the_agent_in_order(
     assert meta["status"] == "lost"
 
 
+def _damage_guards(machine: Any) -> None:
+    for name in ("guards.json", "guards.copy.json"):
+        (machine.agent_folder / name).write_text('{"age": 12, "config"')
+
+
+def _let_an_hour_pass(machine: Any) -> None:
+    """The clocks of an agent that does not run, as they are after an hour more of running."""
+    for name in ("guards.json", "guards.copy.json"):
+        path = machine.agent_folder / name
+        saved = json.loads(path.read_text())
+        path.write_text(json.dumps({**saved, "running": saved["running"] + 3600.0}))
+
+
+async def test_a_machine_that_lost_its_guards_ends_itself_after_an_hour_with_nobody_there(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
+    off = 'printf "%s|%s" {mode} {reason} >"$HOME/off.new"; mv "$HOME/off.new" "$HOME/off"'
+    async with agent_on(machine, GuardConfig(off, max_lifetime_seconds=7200)):
+        pass
+    machine.end_processes()
+    _damage_guards(machine)
+    machine.start()
+    async with agent_on(machine) as client:
+        (state,) = (await client.status()).guards
+        assert (state.guard, state.mode) == ("unset", "terminate")
+        assert state.left is not None
+        assert 3600 - 60 < state.left <= 3600
+        assert client.lacks_guards
+    machine.end_processes()
+    _let_an_hour_pass(machine)
+    machine.start()
+    async with agent_on(machine):
+        await until((machine.home / "off").exists, "poweroff")
+    assert (machine.home / "off").read_text() == (
+        "terminate|unset: no kernel set its guards for 3600 s"
+    )
+    assert json.loads((machine.agent_folder / "ended.json").read_text())["guard"] == "unset"
+
+
+async def test_a_client_learns_from_the_greeting_that_its_agent_lost_its_guards(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
+    async with agent_on(machine, GUARDS) as client:
+        assert not client.lacks_guards
+        assert client.found_unset, "a new agent"
+        supervisor, agent = _agents(machine)
+        _send([agent], signal.SIGSTOP)  # it would write its state anew
+        _damage_guards(machine)
+        _send([agent], signal.SIGKILL)
+        await until(lambda: client.lacks_guards, "the greeting of the next agent", 20)
+        await client.set_guards(GUARDS)
+        assert client.found_unset
+        assert not client.lacks_guards
+        assert {s.guard for s in (await client.status()).guards} == {"idle", "lifetime"}
+        await client.set_guards(GUARDS)
+        assert not client.found_unset
+        assert _agents(machine)[0] == supervisor
+
+
 async def test_a_client_that_asks_for_nothing_starts_an_agent_where_none_is_left(
     machine: Any, agent_on: Any, until: Any
 ) -> None:

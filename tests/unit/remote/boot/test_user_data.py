@@ -15,6 +15,7 @@ import pytest
 
 from nbprov.model.errors import UsageError
 from nbprov.on_machine.agent.guards.guard_clocks import RETURN_SECONDS, GuardClocks
+from nbprov.on_machine.agent.guards.poweroff_file import read_poweroff, write_poweroff
 from nbprov.on_machine.agent.lifecycle.start_file import write_start
 from nbprov.remote.boot.user_data import (
     USER_DATA_LIMIT,
@@ -179,6 +180,33 @@ def test_the_boot_guard_starts_an_agent_that_has_ended_again(
         _end(_guard(home))
 
 
+@pytest.mark.parametrize(
+    "poweroff",
+    [
+        "sudo -n poweroff",
+        'sh "$HOME/.nbprov/poweroff" {mode} {reason}',
+        "printf '%s\\n' \"it's {mode}\" `date`",
+        ":",
+    ],
+)
+def test_an_agent_without_guards_knows_from_the_start_script_how_to_end_the_machine(
+    tmp_path: Path, keys: ClusterKeys, poweroff: str
+) -> None:
+    home = tmp_path / "home"
+    script = _filled(boot_template(poweroff), keys)
+    try:
+        _run(script, home)
+        known = read_poweroff(home / ".nbprov")
+        assert known == {"poweroff": poweroff, "mode": "terminate"}
+        write_poweroff(home / ".nbprov", {**known, "idle_seconds": 60, "mode": "stop"})
+        _run(script, home)
+        assert read_poweroff(home / ".nbprov") == {"poweroff": poweroff, "mode": "stop"}, (
+            "what the guards said is kept over a boot"
+        )
+    finally:
+        _end(_guard(home))
+
+
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(ValueError, match="stop"):
         boot_template(mode="pause")
@@ -214,6 +242,7 @@ def test_every_variant_is_plain_sh_and_small_and_holds_no_key(
         "OTHER",
         "SECONDS",
         "POWEROFF",
+        "OFF_FILE",
     ):
         assert word not in script, "a place that was not filled"
     # sh is dash on Debian and bash on Red Hat; busybox where there is one.
