@@ -182,10 +182,10 @@ PASSES: dict[str, tuple[str, ...]] = {
 of two, which is held in vain. `hedge`: the first place does not answer for a while, and a second
 joins. `wait`: nothing is in stock in the first pass; the person clears the blocks, and a later
 pass, of this process or of the next, finds a machine. `late`: a create's answer is lost, and it is
-carried out after that, but before the instant until which it was wanted. `dearer`: a create's answer
-is lost, and it is sent again at a higher price. `log-fails`: the provision
-log cannot be written. `locked`: another process holds the ledger for a while. `two-deaths` is cut
-twice: in the launch, and by the kernel that takes it up. """
+carried out after that, but before the instant until which it was wanted. `dearer`: a create's
+answer is lost, and it is sent again at a higher price. `log-fails`: the provision log cannot be
+written. `locked`: another process holds the ledger for a while. `two-deaths` is cut twice: in the
+launch, and by the kernel that takes it up. """
 
 TRANSITIONS = tuple(sorted({t for story in PASSES.values() for t in story}))
 POINTS = tuple((t, when) for t in TRANSITIONS for when in ("before", "after"))
