@@ -41,8 +41,7 @@ class AgentClient:
     kernels
         Completion, inspection, interrupt and restart.
     found_unset
-        Whether the agent had no guards when this client last set them: a new one, or one that had
-        lost them.
+        Whether the agent, a new one or one that had lost them, had no guards when they were set.
 
     Examples
     --------
@@ -82,8 +81,7 @@ class AgentClient:
         SshError
             The connection broke, or the time ran out.
         RemoteError
-            The machine cannot run the agent, or an agent of another release is in use there that
-            this one does not understand.
+            The machine cannot run the agent, or one that this release cannot use is at work there.
         """
         transport = AgentTransport(connection, config, reconnect)
         client = cls(transport)
@@ -106,7 +104,7 @@ class AgentClient:
 
     @property
     def connection(self) -> Connection:
-        """The ssh connection in use, which is replaced when it is lost."""
+        """The ssh connection in use."""
         return self.transport.connection
 
     @property
@@ -144,8 +142,7 @@ class AgentClient:
         Age and running time go on. The idle clock and the budget's count start anew only where
         their rule changed.
         """
-        # Of before the request: it may be the answer of an agent that was started meanwhile.
-        hello = self.transport.hello
+        hello = self.transport.hello  # another agent may be started before the answer
         answer = await self.transport.ask("guards", config=guards.to_json())
         self._guarded, self.found_unset = hello, bool(answer.get("was_unset"))
         return parsed(guard_states, answer.get("guards"))
