@@ -250,7 +250,7 @@ class SshConfig:
             If it cannot be written.
         """
         text = _HEAD + "".join(self._blocks())
-        make_folder(self.path.parent)
+        make_folder(self.path.parent, self._engine.home)
         _write_private(self.path, text)
 
     def _blocks(self) -> Iterator[str]:

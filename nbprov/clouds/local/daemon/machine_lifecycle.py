@@ -47,6 +47,7 @@ class MachineLifecycle:
         self.market = market
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._delays: dict[str, asyncio.Task[None]] = {}
         self._equipment_lock = asyncio.Lock()
         self._equipment: tuple[isolation.Rung, sshd.MachineSshd | None] | None = None
         self._looked: dict[str, float] = {}
@@ -100,6 +101,7 @@ class MachineLifecycle:
         if record["state"] not in (State.ENDING, State.GONE):
             record["by_itself"] = by_itself
             self._change(record, State.ENDING, reason)
+            self._end_delay(record)
             self._spawn(self._finish(record, State.GONE))
 
     def stop(self, record: Record, reason: str, *, by_itself: bool = False) -> None:
@@ -110,6 +112,7 @@ class MachineLifecycle:
         if record["state"] in (State.PENDING, State.RUNNING):
             record["by_itself"] = by_itself
             self._change(record, State.STOPPING, reason)
+            self._end_delay(record)
             self._spawn(self._finish(record, State.STOPPED))
 
     def start(self, record: Record) -> None:
@@ -197,7 +200,8 @@ class MachineLifecycle:
         await asyncio.to_thread(remove_tree, folder)
 
     async def _boot(self, record: Record, delay: Seconds, *, again: bool = False) -> None:
-        await asyncio.sleep(delay)
+        waited = self._delays[record["id"]] = asyncio.ensure_future(asyncio.sleep(delay))
+        await asyncio.wait([waited])
         machine = LocalMachine(self.root, record["id"])
         fault = record["fault"]
         async with self._locks[record["id"]]:
@@ -234,6 +238,10 @@ class MachineLifecycle:
             self.store.put(("machine", record))
             await asyncio.sleep(fault["seconds"])
             self.terminate(record, "died in its boot")
+
+    def _end_delay(self, record: Record) -> None:
+        if delay := self._delays.pop(record["id"], None):
+            delay.cancel()
 
     async def _finish(self, record: Record, final: State) -> None:
         machine = LocalMachine(self.root, record["id"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -178,13 +179,14 @@ async def test_no_line_is_missing_of_what_runs_on_a_full_disk_and_it_is_said_and
         disk.fill()
         if left:
             os.truncate(disk.filler, disk.filler.stat().st_size - left)
-        wide = "for number in range(3001): print(number, 'x' * 200)"
+        # Each line is one write: IPython says in between that it cannot save its history.
+        line = "sys.stdout.write(f'{number} ' + 'x' * 200 + chr(10))"
+        wide = f"import sys\nfor number in range(3001): _ = {line}"
         first = await client.cell(wide)
         pieces = [piece async for piece in first]
         streams = [piece for piece in pieces if piece.kind == "stream"]
         shown = "".join(one.text for one in streams if one.content["name"] == "stdout")
-        # IPython says in between that it cannot save its history.
-        numbers = [line.split()[0] for line in shown.splitlines() if line[:1].isdigit()]
+        numbers = re.findall(r"(\d+) x{200}\n", shown)
         assert numbers == [str(n) for n in range(3001)]
         assert first.end is not None
         assert first.end.content["status"] == "ok"

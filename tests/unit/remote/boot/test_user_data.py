@@ -62,9 +62,11 @@ def _becomes_one(home: Path, seconds: float = 60) -> bool:
     until it is another program.
     """
     end = time.monotonic() + seconds
-    while len(_guard(home)) != 1 and time.monotonic() < end:
+    while len(_guard(home)) != 1:
+        if time.monotonic() > end:
+            return False
         time.sleep(0.02)
-    return len(_guard(home)) == 1
+    return True
 
 
 def _end(pids: list[int]) -> None:
