@@ -37,6 +37,19 @@ _NETWORK = (
 )
 
 
+_SHORT = (
+    rf"(?:(?:\bnot|n't|n’t)(?: currently)?(?: have| has| be)?(?: currently)? "
+    rf"(?:enough|sufficient|available|any(?: more)?)\b{_GAP}{{0,80}}(?:{_GOODS}\b|addresses))"
+)
+"""Not enough of something."""
+_BARRED = (
+    r"(?:(?:not|n't) (?:be )?(?:allowed|permitted|entitled|authori[sz]ed|able|eligible) to|"
+    r"may not|cannot|can't|not approved to) "
+    r"(?:launch|create|use|rent|deploy|provision|access|run|start)"
+)
+"""What an account may not do; of what, follows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """What words mean: a cause, and how far the refusal reaches if the words say so."""
@@ -65,7 +78,25 @@ def _row(
     return _Row(compiled, Meaning(cause, scope), overrules)
 
 
+_FAULT = _row(
+    r"\bpq: |sqlstate|\b(?:sql|database|query) error|deadlock|duplicate key value|"
+    r"(?:column|relation|table) \S+ does not exist|stack ?trace|traceback|"
+    r"(?:null|nil) pointer|cannot read propert|is not a function|undefined is not|panic:|"
+    r"unhandled (?:exception|rejection)|deadline exceeded|econn\w+|connection (?:was )?"
+    r"(?:refused|reset)|socket hang up|broken pipe|\bdial tcp\b|\brpc error\b",
+    Cause.TRANSIENT,
+    _GENERAL | {Cause.NOT_OFFERED},
+)
+"""A fault inside the service, whatever it was working at. The request may have been carried out."""
+
 _ROWS = (
+    _FAULT,
+    # ---- "limit 'CPUS-per-project-region'" counts machines, even under the code of a rate limit
+    _row(
+        r"limit '(?![^']*per[ -]?(?:minute|second|hour|day|\d))[^']*per[ -]?project[^']*'",
+        Cause.QUOTA,
+        _GENERAL | {Cause.RATE_LIMIT},
+    ),
     # ---- too many requests: "quota exceeded … queries per minute" is no quota on machines
     _row(
         r"throttl|rate[ -]?limit|rate exceeded|too many (?:api )?(?:requests|calls)|slow down|"
@@ -135,16 +166,23 @@ _ROWS = (
         _GENERAL,
         Scope.ACCOUNT,
     ),
-    # ---- an image or a disk that does not go with the type of machine
+    # ---- an image or a reservation that does not go with the type of machine
     _row(
-        r"(?:architecture|boot mode|ena\b|\bami\b|\bimage\b).{0,120}(?:match|incompatib|not "
-        r"compatible|not support|enabled for ena|mismatch)|"
+        r"(?:architecture|boot mode|ena\b|\bami\b|\bimage\b|marketplace product|reservation)"
+        r".{0,120}(?:match|incompatib|not compatible|not support|enabled for ena|mismatch)|"
         r"(?:incompatib\w+|not compatible|mismatch|not support\w*).{0,80}(?:architecture|\bami\b|"
-        r"\bimage\b|boot mode)|requires? (?:an? )?(?:arm64|x86_64|uefi|nvme)|"
+        r"\bimage\b|boot mode|reservation)|requires? (?:an? )?(?:arm64|x86_64|uefi|nvme)|"
         r"ena\) is required",
         Cause.BAD_REQUEST,
         _LOST | _STOCK | {Cause.NOT_OFFERED, Cause.BAD_REQUEST},
         Scope.OFFER,
+    ),
+    # ---- a type or a cloud that is not sold as spot; on demand it may be
+    _row(
+        r"\b(?:spot|interruptible|preemptible)\b(?: [\w-]+){0,3} (?:is|are)(?: currently)? "
+        r"(?:no longer|not) (?:offered|available|supported|sold)",
+        Cause.SPOT,
+        _LOST | _STOCK | {Cause.NOT_OFFERED},
     ),
     # ---- a place or a type that the account has not been given
     _row(
@@ -158,7 +196,7 @@ _ROWS = (
     _row(
         rf"(?:access to|cannot access|not (?:authori[sz]ed|allowed|permitted) (?:for|in|to use)|"
         rf"denied (?:in|for)|restricted (?:in|from)|prohibited in){_GAP}{{0,40}}"
-        rf"(?:{_PLACE}|pool\b)|"
+        rf"(?:{_PLACE}|pool\b)|{_BARRED}{_GAP}{{0,60}} (?:in|to|from) {_GAP}{{0,20}}{_PLACE}|"
         rf"{_PLACE}{_GAP}{{0,60}}(?:not allowed|is restricted|access is unauthorized|not permitted|"
         r"not accessible)",
         Cause.PERMISSION,
@@ -167,15 +205,24 @@ _ROWS = (
     ),
     _row(
         rf"(?:access to|cannot access|not (?:authori[sz]ed|allowed|permitted) (?:for|to use))"
-        rf"{_GAP}{{0,40}}(?:{_TYPE}|\bgpu\b)",
+        rf"{_GAP}{{0,40}}(?:{_TYPE}|\bgpu\b)|{_BARRED}{_GAP}{{0,30}}(?:{_TYPE}|\bgpu|instances)|"
+        rf"(?:{_TYPE}|\bgpus?\b|machine|instance){_GAP}{{0,60}}(?:restricted|reserved|limited|"
+        rf"only available|available only) (?:to|for) {_GAP}{{0,30}}"
+        r"(?:accounts?|customers?|teams?|users?|members?|partners?|plans?)",
         Cause.PERMISSION,
         _OPEN | {Cause.BAD_REQUEST},
         Scope.OFFER,
     ),
-    # ---- out of stock for now
+    # ---- out of stock for now, in a whole region if that is what is said
     _row(
-        rf"(?:\bnot|n't|n’t)(?: currently)?(?: have| has| be)?(?: currently)? "
-        rf"(?:enough|sufficient|any(?: more)?)\b{_GAP}{{0,80}}(?:{_GOODS}\b|addresses)|"
+        rf"{_SHORT}{_GAP}{{0,80}}\b(?:all|any|every) (?:availability )?zones?\b|"
+        rf"\bregion '?[\w/-]+'? (?:does )?{_SHORT}|\bregion '?[\w/-]+'? is (?:currently )?out of",
+        Cause.CAPACITY,
+        _GENERAL | {Cause.QUOTA, Cause.NOT_OFFERED, Cause.RATE_LIMIT},
+        Scope.REGION,
+    ),
+    _row(
+        rf"{_SHORT}|"
         rf"insufficient{_GAP}{{0,50}}(?:{_GOODS}\b|addresses)|insufficient[-_ ]?capacity|"
         rf"\b(?:out of|no|lack of|lacks|short of|without)(?: [\w.-]+){{0,4}} "
         rf"(?:capacity|stock|resources)\b|out[- ]of[- ]stock|stock-?_?out|sold out|"
@@ -190,7 +237,7 @@ _ROWS = (
         rf"unavailable|capacity is (?:currently )?not available|does not have the resources|"
         rf"no more [\w.-]+ (?:available|left)|no(?: [\w.-]+){{0,2}} {_GOODS} (?:were |was )?found|"
         rf"\b(?:machine|host|server|node)\b(?! types?){_GAP}{{0,40}} is not available|"
-        rf"supply[ _-]?constraint|at capacity|fully (?:booked|utili[sz]ed|allocated)|"
+        rf"supply[ _-]?constraint|at capacity|fully (?:booked|utili[sz]ed|allocated|used|consumed)|"
         rf"(?:all|every) {_GOODS}(?: [\w.-]+){{0,4}} (?:are|is) "
         r"(?:in use|busy|taken|rented)|already been rented",
         Cause.CAPACITY,
@@ -226,7 +273,9 @@ _ROWS = (
     ),
     _row(
         rf"{_NETWORK}.{{0,100}}(?:{_MISSING}|not in (?:the|a|this)|in an invalid state|not "
-        rf"accessible)|(?:{_MISSING}|no(?: default)?|missing){_GAP}{{0,30}} {_NETWORK}|"
+        rf"accessible|different (?:network|vpc|region|zone|project)|must (?:exist|be) in|"
+        rf"(?:cannot|can't|can not|not) be (?:attached|mounted))|"
+        rf"(?:{_MISSING}|no(?: default)?|missing){_GAP}{{0,30}} {_NETWORK}|"
         r"must specify a subnet",
         Cause.BAD_REQUEST,
         _LOST | {Cause.NOT_OFFERED, Cause.BAD_REQUEST},
@@ -289,6 +338,19 @@ _ROWS = (
         _OPEN,
     ),
 )
+
+
+def is_fault(message: str) -> bool:
+    """Whether words tell of a fault inside the service, of a database or of its own code.
+
+    Such words name what the service was working at, and that is not what was refused.
+
+    Examples
+    --------
+    >>> is_fault("create pod: pq: column NetworkVolume.userId does not exist")
+    True
+    """
+    return _FAULT.pattern.search(message) is not None
 
 
 def meaning_of(message: str, coded: Cause = Cause.UNKNOWN) -> Meaning | None:

@@ -1,6 +1,6 @@
-"""The table from EC2's error codes and messages to causes of failure.
+"""From EC2's error codes and messages to causes of failure.
 
-The first matching row counts.
+The first matching row of the table (`error_codes.py`) counts.
 
 The codes are those of AWS's page "Error codes for the Amazon EC2 API"
 (docs.aws.amazon.com/ec2/latest/devguide/errors-overview.html) and of `StateReason`; the handlers of
@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from nbprov.clouds.aws.error_codes import TABLE, Line
 from nbprov.clouds.refusal_words import meaning_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
@@ -25,197 +26,9 @@ CREATE = "RunInstances"
 NOT_SEEN = frozenset({"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed"})
 """Codes of an id that EC2 does not know, or does not know yet: its listings lag behind creates."""
 
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One row of the table.
-
-    A pattern for the whole code, a pattern within the message, and the cause.
-
-    Attributes
-    ----------
-    code, message
-        Regular expressions; an empty message matches any.
-    scope
-        The scope of the block, if it differs from the default of the cause.
-    sure
-        The code says all: its words are not read for another meaning. A row with a message is sure.
-    """
-
-    code: str
-    cause: Cause
-    message: str = ""
-    scope: Scope | None = None
-    sure: bool = False
-
-
-_TABLE = (
-    # ---- spot: an unfilled request uses the code of on-demand machines; `failure_of` reads on
-    Line(
-        r"SpotMaxPriceTooLow|SpotInstance(Termination|Shutdown|Interruption)|price-too-low|"
-        r"capacity-(not-available|oversubscribed)|schedule-expired|not-scheduled-yet|"
-        r"(launch|az|placement)-group-constraint|"
-        r"instance-(terminated|stopped|hibernated)-(by-price|no-capacity|capacity-oversubscribed|"
-        r"launch-group-constraint|by-service)|marked-for-(termination|stop|hibernation)",
-        Cause.SPOT,
-    ),
-    # ---- out of capacity
-    Line(r"InsufficientAddressCapacity", Cause.CAPACITY, scope=Scope.REGION),
-    Line(
-        r"Insufficient\w*Capacity\w*|InsufficientFreeAddressesInSubnet|ReservationCapacityExceeded|"
-        r"UnfulfillableCapacity|ZonesUnavailable|CapacityReservationTimeOut|"
-        r"InvalidCapacityReservationState",
-        Cause.CAPACITY,
-    ),
-    # ---- requests that are too many, or not done yet
-    Line(
-        r"RequestLimitExceeded|[\w.]*Throttl[\w.]*|SlowDown|TooManyRequests(Exception)?|"
-        r"BandwidthLimitExceeded|PriorRequestNotComplete|TransactionInProgressException",
-        Cause.RATE_LIMIT,
-    ),
-    # ---- limits of the account, all of them by region
-    Line(
-        r"PendingVerification", Cause.QUOTA, r"account is currently being verified", Scope.ACCOUNT
-    ),
-    Line(r"PendingVerification", Cause.QUOTA),
-    Line(r"(Tag|TagsPerResource)LimitExceeded", Cause.BAD_REQUEST, scope=Scope.ACCOUNT, sure=True),
-    # What one machine of a type may have is no limit of the account.
-    Line(
-        r"(InvalidInterface\.)?(Private)?IpAddressLimitExceeded|AttachmentLimitExceeded|"
-        r"InstanceTypeLimit\w*",
-        Cause.BAD_REQUEST,
-        scope=Scope.OFFER,
-        sure=True,
-    ),
-    Line(
-        r"\w*(Limit|Quota|Count|Maximum\w*)Exceeded(Exception|Fault)?|VolumeIOPSLimit|limit-exceeded|"
-        r"InstanceCreditSpecification\.NotSupported|ResourceCountExceeded",
-        Cause.QUOTA,
-    ),
-    # ---- not offered in this place
-    Line(r"Unsupported(Operation)?", Cause.BAD_REQUEST, r"can(no|')t (be )?(stop|start|hibernate)"),
-    Line(r"Unsupported(Tenancy|Hibernation\w*|InstanceAttribute)", Cause.BAD_REQUEST),
-    Line(
-        r"Unsupported(Operation|HostConfiguration)?|VolumeTypeNotAvailableInZone|"
-        r"Invalid(Availability)?Zone(\.NotFound)?|InstanceTypeNotSupported\w*",
-        Cause.NOT_OFFERED,
-    ),
-    Line(
-        r"InvalidInstanceType(\.NotFound)?|VPCIdNotSpecified",
-        Cause.NOT_OFFERED,
-        scope=Scope.REGION,
-        sure=True,
-    ),
-    Line(
-        r"InvalidParameterValue",
-        Cause.NOT_OFFERED,
-        r"for InstanceType\b|instance type.{0,80}(does not exist|is not (supported|available))",
-        Scope.REGION,
-    ),
-    Line(
-        r"MissingInput|InvalidInput",
-        Cause.BAD_REQUEST,
-        r"no default subnet for availability zone",
-        Scope.ZONE,
-    ),
-    # ---- credentials, permissions and billing
-    Line(r"AuthFailure\.ServiceLinkedRoleCreationNotPermitted", Cause.PERMISSION, "", Scope.REGION),
-    Line(
-        r"AuthFailure",
-        Cause.PERMISSION,
-        r"not authorized (for|to use)( the)? (images?|ami)",
-        Scope.REGION,
-    ),
-    Line(r"OptInRequired", Cause.PERMISSION, r"marketplace|accept (the )?terms"),
-    Line(r"RegionDisabled(Exception)?", Cause.PERMISSION, scope=Scope.REGION),
-    Line(
-        r"Blocked|OptInRequired|AccountDisabled|SubscriptionRequired(Exception)?|NotSignedUp|"
-        r"InvalidPaymentInstrument",
-        Cause.BALANCE,
-    ),
-    # A deny that is written down often names regions; a permission that nothing gives is missing
-    # everywhere.
-    Line(
-        r"UnauthorizedOperation|AccessDenied(Exception)?",
-        Cause.PERMISSION,
-        r"service control policy|explicit deny",
-        Scope.REGION,
-    ),
-    # EC2's page on machines that end at once: the key of the encrypted disk may not be used. Where
-    # the words do not name it, the code stands for more.
-    Line(r"Client\.InternalError", Cause.PERMISSION, r"\bkms\b|\bkey\b|encrypt", Scope.REGION),
-    Line(
-        r"UnauthorizedOperation|AccessDenied(Exception)?|OperationNotPermitted",
-        Cause.PERMISSION,
-    ),
-    Line(
-        r"AuthFailure|InvalidClientTokenId|UnrecognizedClient(Exception)?|SignatureDoesNotMatch|"
-        r"(Incomplete|Invalid)Signature(Exception)?|ExpiredToken(Exception)?|RequestExpired|"
-        r"InvalidAccessKeyId|MissingAuthenticationToken(Exception)?|InvalidToken|"
-        r"RequestTimeTooSkewed|NotAuthorizedException|UnauthorizedException",
-        Cause.CREDENTIALS,
-    ),
-    # ---- temporary faults
-    Line(
-        r"InternalError|InternalFailure|(Service)?Unavailable(Exception)?|InternalServerError|"
-        r"InternalServiceError|RequestTimeout(Exception)?|IncorrectState(Exception)?|"
-        r"InvalidNetworkInterface\.InUse|InvalidIPAddress\.InUse",
-        Cause.TRANSIENT,
-    ),
-    # What was made a moment ago may not be known yet, and what is used may not be deleted yet.
-    Line(
-        r"IncorrectInstanceState|ConcurrentTagAccess|InvalidGroup\.(InUse|NotFound)|VolumeInUse|"
-        r"DependencyViolation|InvalidInstanceID\.NotFound|BundlingInProgress",
-        Cause.TRANSIENT,
-        sure=True,
-    ),
-    # ---- ended machines: codes of StateReason
-    Line(
-        r"IdempotentInstanceTerminated|InstanceInitiatedShutdown|ScheduledStop|InstanceTerminated|"
-        r"system-error",
-        Cause.UNHEALTHY,
-    ),
-    Line(r"UserInitiated(Shutdown|Hibernate)|canceled-before-fulfillment", Cause.CANCELLED),
-    # ---- what a request names and a region has not
-    Line(
-        r"InvalidBlockDeviceMapping",
-        Cause.BAD_REQUEST,
-        r"smaller than",  # the snapshot of the image, which is as large in each region
-        Scope.ACCOUNT,
-    ),
-    Line(
-        r"InvalidAMI|InvalidAMI(ID|Name)\.(NotFound|Unavailable)|InvalidSnapshot\.\w+|"
-        r"InvalidKeyPair\.NotFound|InvalidSubnet(ID)?(\.\w+)?|InvalidVpcID\.NotFound|"
-        r"InvalidKMSKey\.\w+|InvalidPlacementGroup\.\w+|InvalidVolume\.\w+|"
-        r"Invalid(CapacityReservation|Reservation|Host|NetworkInterface|SecurityGroup)I[dD]"
-        r"(\.\w+)?|InvalidLaunchTemplate\w*(\.\w+)?",
-        Cause.BAD_REQUEST,
-        scope=Scope.REGION,
-        sure=True,
-    ),
-    Line(
-        r"InvalidParameter(Value|Combination)",
-        Cause.BAD_REQUEST,
-        r"instance ?profile",  # roles are the account's, in all regions
-        Scope.ACCOUNT,
-    ),
-    Line(r"TagPolicyViolation(Exception)?|FreeTier\w*", Cause.BAD_REQUEST, scope=Scope.ACCOUNT),
-    # ---- invalid requests
-    Line(
-        r"constraint-not-fulfillable|bad-parameters|IdempotentParameterMismatch|ParameterNotFound|"
-        r"UserDataTooLarge|MalformedQueryString|DryRunOperation|Missing(Parameter|Action)",
-        Cause.BAD_REQUEST,
-        sure=True,
-    ),
-    Line(
-        r"Invalid[A-Z]\w*(\.\w+)?|MissingInput|Unknown(Parameter|PrincipalType\.\w+)|"
-        r"ValidationError|ValidationException",
-        Cause.BAD_REQUEST,
-    ),
-)
 _COMPILED = tuple(
     (re.compile(line.code), re.compile(line.message, re.IGNORECASE) if line.message else None, line)
-    for line in _TABLE
+    for line in TABLE
 )
 # "Client." and "Server." precede the codes of StateReason, and all codes in CloudTrail.
 _SIDE = re.compile(r"^(Client|Server)\.")
@@ -274,6 +87,9 @@ def failure_of(
         cause, scope = more.cause, more.scope or (scope if more.cause is cause else None)
     if cause is Cause.CAPACITY and _SPOT.search(words):
         cause = Cause.SPOT
+    if call == CREATE and code in NOT_SEEN:
+        # Of the machines that this create is making, which EC2 does not see everywhere yet.
+        cause, scope = Cause.UNKNOWN_OUTCOME, None
     if region and cause in (Cause.CREDENTIALS, Cause.BALANCE) and _is_opt_in(region, code):
         # EC2 does not know the account's keys in a region that the account has not enabled.
         cause, scope = Cause.PERMISSION, Scope.REGION

@@ -29,7 +29,7 @@ _CODES_OF: Mapping[Cause, str] = {
     ),
     Cause.PERMISSION: (
         "accessNotConfigured SERVICE_DISABLED IAM_PERMISSION_DENIED insufficientPermissions "
-        "PERMISSIONS_ERROR conditionNotMet CONDITION_NOT_MET forbidden orgPolicyViolated "
+        "PERMISSIONS_ERROR forbidden orgPolicyViolated "
         "SECURITY_POLICY_VIOLATED ACCESS_TOKEN_SCOPE_INSUFFICIENT USER_PROJECT_DENIED "
         "PERMISSION_DENIED insufficientAuthorizedParty LOCATION_POLICY_VIOLATED CONSUMER_INVALID"
     ),
@@ -110,6 +110,14 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
         Scope.OFFER,
     ),
     (r"features are not compatible for creating instance", Cause.NOT_OFFERED, None),
+    # Images and subnets have permissions of their own: others of the account may be used.
+    (
+        r"required 'compute\.(images|snapshots|disks)\.use\w*' permission|"
+        r"constraints/compute\.trustedimageprojects",
+        Cause.PERMISSION,
+        Scope.OFFER,
+    ),
+    (r"required 'compute\.subnetworks\.\w+' permission", Cause.PERMISSION, Scope.REGION),
     (
         r"required '[^']*' permission|does not have permission|permission .* denied|does not have "
         r"access to service account",
@@ -117,7 +125,8 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
         None,
     ),
     (
-        r"constraint constraints/|organization('s)? policy|service perimeter|vpc service controls",
+        r"constraint (constraints/|[\w./]+ violated)|\borg(anization)?('s)? policy|"
+        r"service perimeter|vpc service controls",
         Cause.PERMISSION,
         None,
     ),

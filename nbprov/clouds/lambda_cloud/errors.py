@@ -124,12 +124,13 @@ def failure_of(
     >>> failure_of(400, body).cause
     <Cause.QUOTA: 'quota'>
     """
-    code, message = _said(body)
-    if status in (403, 404) and not code:
+    code, message, is_json = _said(body)
+    if status in (403, 404) and not is_json:
         # A page in place of an answer is of something on the way: Lambda has not heard of it.
         return Failure(Cause.TRANSIENT, message or f"Lambda answered {status}", str(status))
     cause, scope = _meaning(status, code, message)
     opens = status in (408, *range(500, 600)) or code == INTERNAL or code.startswith(PROVIDER)
+    opens = opens or (status < 300 and not code)  # a success that tells nothing of what was done
     if creates and opens and cause not in _REFUSALS:
         cause, scope = Cause.UNKNOWN_OUTCOME, None
     pause = None if pause is None else min(pause, MOST_PAUSE)
@@ -169,24 +170,23 @@ def failure_of_exception(error: BaseException) -> Failure | None:
     return error.failure if isinstance(error, CloudError) else None
 
 
-def _said(body: str) -> tuple[str, str]:
-    """Return the code and the text of a refusal.
+def _said(body: str) -> tuple[str, str, bool]:
+    """Return the code and the text of a refusal, and whether it is a document at all.
 
-    Its message, the fields it names, and its suggestion.
+    The text is its message, the fields it names, and its suggestion.
     """
     try:
         document: Any = json.loads(body)
     except (ValueError, RecursionError):
-        return "", words_of(body)
+        return "", words_of(body), False
     error = document.get("error") if isinstance(document, dict) else None
     if not isinstance(error, dict):
-        return "", words_of(body)
+        return "", words_of(body), isinstance(document, dict)
     fields = document.get("field_errors")
     entries = fields.items() if isinstance(fields, dict) else ()
     named = [
         f"{name}: {entry.get('message')}" for name, entry in entries if isinstance(entry, dict)
     ]
     said = [str(error.get("message") or ""), *named, str(error.get("suggestion") or "")]
-    return str(error.get("code") or ""), " ".join(
-        " ".join(part.split()) for part in said if part.strip()
-    )
+    text = " ".join(" ".join(part.split()) for part in said if part.strip())
+    return str(error.get("code") or ""), text, True

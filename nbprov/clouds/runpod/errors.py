@@ -17,7 +17,7 @@ import json
 import re
 from typing import Any
 
-from nbprov.clouds.refusal_words import meaning_of
+from nbprov.clouds.refusal_words import is_fault, meaning_of
 from nbprov.clouds.web.error_text import is_page, words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
@@ -75,8 +75,8 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
     ),
     (
         (
-            r"(not|no) access to (the |this )?(requested )?(pool|gpu|data ?cent)|cannot access the "
-            r"requested pool|pool.{0,40}not (accessible|available to)"
+            r"(not|no)( have)? access to (the |this )?(requested )?(pool|gpu|data ?cent)|"
+            r"cannot access the requested pool|pool.{0,40}not (accessible|available to)"
         ),
         Cause.NOT_OFFERED,
     ),
@@ -144,6 +144,7 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
         Cause.BAD_REQUEST,
     ),
     (r"request (body )?(too large|exceeds)|larger than \d+ bytes", Cause.BAD_REQUEST),
+    (r"cannot (resume|start|stop|restart) (a|an|this|the) ", Cause.BAD_REQUEST),
 )
 PROSE = tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), cause) for pattern, cause in _PROSE)
 """The cause of each message of RunPod's own; the first match counts.
@@ -169,6 +170,8 @@ _PLAIN = {
     429: Cause.RATE_LIMIT,
     451: Cause.PERMISSION,
 }
+_EDGE = re.compile(r"\s*error code: \d+")
+"""The one line of Cloudflare, which stands in front of RunPod, to a client that it refuses."""
 _SURE = frozenset({401, 402, 405, 413, 429})
 """Statuses that mean the same whatever the message says."""
 _CHOICES = re.compile(r"\$\.(gpu|cpu|data ?cent|cloud)\w*\S* ?: ?value must be one of", re.I)
@@ -214,11 +217,13 @@ def failure_of(
     <Cause.CAPACITY: 'capacity'>
     """
     message = words(body) or f"RunPod answered {status}"
-    if status in (403, 404) and is_page(body[:200].encode()):
-        # A page in place of an answer is of something on the way: RunPod has not heard of it.
+    if status in (403, 404) and _is_edge(body):
+        # The answer is of something on the way: RunPod has not heard of the request.
         return Failure(Cause.TRANSIENT, message, str(status))
     cause, scope = _meaning(status, message, path)
-    opens = status == 408 or status >= 500 or (status < 300 and cause is Cause.TRANSIENT)
+    opens = status == 408 or status >= 500
+    if status < 300:  # a GraphQL error, or a body that tells nothing of what was done
+        opens = cause is Cause.TRANSIENT or (cause is Cause.UNKNOWN and '"errors"' not in body)
     if creates and opens and cause not in _REFUSALS:
         cause, scope = Cause.UNKNOWN_OUTCOME, None
     pause = None if pause is None else min(pause, MOST_PAUSE)
@@ -226,10 +231,19 @@ def failure_of(
     return Failure(cause, message, str(status), scope, pause)
 
 
+def _is_edge(body: str) -> bool:
+    """Whether an answer is a page or a line of the network in front of RunPod."""
+    return is_page(body[:200].encode()) or _EDGE.match(body) is not None
+
+
 def _meaning(status: int, message: str, path: str) -> tuple[Cause, Scope | None]:
     """Return the cause of a status and a message, and how far the refusal reaches."""
     cause = cause_of(status, message, path)
-    if status in _SURE or cause is not Cause.BAD_REQUEST:
+    if status in _SURE:
+        return cause, None
+    if cause is Cause.PERMISSION and (more := meaning_of(message, cause)) is not None:
+        return cause, more.scope if more.cause is cause else None
+    if cause is not Cause.BAD_REQUEST:
         return cause, None
     return cause, next((scope for pattern, scope in _NAMED if pattern.search(message)), None)
 
@@ -238,6 +252,8 @@ def cause_of(status: int, message: str, path: str = "") -> Cause:
     """Return the cause that a status and a message mean."""
     if status in _SURE:
         return _PLAIN[status]
+    if status >= 500 and is_fault(message):
+        return Cause.TRANSIENT
     more = meaning_of(message)
     said = next((cause for pattern, cause in PROSE if pattern.search(message)), None)
     # "Not enough funds to start this pod" is not about stock: money comes first.

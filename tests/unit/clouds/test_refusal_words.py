@@ -24,6 +24,23 @@ from nbprov.model.failures import Cause, Scope
         ("Not available on the free plan", Cause.UNKNOWN, Cause.BAD_REQUEST, Scope.ACCOUNT),
         ("The subnet s-1 does not exist", Cause.BAD_REQUEST, Cause.BAD_REQUEST, Scope.REGION),
         ("The API key has expired", Cause.PERMISSION, Cause.CREDENTIALS, None),
+        ("pq: relation volumes does not exist", Cause.NOT_OFFERED, Cause.TRANSIENT, None),
+        ("dial tcp: connection refused", Cause.BAD_REQUEST, Cause.TRANSIENT, None),
+        ("limit 'CPUS-per-project-region' is 8", Cause.RATE_LIMIT, Cause.QUOTA, None),
+        ("Spot pods are no longer offered", Cause.UNKNOWN, Cause.SPOT, None),
+        ("Spot machines are not sold here", Cause.NOT_OFFERED, Cause.SPOT, None),
+        ("Region 'r-1' does not have enough GPUs", Cause.CAPACITY, Cause.CAPACITY, Scope.REGION),
+        ("No capacity: not enough GPUs in any zone", Cause.CAPACITY, Cause.CAPACITY, Scope.REGION),
+        ("The reservation does not match the type", Cause.CAPACITY, Cause.BAD_REQUEST, Scope.OFFER),
+        (
+            "You may not launch nodes in region r-1",
+            Cause.PERMISSION,
+            Cause.PERMISSION,
+            Scope.REGION,
+        ),
+        ("You cannot rent gpu_8x_b200", Cause.PERMISSION, Cause.PERMISSION, Scope.OFFER),
+        ("GPU B300 is limited to beta users", Cause.PERMISSION, Cause.PERMISSION, Scope.OFFER),
+        ("The subnet is in a different VPC", Cause.BAD_REQUEST, Cause.BAD_REQUEST, Scope.REGION),
     ],
 )
 def test_words_that_say_more_than_a_code(
@@ -42,6 +59,8 @@ def test_words_that_say_more_than_a_code(
         ("Spot is not supported when a behaviour is set to stop", Cause.BAD_REQUEST),
         ("Access denied", Cause.CREDENTIALS),
         ("A thing came to pass.", Cause.UNKNOWN),
+        ("Quota exceeded for limit 'Queries-per-minute-per-project'", Cause.RATE_LIMIT),
+        ("The machine type m1 is not in this zone", Cause.NOT_OFFERED),
     ],
 )
 def test_a_code_stands_where_words_say_no_more(words: str, coded: Cause) -> None:
