@@ -30,7 +30,7 @@ BASE ?=
 MUTANTS ?=
 BENCH_JSON ?= build/benchmarks.json
 
-.PHONY: help demo lab test check chaos mutants soak bench lint types fuzz verify-doubles clean setup-demo setup-lab setup-test
+.PHONY: help demo lab test check chaos mutants soak bench lint types fuzz verify-doubles kernel-pins clean setup-demo setup-lab setup-test
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -73,6 +73,9 @@ fuzz: setup-test ## the property tests with many more, and fresh, examples
 
 verify-doubles: setup-test ## compare what the doubles know of RunPod's and Lambda's APIs with what these publish (internet)
 	@$(PY) tests/doubles/verify_published.py
+
+kernel-pins: setup-test ## renew the versions and SHA-256 of ipykernel, pip and all that comes with them on machines (internet)
+	@$(PY) tests/tools/kernel_pins.py
 
 clean: ## remove what make made: virtual environments, caches, build results
 	rm -rf $(VENV) .venv-* build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -151,6 +151,8 @@ def fill(uv: str, request: Json, place: str, build: str, machine: MachinePaths) 
             if name in request["files"] and request["kind"] != "project"
         ]
         write(wanted, "".join(name + "\n" for name in ALWAYS))
+        # What stands in the output file is kept with its digests, as far as the request lets it.
+        write(exact, request["pins"])
         options = [
             "--quiet",
             "--generate-hashes",
@@ -206,7 +208,8 @@ def make(request: Json, machine: MachinePaths) -> None:
 
     In the request, `key` names the environment; `kind` is `requirements` or `project`; `files` are
     its texts by name; `version` may be empty; `lock` is the exact list of another node, and
-    `python` the exact version that goes with it.
+    `python` the exact version that goes with it; `pins` are versions and digests of packages,
+    taken where the files ask for no others.
     """
     begun = time.monotonic()
     system = [request["key"], sys.platform, platform.machine(), platform.libc_ver()[0]]

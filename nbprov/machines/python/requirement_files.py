@@ -14,6 +14,8 @@ from nbprov.model.sources import Repository
 from nbprov.model.spec import PythonEnvironment
 from nbprov.remote.sync.errors import MOST_WORDS, shown
 
+from .pins import pinned
+
 MOST_BYTES = 16_000_000
 """Bytes of one file; the largest locks have a few MB."""
 INCLUDED = (".txt", ".in")
@@ -106,6 +108,7 @@ class PythonSource:
             "files": dict(self.files),
             "lock": lock,
             "python": python,
+            "pins": "" if lock else pinned(),
         }
 
 

@@ -4,6 +4,8 @@ serve DIR        start the agent as a daemon, with its socket and files in DIR; 
 keep DIR         run the agent here, or wait until the one that runs has ended: for loops of sh
 connect DIR      join stdin and stdout to the agent's socket: what runs on the one ssh channel
 kernel-host DIR  own one ipykernel; needs an interpreter that has ipykernel
+kernel-install DIR
+                 put ipykernel into the virtual environment DIR, whose interpreter runs this
 --version        print the agent's version
 
 Each mode imports what it needs alone, since the start of `connect` delays every first cell.
@@ -16,7 +18,7 @@ import sys
 
 from . import VERSION
 
-MODES = ("keep", "serve", "connect", "kernel-host")
+MODES = ("keep", "serve", "connect", "kernel-host", "kernel-install")
 
 
 def main(arguments: list[str]) -> int:
@@ -41,6 +43,10 @@ def main(arguments: list[str]) -> int:
         from .daemon import keep
 
         return keep(folder, os.path.abspath(sys.argv[0]))
+    if mode == "kernel-install":
+        from .kernels.package_install import main as install
+
+        return install(folder)
     from .kernels.host import run
 
     return run(folder)

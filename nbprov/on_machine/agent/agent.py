@@ -87,7 +87,7 @@ class Agent:
         self.queue = JobQueue(self.tasks, self.activity, scripts, self._is_ending)
         self.kernels = KernelPool(
             HostLauncher(folder, archive, scripts),
-            KernelInterpreter(folder, scripts),
+            KernelInterpreter(folder, scripts, archive),
             KernelRecord(folder, self._started, identity),
             secrets,
         )

@@ -18,6 +18,8 @@ MAIN = f"import sys\nfrom {PACKAGE}.__main__ import main\nsys.exit(main(sys.argv
 STAMP = (1980, 1, 1, 0, 0, 0)
 """The time of every member, so that the same sources give the same bytes; the earliest in a zip."""
 NAME_DIGITS = 16
+SHIPPED = (".py", ".txt")
+"""Suffixes of what it holds: the modules, and the list of ipykernel's packages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def _sources(folder: Traversable, name: str) -> dict[str, bytes]:
         path = f"{name}/{entry.name}"
         if entry.is_dir():
             found |= _sources(entry, path)
-        elif entry.name.endswith(".py"):
+        elif entry.name.endswith(SHIPPED):
             # The same bytes from a checkout with the line ends of Windows.
             found[path] = entry.read_bytes().replace(b"\r\n", b"\n")
     return found

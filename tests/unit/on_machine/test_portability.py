@@ -27,6 +27,7 @@ PROGRAMS = [
 ]
 THERE = {
     "agent/kernels/host.py": {"jupyter_client", "ipykernel"},
+    "agent/kernels/package_install.py": {"pip"},
     "plain_forms.py": {"numpy", "pandas"},
 }
 """Libraries that a module uses only where it runs, imported inside its functions."""

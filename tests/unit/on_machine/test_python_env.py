@@ -107,6 +107,7 @@ class World:
             "files": files,
             "lock": "",
             "python": "",
+            "pins": "",
         }
         (self.folder / "uv.log").unlink(missing_ok=True)
         make({**request, **fields}, self.machine)
@@ -393,6 +394,7 @@ def test_the_request_is_all_that_main_needs(
         "files": {"requirements.in": "missing\n"},
         "lock": "",
         "python": "",
+        "pins": "",
     }
     assert python_env.main(json.loads(json.dumps(request))) == 1
     assert capsys.readouterr().out.splitlines()[-1] == "nbprov: uv pip compile ended with code 1"

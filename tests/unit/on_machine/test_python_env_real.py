@@ -5,6 +5,7 @@ loopback. No interpreter is fetched.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import subprocess
 import sys
@@ -153,6 +154,34 @@ def test_requirements_with_a_version_are_made_once(computer: Computer, index: In
     code, lines = computer.make(source)
     assert (code, index.asked) == (0, [])
     assert lines[-1].startswith(f"python: as before: Python {VERSION}")
+
+
+def test_packages_that_nbprov_pins_come_in_that_version_and_by_that_digest(
+    tmp_path: Path, cache: Path
+) -> None:
+    with serving(tmp_path / "wheels") as own:
+        for name, version in (("ipykernel", "7.0"), ("ipykernel", "7.1"), ("pip", "26.0")):
+            own.add(name, version)
+        (made,) = own.folder.glob("ipykernel-7.0-*")
+        digest = hashlib.sha256(made.read_bytes()).hexdigest()
+        pins = f"ipykernel==7.0 \\\n    --hash=sha256:{digest}\n"
+
+        def make(name: str, pins: str, *requirements: str) -> tuple[int, list[str], Computer]:
+            computer = Computer(tmp_path / name, own, cache)
+            request = {**asked(*requirements).request(), "pins": pins}
+            return *computer.run("bash", "-c", job_script(request)), computer
+
+        code, lines, computer = make("pinned", pins)
+        assert (code, computer.packages()["ipykernel"]) == (0, "7.0"), lines
+        # Somebody's own wish counts more.
+        code, lines, computer = make("theirs", pins, "ipykernel>=7.1")
+        assert (code, computer.packages()["ipykernel"]) == (0, "7.1"), lines
+        # What an index gives under a version that we know has to be what we know.
+        other = pins.replace(digest, hashlib.sha256(b"other").hexdigest())
+        code, lines, computer = make("other", other)
+        assert code == 1
+        assert any("Hash mismatch for `ipykernel==7.0`" in line for line in lines), lines
+        assert not (computer.home / ".nbprov" / "python").exists()
 
 
 class Books:

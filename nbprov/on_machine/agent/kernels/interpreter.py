@@ -32,10 +32,12 @@ class KernelInterpreter:
         The agent's folder; a virtual environment of ours is made below it.
     scripts
         Runs the installation.
+    archive
+        Holds the program that installs, and what it may install.
     """
 
-    def __init__(self, folder: Path, scripts: ScriptRunner) -> None:
-        self._venv, self._scripts = folder / "venv", scripts
+    def __init__(self, folder: Path, scripts: ScriptRunner, archive: str) -> None:
+        self._venv, self._scripts, self._archive = folder / "venv", scripts, archive
         self._found: str | None = None
         self._lock = asyncio.Lock()
 
@@ -111,11 +113,8 @@ class KernelInterpreter:
             f"command -v apt-get >/dev/null && {root}apt-get update -q "
             f"&& {root}apt-get install -y -q python3-venv"
         )
-        pip = (
-            f"{place}/bin/python -m pip install --progress-bar off "
-            "--disable-pip-version-check ipykernel"
-        )
-        return f"set -e\n{make} || {{ {repair} && {make}; }}\n{pip}\n"
+        install = f"{place}/bin/python {shlex.quote(self._archive)} kernel-install {place}"
+        return f"set -e\n{make} || {{ {repair} && {make}; }}\n{install}\n"
 
 
 def environment_has(place: str, package: str) -> bool:

@@ -29,12 +29,13 @@ def test_the_same_sources_give_the_same_bytes_and_the_name_says_which() -> None:
     assert len(first.content) < 100_000
 
 
-def test_it_holds_every_module_of_the_package_and_nothing_else() -> None:
+def test_it_holds_every_module_of_the_package_and_the_list_of_ipykernels_packages() -> None:
     with zipfile.ZipFile(io.BytesIO(agent_archive().content)) as archive:
         names = set(archive.namelist())
         stamps = {member.date_time for member in archive.infolist()}
     modules = {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.py")}
-    assert names == {"__main__.py", *(f"nbprov_agent/{name}" for name in modules)}
+    files = {*modules, "kernels/kernel-requirements.txt"}
+    assert names == {"__main__.py", *(f"nbprov_agent/{name}" for name in files)}
     assert stamps == {(1980, 1, 1, 0, 0, 0)}
 
 
