@@ -24,7 +24,7 @@ _TYPE = (
 )
 _GOODS = (
     r"(?:capacity|resources?|stock|gpus?|accelerators?|machines?|hosts?|instances?|nodes?|vms?|"
-    r"servers?|supply)"
+    r"servers?|supply|addresses|(?:disk )?space|storage|memory)"
 )
 _MISSING = (
     r"(?:does ?n[o']t exist|do not exist|not found|(?:could not|can ?not|can't) be found|"
@@ -39,7 +39,7 @@ _NETWORK = (
 
 _SHORT = (
     rf"(?:(?:\bnot|n't|n’t)(?: currently)?(?: have| has| be)?(?: currently)? "
-    rf"(?:enough|sufficient|available|any(?: more)?)\b{_GAP}{{0,80}}(?:{_GOODS}\b|addresses))"
+    rf"(?:enough|sufficient|available|any(?: more)?)\b{_GAP}{{0,80}}{_GOODS}\b)"
 )
 """Not enough of something."""
 _BARRED = (
@@ -113,6 +113,7 @@ _ROWS = (
         r"(?:balance|funds|credits?) (?:is |are )?(?:too low|not enough|insufficient|exhausted|"
         rf"depleted|negative)|balance {_GAP}{{0,30}}(?:below|under|less than)|"
         r"positive balance|add (?:more |some )?(?:funds|credits?)|"
+        r"\$ ?\d[\d.,]* (?:left )?(?:in|on) (?:your|the) (?:account|wallet)|minimum balance|"
         r"at least (?:one|1) hour.{0,40}(?:credit|fund|balance|runtime)|"
         rf"billing (?:account )?{_GAP}{{0,60}}(?:disabled|not enabled|must be enabled|closed|"
         r"not found|not open|not active|delinquent|to be enabled)|billing has not been enabled|"
@@ -120,7 +121,7 @@ _ROWS = (
         r"payment (?:method|instrument|required|information|failed|declined)|non-?payment|"
         r"unpaid|past due|overdue|credit card|"
         r"(?<!service )(?:\b(?:account|consumer|project|subscription|team|organization)\b)"
-        rf"(?! currently being){_GAP}{{0,60}}\b(?:suspended|banned|blocked|deactivated|"
+        rf"(?! currently being){_GAP}{{0,60}}\b(?:suspended|banned|blocked|locked|deactivated|"
         r"is closed|been closed|inactive|delinquent|on hold|restricted due)|"
         r"\b(?:user|team) (?:has been |is )(?:banned|suspended|blocked)|"
         rf"(?<!service )\baccount (?:for {_GAP}{{0,40}}|is |has been )+"
@@ -180,9 +181,9 @@ _ROWS = (
     # ---- a type or a cloud that is not sold as spot; on demand it may be
     _row(
         r"\b(?:spot|interruptible|preemptible)\b(?: [\w-]+){0,3} (?:is|are)(?: currently)? "
-        r"(?:no longer|not) (?:offered|available|supported|sold)",
+        r"(?:no longer|not) (?:offered|available|supported|sold|allowed)(?! when| with\b| if)",
         Cause.SPOT,
-        _LOST | _STOCK | {Cause.NOT_OFFERED},
+        _LOST | _STOCK | {Cause.NOT_OFFERED, Cause.BAD_REQUEST},
     ),
     # ---- a place or a type that the account has not been given
     _row(
@@ -213,19 +214,31 @@ _ROWS = (
         _OPEN | {Cause.BAD_REQUEST},
         Scope.OFFER,
     ),
+    # ---- an image that the account may not use
+    _row(
+        r"(?:permission|access|authori[sz]ed|allowed) (?:to|for|on)(?: [\w-]+){0,4} "
+        r"(?:image|ami|snapshot)",
+        Cause.PERMISSION,
+        _OPEN | {Cause.BAD_REQUEST},
+        Scope.OFFER,
+    ),
     # ---- out of stock for now, in a whole region if that is what is said
     _row(
         rf"{_SHORT}{_GAP}{{0,80}}\b(?:all|any|every) (?:availability )?zones?\b|"
-        rf"\bregion '?[\w/-]+'? (?:does )?{_SHORT}|\bregion '?[\w/-]+'? is (?:currently )?out of",
+        rf"\bregion '?[\w/-]+'? (?:does )?{_SHORT}|\bregion '?[\w/-]+'? is (?:currently )?out of|"
+        rf"{_PLACE}{_GAP}{{0,40}} (?:under|in|for) maintenance",
         Cause.CAPACITY,
         _GENERAL | {Cause.QUOTA, Cause.NOT_OFFERED, Cause.RATE_LIMIT},
         Scope.REGION,
     ),
     _row(
         rf"{_SHORT}|"
-        rf"insufficient{_GAP}{{0,50}}(?:{_GOODS}\b|addresses)|insufficient[-_ ]?capacity|"
+        rf"(?:storage|disk|cluster)\b{_GAP}{{0,40}} is full|"
+        rf"insufficient{_GAP}{{0,50}}{_GOODS}\b|insufficient[-_ ]?capacity|"
         rf"\b(?:out of|no|lack of|lacks|short of|without)(?: [\w.-]+){{0,4}} "
-        rf"(?:capacity|stock|resources)\b|out[- ]of[- ]stock|stock-?_?out|sold out|"
+        rf"(?:capacity|stock|resources)\b|\bno {_GOODS}\W*$|\bout of(?: [\w.-]+){{0,3}} gpus|"
+        rf"find (?:a|any) {_GOODS}\b(?! (?:image|type|with id|named))|"
+        rf"out[- ]of[- ]stock|stock-?_?out|sold out|"
         rf"(?:pool|capacity|zone|region|reservation)\b{_GAP}{{0,80}}\b(?:is |are |been )?exhausted|"
         rf"pool_exhausted|"
         rf"\b(?:no|none of the)(?: longer)?(?: any)?(?: [\w.-]+){{0,4}} {_GOODS}\b"
@@ -248,6 +261,7 @@ _ROWS = (
         rf"{_TYPE}{_GAP}{{0,100}}(?:{_MISSING}|not (?:currently )?(?:supported|available|offered|"
         rf"sold|valid)|unsupported|unavailable)|"
         rf"(?:{_MISSING}|unsupported|not support\w*)(?: (?!field|param)[\w'\".-]+){{0,4}} {_TYPE}|"
+        rf"{_TYPE}{_GAP}{{0,60}}(?:only available|available only) (?:with|through|via|as|in)\b|"
         rf"/(?:machinetypes|acceleratortypes|disktypes)/[^ ]* was not found|"
         rf"for instancetype\b|(?:invalid|unknown|unsupported) gpu|"
         rf"\bgpus?\b(?![-/']){_GAP}{{0,60}}(?:{_MISSING}|not (?:supported|offered|sold))",
@@ -288,7 +302,12 @@ _ROWS = (
         Cause.NOT_OFFERED,
         _LOST | _STOCK,
     ),
-    # ---- "try another zone" without a reason
+    # ---- "cannot be fulfilled", and "try another zone", without a reason
+    _row(
+        r"(?:can ?not|can't|could not) be (?:satisfied|fulfilled|placed|scheduled|accommodated)",
+        Cause.CAPACITY,
+        _LOST,
+    ),
     _row(
         r"(?:try|choose|choosing|use|select|request|retry)\w*(?: \w+){0,6} (?:another|a "
         rf"different|other|a new)(?: [\w-]+){{0,2}} (?:{_PLACE}|{_GOODS}|{_TYPE}|type|size)",
@@ -333,6 +352,7 @@ _ROWS = (
     _row(
         r"invalid (?:value|parameter|argument|field|request|json|body)|malformed|must be |must not "
         r"|mutually exclusive|validation failed|is required|not recogni[sz]ed|should (?:be|have) |"
+        r"is not an? (?:supported|allowed|valid|accepted)|"
         r"too (?:long|large)",
         Cause.BAD_REQUEST,
         _OPEN,

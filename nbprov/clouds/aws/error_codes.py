@@ -44,7 +44,7 @@ TABLE = (
     Line(r"InsufficientAddressCapacity", Cause.CAPACITY, scope=Scope.REGION),
     Line(
         r"Insufficient\w*Capacity\w*|InsufficientFreeAddressesInSubnet|ReservationCapacityExceeded|"
-        r"UnfulfillableCapacity|ZonesUnavailable|CapacityReservationTimeOut|"
+        r"UnfulfillableCapacity|ZonesUnavailable|CapacityReservation(TimeOut|\w*(NotActive|Expired))|"
         r"InvalidCapacityReservationState",
         Cause.CAPACITY,
     ),
@@ -136,7 +136,8 @@ TABLE = (
     Line(
         r"AuthFailure|InvalidClientTokenId|UnrecognizedClient(Exception)?|SignatureDoesNotMatch|"
         r"(Incomplete|Invalid)Signature(Exception)?|ExpiredToken(Exception)?|RequestExpired|"
-        r"InvalidAccessKeyId|MissingAuthenticationToken(Exception)?|InvalidToken|"
+        r"InvalidAccessKeyId|MissingAuthenticationToken(Exception)?|Invalid(Identity)?Token|"
+        r"IDPRejectedClaim|"
         r"RequestTimeTooSkewed|NotAuthorizedException|UnauthorizedException",
         Cause.CREDENTIALS,
     ),

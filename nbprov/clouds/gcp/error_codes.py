@@ -133,6 +133,7 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
     (r"/subnetworks/[^ ]* was not found|no subnetwork in", Cause.BAD_REQUEST, Scope.REGION),
     (r"/networks/[^ ]* was not found", Cause.PERMISSION, None),
     (
+        r"service account (is disabled|does not exist|was not found)|"
         r"service ?accounts?[^ ]*' (of type '\w+' )?(was not found|"
         r"does not exist)",
         Cause.BAD_REQUEST,

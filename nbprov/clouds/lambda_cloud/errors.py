@@ -55,7 +55,7 @@ _WORDS: tuple[tuple[str, re.Pattern[str], Cause, Scope | None], ...] = tuple(
         ),
         (
             r"object-does-not-exist|invalid-parameters|unsupported-image",
-            r"image.*(compatible|architecture|support)",
+            r"image.*(compatible|architecture|support|instance.?type)|requires? .*image",
             Cause.BAD_REQUEST,
             Scope.OFFER,
         ),

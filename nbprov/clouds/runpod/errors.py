@@ -139,7 +139,7 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
     (
         (
             r"(invalid|malformed) (port|env|name|body|json|request)|ports?.{0,40}(invalid|must "
-            r"be)|additional properties|graphql validation"
+            r"be|not (a )?(supported|allowed|valid))|additional properties|graphql validation"
         ),
         Cause.BAD_REQUEST,
     ),

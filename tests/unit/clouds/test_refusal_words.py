@@ -40,6 +40,12 @@ from nbprov.model.failures import Cause, Scope
         ),
         ("You cannot rent gpu_8x_b200", Cause.PERMISSION, Cause.PERMISSION, Scope.OFFER),
         ("GPU B300 is limited to beta users", Cause.PERMISSION, Cause.PERMISSION, Scope.OFFER),
+        ("We could not find a machine that fits", Cause.UNKNOWN, Cause.CAPACITY, None),
+        ("Your request cannot be fulfilled", Cause.UNKNOWN, Cause.CAPACITY, None),
+        ("Zone z-1 is under maintenance", Cause.UNKNOWN, Cause.CAPACITY, Scope.REGION),
+        ("You need $0.79 in your account", Cause.UNKNOWN, Cause.BALANCE, None),
+        ("No permission to use that image", Cause.PERMISSION, Cause.PERMISSION, Scope.OFFER),
+        ("The instance type is only available with a plan", Cause.UNKNOWN, Cause.NOT_OFFERED, None),
         ("The subnet is in a different VPC", Cause.BAD_REQUEST, Cause.BAD_REQUEST, Scope.REGION),
     ],
 )
@@ -61,6 +67,9 @@ def test_words_that_say_more_than_a_code(
         ("A thing came to pass.", Cause.UNKNOWN),
         ("Quota exceeded for limit 'Queries-per-minute-per-project'", Cause.RATE_LIMIT),
         ("The machine type m1 is not in this zone", Cause.NOT_OFFERED),
+        ("We could not find a machine image of that name", Cause.BAD_REQUEST),
+        ("Spot is not allowed with this behaviour", Cause.BAD_REQUEST),
+        ("It cannot be fulfilled, because a field is wrong", Cause.BAD_REQUEST),
     ],
 )
 def test_a_code_stands_where_words_say_no_more(words: str, coded: Cause) -> None:
