@@ -6,9 +6,9 @@ The real adapter and boto3 over the double, with real sshd processes as machines
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from aws_double import AwsDouble
 from aws_models_once import read_models_once
@@ -32,17 +32,23 @@ class AwsUnderTest(CloudUnderTest):
     name = "aws"
     addresses = ("AWS_ENDPOINT_URL",)
     credentials = ("AWS_SECRET_ACCESS_KEY",)
-    tells_stock = False  # of spot machines alone: tests/unit/clouds/aws has them
+    tells_stock = False
     billed_states = ("pending", "running")
-    login_label = False
     tells_poweroff_reason = False
+    does_not_apply: ClassVar[Mapping[str, str]] = {
+        "the_clouds_own_timer_ends_a_machine": "instances have no time limit",
+        "a_machine_costs_what_its_offer_does": "a listing has no prices",
+        "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
+        "a_fetched_list_has_the_units_of_the_catalogue": "files on another host: test_prices.py",
+        "stock_follows_what_is_left": "scores tell of spot: tests/unit/clouds/aws/test_stock.py",
+    }
 
     def __init__(self) -> None:
         read_models_once()
         self.folder = own_folder("a")
         self.double = AwsDouble(machines=self.folder).start()
         self.set_environment(self.double.env)
-        self.double.tell("settings", price=0.5)
+        self.double.tell("settings", price=0.5, on_demand={TYPE: [0.5]})
         self.seen: dict[str, str] = {}
         super().__init__()
 
@@ -94,7 +100,8 @@ class AwsUnderTest(CloudUnderTest):
         self.double.tell("settings", end=seconds)
 
     def change_price(self, factor: float) -> None:
-        self.double.tell("settings", price=0.5 * factor)
+        dollars = 0.5 * factor
+        self.double.tell("settings", price=dollars, on_demand={TYPE: [dollars]})
 
     def show_state(self, instance_id: str, state: str) -> bool:
         self.double.tell("state", id=instance_id, state=state)
@@ -108,7 +115,7 @@ class AwsUnderTest(CloudUnderTest):
         return [(network, low, high) for network, low, high in self.double.told("rules")]
 
     def price_list(self) -> PriceList | None:
-        return None  # Amazon publishes its prices as files, on another host
+        return None
 
     def bodies(self) -> dict[str, str]:
         """Return the real machine behind each instance that was ever listed."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from nbprov.clouds.contract import CHECKS, Check
+from nbprov.clouds.contract import CHECKS, Check, run_check
 
-__all__ = ["CHECKS", "Check"]
+__all__ = ["CHECKS", "Check", "run_check"]

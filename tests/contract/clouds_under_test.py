@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from nbprov.clouds.base import Cloud
 from nbprov.clouds.contract import SCRIPTED, CloudUnderTest, eventually, own_folder
@@ -66,6 +66,23 @@ spot = 0.5
 {extra}
 """
 
+OF_REQUESTS = (
+    "a_change_that_fails_says_so",
+    "a_check_that_fails_says_so_and_raises_nothing",
+    "a_create_that_was_never_sent_is_no_unknown_outcome",
+    "a_create_whose_answer_is_lost_is_never_forgotten",
+    "a_listing_that_breaks_anywhere_is_an_error",
+    "a_machine_of_a_type_nobody_knows_is_listed",
+    "a_poll_that_fails_decides_nothing",
+    "an_image_is_used_or_refused",
+    "labels_reach_the_cloud",
+    "no_call_takes_longer_than_it_says",
+    "only_ssh_is_open_and_only_to_the_caller",
+    "secrets_that_a_refusal_repeats_are_not_passed_on",
+    "to_end_nothing_asks_nothing",
+)
+"""The checks that read or spoil requests, which needs a cloud that is reached over HTTP."""
+
 LOCAL_CODES = {
     Cause.CAPACITY: "InsufficientCapacity",
     Cause.QUOTA: "QuotaExceeded",
@@ -84,7 +101,19 @@ class LocalUnderTest(CloudUnderTest):
     """The `local` cloud in a state directory of its own."""
 
     name = "local"
-    login_label = False  # every machine runs as the account of the notebook
+    login_label = False
+    does_not_apply: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            OF_REQUESTS, "its daemon has a socket of its own: no request can be spoilt"
+        ),
+        "without_credentials_nothing_is_sent": "nobody logs in",
+        "the_login_follows_its_label": "every machine runs as the account of the notebook",
+        "a_listing_goes_through_every_page": "the daemon lists everything at once",
+        "a_state_nobody_knows_is_unknown_and_billed": "daemon and adapter share one list of states",
+        "every_state_that_bills_is_billed": "its machines cost nothing",
+        "a_fetched_list_has_the_units_of_the_catalogue": "its offers are read from the market file",
+        "stock_follows_what_is_left": "no stock can be asked for",
+    }
 
     def __init__(self) -> None:
         self.folder = own_folder("l")

@@ -12,9 +12,10 @@ import subprocess
 import sys
 import tomllib
 import urllib.request
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from clouds_under_test import LOCAL_CODES, SCRIPTED, CloudUnderTest, LocalUnderTest, own_folder
 
@@ -125,6 +126,8 @@ class FluffyUnderTest(LocalUnderTest):
     """FluffyCloud. Its server uses a `local` daemon, so the market file works here too."""
 
     name = "fluffycloud"
+    login_label = True
+    does_not_apply: ClassVar[Mapping[str, str]] = {}
     causes = frozenset(SCRIPTED) - {Cause.SPOT}
     tells_poweroff_reason = False
     addresses = ("FLUFFYCLOUD_URL",)

@@ -5,17 +5,23 @@ machines.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "doubles"))
 
 from clouds_under_test import CloudUnderTest, end_folder, left_of, own_folder
+from gcp_billing import KEY, sku
+from gcp_billing import GcpDouble as BillingDouble
 from gcp_double import GcpDouble
+from web_double import WebDouble
 
 from nbprov.clouds.base import Cloud
 from nbprov.clouds.contract.listings import ODD_STATE
+from nbprov.clouds.gcp.account.price_list_auth import KEY_VARIABLES
+from nbprov.clouds.gcp.billing_quote import BILLING_VARIABLE
 from nbprov.model.failures import Cause
 from nbprov.model.launches import Launch
 from nbprov.model.money import usd
@@ -40,20 +46,40 @@ DO = {
 CALLS = {"submit": "create"}
 
 
+def lines(factor: float) -> list[dict[str, Any]]:
+    """Return lines of Google's billing catalogue: `GcpUnderTest.offer` costs $0.54 by them."""
+    parts = (("N1 Predefined Instance Core", 0.03), ("N1 Predefined Instance Ram", 0.004))
+    gpu = sku("Nvidia Tesla T4 GPU running in Americas", 0.36 * factor, group="GPU")
+    return [
+        sku(f"{words} running in Americas", dollars * factor, group="N1Standard", unit=unit)
+        for (words, dollars), unit in zip(parts, ("h", "GiBy.h"), strict=True)
+    ] + [gpu]
+
+
 class GcpUnderTest(CloudUnderTest):
     """`gcp`, empty at first."""
 
     name = "gcp"
     addresses = ("NBPROV_GCP_ENDPOINT",)
     billed_states = ("PROVISIONING", "STAGING", "RUNNING", "REPAIRING", "STOPPING", "SUSPENDING")
-    login_label = False
-    tells_stock = False  # of spot machines alone: tests/unit/clouds/gcp has them
+    tells_stock = False
     tells_poweroff_reason = False
+    does_not_apply: ClassVar[Mapping[str, str]] = {
+        "without_credentials_nothing_is_sent": "files have its logins: test_credentials.py",
+        "a_machine_costs_what_its_offer_does": "a listing has no prices",
+        "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
+        "a_fetched_list_has_the_units_of_the_catalogue": "parts of machines: test_prices.py",
+        "stock_follows_what_is_left": "chances tell of spot: tests/unit/clouds/gcp/test_stock.py",
+    }
 
     def __init__(self) -> None:
         self.folder = own_folder("g")
         self.double = GcpDouble(self.folder / "m", speed=SPEED).start()
         self.set_environment(self.double.env)
+        self.opened = ExitStack()
+        web = self.opened.enter_context(WebDouble())
+        self.billing = BillingDouble(web, lines(1.0))
+        self.set_environment({BILLING_VARIABLE: web.url(), KEY_VARIABLES[0]: KEY})
         super().__init__()
 
     def make(self) -> Cloud:
@@ -107,7 +133,7 @@ class GcpUnderTest(CloudUnderTest):
         self.double.tell("set", end=seconds)
 
     def change_price(self, factor: float) -> None:
-        """Do nothing: Google has no call that quotes a price."""
+        self.billing.skus = lines(factor)
 
     def show_state(self, instance_id: str, state: str) -> bool:
         self.double.tell("set", id=instance_id, status=state)
@@ -131,7 +157,7 @@ class GcpUnderTest(CloudUnderTest):
         return found
 
     def price_list(self) -> PriceList | None:
-        return None  # Google's prices are read from its Billing Catalog, on another host
+        return None
 
     def traces(self, ids: Sequence[str]) -> list[str]:
         machines = [self.double.tell("machine", id=one)["machine"] for one in ids]
@@ -144,6 +170,7 @@ class GcpUnderTest(CloudUnderTest):
         # The double's own answer with an unknown state violates the model on purpose.
         problems = [p for p in self.double.problems if ODD_STATE not in p]
         self.double.close()
+        self.opened.close()
         super().close()
         end_folder(self.folder)
         assert problems == []

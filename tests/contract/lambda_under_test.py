@@ -6,8 +6,8 @@ The real adapter over its double, with real sshd processes as machines.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from clouds_under_test import SCRIPTED, CloudUnderTest, end_folder, left_of, own_folder
 from lambda_double import LambdaDouble
@@ -21,6 +21,8 @@ from nbprov.model.places import Market
 
 TYPE, REGION, HOURLY = "gpu_8x_a100_80gb_sxm4", "us-west-2", usd("22.32")
 
+NO_TOKEN = "a create has no idempotency key and is never sent twice"
+
 
 class LambdaUnderTest(CloudUnderTest):
     """Lambda at the double's address.
@@ -32,9 +34,17 @@ class LambdaUnderTest(CloudUnderTest):
     addresses = ("LAMBDA_API_BASE_URL",)
     credentials = ("LAMBDA_API_KEY",)
     billed_states = ("booting", "active", "unhealthy")
-    login_label = False
     causes = frozenset(SCRIPTED) - {Cause.SPOT}
     tells_poweroff_reason = False
+    does_not_apply: ClassVar[Mapping[str, str]] = {
+        "a_machine_powers_itself_off": "a machine that is off costs the same",
+        "the_clouds_own_timer_ends_a_machine": "machines have no time limit",
+        "a_repeat_at_the_same_instant_makes_nothing_new": NO_TOKEN,
+        "a_token_with_other_parameters_is_refused": NO_TOKEN,
+        "a_lost_machine_is_replaced_once_under_its_token": "a create makes one machine",
+        "a_listing_goes_through_every_page": "it lists everything at once",
+        "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
+    }
 
     def __init__(self) -> None:
         self.folder = own_folder("d")

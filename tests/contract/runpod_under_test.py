@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from clouds_under_test import SCRIPTED, CloudUnderTest, end_folder, left_of, own_folder
 from runpod_double import Double
@@ -16,6 +16,7 @@ from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 
 CENTRE, GPU = "EU-CZ-1", "NVIDIA L40S"
+NO_TOKEN = "a create has no idempotency key and is never sent twice"
 CODES = {
     Cause.CAPACITY: "capacity",
     Cause.QUOTA: "quota",
@@ -36,9 +37,15 @@ class RunPodUnderTest(CloudUnderTest):
     addresses = ("RUNPOD_API_BASE_URL",)
     credentials = ("RUNPOD_API_KEY",)
     billed_states = ("PROVISIONING", "STARTING", "RUNNING")
-    login_label = False
     causes = frozenset(SCRIPTED) - {Cause.SPOT}
     tells_poweroff_reason = False
+    does_not_apply: ClassVar[Mapping[str, str]] = {
+        "the_clouds_own_timer_ends_a_machine": "pods have no time limit",
+        "a_repeat_at_the_same_instant_makes_nothing_new": NO_TOKEN,
+        "a_token_with_other_parameters_is_refused": NO_TOKEN,
+        "a_lost_machine_is_replaced_once_under_its_token": "a create makes one pod",
+        "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
+    }
 
     def __init__(self) -> None:
         self.folder = own_folder("r")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import builtins
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
-from cloud_contract import CHECKS
-from clouds_under_test import LocalUnderTest
+from cloud_contract import CHECKS, run_check
+from clouds_under_test import CloudUnderTest, LocalUnderTest
 
 from nbprov.clouds.base import Cloud
 from nbprov.clouds.local.provisioner import LocalCloud
@@ -71,6 +73,31 @@ class SaysGoneTooEarly(LocalCloud):
             Instance("local", "?", m.token, owner, o.place, o.instance_type, InstanceState.GONE)
             for m, o in offers
         ]
+
+
+def is_skipped(_: CloudUnderTest) -> None:
+    pytest.skip("nothing to look at")
+
+
+def is_run(_: CloudUnderTest) -> None:
+    """Looks, and finds nothing wrong."""
+
+
+def test_a_check_that_does_not_run_is_listed_and_a_listed_one_does_not_run() -> None:
+    class Listing(LocalUnderTest):
+        does_not_apply: ClassVar[Mapping[str, str]] = {}
+
+    subject = Listing()
+    try:
+        run_check(subject, is_run)
+        with pytest.raises(AssertionError, match=r"did not run for local: .*nothing to look at"):
+            run_check(subject, is_skipped)
+        Listing.does_not_apply = {"is_run": "so it was", "is_skipped": "so it is"}
+        run_check(subject, is_skipped)
+        with pytest.raises(AssertionError, match=r"so it was.*it applies now, take it from"):
+            run_check(subject, is_run)
+    finally:
+        subject.close()
 
 
 EXPECTED = {

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from cloud_contract import CHECKS
+from subjects import CLOUDS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
@@ -28,6 +30,13 @@ def test_mutant_changes_its_file(mutant: Mutant) -> None:
     if mutant.file.endswith(".py"):
         compile(changed, mutant.file, "exec")
     assert changed != text
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: f"{one.cloud}: {one.what}")
+def test_the_check_that_catches_it_applies_to_its_cloud(mutant: Mutant) -> None:
+    (made,) = [one for one in CLOUDS if one.name == mutant.cloud]
+    assert mutant.caught_by in {check.__name__ for check in CHECKS}
+    assert mutant.caught_by not in made.does_not_apply, "it would survive unseen"
 
 
 def test_there_are_many_over_three_adapters() -> None:

@@ -12,7 +12,7 @@ import pytest
 from clouds_under_test import CloudUnderTest
 
 from nbprov.clouds.base import Capabilities
-from nbprov.model.failures import CloudError
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import Launch, OnShutdown
 from nbprov.model.offers import Candidate
 from nbprov.model.places import Market
@@ -24,6 +24,11 @@ pytestmark = pytest.mark.machine
 
 OWN = {"aws": "ami-0feed0beef0feed01", "gcp": "projects/p/global/images/zebra-image"}
 """A machine image of one's own, as a spec names it for the cloud."""
+NO_IMAGES = {
+    "local": "its machines are processes of this computer",
+    "fluffycloud": "as above: its server stands before the local daemon",
+}
+"""The clouds that start no image of one's own, and why; they refuse one that is asked for."""
 LIFETIME = 4711.0
 SENT: dict[str, dict[str, str]] = {
     "count": {"": r"['\"](count|MaxCount)['\"]: ['\"]?2|bulkInsert.*['\"]count['\"]: ['\"]?2"},
@@ -125,7 +130,13 @@ def test_image_of_ones_own_is_asked_for(subject: CloudUnderTest) -> None:
     elif can.images:
         made = replace(made, image=image)
     else:
-        return  # it starts none, and the test above sees that the plan says so
+        assert subject.name in NO_IMAGES, "name it there, with the reason"
+        with pytest.raises(CloudError) as refused:
+            subject.cloud.submit(replace(made, image=image))
+        assert refused.value.failure.cause is Cause.BAD_REQUEST
+        assert subject.cloud.list(made.owner) == []
+        return
+    assert subject.name not in NO_IMAGES, "it starts images now: take it from the list"
     with suppress(CloudError):  # a double that has no such image refuses it
         subject.cloud.submit(made)
     assert shown in _sent(subject)

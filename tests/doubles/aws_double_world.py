@@ -369,7 +369,9 @@ class World:
         if not port:
             return False
         i.nics[0].public_ip = host
-        i.add_tags({"nbprov-ssh-port": str(port), "nbprov-login": self.machines.login()})
+        named = {tag["key"] for tag in i.get_tags()}
+        login = {} if "nbprov-login" in named else {"nbprov-login": self.machines.login()}
+        i.add_tags({"nbprov-ssh-port": str(port), **login})
         return True
 
     def _ended(self, body: Body, now: float) -> None:

@@ -207,10 +207,8 @@ class World:
             access["natIP"] = host
         if self.machines:
             link["networkIP"] = host
-            row.data["labels"] |= {
-                "nbprov-ssh-port": str(port),
-                "nbprov-login": self.machines.login(),
-            }
+            row.data["labels"]["nbprov-ssh-port"] = str(port)
+            row.data["labels"].setdefault("nbprov-login", self.machines.login())
         run = row.data.get("scheduling", {}).get("maxRunDuration")
         if run:
             row.limit_at = now + int(run["seconds"]) / self.speed

@@ -238,10 +238,9 @@ class State:
         sort = self.types[one.type]["instance_type"]
         tags = [*one.request.get("tags", [])]
         if self.machines:
-            tags += [
-                {"key": "nbprov-login", "value": self.machines.login()},
-                {"key": "nbprov-ssh-port", "value": str(port)},
-            ]
+            usual = {"nbprov-login": self.machines.login(), "nbprov-ssh-port": str(port)}
+            named = {tag["key"] for tag in tags}
+            tags += [{"key": k, "value": v} for k, v in usual.items() if k not in named]
         told = {
             "id": one.id,
             "name": one.request.get("name", ""),

@@ -29,7 +29,15 @@ pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))
 for part in PARTS:
     import_module(f"{__name__}.{part}")
 
-from .checks import CHECKS, Check  # noqa: E402
+from .checks import CHECKS, Check, run_check  # noqa: E402
 from .subject import SCRIPTED, CloudUnderTest, eventually, own_folder  # noqa: E402
 
-__all__ = ["CHECKS", "SCRIPTED", "Check", "CloudUnderTest", "eventually", "own_folder"]
+__all__ = [
+    "CHECKS",
+    "SCRIPTED",
+    "Check",
+    "CloudUnderTest",
+    "eventually",
+    "own_folder",
+    "run_check",
+]

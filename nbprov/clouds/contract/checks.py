@@ -36,6 +36,28 @@ def needs(can: object, reason: str) -> None:
         pytest.skip(reason)
 
 
+def run_check(subject: CloudUnderTest, check: Check) -> None:
+    """Run a check, and fail if it does not apply to the cloud, unless the subject says so.
+
+    A check that is skipped for another reason, or that is listed in `does_not_apply` and applies,
+    would otherwise pass for one that has run.
+    """
+    name, skipped = check.__name__, ""
+    listed = subject.does_not_apply.get(name)
+    try:
+        check(subject)
+    except pytest.skip.Exception as reason:
+        skipped = str(reason)
+    assert listed or not skipped, (
+        f"{name} did not run for {subject.name}: {skipped}. If that is as it should be, list it in"
+        " `does_not_apply` with the reason"
+    )
+    assert skipped or not listed, (
+        f"`does_not_apply` of {subject.name} lists {name} ({listed}): it applies now, take it from"
+        " the list"
+    )
+
+
 def answers(instance: Instance) -> bool:
     """Whether an ssh server answers at the instance's address."""
     try:

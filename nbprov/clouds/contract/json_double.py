@@ -291,7 +291,6 @@ class JsonDoubleUnderTest(CloudUnderTest):
     environment: ClassVar[Mapping[str, str]] = {}
     refusals: ClassVar[Mapping[Cause, tuple[int, Any]]]
     tells_poweroff_reason = False
-    login_label = False
 
     def __init__(self) -> None:
         self.folder = own_folder("d")

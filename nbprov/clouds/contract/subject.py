@@ -116,8 +116,10 @@ class CloudUnderTest(ABC):
     tells_stock
         The stock of what `launch` requests is told, not that of another market alone.
     login_label
-        A machine's login name follows the label `nbprov-login`; False if the double, whose machines
-        belong to the user of the tests, sets it itself.
+        A machine's login name follows the label `nbprov-login`.
+    does_not_apply
+        The checks that have nothing to look at in this cloud, by name, each with the reason.
+        `run_check` fails if one of them runs, or if another one is skipped.
     """
 
     _before: dict[str, str | None]
@@ -131,6 +133,7 @@ class CloudUnderTest(ABC):
     labels: ClassVar[bool] = True
     tells_stock: ClassVar[bool] = True
     login_label: ClassVar[bool] = True
+    does_not_apply: ClassVar[Mapping[str, str]] = {}
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         # `set_environment` is called before `__init__`.

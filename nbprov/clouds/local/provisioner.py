@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, Capabilities, Cloud
+from nbprov.clouds.launch_checks import refuse_unsupported
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import (
@@ -123,6 +124,7 @@ class LocalCloud(Cloud):
         return None if hourly is None else Quote(int(hourly), market_offers.SOURCE, time.time())
 
     def submit(self, launch: Launch) -> CreateOperation:
+        refuse_unsupported(launch, CAPABILITIES, "the local cloud")
         arguments: dict[str, Any] = {
             **_row(launch.candidate),
             "token": launch.token,
@@ -132,7 +134,6 @@ class LocalCloud(Cloud):
             "name": launch.name,
             "count": launch.count,
             "disk_gb": launch.disk_gb,
-            "image": launch.image,
             "tags": dict(launch.tags),
             "user_data": launch.user_data(),
             "public_key": launch.public_key,

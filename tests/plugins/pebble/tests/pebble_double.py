@@ -38,7 +38,7 @@ class PebbleDouble(JsonDouble):
 
     def box(self, made: DoubleMachine) -> dict[str, Any]:
         host, port = self.address(made)
-        labels = {**made.fields["labels"], "nbprov-ssh-port": str(port)}
+        usual = {"nbprov-login": self.machines.login(), "nbprov-ssh-port": str(port)}
         return {
             "id": made.id,
             "name": made.fields["name"],
@@ -46,7 +46,7 @@ class PebbleDouble(JsonDouble):
             "region": made.region,
             "state": self.state(made) if host or self.state(made) != "up" else "booting",
             "ip": host,
-            "labels": {**labels, "nbprov-login": self.machines.login()},
+            "labels": {**usual, **made.fields["labels"]},
             "created_ms": made.born * 1000,
             "cents_per_hour": self.cents(made.kind),
         }

@@ -29,9 +29,14 @@ from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.ssh.keys import ClusterKeys
 from nbprov.remote.ssh.readiness import wait_for_ssh
 
+IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 pytestmark = [
     pytest.mark.machine,
     pytest.mark.skipif(sys.platform != "linux", reason="useradd and namespaces are Linux's"),
+    pytest.mark.skipif(
+        not (IS_ROOT and shutil.which("bwrap")),
+        reason="only root makes users and runs their processes, in a system below bwrap",
+    ),
 ]
 
 TIMED_OUT = 124
@@ -45,11 +50,6 @@ SSHD = (
 in is noticed.
 """
 AGAIN = f'for script in {PER_BOOT}/*; do "$script"; done'
-
-
-def as_root() -> bool:
-    """Whether these tests can run: only root makes users and runs their processes."""
-    return os.geteuid() == 0 and shutil.which("bwrap") is not None
 
 
 class System:
@@ -193,8 +193,6 @@ async def entered(port: int, keys: ClusterKeys, login: str) -> Connection:
 async def test_a_login_is_made_and_guards_hold_after_a_reboot_without_a_notebook(
     system: System, keys: ClusterKeys, login: str
 ) -> None:
-    if not as_root():
-        return
     (system.folder / PER_BOOT[1:]).mkdir(parents=True)
     system.put("root/user-data", filled(boot_template(POWEROFF, login=login), keys))
     port, home = free_port(), system.folder / "home" / login
@@ -261,8 +259,6 @@ async def test_a_login_is_made_and_guards_hold_after_a_reboot_without_a_notebook
 async def test_a_script_that_runs_at_every_boot_starts_the_agent_again_too(
     system: System, keys: ClusterKeys, login: str
 ) -> None:
-    if not as_root():
-        return
     system.put("root/user-data", filled(boot_template(POWEROFF, login=login), keys))
     port, nbprov = free_port(), system.folder / "home" / login / ".nbprov"
     first = f"sh /root/user-data; {SSHD.format(port=port)}"
@@ -287,8 +283,6 @@ async def test_a_script_that_runs_at_every_boot_starts_the_agent_again_too(
 
 
 def test_links_of_the_user_lead_root_nowhere(system: System, keys: ClusterKeys, login: str) -> None:
-    if not as_root():
-        return
     assert system.run(f"useradd -m {login}").returncode == 0
     home, treasure = system.folder / "home" / login, system.folder / "root" / "treasure"
     treasure.mkdir()
@@ -307,8 +301,6 @@ def test_links_of_the_user_lead_root_nowhere(system: System, keys: ClusterKeys, 
 def test_a_login_that_is_there_keeps_what_it_has(
     system: System, keys: ClusterKeys, login: str
 ) -> None:
-    if not as_root():
-        return
     assert (
         system.run(
             f"useradd -m -s /bin/sh -d /home/elsewhere {login}; mkdir -m 700 /home/elsewhere/.ssh"
@@ -330,8 +322,6 @@ def test_a_login_that_is_there_keeps_what_it_has(
 def test_a_group_of_the_same_name_is_no_obstacle(
     system: System, keys: ClusterKeys, login: str
 ) -> None:
-    if not as_root():
-        return
     system.put("root/user-data", filled(boot_template("true", login=login), keys))
     system.run(f"groupadd {login}; sh /root/user-data")
     assert system.account(login)
@@ -339,8 +329,6 @@ def test_a_group_of_the_same_name_is_no_obstacle(
 
 
 def test_root_is_no_login_to_be_made(system: System, keys: ClusterKeys) -> None:
-    if not as_root():
-        return
     system.put("root/user-data", filled(boot_template("true", login="root"), keys))
     assert system.run("sh /root/user-data", HOME="/nowhere").stderr == ""
     assert (
@@ -352,8 +340,6 @@ def test_root_is_no_login_to_be_made(system: System, keys: ClusterKeys) -> None:
 def test_a_boot_guard_armed_at_a_later_boot_ends_a_machine_whose_agent_does_not_return(
     system: System, keys: ClusterKeys, login: str
 ) -> None:
-    if not as_root():
-        return
     (system.folder / PER_BOOT[1:]).mkdir(parents=True)
     system.put(
         "root/user-data",
