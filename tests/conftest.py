@@ -238,10 +238,19 @@ def nbprov_home(request: pytest.FixtureRequest) -> Iterator[Path]:
     before = os.environ.get("NBPROV_HOME")
     os.environ["NBPROV_HOME"] = str(home)
     yield home
+    _close_session(home)
     if before is None:
         os.environ.pop("NBPROV_HOME", None)
     else:
         os.environ["NBPROV_HOME"] = before
+
+
+def _close_session(home: Path) -> None:
+    """Close a session that a test left open: it holds the clouds and answers of that test."""
+    api = sys.modules.get("nbprov.api")
+    session = api.current() if api is not None else None
+    if api is not None and session is not None and session.engine.home == home:
+        api.close()
 
 
 @pytest.fixture(autouse=True)

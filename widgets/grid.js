@@ -1,33 +1,39 @@
 // The virtualised price grid: only the visible rows are in the page, however long the table is.
 
-import { count, makeClock } from "./format.js";
+import { count, makeClock, usd } from "./format.js";
 import { make, setText } from "./dom.js";
-import { cellText, columnWidth, isText, whyOff, withoutEmptyColumns } from "./table.js";
-import { filteredRows, nextSorting, sortedRows } from "./table.js";
+import { freeze, makeGridHead } from "./grid_head.js";
+import { nextSorting, sortedRows } from "./row_order.js";
+import { cellText, columnOf, isText, whyOff } from "./table.js";
 
 /** @typedef {import("./types").Table} Table */
+/** @typedef {import("./types").Sorting} Sorting */
+/** @typedef {{ element: HTMLElement, cells: HTMLElement[], group: HTMLElement, at: number }} Slot */
 
 export const ROW_PX = 26;
 // Rows drawn beyond each edge, so that fast scrolling shows no gap before the next frame.
 const SPARE_ROWS = 4;
 const PAGE_OVERLAP = 1;
-const PADDING_CH = 2.2;
 // How often the age of stock reports is redrawn.
 const AGE_MS = 10_000;
-// A table of at most this many rows has no filter boxes, because it is seen at a glance.
-const FEW_ROWS = 8;
+// Browsers lay out no element that is higher than this; longer tables are scrolled in proportion.
+const MOST_PX = 8_000_000;
 
 /**
  * @param {object} options
  * @param {string} options.label
  * @param {AbortSignal} options.signal
  * @param {number} options.rows
- * @param {(rank: number) => void} options.onSelect
+ * @param {import("./types").GridTools} options.tools
+ * @param {(rows: number[]) => void} options.onPick
+ * @param {boolean} [options.isMultiple] whether several rows can be chosen
  */
-export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
-  const head = make("div", { role: "rowgroup", class: "nbprov-head" });
+export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMultiple = false }) {
   const body = make("div", { role: "rowgroup", class: "nbprov-body" });
   const empty = make("div", { class: "nbprov-empty", hidden: true }, "no row matches the filter");
+  const foot = make("div", { class: "nbprov-foot", "aria-live": "polite" });
+  const element = make("div", { class: "nbprov-table" });
+  const head = makeGridHead({ signal, table: element, onSort: sortBy });
   const scroller = make(
     "div",
     {
@@ -35,89 +41,59 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
       role: "grid",
       tabindex: 0,
       "aria-label": label,
-      "aria-multiselectable": "false",
+      "aria-multiselectable": String(isMultiple),
     },
-    head,
+    head.element,
     body,
   );
-  const tools = makeTools(signal);
-  const foot = make("div", { class: "nbprov-foot", "aria-live": "polite" });
-  const element = make("div", { class: "nbprov-table" }, tools.element, scroller, empty, foot);
+  element.append(tools.element, scroller, empty, foot);
 
   /** @type {Table} */
-  let table = { rows: 0, total: 0, noun: "offer", tail: 0, now: 0, columns: [], off: undefined };
-  /** @type {import("./types").Sorting} */
-  let sorting = { key: "", direction: 0 };
+  let table = { rows: 0, total: 0, noun: "offer", tail: 0, now: 0, columns: [], sent: [], filled: 0 };
+  /** @type {Sorting[]} */
+  let sortings = [];
   let order = new Uint32Array(0);
-  let visible = order;
+  /** @type {import("./types").Layout} */
+  let layout = { matched: order, entries: new Int32Array(0), groups: [] };
   /** @type {Map<number, string>} */
   let marks = new Map();
-  let selected = -1;
+  /** @type {Set<number>} */
+  let picked = new Set();
+  let anchor = 0;
   let active = { row: 0, column: 0 };
   const clock = makeClock();
   const nowMs = () => clock.now() * 1000;
-  /** @type {{ element: HTMLElement, cells: HTMLElement[], at: number }[]} */
+  /** @type {Slot[]} */
   let pool = [];
-  /** @type {{ cell: HTMLElement, button: HTMLButtonElement }[]} */
-  let headers = [];
   let frame = 0;
+  // Grey tells rows apart; where no row can be launched it would only be hard to read.
+  let isGreyed = false;
 
-  const headHeight = () => head.offsetHeight || ROW_PX;
-  const rankOf = (/** @type {number} */ row) =>
-    table.columns.find((c) => c.key === "rank")?.values[row] ?? row;
-
-  function buildHead() {
-    headers = table.columns.map((column, i) => {
-      const button = make(
-        "button",
-        { type: "button", tabindex: -1 },
-        column.label,
-        make("span", { class: "nbprov-arrow", "aria-hidden": "true" }),
-      );
-      const cell = make(
-        "div",
-        {
-          role: "columnheader",
-          "aria-colindex": i + 1,
-          class: isText(column) ? "nbprov-cell" : "nbprov-cell nbprov-number",
-        },
-        button,
-      );
-      button.addEventListener("click", () => sortBy(i), { signal });
-      return { cell, button };
-    });
-    head.replaceChildren(
-      make(
-        "div",
-        { role: "row", "aria-rowindex": 1, class: "nbprov-row" },
-        ...headers.map((h) => h.cell),
-      ),
-    );
-    // All rows have the same width and the same column shares, so cells align with their headers.
-    const widths = table.columns.map((c) => columnWidth(c, nowMs()) + PADDING_CH);
-    element.style.setProperty(
-      "--nbprov-columns",
-      widths.map((w) => `minmax(${w.toFixed(1)}ch, ${w.toFixed(1)}fr)`).join(" "),
-    );
-    element.style.setProperty(
-      "--nbprov-width",
-      `${Math.ceil(widths.reduce((sum, w) => sum + w, 0))}ch`,
-    );
-  }
+  const headHeight = () => head.height() || ROW_PX;
+  const rankOf = (/** @type {number} */ row) => columnOf(table, "rank")?.values[row] ?? row;
+  const size = () => layout.entries.length;
+  const room = () => scroller.clientHeight - headHeight();
+  // How far the rows move for each pixel that the scroller does; 1 but for very long tables.
+  const scale = () =>
+    Math.max(1, (size() * ROW_PX - room()) / Math.max(1, Math.min(size() * ROW_PX, MOST_PX) - room()));
+  const firstInSight = () => Math.floor((scroller.scrollTop * scale()) / ROW_PX);
 
   function buildPool() {
-    const size = rowsInSight + 2 * SPARE_ROWS;
-    pool = Array.from({ length: Math.min(size, Math.max(1, table.rows)) }, () => {
-      const cells = table.columns.map((column, i) =>
-        make("div", {
+    const wanted = rowsInSight + 2 * SPARE_ROWS;
+    pool = Array.from({ length: Math.min(wanted, Math.max(1, table.rows)) }, () => {
+      const cells = table.columns.map((column, i) => {
+        const cell = make("div", {
           role: "gridcell",
           "aria-colindex": i + 1,
           tabindex: -1,
-          class: isText(column) ? "nbprov-cell" : "nbprov-cell nbprov-number",
-        }),
-      );
+          class: `nbprov-cell${isText(column) ? "" : " nbprov-number"}`,
+        });
+        if (i < head.frozen()) freeze(cell, i);
+        return cell;
+      });
+      const group = make("div", { role: "gridcell", class: "nbprov-group", tabindex: -1 });
       const row = make("div", { role: "row", class: "nbprov-row", hidden: true }, ...cells);
-      return { element: row, cells, at: -1 };
+      return { element: row, cells, group, at: -1 };
     });
     body.replaceChildren(...pool.map((slot) => slot.element));
   }
@@ -125,17 +101,17 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
   /** @param {boolean} [everything] */
   function draw(everything = false) {
     if (!pool.length) return;
-    const first = Math.max(
-      0,
-      Math.min(Math.floor(scroller.scrollTop / ROW_PX) - SPARE_ROWS, visible.length - pool.length),
-    );
-    const last = Math.min(visible.length, first + pool.length);
+    const first = Math.max(0, Math.min(firstInSight() - SPARE_ROWS, size() - pool.length));
+    const last = Math.min(size(), first + pool.length);
+    // Where the scroller moves in proportion, rows are placed from the one at its top.
+    const shift = scale() === 1 ? 0 : scroller.scrollTop - firstInSight() * ROW_PX;
     const used = new Set();
     for (let at = first; at < last; at++) {
       const slot = pool[at % pool.length];
       if (!slot) continue;
       used.add(slot);
       if (slot.at !== at || everything) bind(slot, at);
+      slot.element.style.transform = `translateY(${at * ROW_PX + shift}px)`;
     }
     for (const slot of pool) {
       if (used.has(slot) || slot.at < 0) continue;
@@ -148,62 +124,74 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
 
   /**
    * Move the focus from a row that is removed to the grid, which remembers the active cell.
-   * @param {{ element: HTMLElement }} slot
+   * @param {Slot} slot
    */
   function release(slot) {
     if (slot.element.contains(document.activeElement)) scroller.focus({ preventScroll: true });
   }
 
   /**
-   * @param {{ element: HTMLElement, cells: HTMLElement[], at: number }} slot
+   * @param {Slot} slot
    * @param {number} at
    */
   function bind(slot, at) {
     if (slot.at !== at) release(slot);
-    const row = visible[at] ?? 0;
+    const row = layout.entries[at] ?? 0;
+    const group = row < 0 ? layout.groups[-1 - row] : undefined;
     slot.at = at;
     slot.element.hidden = false;
-    slot.element.style.transform = `translateY(${at * ROW_PX}px)`;
     slot.element.setAttribute("aria-rowindex", String(at + 2));
-    slot.element.setAttribute("aria-selected", String(row === selected));
+    slot.element.setAttribute("aria-selected", String(picked.has(row)));
     slot.element.classList.toggle("nbprov-odd", at % 2 === 1);
-    slot.element.dataset.mark = marks.get(rankOf(row)) ?? "";
+    slot.element.dataset.mark = group ? "" : (marks.get(rankOf(row)) ?? "");
+    const isGroup = slot.group.isConnected;
+    if (group && !isGroup) slot.element.replaceChildren(slot.group);
+    else if (!group && isGroup) slot.element.replaceChildren(...slot.cells);
+    if (group) {
+      slot.element.classList.remove("nbprov-off");
+      slot.element.title = "";
+      slot.element.setAttribute("aria-expanded", String(group.isOpen));
+      const from = Number.isNaN(group.least) ? "" : `, from ${usd(group.least)}`;
+      setText(
+        slot.group,
+        `${group.isOpen ? "▾" : "▸"} ${group.name}: ${count(group.count)} ${table.noun}s${from}`,
+      );
+      return;
+    }
+    slot.element.removeAttribute("aria-expanded");
     const why = whyOff(table, row);
-    slot.element.classList.toggle("nbprov-off", why !== "");
+    slot.element.classList.toggle("nbprov-off", why !== "" && isGreyed);
     slot.element.title = why && `not set up: ${why}`;
     table.columns.forEach((column, i) => {
       const cell = slot.cells[i];
       if (!cell) return;
       const text = cellText(column, row, nowMs());
       setText(cell, text);
-      cell.title =
-        column.kind === "date"
-          ? (column.words[column.values[row] ?? -1] ?? "")
-          : text.length > 18
-            ? text
-            : "";
+      const word = column.words[column.values[row] ?? -1] ?? "";
+      cell.title = column.kind === "date" ? word : text.length > 18 ? text : "";
     });
   }
 
   function placeTabStop() {
-    for (const { button } of headers) button.tabIndex = -1;
-    for (const slot of pool) for (const cell of slot.cells) cell.tabIndex = -1;
+    for (const button of head.buttons()) button.tabIndex = -1;
+    for (const slot of pool) for (const cell of [...slot.cells, slot.group]) cell.tabIndex = -1;
     const target = activeElement();
     if (target) target.tabIndex = 0;
     scroller.tabIndex = target ? -1 : 0;
   }
 
   function activeElement() {
-    if (active.row < 0) return headers[active.column]?.button;
-    return pool.find((slot) => slot.at === active.row)?.cells[active.column];
+    if (active.row < 0) return head.buttons()[active.column];
+    const slot = pool.find((s) => s.at === active.row);
+    return slot?.group.isConnected ? slot.group : slot?.cells[active.column];
   }
 
   function showActive() {
     if (active.row >= 0) {
       const top = active.row * ROW_PX;
-      const room = scroller.clientHeight - headHeight();
-      if (top < scroller.scrollTop) scroller.scrollTop = top;
-      else if (top + ROW_PX > scroller.scrollTop + room) scroller.scrollTop = top + ROW_PX - room;
+      const bottom = top + ROW_PX - room();
+      if (top < scroller.scrollTop * scale()) scroller.scrollTop = top / scale();
+      else if (bottom > scroller.scrollTop * scale()) scroller.scrollTop = bottom / scale();
       draw();
     } else placeTabStop();
     const target = activeElement();
@@ -211,29 +199,26 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     target?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
-  /** @param {number} column */
-  function sortBy(column) {
+  /**
+   * @param {number} column
+   * @param {boolean} isAdded
+   */
+  function sortBy(column, isAdded) {
     active = { row: -1, column };
-    sorting = nextSorting(sorting, table.columns[column]?.key ?? "");
-    order = sortedRows(table, sorting);
+    sortings = nextSorting(sortings, table.columns[column]?.key ?? "", isAdded);
+    order = sortedRows(table, sortings);
     refresh();
     placeTabStop();
   }
 
   function refresh() {
-    visible = filteredRows(table, order, tools.filter());
-    active.row = Math.min(active.row, visible.length - 1);
-    body.style.height = `${visible.length * ROW_PX}px`;
-    scroller.setAttribute("aria-rowcount", String(visible.length + 1));
+    layout = tools.layout(table, order);
+    active.row = Math.min(active.row, size() - 1);
+    body.style.height = `${Math.min(size() * ROW_PX, MOST_PX)}px`;
+    scroller.setAttribute("aria-rowcount", String(size() + 1));
     scroller.setAttribute("aria-colcount", String(table.columns.length));
-    empty.hidden = visible.length > 0 || table.rows === 0;
-    table.columns.forEach((column, i) => {
-      const direction = column.key === sorting.key ? sorting.direction : 0;
-      headers[i]?.cell.setAttribute(
-        "aria-sort",
-        direction === 0 ? "none" : direction > 0 ? "ascending" : "descending",
-      );
-    });
+    empty.hidden = size() > 0 || table.rows === 0;
+    head.showSorting(sortings);
     foot.hidden = tools.element.hidden && table.total === table.rows - table.tail;
     setText(foot, footText());
     draw(true);
@@ -242,29 +227,52 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
   function footText() {
     const plural = (/** @type {number} */ n) => `${count(n)} ${table.noun}${n === 1 ? "" : "s"}`;
     const rows = table.rows - table.tail;
-    const inSight = visible.filter((row) => row < rows).length;
-    const shown = inSight < rows ? `${count(inSight)} of ${plural(rows)}` : plural(rows);
+    if (table.filled < table.rows) return `${count(table.filled)} of ${plural(rows)} have arrived`;
+    const matched = layout.matched.reduce((n, row) => n + Number(row < rows), 0);
+    const shown = matched < rows ? `${count(matched)} of ${plural(rows)}` : plural(rows);
     return table.total > rows
       ? `${shown}; the first ${count(rows)} of ${count(table.total)}`
       : shown;
   }
 
-  /** @param {number} at */
-  function select(at) {
-    const row = visible[at];
+  /**
+   * Choose the row of an entry, or open or close its group.
+   * @param {number} at
+   * @param {{ shiftKey: boolean, ctrlKey: boolean, metaKey: boolean }} keys
+   */
+  function pick(at, keys) {
+    const row = layout.entries[at];
     if (row === undefined) return;
-    selected = row;
+    if (row < 0) {
+      tools.toggleGroup?.(layout.groups[-1 - row]?.name ?? "");
+      refresh();
+      return;
+    }
+    if (isMultiple && keys.shiftKey) {
+      const [from, to] = [Math.min(anchor, at), Math.max(anchor, at)];
+      picked = new Set(layout.entries.slice(from, to + 1).filter((r) => r >= 0));
+    } else {
+      const others = isMultiple && (keys.ctrlKey || keys.metaKey) ? picked : new Set();
+      picked = new Set(/** @type {Set<number>} */ (others));
+      if (others.has(row)) picked.delete(row);
+      else picked.add(row);
+      anchor = at;
+    }
+    showPicked();
+  }
+
+  function showPicked() {
     for (const slot of pool)
       slot.element.setAttribute(
         "aria-selected",
-        String(slot.at >= 0 && visible[slot.at] === selected),
+        String(slot.at >= 0 && picked.has(layout.entries[slot.at] ?? -1)),
       );
-    if (rankOf(row) >= 0) onSelect(rankOf(row));
+    onPick([...picked]);
   }
 
   /** @param {KeyboardEvent} event */
   function key(event) {
-    const end = { row: visible.length - 1, column: table.columns.length - 1 };
+    const end = { row: size() - 1, column: table.columns.length - 1 };
     const page = Math.max(1, Math.floor(scroller.clientHeight / ROW_PX) - 1 - PAGE_OVERLAP);
     const { row, column } = active;
     /** @type {Record<string, [number, number]>} */
@@ -285,21 +293,23 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
         column: Math.max(0, Math.min(end.column, move[1])),
       };
       showActive();
-    } else if ((event.key === "Enter" || event.key === " ") && row >= 0) select(row);
+      const isVertical = event.key === "ArrowDown" || event.key === "ArrowUp";
+      if (isMultiple && event.shiftKey && isVertical && active.row >= 0) pick(active.row, event);
+    } else if ((event.key === "Enter" || event.key === " ") && row >= 0) pick(row, event);
     else return;
     event.preventDefault();
     event.stopPropagation();
   }
 
-  /** @param {Event} event */
+  /** @param {MouseEvent} event */
   function clicked(event) {
     const cell = event.target instanceof Element ? event.target.closest('[role="gridcell"]') : null;
     const slot = pool.find((s) => cell && s.element.contains(cell));
     if (!slot || !(cell instanceof HTMLElement)) return;
-    active = { row: slot.at, column: slot.cells.indexOf(cell) };
+    active = { row: slot.at, column: Math.max(0, slot.cells.indexOf(cell)) };
     placeTabStop();
     cell.focus({ preventScroll: true });
-    select(slot.at);
+    pick(slot.at, event);
   }
 
   const scrolled = () => {
@@ -313,11 +323,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
   );
   scroller.addEventListener(
     "focus",
-    () =>
-      visible.length &&
-      activeElement() === undefined &&
-      !scroller.matches(":active") &&
-      showActive(),
+    () => size() && activeElement() === undefined && !scroller.matches(":active") && showActive(),
     { signal },
   );
   body.addEventListener("click", clicked, { signal });
@@ -344,23 +350,31 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     scroller.style.setProperty("--nbprov-rows", String(Math.max(1, rows)));
   }
 
+  function build() {
+    order = sortedRows(table, sortings);
+    isGreyed = order.some((row) => !whyOff(table, row));
+    tools.show(table);
+    setRows(rowsInSight);
+    head.build(table, nowMs());
+    buildPool();
+    refresh();
+  }
+
   return {
     element,
     /** @param {Table} given */
     setTable(given) {
-      table = withoutEmptyColumns(given);
+      table = given;
       clock.set(table.now);
-      sorting = { key: "", direction: 0 };
-      selected = -1;
+      sortings = [];
+      picked = new Set();
       active = { row: 0, column: 0 };
-      order = sortedRows(table, sorting);
-      tools.show(table);
-      tools.element.hidden = table.rows <= FEW_ROWS;
-      setRows(rowsInSight);
-      buildHead();
-      buildPool();
-      refresh();
+      build();
     },
+    /** More rows of the table have arrived, or other columns are to be drawn. */
+    rebuild: build,
+    /** The rows that match, also those in closed groups, in their order. */
+    matched: () => layout.matched,
     /**
      * Set how many rows are visible at once.
      * @param {number} rows
@@ -378,81 +392,6 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     setMarks(given) {
       marks = given;
       draw(true);
-    },
-  };
-}
-
-/**
- * The filter boxes above a grid.
- * @param {AbortSignal} signal
- */
-function makeTools(signal) {
-  const text = make("input", {
-    type: "search",
-    class: "nbprov-input nbprov-search",
-    placeholder: "filter: GPU, cloud, region, type …",
-    "aria-label": "Show only rows that contain",
-    spellcheck: "false",
-  });
-  const most = make("input", {
-    type: "number",
-    class: "nbprov-input nbprov-most",
-    min: 0,
-    step: "any",
-    placeholder: "any",
-    "aria-label": "Highest price in dollars per hour",
-  });
-  const market = make(
-    "select",
-    { class: "nbprov-input", "aria-label": "Market" },
-    make("option", { value: "" }, "both markets"),
-  );
-  const element = make(
-    "div",
-    { class: "nbprov-tools", role: "search" },
-    text,
-    make("label", {}, "at most $", most, "/h"),
-    market,
-  );
-  return {
-    element,
-    /**
-     * Offer only the markets that the table has.
-     * @param {Table} table
-     */
-    show(table) {
-      const words = table.columns.find((c) => c.key === "market")?.words ?? [];
-      market.hidden = words.length < 2;
-      const chosen = market.value;
-      market.replaceChildren(
-        make("option", { value: "" }, "both markets"),
-        ...[...words].sort().map((w) => make("option", { value: w }, w)),
-      );
-      market.value = words.includes(chosen) ? chosen : "";
-    },
-    /** @returns {import("./types").Filter} */
-    filter() {
-      const limit = most.valueAsNumber;
-      return { text: text.value, most: Number.isNaN(limit) ? null : limit, market: market.value };
-    },
-    /** @param {() => void} changed */
-    onChange(changed) {
-      // The browser's own Escape would clear the box without telling, and the notebook would take
-      // the focus. In an empty box Escape leaves the panel, as everywhere else.
-      element.addEventListener(
-        "keydown",
-        (event) => {
-          const box = event.target;
-          if (event.key !== "Escape" || !(box instanceof HTMLInputElement) || !box.value) return;
-          event.preventDefault();
-          event.stopPropagation();
-          box.value = "";
-          changed();
-        },
-        { signal },
-      );
-      for (const input of [text, most, market])
-        input.addEventListener("input", changed, { signal });
     },
   };
 }

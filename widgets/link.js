@@ -1,6 +1,6 @@
 // The connection of one view to the kernel: state, table and notices, and polling after silence.
 
-import { decodeTable } from "./table.js";
+import { decodeTable, takePage } from "./table.js";
 
 /** @typedef {import("./types").ToKernel} ToKernel */
 
@@ -17,6 +17,7 @@ const GONE = "The kernel of this panel has ended: run the cell again.";
  * @param {{
  *   state: (state: S, age: number) => void,
  *   table?: (table: import("./types").Table, version: number) => void,
+ *   rows?: () => void,
  *   notice: (text: string) => void,
  *   isLive?: () => boolean,
  * }} on
@@ -26,6 +27,9 @@ export function connect(model, signal, on) {
   let asked = -1;
   let heard = Date.now();
   let isWaiting = false;
+  /** @type {import("./types").Table | undefined} */
+  let table;
+  let version = -1;
 
   /**
    * Send a message and return whether it went out. Sending throws once the kernel has ended.
@@ -58,8 +62,14 @@ export function connect(model, signal, on) {
     isWaiting = false;
     if (message.type === "state") on.state(message.state, message.age);
     else if (message.type === "notice") on.notice(message.text);
-    else if (message.type === "table")
-      on.table?.(decodeTable(message.table, buffers), message.version);
+    else if (message.type === "table") {
+      table = decodeTable(message.table, buffers, message.end);
+      version = message.version;
+      on.table?.(table, version);
+    } else if (message.type === "rows" && table && message.version === version) {
+      takePage(table, message.start, message.end, buffers);
+      on.rows?.();
+    }
   };
   const sync = () => {
     // An old kernel answers only after its cell, so only one question is open at a time. A kernel
@@ -91,6 +101,14 @@ export function connect(model, signal, on) {
   });
   return {
     send,
+    /**
+     * Send a message with numbers beside it.
+     * @param {ToKernel} message
+     * @param {Uint32Array} numbers
+     */
+    sendNumbers(message, numbers) {
+      model.send(message, undefined, [numbers]);
+    },
     /**
      * Ask for the table of this version, once.
      * @param {number} version

@@ -3,10 +3,14 @@
 import { make, makeRoot, makeStatus, setText } from "./dom.js";
 import { makeGrid } from "./grid.js";
 import { connect } from "./link.js";
+import { makePricePicks } from "./price_picks.js";
+import { makePriceTools } from "./price_tools.js";
+import { columnOf } from "./table.js";
 
 const ROWS = 15;
 
 /** @typedef {import("./types").PriceState} PriceState */
+/** @typedef {import("./types").Table} Table */
 
 /** @type {import("@anywidget/types").Render<import("./types").Traits<PriceState>>} */
 function render({ model, el }) {
@@ -15,15 +19,49 @@ function render({ model, el }) {
   const root = makeRoot(model, el, "Prices", signal);
   const title = make("div", { class: "nbprov-title" });
   const status = makeStatus();
+  /** The table with all its columns. @type {Table | undefined} */
+  let table;
+  /** The same with the columns that are wanted. @type {Table | undefined} */
+  let shown;
+  /** @type {import("./types").TableColumn | undefined} */
+  let ranks;
+  /** @type {ReadonlySet<string>} */
+  let hidden = new Set();
+  const say = (/** @type {string} */ text) => setText(status, text);
+  const tools = makePriceTools(signal, (given) => {
+    hidden = given;
+    chooseColumns();
+    grid.rebuild();
+  });
   const grid = makeGrid({
     label: "Prices",
     signal,
     rows: ROWS,
-    onSelect: (rank) => link.send({ type: "select", rank }),
+    tools,
+    isMultiple: true,
+    onPick: (rows) => {
+      picks.setPicked(rows);
+      const [row] = rows;
+      if (rows.length === 1 && row !== undefined && ranks) link.send({ type: "select", rank: ranks.values[row] ?? row });
+    },
+  });
+  const picks = makePricePicks({
+    signal,
+    table: () => shown,
+    matched: grid.matched,
+    nowMs: () => Date.now(),
+    say,
+    onFrame: (rows) => link.sendNumbers({ type: "frame" }, rows.map((row) => ranks?.values[row] ?? row)),
   });
   const notes = make("div", { class: "nbprov-notes" });
-  root.append(title, grid.element, notes, status);
-  setText(status, "waiting for the kernel …");
+  root.append(title, grid.element, picks.element, notes, status);
+  picks.copyFrom(grid.element);
+  say("waiting for the kernel …");
+
+  function chooseColumns() {
+    if (!table || !shown) return;
+    shown.columns = table.columns.filter((column) => !hidden.has(column.key));
+  }
 
   /** @param {PriceState} state */
   const show = (state) => {
@@ -35,11 +73,19 @@ function render({ model, el }) {
   };
   const link = connect(model, signal, {
     state: show,
-    table(table) {
-      setText(status, "");
-      grid.setTable(table);
+    table(given) {
+      say("");
+      table = { ...given, columns: [...given.columns] };
+      shown = given;
+      ranks = columnOf(given, "rank");
+      hidden = new Set();
+      grid.setTable(shown);
+      picks.reset();
     },
-    notice: (text) => setText(status, text),
+    rows() {
+      grid.rebuild();
+    },
+    notice: say,
   });
   show(model.get("state"));
   return () => controller.abort();

@@ -2,10 +2,12 @@
 
 import { costAt, duration, makeClock, usd } from "./format.js";
 import { linked, make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
+import { makeFilterTools } from "./filter_tools.js";
 import { makeGrid } from "./grid.js";
 import { keepForms } from "./forms.js";
 import { connect } from "./link.js";
 import { makeConfirmButton } from "./confirm.js";
+import { columnOf } from "./table.js";
 
 /** @typedef {import("./types").RunState} RunState */
 /** @typedef {import("./types").AttemptState} AttemptState */
@@ -84,6 +86,7 @@ function render({ model, el }) {
   const link = connect(model, signal, {
     state: show,
     table: plan.setTable,
+    rows: plan.rebuild,
     notice(text) {
       setText(status, text);
       buttons.release();
@@ -202,7 +205,18 @@ function makeButtons(signal, press) {
  * @param {(rank: number) => void} onSelect
  */
 function makePlan(signal, onSelect) {
-  const grid = makeGrid({ label: "Plan", signal, rows: ROWS_WAITING, onSelect });
+  /** @type {import("./types").Table | undefined} */
+  let table;
+  const grid = makeGrid({
+    label: "Plan",
+    signal,
+    rows: ROWS_WAITING,
+    tools: makeFilterTools(signal),
+    onPick([row = -1]) {
+      const rank = (table && columnOf(table, "rank")?.values[row]) ?? -1;
+      if (rank >= 0) onSelect(rank);
+    },
+  });
   const toggle = make("button", {
     type: "button",
     class: "nbprov-toggle",
@@ -222,7 +236,12 @@ function makePlan(signal, onSelect) {
   });
   return {
     element,
-    setTable: grid.setTable,
+    /** @param {import("./types").Table} given */
+    setTable(given) {
+      table = given;
+      grid.setTable(given);
+    },
+    rebuild: grid.rebuild,
     /** @param {RunState} state */
     show(state) {
       if (!isChosen) isOpen = !state.is_final;

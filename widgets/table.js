@@ -1,4 +1,4 @@
-// The price table's data in the browser: decoding, sorting and filtering, without the DOM.
+// The price table's data in the browser: decoding, derived columns and the text of cells.
 
 import { age, DASH, duration, quantity, usd } from "./format.js";
 
@@ -6,36 +6,78 @@ import { age, DASH, duration, quantity, usd } from "./format.js";
 /** @typedef {import("./types").TableColumn} TableColumn */
 
 const ARRAYS = {
+  u1: Uint8Array,
   u2: Uint16Array,
   u4: Uint32Array,
   i4: Int32Array,
   f4: Float32Array,
   f8: Float64Array,
 };
+// The hours of a month, as clouds count them.
+const MONTH_HOURS = 730;
 
 /**
- * Decode a table message. Buffers are copied, because they may not be aligned for typed arrays.
+ * Decode the first page of a table.
  * @param {import("./types").TableHead} head
  * @param {ReadonlyArray<DataView | Uint8Array | ArrayBuffer>} buffers
+ * @param {number} [end] the rows of this page
  * @returns {Table}
  */
-export function decodeTable(head, buffers) {
-  const columns = head.columns.map((column, i) => {
+export function decodeTable(head, buffers, end = head.rows) {
+  const sent = head.columns.map((column) => ({
+    ...column,
+    values: new ARRAYS[column.dtype](head.rows),
+    words: column.words ?? [],
+  }));
+  const drawn = sent.filter((column) => !column.hidden);
+  const table = { ...head, sent, columns: drawn, filled: 0 };
+  if (sent.some((column) => column.key === "gpu_hourly")) {
+    const at = drawn.findLastIndex((column) => ["hourly", "total"].includes(column.key)) + 1;
+    drawn.splice(at, 0, {
+      key: "monthly",
+      label: "$/month",
+      kind: "money",
+      dtype: "f8",
+      values: new Float64Array(head.rows),
+      words: [],
+    });
+  }
+  takePage(table, 0, end, buffers);
+  return table;
+}
+
+/**
+ * Take in the rows of a page. Buffers are copied, because they may not be aligned.
+ * @param {Table} table
+ * @param {number} start
+ * @param {number} end
+ * @param {ReadonlyArray<DataView | Uint8Array | ArrayBuffer>} buffers
+ */
+export function takePage(table, start, end, buffers) {
+  table.sent.forEach((column, i) => {
     const given = buffers[i];
     if (!given) throw new Error(`column ${column.key} has no values`);
     const bytes = ArrayBuffer.isView(given)
       ? given.buffer.slice(given.byteOffset, given.byteOffset + given.byteLength)
       : given.slice(0);
     const values = new ARRAYS[column.dtype](/** @type {ArrayBuffer} */ (bytes));
-    if (values.length !== head.rows)
-      throw new Error(`column ${column.key} has ${values.length} values for ${head.rows} rows`);
-    return { ...column, values, words: column.words ?? [] };
+    if (values.length !== end - start)
+      throw new Error(`column ${column.key} has ${values.length} values for ${end - start} rows`);
+    column.values.set(values, start);
   });
-  return {
-    ...head,
-    columns: columns.filter((c) => c.key !== "off"),
-    off: columns.find((c) => c.key === "off"),
-  };
+  const monthly = columnOf(table, "monthly");
+  const each = columnOf(table, "total") ?? columnOf(table, "hourly");
+  for (let row = start; monthly && each && row < end; row++)
+    monthly.values[row] = (each.values[row] ?? NaN) * MONTH_HOURS;
+  table.filled = end;
+}
+
+/**
+ * @param {Table} table
+ * @param {string} key
+ */
+export function columnOf(table, key) {
+  return table.columns.find((c) => c.key === key) ?? table.sent.find((c) => c.key === key);
 }
 
 /**
@@ -44,12 +86,24 @@ export function decodeTable(head, buffers) {
  * @param {number} row
  */
 export function whyOff(table, row) {
-  return table.off?.words[table.off.values[row] ?? -1] ?? "";
+  return wordOf(columnOf(table, "off"), row);
 }
 
-/** @param {TableColumn} column */
+/**
+ * Whether a column holds words.
+ * @param {TableColumn} column
+ */
 export function isText(column) {
   return column.kind === "text" || column.kind === "date" || column.kind === "stock";
+}
+
+/**
+ * Return the word of a coded column in a row; empty where there is none.
+ * @param {TableColumn | undefined} column
+ * @param {number} row
+ */
+export function wordOf(column, row) {
+  return column?.words[column.values[row] ?? -1] ?? "";
 }
 
 /**
@@ -65,15 +119,9 @@ function stock(word, nowMs) {
  * Return the level of a stock word, without the time behind it.
  * @param {string} word
  */
-function level(word) {
+export function level(word) {
   return word.split("@")[0] ?? "";
 }
-
-/**
- * The order of stock levels, the highest first.
- * @type {Record<string, number>}
- */
-const LEVELS = { high: 0, medium: 1, low: 2, none: 3 };
 
 /**
  * Return a cell as a person reads it.
@@ -99,93 +147,6 @@ export function cellText(column, row, nowMs) {
   }
 }
 
-const COLLATOR = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
-
-/**
- * Return the sort key of each row; NaN where the value is unknown.
- * @param {TableColumn} column
- * @returns {ArrayLike<number>}
- */
-function sortKeys(column) {
-  // A negative rank marks a row that no launch uses.
-  if (column.kind === "rank") return Float64Array.from(column.values, (v) => (v < 0 ? NaN : v));
-  if (column.kind === "stock")
-    return Float64Array.from(
-      column.values,
-      (code) => LEVELS[level(column.words[code] ?? "")] ?? NaN,
-    );
-  if (!isText(column)) return column.values;
-  const order = column.words
-    .map((_, i) => i)
-    .sort((a, b) => COLLATOR.compare(column.words[a] ?? "", column.words[b] ?? ""));
-  const rankOf = new Float64Array(column.words.length);
-  order.forEach((word, place) => (rankOf[word] = column.words[word] ? place : NaN));
-  // The column shows ages, which sort the other way round than their dates.
-  const sign = column.kind === "date" ? -1 : 1;
-  return Float64Array.from(column.values, (code) => sign * (rankOf[code] ?? NaN));
-}
-
-/**
- * Return all rows in the wanted order. Unknown values come last in both directions, and equal
- * ones keep the order of the plan.
- * @param {Table} table
- * @param {import("./types").Sorting} sorting
- */
-export function sortedRows(table, sorting) {
-  const rows = Uint32Array.from({ length: table.rows }, (_, i) => i);
-  const column = table.columns.find((c) => c.key === sorting.key);
-  if (!column || sorting.direction === 0) return rows;
-  const keys = sortKeys(column);
-  const direction = sorting.direction;
-  return rows.sort((a, b) => {
-    const x = keys[a] ?? NaN;
-    const y = keys[b] ?? NaN;
-    if (x === y) return a - b;
-    if (x !== x) return y !== y ? a - b : 1;
-    if (y !== y) return -1;
-    return direction * (x - y);
-  });
-}
-
-/**
- * Return the next sorting after a press on a header: upwards, downwards, the plan's order.
- * @param {import("./types").Sorting} sorting
- * @param {string} key
- * @returns {import("./types").Sorting}
- */
-export function nextSorting(sorting, key) {
-  if (sorting.key !== key || sorting.direction === 0) return { key, direction: 1 };
-  return sorting.direction === 1 ? { key, direction: -1 } : { key: "", direction: 0 };
-}
-
-/**
- * Return the rows of `order` that match the filter.
- * @param {Table} table
- * @param {Uint32Array} order
- * @param {import("./types").Filter} filter
- */
-export function filteredRows(table, order, filter) {
-  const texts = table.columns.filter(isText);
-  // Each word is searched once in each dictionary, not once in each row.
-  const needles = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
-  const hits = needles.map((needle) =>
-    texts.map((c) =>
-      c.words.map((w) => (c.kind === "stock" ? level(w) : w).toLowerCase().includes(needle)),
-    ),
-  );
-  const price = filter.most === null ? undefined : table.columns.find((c) => c.key === "hourly");
-  const most = (filter.most ?? 0) * 1e6 + 0.5;
-  const market = table.columns.find((c) => c.key === "market");
-  const wanted = filter.market && market ? market.words.indexOf(filter.market) : -1;
-  const isByMarket = Boolean(filter.market && market);
-  return order.filter((row) => {
-    // A row with an unknown price does not match, since it may be above the limit.
-    if (price && !((price.values[row] ?? NaN) <= most)) return false;
-    if (isByMarket && market?.values[row] !== wanted) return false;
-    return hits.every((hit) => texts.some((column, i) => hit[i]?.[column.values[row] ?? -1]));
-  });
-}
-
 const WIDEST_CH = 24;
 // Rows that are measured for the width of a column.
 const MEASURED_ROWS = 200;
@@ -195,26 +156,12 @@ const CAPITAL_CH = 1.35;
 const LETTER_CH = 0.95;
 
 /**
- * Return the table without its empty columns, which would push the others out of sight.
- * @param {Table} table
- * @returns {Table}
- */
-export function withoutEmptyColumns(table) {
-  if (!table.rows) return table;
-  return {
-    ...table,
-    columns: table.columns.filter((c) =>
-      isText(c) ? c.words.some(Boolean) : c.values.some((v) => !Number.isNaN(v)),
-    ),
-  };
-}
-
-/**
- * Return the width of a column in characters.
+ * Return the width of a column in characters, by its first rows.
  * @param {TableColumn} column
  * @param {number} nowMs
+ * @param {number} [rows] how many rows are there already
  */
-export function columnWidth(column, nowMs) {
+export function columnWidth(column, nowMs, rows = column.values.length) {
   let widest = column.label.length * (/^[A-Z]+$/.test(column.label) ? CAPITAL_CH : 1) + 1.5;
   if (column.kind === "text") {
     for (const word of column.words) widest = Math.max(widest, word.length * LETTER_CH + 1);
@@ -222,16 +169,15 @@ export function columnWidth(column, nowMs) {
     widest = 23; // the length of "medium, 59 min 59 s ago"
   else {
     let largest = 0;
-    for (let row = 1; row < column.values.length; row++) {
+    for (let row = 1; row < rows; row++) {
       if (
         (column.values[row] ?? 0) > (column.values[largest] ?? 0) ||
         Number.isNaN(column.values[largest])
       )
         largest = row;
     }
-    const rows = [largest, ...Array(Math.min(MEASURED_ROWS, column.values.length)).keys()];
-    for (const row of rows)
-      if (row < column.values.length)
+    for (const row of [largest, ...Array(Math.min(MEASURED_ROWS, rows)).keys()])
+      if (row < rows)
         widest = Math.max(widest, cellText(column, row, nowMs).length);
   }
   return Math.min(widest, WIDEST_CH);

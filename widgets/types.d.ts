@@ -154,6 +154,8 @@ export type ToKernel =
   | { type: "ready"; view: string; version: number }
   | { type: "sync"; view: string }
   | { type: "select"; rank: number }
+  /** Make a DataFrame of the rows whose ranks are in the buffer. */
+  | { type: "frame" }
   /** The forms in the page's notebook, once its code has been loaded. */
   | { type: "forms"; forms: Form[] }
   | { type: "launch" | "cancel" }
@@ -161,7 +163,7 @@ export type ToKernel =
 
 /** A value of kind `stock` is a level and the time of its report: `high@1790000000.0`. */
 export type Kind = "rank" | "text" | "date" | "stock" | "money" | "number";
-export type Dtype = "u2" | "u4" | "i4" | "f4" | "f8";
+export type Dtype = "u1" | "u2" | "u4" | "i4" | "f4" | "f8";
 
 /** A column's header. Its values are in the buffer at the same position, little-endian. */
 export interface ColumnHead {
@@ -171,6 +173,8 @@ export interface ColumnHead {
   dtype: Dtype;
   /** For `text`, `date` and `stock`: the words behind the codes in the buffer; empty is unknown. */
   words?: string[];
+  /** It is not drawn; rows are filtered and greyed by it. */
+  hidden?: boolean;
 }
 
 export interface TableHead {
@@ -187,7 +191,9 @@ export interface TableHead {
 
 /** Messages from the kernel. An empty `view` means all views. */
 export type FromKernel<S> =
-  | { type: "table"; view: string; version: number; table: TableHead }
+  | { type: "table"; view: string; version: number; start: number; end: number; table: TableHead }
+  /** The rows of a later page, as buffers. */
+  | { type: "rows"; view: string; version: number; start: number; end: number }
   /** `age` is in seconds since the state was taken. A trait has none; it is read on arrival. */
   | { type: "state"; view: string; state: S; age: number }
   | { type: "notice"; view: string; text: string }
@@ -207,7 +213,13 @@ export interface FormOutputs {
   live?: Record<string, unknown>;
 }
 
-export type Numbers = Uint16Array | Uint32Array | Int32Array | Float32Array | Float64Array;
+export type Numbers =
+  | Uint8Array
+  | Uint16Array
+  | Uint32Array
+  | Int32Array
+  | Float32Array
+  | Float64Array;
 
 export interface TableColumn extends ColumnHead {
   values: Numbers;
@@ -220,23 +232,54 @@ export interface Table {
   noun: string;
   tail: number;
   now: number;
-  /** The columns that are drawn. */
+  /** The columns that are drawn, those derived in the browser included. */
   columns: TableColumn[];
-  /** Why each row is grey; empty where it is not. */
-  off: TableColumn | undefined;
-}
-
-export interface Filter {
-  /** Words that must all be contained in a row's text cells. */
-  text: string;
-  /** The highest price per hour and node, in dollars; null means any. */
-  most: number | null;
-  /** A market, or empty for both. */
-  market: string;
+  /** The columns as the kernel sent them. */
+  sent: TableColumn[];
+  /** How many rows have arrived. */
+  filled: number;
 }
 
 export interface Sorting {
   key: string;
-  /** 1 is upwards, -1 downwards, and 0 the order of the plan. */
-  direction: -1 | 0 | 1;
+  /** 1 is upwards, -1 downwards. */
+  direction: -1 | 1;
+}
+
+/** Rows that are folded into one line. */
+export interface Group {
+  name: string;
+  count: number;
+  /** The least price of its rows, per GPU where they have some; NaN where none is known. */
+  least: number;
+  /** The row with that price. */
+  row: number;
+  isOpen: boolean;
+}
+
+/** What a grid draws. */
+export interface Layout {
+  /** The rows that match the filter, in their order. */
+  matched: Uint32Array;
+  /** A row, or for a group -1 less its place in `groups`. */
+  entries: Int32Array;
+  groups: Group[];
+}
+
+/** What stands above a grid and chooses its rows. */
+export interface GridTools {
+  element: HTMLElement;
+  show(table: Table): void;
+  layout(table: Table, order: Uint32Array): Layout;
+  toggleGroup?(name: string): void;
+  onChange(changed: () => void): void;
+}
+
+/** Something that rows are chosen by. */
+export interface Facet {
+  key: string;
+  label: string;
+  choices: string[];
+  /** The place of a row's choice in `choices`; -1 for none. */
+  codeOf(row: number): number;
 }

@@ -14,6 +14,17 @@ from .spec import Spec
 from .stock import Pool, Stock, StockLevel
 
 
+def moved_words(moved_from: Micros) -> str:
+    """The price before, of a price that moved by more than half; empty for one that did not.
+
+    Examples
+    --------
+    >>> moved_words(2_000_000)
+    'was $2.00/h'
+    """
+    return f"was {format_usd(moved_from)}/h" if moved_from else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """One purchasable row in one market at one price.
@@ -55,7 +66,7 @@ class Offer:
     @property
     def moved_words(self) -> str:
         """The price before, if the price moved by more than half; else empty."""
-        return f"was {format_usd(self.moved_from)}/h" if self.moved_from else ""
+        return moved_words(self.moved_from)
 
     @property
     def place(self) -> Place:

@@ -1,27 +1,44 @@
 """Join the files of `widgets/` into one module per panel for the browser, without a bundler.
 
 A module that the kernel sends as text cannot import its neighbours, so the files of a panel are
-concatenated in the order of their imports. Import lines, comments and indentation are removed,
-because the text travels to the browser with every panel. Names must therefore be unique across the
-files of a panel, which the tests check.
+concatenated in the order of their imports, without import lines and comments, and packed. Names
+must therefore be unique across the files of a panel, which the tests check.
 """
 
 from __future__ import annotations
 
+import base64
 import re
+import zlib
 from functools import cache
 from pathlib import Path
 
 from nbprov.model.errors import NotFound
 
-PRICE_TABLE = ("format.js", "dom.js", "table.js", "link.js", "grid.js", "price_table.js")
-RUN_PANEL = (
+_GRID = (
     "format.js",
     "dom.js",
     "table.js",
+    "row_order.js",
+    "search_words.js",
+    "filter_tools.js",
+    "grid_head.js",
+    "grid.js",
+)
+PRICE_TABLE = (
+    *_GRID,
+    "link.js",
+    "facets.js",
+    "facet_menus.js",
+    "price_tools.js",
+    "row_texts.js",
+    "price_picks.js",
+    "price_table.js",
+)
+RUN_PANEL = (
+    *_GRID,
     "forms.js",
     "link.js",
-    "grid.js",
     "confirm.js",
     "run_panel.js",
 )
@@ -41,17 +58,17 @@ _IMPORT = re.compile(r'^import .* from "\./.*";\n', re.MULTILINE)
 _BLOCK_COMMENT = re.compile(r"/\*.*?\*/[ \t]*", re.DOTALL)
 _LINE_COMMENT = re.compile(r"(?:^|(?<=[;{},]))[ \t]*// .*$", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=const |function )", re.MULTILINE)
-_EDGES = re.compile(r"^[ \t]+|[ \t]+$", re.MULTILINE)
+_EMPTY_LINES = re.compile(r"\n\s*\n")
 _AROUND = re.compile(r"\s*([{};])\s*")
-_NEEDLESS_BREAK = re.compile(r"(?<=[{,;(])\n|(?<=})\n(?=})")
-_SPACED = re.compile(
-    r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`"""
-    r"""|/(?![*/ ])(?:\\.|\[(?:\\.|[^\]\\])*\]|[^/\\\n\[])+/[a-z]*)"""
-    r"""|[ ]*(=>|[!=]==|&&|\|\||\?\?|[=,;:?(){}\[\]<>])[ ]*"""
-)
-"""Texts and regular expressions, which stay as they are, and marks that need no spaces. A division
-has spaces around it, so it is not taken for a regular expression."""
-_EMPTY_LINES = re.compile(r"\n{2,}")
+
+_LOADER = """const bytes = Uint8Array.from(atob("PACKED"), (c) => c.charCodeAt(0));
+const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+const text = await new Response(stream).text();
+const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+const panel = await import(url);
+URL.revokeObjectURL(url);
+export default panel.default;
+"""
 
 
 def folder() -> Path:
@@ -75,18 +92,23 @@ def _read(name: str) -> str:
     return (folder() / name).read_text(encoding="utf-8")
 
 
-def _minify(text: str) -> str:
-    return _NEEDLESS_BREAK.sub("", _EMPTY_LINES.sub("\n", _EDGES.sub("", text))).strip() + "\n"
-
-
 @cache
 def module(names: tuple[str, ...]) -> str:
     """Return the files joined into one module; the last file exports the panel."""
     text = "".join(_IMPORT.sub("", _read(name)) for name in names)
-    return _SPACED.sub(
-        lambda found: found[1] or found[2],
-        _minify(_EXPORT.sub("", _LINE_COMMENT.sub("", _BLOCK_COMMENT.sub("", text)))),
-    )
+    text = _EXPORT.sub("", _LINE_COMMENT.sub("", _BLOCK_COMMENT.sub("", text)))
+    return _EMPTY_LINES.sub("\n", text).strip() + "\n"
+
+
+@cache
+def packed(names: tuple[str, ...]) -> str:
+    """Return a module that unpacks the joined one and exports its panel.
+
+    The text travels to the browser with every panel, and into a notebook that keeps the state of
+    its widgets; packed it is less than half as long.
+    """
+    code = base64.b64encode(zlib.compress(module(names).encode(), 9)).decode("ascii")
+    return _LOADER.replace("PACKED", code)
 
 
 @cache

@@ -45,7 +45,7 @@ def _look_at_prices(notebook: NotebookPage, album: Album) -> None:
     dollars.locator("button").click()
     expect(dollars).to_have_attribute("aria-sort", "none")
     assert column(prices, "type") == given
-    search = prices.get_by_label("Show only rows that contain")
+    search = prices.get_by_label("Show only rows that match these words")
     search.fill("gcp spot")
     expect(prices.locator(".nbprov-foot")).to_have_text(re.compile(r"^\d+ of \d+ offers$"))
     assert set(column(prices, "cloud")) == {"gcp"}

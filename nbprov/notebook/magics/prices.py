@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -15,36 +15,53 @@ from nbprov.model.errors import UsageError
 from nbprov.model.money import usd
 from nbprov.model.places import Market
 from nbprov.notebook.panels import PriceTable
-from nbprov.notebook.rendering import TableData
 from nbprov.notebook.rendering.accelerator_data import accelerator_table
+from nbprov.notebook.rendering.offer_columns import table_of_prices
 from nbprov.notebook.terminal import say
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
     from nbprov.catalog.accelerators_on_sale import AcceleratorList
 
-LISTED = 40_000
-"""The most offers that go to the browser, whose table sorts and scrolls this many smoothly."""
 CHECK_PATIENCE: Seconds = 1.0
 """How long to wait for clouds to report whether they can be used. The rows of a cloud that does not
 answer in time are not greyed."""
+FRAME = "offers"
+"""The variable that the table's button makes."""
 NAMED = 4
 """The most accelerators in a title, where the question matches several."""
 
 
 class PriceResult(PriceTable):
-    """The table in the cell with the data behind it: `_.to_frame()`, `len(_)`, `_[0]`."""
+    """The table in the cell with the data behind it: `_.to_frame()`, `len(_)`, `_[0]`.
 
-    def __init__(self, prices: Prices, title: str, off: Mapping[str, str] | None = None) -> None:
+    Parameters
+    ----------
+    names
+        Where the DataFrame goes that a person asks for in the table: the notebook's variables.
+    """
+
+    def __init__(
+        self,
+        prices: Prices,
+        title: str,
+        off: Mapping[str, str] | None = None,
+        names: MutableMapping[str, Any] | None = None,
+    ) -> None:
         self.prices = prices
-        table = TableData.from_offers(
-            prices.offers(LISTED), stock=prices.stock_of, off=off, total=len(prices)
-        )
-        super().__init__(table, title=title, now=time.time())
+        self._names = names
+        super().__init__(table_of_prices(prices, off), title=title, now=time.time())
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame, one row per offer, with prices in USD per hour and node."""
         return self.prices.to_frame()
+
+    def _make_frame(self, ranks: Sequence[int]) -> str:
+        if self._names is None:
+            return super()._make_frame(ranks)
+        frame = self.to_frame()
+        self._names[FRAME] = frame.iloc[list(ranks)].reset_index(drop=True)
+        return f"{FRAME} is a DataFrame of {len(ranks):,} offers now"
 
     def __len__(self) -> int:
         return len(self.prices)
@@ -94,7 +111,8 @@ def list_prices(shell: Any, arguments: argparse.Namespace) -> Any:
         return prices.to_frame()
     what = f"prices of {_subject(arguments, prices)}"
     off = here.why_not(seconds=CHECK_PATIENCE)
-    return PriceResult(prices, f"{what}: {len(prices):,} offers" if len(prices) else what, off)
+    title = f"{what}: {len(prices):,} offers" if len(prices) else what
+    return PriceResult(prices, title, off, shell.user_ns)
 
 
 def _query(arguments: argparse.Namespace) -> Query:

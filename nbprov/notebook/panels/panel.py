@@ -11,6 +11,7 @@ from typing import Any, Generic
 
 from nbprov.model.errors import NbprovError
 from nbprov.notebook.rendering.price_data import TableData
+from nbprov.notebook.rendering.table_packing import PackedTable
 
 from . import frontend
 from .comm_routing import allow_subshells
@@ -179,8 +180,12 @@ class Panel(ABC, Generic[View]):
             self._widget.on_msg(self._receive)
         return self._widget
 
-    def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        """Answer a message of the browser.
+    def notice(self, text: str) -> None:
+        """Show a line in the panel, in all its views."""
+        self._send({"type": "notice", "view": "", "text": text})
+
+    def _receive(self, _widget: Any, content: Any, buffers: Any) -> None:
+        """Answer a message of the browser; `_handle` finds its buffers among the content.
 
         Unknown messages are ignored, because a page of an older session may still be open.
         """
@@ -199,10 +204,9 @@ class Panel(ABC, Generic[View]):
                 self._send({"type": "state", "view": view, "state": self.state(), "age": age})
         else:
             try:
-                self._handle(kind, content)
+                self._handle(kind, {**content, "buffers": buffers})
             except NbprovError as error:
-                text = f"{error.message} {error.hint}".strip()
-                self._send({"type": "notice", "view": "", "text": text})
+                self.notice(f"{error.message} {error.hint}".strip())
 
     def _send_outputs(self, outputs: list[dict[str, Any]]) -> None:
         if outputs:
@@ -213,13 +217,13 @@ class Panel(ABC, Generic[View]):
             table, version = self._table(self._view), self._version
         if table is None:
             return
-        packed = table.pack()
-        self._send(
-            {"type": "table", "view": view, "version": version, "table": packed.header},
-            packed.buffers,
-        )
+        packed = PackedTable(table)
+        for page in packed.pages():
+            place = {"view": view, "version": version, "start": page.start, "end": page.end}
+            head = {"type": "rows"} if page.start else {"type": "table", "table": packed.header}
+            self._send({**head, **place}, page.buffers)
 
-    def _send(self, content: dict[str, Any], buffers: list[bytes] | None = None) -> None:
+    def _send(self, content: dict[str, Any], buffers: list[memoryview] | None = None) -> None:
         with self._lock:
             if self._widget is not None:
                 allow_subshells(self._widget)

@@ -61,7 +61,7 @@ class PriceTable(Panel[TableData]):
         return {
             "title": self._heading(),
             "version": self._version,
-            "notes": off_lines(self._view.off(), how="in grey"),
+            "notes": off_lines(self._view.off, how="in grey"),
         }
 
     def html(self) -> str:
@@ -89,3 +89,10 @@ class PriceTable(Panel[TableData]):
     def _handle(self, kind: str, content: Mapping[str, Any]) -> None:
         if kind == "select":
             call(self._on_select, int(content["rank"]))
+        elif kind == "frame":
+            (ranks,) = content["buffers"]
+            self.notice(self._make_frame(memoryview(ranks).cast("B").cast("I").tolist()))
+
+    def _make_frame(self, ranks: Sequence[int]) -> str:
+        """Make a DataFrame of the rows with these ranks, and return what to tell the person."""
+        return "these rows have no DataFrame: %prices has one"

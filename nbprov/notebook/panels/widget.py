@@ -29,19 +29,19 @@ class PanelWidget(anywidget.AnyWidget):
 class PriceTableWidget(PanelWidget):
     """Draws `widgets/price_table.js`."""
 
-    _esm = widget_assets.module(widget_assets.PRICE_TABLE)
+    _esm = widget_assets.packed(widget_assets.PRICE_TABLE)
     _css = widget_assets.style()
 
 
 class RunPanelWidget(PanelWidget):
     """Draws `widgets/run_panel.js`."""
 
-    _esm = widget_assets.module(widget_assets.RUN_PANEL)
+    _esm = widget_assets.packed(widget_assets.RUN_PANEL)
     _css = widget_assets.style()
 
 
 class ClustersTableWidget(PanelWidget):
     """Draws `widgets/clusters_table.js`."""
 
-    _esm = widget_assets.module(widget_assets.CLUSTERS_TABLE)
+    _esm = widget_assets.packed(widget_assets.CLUSTERS_TABLE)
     _css = widget_assets.style()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .price_data import ColumnKind, PriceColumn, TableData, table_column
+from .price_columns import ColumnKind, PriceColumn
+from .price_data import TableData, table_column
 
 if TYPE_CHECKING:
     from nbprov.catalog.accelerators_on_sale import AcceleratorOnSale

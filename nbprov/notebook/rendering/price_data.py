@@ -6,15 +6,12 @@ The browser and the static forms show the same data.
 from __future__ import annotations
 
 import math
-import sys
-import time
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
-from enum import StrEnum
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Instant
 from nbprov.model.money import format_usd
@@ -22,6 +19,13 @@ from nbprov.model.offers import Candidate, Offer, Plan, Unusable
 from nbprov.model.stock import Pool, Stock, StockLevel
 
 from .formatting import DASH, format_age, format_number, format_stock
+from .price_columns import COLUMNS, ColumnKind, PriceColumn, PriceTableRow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Codes = Sequence[int] | NDArray[Any]
+    Numbers = Sequence[float] | NDArray[Any]
 
 NAN = math.nan
 GREYED = 5
@@ -31,100 +35,8 @@ NO_RANK = -1
 """The rank of a row that no launch uses."""
 
 
-class ColumnKind(StrEnum):
-    """How a column is stored, shown and sorted.
-
-    Stock is stored as a level and its time, so that the age shown is always the current one.
-    """
-
-    RANK = "rank"
-    TEXT = "text"
-    DATE = "date"
-    STOCK = "stock"
-    MONEY = "money"
-    NUMBER = "number"
-
-
-class PriceTableRow(NamedTuple):
-    """What a row of the price table is made from.
-
-    Attributes
-    ----------
-    off
-        Why its cloud cannot be used; empty where it can.
-    """
-
-    rank: int
-    offer: Offer
-    nodes: int = 1
-    why: str = ""
-    stock: Stock | None = None
-    chance: str = ""
-    off: str = ""
-
-
-class PriceColumn(NamedTuple):
-    """One column of the price table.
-
-    Attributes
-    ----------
-    value
-        Computes the column's value of a row: micros for money, None where it is unknown.
-    """
-
-    key: str
-    label: str
-    kind: ColumnKind
-    value: Callable[[Any], Any]
-
-
-def price_source(offer: Offer) -> str:
-    """Return where a price comes from, with the price before if it moved by more than half."""
-    return " · ".join(words for words in (offer.moved_words, offer.source) if words)
-
-
-COLUMNS: tuple[PriceColumn, ...] = (
-    PriceColumn("rank", "#", ColumnKind.RANK, lambda r: r.rank),
-    PriceColumn(
-        "gpu", "GPU", ColumnKind.TEXT, lambda r: r.offer.gpus if r.offer.accelerator else ""
-    ),
-    PriceColumn("cloud", "cloud", ColumnKind.TEXT, lambda r: r.offer.cloud),
-    PriceColumn("region", "region", ColumnKind.TEXT, lambda r: r.offer.region),
-    PriceColumn("zone", "zone", ColumnKind.TEXT, lambda r: r.offer.zone),
-    PriceColumn("type", "type", ColumnKind.TEXT, lambda r: r.offer.instance_type),
-    PriceColumn("market", "market", ColumnKind.TEXT, lambda r: r.offer.market.value),
-    PriceColumn("hourly", "$/h", ColumnKind.MONEY, lambda r: r.offer.hourly),
-    PriceColumn("total", "$/h, all nodes", ColumnKind.MONEY, lambda r: r.offer.hourly * r.nodes),
-    PriceColumn("vcpus", "vCPU", ColumnKind.NUMBER, lambda r: r.offer.vcpus),
-    PriceColumn("memory", "GiB", ColumnKind.NUMBER, lambda r: r.offer.memory_gib),
-    PriceColumn(
-        "gpu_memory",
-        "GPU GiB",
-        ColumnKind.NUMBER,
-        lambda r: r.offer.accelerator_memory_gib and round(r.offer.accelerator_memory_gib, 1),
-    ),
-    PriceColumn("stock", "stock", ColumnKind.STOCK, lambda r: stock_code(r.stock)),
-    PriceColumn("chance", "chance", ColumnKind.TEXT, lambda r: r.chance),
-    PriceColumn("why", "why here", ColumnKind.TEXT, lambda r: r.why),
-    PriceColumn("source", "source", ColumnKind.TEXT, lambda r: price_source(r.offer)),
-    PriceColumn("as_of", "age", ColumnKind.DATE, lambda r: r.offer.as_of),
-    PriceColumn("off", "", ColumnKind.TEXT, lambda r: r.off),
-)
-"""All columns of the table, in the order shown. `off` is not drawn: its rows are grey, and the
-reason appears on hover and below the table."""
-
-_BY_KEY = {c.key: c for c in COLUMNS}
 _CODED = (ColumnKind.TEXT, ColumnKind.DATE, ColumnKind.STOCK)
-_FORMATS: dict[ColumnKind, tuple[str, str]] = {
-    ColumnKind.RANK: ("i", "i4"),
-    ColumnKind.MONEY: ("d", "f8"),
-    ColumnKind.NUMBER: ("f", "f4"),
-}
-
-
-def stock_code(stock: Stock | None) -> str:
-    """Return a stock report as one word, `high@1790000000.0`; empty where there is none."""
-    return "" if stock is None else f"{stock.level.value}@{stock.at!r}"
+_TYPE_CODES = {ColumnKind.RANK: "i", ColumnKind.MONEY: "d", ColumnKind.NUMBER: "f"}
 
 
 def _stock_from_code(word: str) -> Stock | None:
@@ -136,7 +48,7 @@ def _stock_from_code(word: str) -> Stock | None:
 class CodedColumn:
     """A text column in dictionary form: `words[codes[i]]` is row i."""
 
-    codes: Sequence[int]
+    codes: Codes
     words: Sequence[str]
 
     @classmethod
@@ -157,12 +69,26 @@ class ColumnData:
     ----------
     values
         A `CodedColumn` for text and dates, else numbers; NaN is unknown and money is in micros.
+    is_drawn
+        Whether the table shows it.
     """
 
     key: str
     label: str
     kind: ColumnKind
-    values: CodedColumn | Sequence[float]
+    values: CodedColumn | Numbers
+    is_drawn: bool = True
+
+    @property
+    def has_values(self) -> bool:
+        """Whether any row has a value; a table without rows keeps all its columns."""
+        if isinstance(self.values, CodedColumn):
+            return any(self.values.words) or not len(self.values.codes)
+        if not len(self.values):
+            return True
+        if not isinstance(self.values, array):
+            return bool((self.values == self.values).any())  # type: ignore[union-attr]
+        return any(value == value for value in self.values)
 
     def cell(self, row: int, today: date, now: Instant = 0.0) -> str:
         """Return the cell as a person reads it; the age of stock is counted up to `now`."""
@@ -177,13 +103,6 @@ class ColumnData:
         if self.kind is ColumnKind.MONEY:
             return DASH if value != value else format_usd(int(value))
         return format_number(value)
-
-
-class Packed(NamedTuple):
-    """A table ready for the browser: a JSON header and one little-endian buffer per column."""
-
-    header: dict[str, Any]
-    buffers: list[bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +120,8 @@ class TableData:
     tail
         How many of the last rows are not candidates but offers of clouds that are not set up.
         They are not counted in `total`.
+    off
+        Why each cloud with a grey row cannot be used, by its name.
     """
 
     columns: tuple[ColumnData, ...]
@@ -208,6 +129,7 @@ class TableData:
     total: int
     noun: str = "offer"
     tail: int = 0
+    off: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_offers(
@@ -237,7 +159,9 @@ class TableData:
             rows,
             len(offers) if total is None else total,
             "offer",
-            without={"total", "why", "chance"},
+            without={"total", "why", "chance", "other", "country", "continent"},
+            hidden={"rank"},
+            off={cloud: why[cloud] for cloud in sorted({row.offer.cloud for row in rows} & {*why})},
         )
 
     @classmethod
@@ -247,10 +171,16 @@ class TableData:
         Below them stand, in grey, offers of clouds that are not set up.
         """
         rows = [_candidate_row(c) for c in islice(plan.candidates, limit)]
-        without = set() if any(r.nodes > 1 for r in rows) else {"total"}
+        without = {"other", "country", "continent"}
+        without |= set() if any(r.nodes > 1 for r in rows) else {"total"}
         tail = [_unusable_row(u, plan.spec.num_nodes) for u in plan.unusable[:GREYED]]
         return cls._of_rows(
-            [*rows, *tail], len(plan.candidates), "candidate", without=without, tail=len(tail)
+            [*rows, *tail],
+            len(plan.candidates),
+            "candidate",
+            without=without,
+            tail=len(tail),
+            off={row.offer.cloud: row.off for row in tail},
         )
 
     @classmethod
@@ -261,64 +191,29 @@ class TableData:
         noun: str,
         *,
         without: set[str],
+        hidden: Container[str] = (),
         tail: int = 0,
+        off: Mapping[str, str],
     ) -> TableData:
-        specs = [c for c in COLUMNS if c.key not in without]
+        specs = [
+            c._replace(is_drawn=c.is_drawn and c.key not in hidden)
+            for c in COLUMNS
+            if c.key not in without
+        ]
         return cls(
             tuple(table_column(c, [c.value(r) for r in rows]) for c in specs),
             len(rows),
             total,
             noun,
             tail,
+            off,
         )
 
     def cells(self, row: int, today: date, now: Instant = 0.0) -> dict[str, str]:
         """Return one row as a person reads it, by column key."""
-        return {c.key: c.cell(row, today, now) for c in self.columns}
-
-    def off(self) -> dict[str, str]:
-        """Return why each cloud with a grey row cannot be used, by its name."""
-        columns = {c.key: c.values for c in self.columns}
-        reasons, clouds = columns.get("off"), columns.get("cloud")
-        if not (isinstance(reasons, CodedColumn) and isinstance(clouds, CodedColumn)) or not any(
-            reasons.words
-        ):
-            return {}
-        pairs = {(int(c), int(r)) for c, r in zip(clouds.codes, reasons.codes, strict=True)}
         return {
-            str(clouds.words[c]): str(reasons.words[r])
-            for c, r in sorted(pairs)
-            if reasons.words[r]
+            c.key: c.cell(row, today, now) for c in self.columns if c.is_drawn or c.key == "off"
         }
-
-    def pack(self) -> Packed:
-        """Return the table as one binary buffer per column; texts are codes into a dictionary."""
-        heads: list[dict[str, Any]] = []
-        buffers: list[bytes] = []
-        for column in self.columns:
-            head: dict[str, Any] = {
-                "key": column.key,
-                "label": column.label,
-                "kind": column.kind.value,
-            }
-            if isinstance(column.values, CodedColumn):
-                small = len(column.values.words) <= 0x10000
-                code, dtype = ("H", "u2") if small else ("I", "u4")
-                head["words"] = [str(w) for w in column.values.words]
-                buffers.append(_little_endian(column.values.codes, code))
-            else:
-                code, dtype = _FORMATS[column.kind]
-                buffers.append(_little_endian(column.values, code))
-            heads.append({**head, "dtype": dtype})
-        head = {
-            "rows": self.rows,
-            "total": self.total,
-            "noun": self.noun,
-            "tail": self.tail,
-            "now": time.time(),
-            "columns": heads,
-        }
-        return Packed(head, buffers)
 
 
 def _candidate_row(candidate: Candidate) -> PriceTableRow:
@@ -340,18 +235,7 @@ def _unusable_row(unusable: Unusable, nodes: int) -> PriceTableRow:
 def table_column(spec: PriceColumn, values: Any) -> ColumnData:
     """Return a column with its values as it is stored and shown."""
     if spec.kind in _CODED:
-        return ColumnData(spec.key, spec.label, spec.kind, CodedColumn.of(values))
-    code = _FORMATS[spec.kind][0]
+        return ColumnData(spec.key, spec.label, spec.kind, CodedColumn.of(values), spec.is_drawn)
+    code = _TYPE_CODES[spec.kind]
     numbers = values if spec.kind is ColumnKind.RANK else (NAN if v is None else v for v in values)
-    return ColumnData(spec.key, spec.label, spec.kind, array(code, numbers))
-
-
-def _little_endian(values: Iterable[Any], code: str) -> bytes:
-    """Return the values as little-endian bytes of one machine type."""
-    packed = (
-        values if isinstance(values, array) and values.typecode == code else array(code, values)
-    )
-    if sys.byteorder == "big":
-        packed = array(code, packed)
-        packed.byteswap()
-    return packed.tobytes()
+    return ColumnData(spec.key, spec.label, spec.kind, array(code, numbers), spec.is_drawn)

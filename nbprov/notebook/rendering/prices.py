@@ -22,13 +22,15 @@ STATIC_ROWS = 20
 _COLUMNS: dict[str, Column] = {
     "rank": Column("#", right=True),
     "gpu": Column("GPU"),
+    "gpu_hourly": Column("$/GPU-h", right=True),
+    "hourly": Column("$/h", right=True),
+    "total": Column("all nodes", right=True),
+    "other": Column("other market", right=True),
     "counts": Column("in one machine", flexible=True),
     "place": Column("place", flexible=True),
     "type": Column("type", flexible=True),
     "market": Column("market"),
-    "hourly": Column("$/h", right=True),
     "each": Column("$/h each from", right=True),
-    "total": Column("all nodes", right=True),
     "vcpus": Column("vCPU", right=True),
     "memory": Column("GiB", right=True),
     "gpu_memory": Column("GPU GiB", right=True),
@@ -195,7 +197,7 @@ def table_html(
         return html_page(html_heading(heading or f"no {data.noun}s"), html_lines(below))
     shown = _static_rows(data, rows, now)
     stamp = f"shown {format_utc(now)}" if now else ""
-    lines = [more_rows(0, shown.left), *off_lines(data.off()), *below, _as_of(data, rows), stamp]
+    lines = [more_rows(0, shown.left), *off_lines(data.off), *below, _as_of(data, rows), stamp]
     table = html_table([_COLUMNS[k] for k in shown.keys], shown.cells, off=shown.off)
     return html_page(html_heading(heading) if heading else "", table, html_lines(lines))
 
@@ -221,7 +223,7 @@ def table_text(
         heading,
         *table,
         more_rows(0, shown.left),
-        *off_lines(data.off()),
+        *off_lines(data.off),
         *below,
         _as_of(data, rows),
     ]

@@ -3,13 +3,14 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
+import { nextSorting, sortedRows } from "../../../widgets/row_order.js";
+import { byPrice, searchTest } from "../../../widgets/search_words.js";
 import {
   cellText,
+  columnOf,
   columnWidth,
   decodeTable,
-  filteredRows,
-  nextSorting,
-  sortedRows,
+  takePage,
   whyOff,
 } from "../../../widgets/table.js";
 
@@ -50,16 +51,9 @@ const ARRAYS = [
 const views = () => ARRAYS.map((a) => new DataView(a.buffer));
 const table = () => decodeTable(structuredClone(HEAD), views());
 const rows = (order) => [...order];
-const by = (key, direction = 1) => rows(sortedRows(table(), { key, direction }));
-const passing = (filter) =>
-  rows(
-    filteredRows(table(), sortedRows(table(), { key: "", direction: 0 }), {
-      text: "",
-      most: null,
-      market: "",
-      ...filter,
-    }),
-  );
+const by = (key, direction = 1) => rows(sortedRows(table(), [{ key, direction }]));
+const inOrder = (t) => sortedRows(t, []);
+const passing = (text) => rows(inOrder(table()).filter(searchTest(table(), text)));
 
 test("cells read as in the static forms", () => {
   const t = table();
@@ -107,60 +101,81 @@ test("ages sort by age, equal ones keep the plan's order", () => {
 });
 
 test("without sorting the plan's order stands, and a header goes up, down, back", () => {
-  assert.deepEqual(by("", 0), [0, 1, 2, 3]);
-  const up = nextSorting({ key: "", direction: 0 }, "gpu");
+  assert.deepEqual(rows(inOrder(table())), [0, 1, 2, 3]);
+  const up = nextSorting([], "gpu");
   const down = nextSorting(up, "gpu");
-  assert.deepEqual([up.direction, down.direction, nextSorting(down, "gpu").direction], [1, -1, 0]);
-  assert.deepEqual(nextSorting(down, "hourly"), { key: "hourly", direction: 1 });
+  assert.deepEqual([up, down], [[{ key: "gpu", direction: 1 }], [{ key: "gpu", direction: -1 }]]);
+  assert.deepEqual(nextSorting(down, "gpu"), []);
+  assert.deepEqual(nextSorting(down, "hourly"), [{ key: "hourly", direction: 1 }]);
+});
+
+test("a further column sorts what the first leaves equal, and can be taken out again", () => {
+  const first = nextSorting([], "market");
+  const both = nextSorting(first, "hourly", true);
+  assert.deepEqual(rows(sortedRows(table(), both)), [1, 2, 3, 0]);
+  const turned = nextSorting(both, "hourly", true);
+  assert.deepEqual(rows(sortedRows(table(), turned)), [1, 2, 0, 3]);
+  assert.deepEqual(nextSorting(turned, "hourly", true), first);
 });
 
 test("all words of a filter must be contained somewhere in the row", () => {
-  assert.deepEqual(passing({ text: "a100" }), [0, 3]);
-  assert.deepEqual(passing({ text: "  A100   spot " }), [0, 3]);
-  assert.deepEqual(passing({ text: "a100 on-demand" }), []);
-  assert.deepEqual(passing({}), [0, 1, 2, 3]);
+  assert.deepEqual(passing("a100"), [0, 3]);
+  assert.deepEqual(passing("  A100   spot "), [0, 3]);
+  assert.deepEqual(passing("a100 on-demand"), []);
+  assert.deepEqual(passing(""), [0, 1, 2, 3]);
 });
 
 test("the price limit is inclusive and lets no unknown price pass", () => {
-  assert.deepEqual(passing({ most: 2.5 }), [0, 1, 3]);
-  assert.deepEqual(passing({ most: 0.1 }), [1, 3]);
-  assert.deepEqual(passing({ most: 0 }), []);
+  const upTo = (dollars) =>
+    rows(inOrder(table()).filter(byPrice(columnOf(table(), "hourly"), dollars)));
+  assert.deepEqual(upTo(2.5), [0, 1, 3]);
+  assert.deepEqual(upTo(0.1), [1, 3]);
+  assert.deepEqual(upTo(0), []);
 });
 
-test("the market filter takes one market, and none of a market that is not sold", () => {
-  assert.deepEqual(passing({ market: "on-demand" }), [1, 2]);
-  assert.deepEqual(passing({ market: "reserved" }), []);
+test("a table arrives in pages", () => {
+  const cut = (from, to) => ARRAYS.map((a) => a.slice(from, to).buffer);
+  const paged = decodeTable(structuredClone(HEAD), cut(0, 1), 1);
+  assert.deepEqual(rows(inOrder(paged)), [0]);
+  takePage(paged, 1, 4, cut(1, 4));
+  assert.deepEqual(paged, table());
+  assert.throws(() => takePage(paged, 1, 4, cut(1, 3)), /2 values for 3 rows/);
 });
 
-test("40,000 rows sort and filter within a frame or two", () => {
-  const n = 40_000;
+test("the month is derived from the hour, and is not sent", () => {
+  const head = structuredClone(HEAD);
+  head.columns.push({ key: "gpu_hourly", label: "$/GPU-h", kind: "money", dtype: "f8" });
+  const t = decodeTable(head, [...views(), Float64Array.of(1, 2, 3, 4).buffer]);
+  assert.deepEqual(
+    t.columns.map((c) => c.key),
+    ["rank", "gpu", "market", "hourly", "monthly", "vcpus", "as_of", "gpu_hourly"],
+  );
+  assert.equal(cellText(columnOf(t, "monthly"), 0, NOW), "$1,825.00");
+  assert.equal(cellText(columnOf(t, "monthly"), 2, NOW), "–");
+});
+
+test("a million rows are sorted by two columns in the right order", () => {
+  const n = 1_000_000;
   const big = {
-    rows: n,
-    total: n,
-    noun: "offer",
+    filled: n,
     columns: [
-      {
-        key: "hourly",
-        label: "$/h",
-        kind: "money",
-        dtype: "f8",
-        words: [],
-        values: Float64Array.from({ length: n }, (_, i) => (i * 7919) % n),
-      },
-      {
-        key: "gpu",
-        label: "GPU",
-        kind: "text",
-        dtype: "u2",
-        words: Array.from({ length: 200 }, (_, i) => `GPU${i}`),
-        values: Uint16Array.from({ length: n }, (_, i) => i % 200),
-      },
+      { key: "hourly", kind: "money", words: [], values: Float64Array.from({ length: n }, (_, i) => (i * 7919) % 50_021) },
+      { key: "gpu", kind: "text", words: ["b", "a"], values: Uint8Array.from({ length: n }, (_, i) => i % 2) },
     ],
+    sent: [],
   };
-  const order = sortedRows(big, { key: "hourly", direction: 1 });
-  for (let i = 1; i < n; i++)
-    assert.ok(big.columns[0].values[order[i - 1]] <= big.columns[0].values[order[i]]);
-  assert.equal(filteredRows(big, order, { text: "gpu199", most: null, market: "" }).length, 200);
+  const order = sortedRows(big, [
+    { key: "gpu", direction: 1 },
+    { key: "hourly", direction: -1 },
+  ]);
+  const [hourly, gpu] = big.columns;
+  assert.equal(new Set(order).size, n);
+  for (let i = 1; i < n; i++) {
+    const [a, b] = [order[i - 1], order[i]];
+    const byGpu = gpu.values[b] - gpu.values[a];
+    assert.ok(byGpu < 0 || (byGpu === 0 && hourly.values[a] >= hourly.values[b]));
+    if (byGpu === 0 && hourly.values[a] === hourly.values[b]) assert.ok(a < b);
+  }
 });
 
 test("a column is as wide as its longest value, within limits", () => {
@@ -186,7 +201,14 @@ const STOCK = {
       dtype: "u2",
       words: [`low@${SAID}`, "", `high@${SAID - 60}`, `none@${SAID}`],
     },
-    { key: "off", label: "", kind: "text", dtype: "u2", words: ["", "no credentials"] },
+    {
+      key: "off",
+      label: "",
+      kind: "text",
+      dtype: "u2",
+      words: ["", "no credentials"],
+      hidden: true,
+    },
   ],
 };
 const stocked = () =>
@@ -208,15 +230,13 @@ test("a stock is its level and its age at the moment", () => {
 });
 
 test("the most stock is first, what is not known last both ways", () => {
-  assert.deepEqual([...sortedRows(stocked(), { key: "stock", direction: 1 })], [1, 0, 2, 3]);
-  assert.deepEqual([...sortedRows(stocked(), { key: "stock", direction: -1 })], [2, 0, 1, 3]);
+  assert.deepEqual([...sortedRows(stocked(), [{ key: "stock", direction: 1 }])], [1, 0, 2, 3]);
+  assert.deepEqual([...sortedRows(stocked(), [{ key: "stock", direction: -1 }])], [2, 0, 1, 3]);
 });
 
 test("a filter looks at the level and not at its instant", () => {
   const t = stocked();
-  const rows = (text) => [
-    ...filteredRows(t, sortedRows(t, { key: "", direction: 0 }), { text, most: null, market: "" }),
-  ];
+  const rows = (text) => [...inOrder(t).filter(searchTest(t, text))];
   assert.deepEqual(rows("high"), [1]);
   assert.deepEqual(rows(String(SAID)), []);
 });
@@ -233,6 +253,6 @@ test("what is not set up is grey, has no rank and stays below when sorted by it"
   );
   assert.equal(cellText(t.columns[0], 3, NOW), "–");
   for (const direction of [1, -1])
-    assert.equal([...sortedRows(t, { key: "rank", direction })].at(-1), 3);
+    assert.equal([...sortedRows(t, [{ key: "rank", direction }])].at(-1), 3);
   assert.equal(whyOff(table(), 0), "");
 });

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import re
 import subprocess
 import sys
+import zlib
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -57,8 +59,8 @@ def test_types_of_the_panels_code() -> None:
 
 @pytest.mark.parametrize("name", PANELS)
 def test_a_panel_is_one_small_module_that_loads(name: str, tmp_path: Path) -> None:
+    assert len(widget_assets.packed(PANELS[name])) < MOST_BYTES
     text = widget_assets.module(PANELS[name])
-    assert len(text.encode()) < MOST_BYTES
     assert text.count("export default") == 1
     assert not re.search(r"^import |^export (?!default)", text, re.MULTILINE)
     path = tmp_path / "panel.mjs"
@@ -68,6 +70,15 @@ def test_a_panel_is_one_small_module_that_loads(name: str, tmp_path: Path) -> No
         [TOOL.node(), "-e", code], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.stdout.strip() == "function", done.stderr
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_a_packed_panel_unpacks_to_its_module(name: str) -> None:
+    loader = widget_assets.packed(PANELS[name])
+    code = re.search(r'atob\("([A-Za-z0-9+/=]+)"\)', loader)
+    assert code is not None
+    assert zlib.decompress(base64.b64decode(code[1])).decode() == widget_assets.module(PANELS[name])
+    assert loader.count("export default") == 1
 
 
 @pytest.mark.parametrize("name", PANELS)

@@ -11,6 +11,7 @@ import nbprov
 from nbprov.catalog.accelerators_on_sale import AcceleratorList
 from nbprov.notebook.magics.parsers import prices_parser
 from nbprov.notebook.magics.prices import AcceleratorResult, list_prices
+from nbprov.notebook.rendering.table_packing import PackedTable
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def test_the_table_is_text_html_and_columns_for_the_browser(found: AcceleratorLi
         assert "in one machine" in form
         assert "H100" in form
         assert "aws" in form
-    packed = table._view.pack()
+    packed = PackedTable(table._view)
     assert [c["key"] for c in packed.header["columns"]] == [
         *("gpu", "counts", "gpu_memory", "hourly", "each", "clouds")
     ]

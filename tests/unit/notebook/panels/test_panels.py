@@ -30,6 +30,7 @@ from nbprov.notebook.panels.comm_routing import allow_subshells
 from nbprov.notebook.rendering.clusters import ClusterFacts
 from nbprov.notebook.rendering.prices import PlanFacts
 from nbprov.notebook.rendering.run_facts import AttemptFacts
+from nbprov.notebook.rendering.table_packing import FIRST_PAGE
 
 TYPES = (Path(__file__).resolve().parents[4] / "widgets" / "types.d.ts").read_text(encoding="utf-8")
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -116,10 +117,13 @@ def test_table_data_is_sent_on_request_and_is_in_no_trait() -> None:
     state = {k: v for k, v in panel.widget.get_state().items() if k not in ("_esm", "_css")}
     assert len(json.dumps(state)) < 2_000
     browser.say(type="ready", view="v1", version=1)
-    ((message, buffers),) = browser.heard
+    (message, buffers), (later, rest) = browser.heard
     assert (message["type"], message["view"], message["version"]) == ("table", "v1", 1)
     assert message["table"]["rows"] == 40_000
-    assert len(buffers) == len(message["table"]["columns"])
+    assert len(buffers) == len(rest) == len(message["table"]["columns"])
+    assert (message["start"], message["end"]) == (0, FIRST_PAGE)
+    assert (later["type"], later["version"]) == ("rows", 1)
+    assert (later["start"], later["end"]) == (FIRST_PAGE, 40_000)
 
 
 def test_what_a_notebook_saves_of_forty_thousand_rows_is_small() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 from array import array
 from dataclasses import replace
 from datetime import date
@@ -11,25 +10,17 @@ from datetime import date
 import sample_views as samples
 from hypothesis import given
 from hypothesis import strategies as st
+from packed_tables import unpack
 
 from nbprov.model.offers import Unusable
 from nbprov.model.stock import Stock, StockLevel
 from nbprov.notebook.rendering import CodedColumn, TableData
-from nbprov.notebook.rendering.price_data import COLUMNS, GREYED
+from nbprov.notebook.rendering.price_columns import COLUMNS
+from nbprov.notebook.rendering.price_data import GREYED
+from nbprov.notebook.rendering.table_packing import FIRST_PAGE, PackedTable
 
 TODAY = date(2026, 11, 21)
 NOW = 1_780_000_000.0
-FORMATS = {"u2": "H", "u4": "I", "i4": "i", "f4": "f", "f8": "d"}
-
-
-def unpack(data: TableData) -> dict[str, list[object]]:
-    """Read a packed table as the browser does: little-endian, and only by its header."""
-    packed = data.pack()
-    read: dict[str, list[object]] = {}
-    for head, buffer in zip(packed.header["columns"], packed.buffers, strict=True):
-        values = struct.unpack(f"<{packed.header['rows']}{FORMATS[head['dtype']]}", buffer)
-        read[head["key"]] = [head["words"][v] for v in values] if "words" in head else list(values)
-    return read
 
 
 def test_offers_survive_the_way_to_the_browser() -> None:
@@ -84,7 +75,7 @@ def test_stock_is_a_level_and_its_age_at_the_moment() -> None:
     assert [data.cells(i, TODAY, NOW)["stock"] for i in range(3)] == ["", "high, 20 s ago", ""]
     assert data.cells(1, TODAY, NOW + 60)["stock"] == "high, 1 min 20 s ago"
     assert unpack(data)["stock"] == ["", f"high@{said.at!r}", ""]
-    assert data.pack().header["now"] > NOW, "the browser counts on from the kernel's clock"
+    assert PackedTable(data).header["now"] > NOW, "the browser counts on from the kernel's clock"
 
 
 def test_a_candidate_shows_what_its_cloud_said() -> None:
@@ -102,8 +93,8 @@ def test_clouds_that_are_not_set_up_are_grey_rows() -> None:
     offers = [replace(samples.offer(5), cloud=cloud) for cloud in ("aws", "gcp", "aws")]
     data = TableData.from_offers(offers, off={"aws": "no credentials"})
     assert unpack(data)["off"] == ["no credentials", "", "no credentials"]
-    assert data.off() == {"aws": "no credentials"}
-    assert TableData.from_offers(offers).off() == {}
+    assert data.off == {"aws": "no credentials"}
+    assert TableData.from_offers(offers).off == {}
 
 
 def test_a_plan_ends_in_what_clouds_that_are_not_set_up_would_offer() -> None:
@@ -118,21 +109,41 @@ def test_a_plan_ends_in_what_clouds_that_are_not_set_up_would_offer() -> None:
     read = unpack(data)
     assert read["rank"][-GREYED:] == [-1] * GREYED
     assert data.cells(10, TODAY)["rank"] == "–"
-    assert list(data.off()) == [f"c{n}" for n in range(GREYED)]
+    assert list(data.off) == [f"c{n}" for n in range(GREYED)]
 
 
 def test_more_words_than_two_bytes_number_take_four() -> None:
     many = [f"type-{i}" for i in range(70_000)]
     offer = samples.offer(0)
     data = TableData.from_offers([replace(offer, instance_type=name) for name in many])
-    head = next(c for c in data.pack().header["columns"] if c["key"] == "type")
+    head = next(c for c in PackedTable(data).header["columns"] if c["key"] == "type")
     assert head["dtype"] == "u4"
     assert unpack(data)["type"] == many
 
 
+def test_a_long_table_travels_in_pages_of_which_the_first_is_short() -> None:
+    offers = samples.offers(FIRST_PAGE + 7)
+    pages = list(PackedTable(TableData.from_offers(offers)).pages())
+    assert [(page.start, page.end) for page in pages] == [
+        (0, FIRST_PAGE),
+        (FIRST_PAGE, FIRST_PAGE + 7),
+    ]
+    assert [(page.start, page.end) for page in PackedTable(TableData.from_offers([])).pages()] == [
+        (0, 0)
+    ]
+
+
+def test_columns_that_only_filter_or_hold_nothing_are_not_drawn() -> None:
+    offers = [replace(offer, zone="", vcpus=None) for offer in samples.offers(3)]
+    columns = PackedTable(TableData.from_offers(offers)).header["columns"]
+    hidden = {column["key"] for column in columns if column.get("hidden")}
+    assert {"rank", "off", "zone", "vcpus"} <= hidden
+    assert not {"gpu", "hourly", "region"} & hidden
+
+
 def test_forty_thousand_rows_are_small() -> None:
-    packed = TableData.from_offers(samples.offers(40_000)).pack()
-    assert sum(len(b) for b in packed.buffers) < 2_000_000
+    packed = PackedTable(TableData.from_offers(samples.offers(40_000)))
+    assert sum(buffer.nbytes for page in packed.pages() for buffer in page.buffers) < 2_000_000
     assert packed.header["rows"] == packed.header["total"] == 40_000
 
 
