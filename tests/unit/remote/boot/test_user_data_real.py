@@ -355,3 +355,75 @@ def test_a_boot_guard_armed_at_a_later_boot_ends_a_machine_whose_agent_does_not_
     assert system.run(f"sh /root/user-data; echo 'exit 1' >{home}/start").returncode == 0
     done = system.run(f"{AGAIN}; until [ -e /var/off.stop ]; do sleep 0.05; done; echo off")
     assert done.stdout == "off\n", done.stderr
+
+
+SYSTEMCTL = """#!/bin/sh
+echo "$@" >>/var/log/systemctl
+[ "$1" != is-active ] || exit 3
+[ "$1" != stop ] || { kill "$(cat /run/updates.pid)"; flock /var/lib/apt.lock true; }
+"""
+"""Ends the automatic updates where it is told to stop something."""
+
+APT_GET = """#!/bin/sh
+exec 8>/var/lib/apt.lock
+wait=$(sed -n 's/^DPkg::Lock::Timeout "\\([0-9]*\\)";$/\\1/p' /etc/apt/apt.conf.d/*)
+flock -n 8 || { touch /run/waits; flock -w "${wait:-0}" 8 || exit 100; }
+echo installed
+"""
+"""Needs the lock, and waits for it as long as apt's settings say."""
+
+SETUP = """
+sh -c 'exec 9>/var/lib/apt.lock; flock 9; touch /run/updates; exec sleep 600' &
+echo $! >/run/updates.pid
+until [ -e /run/updates ]; do sleep 0.05; done
+sh /root/user-data || exit
+apt-get install -y python3-venv &
+until [ -e /run/waits ] || ! kill -0 $!; do sleep 0.05; done 2>/dev/null
+[ ! -e /run/waits ] || kill "$(cat /run/updates.pid)"
+wait $!
+"""
+"""Automatic updates run as the machine boots. `setup` installs something, and if it has to wait,
+the updates come to their end.
+"""
+
+
+@pytest.mark.parametrize("has_systemd", [True, False])
+def test_automatic_updates_at_a_boot_do_not_keep_setup_from_apt(
+    system: System, keys: ClusterKeys, login: str, has_systemd: bool
+) -> None:
+    if not as_root():
+        return
+    (system.folder / "etc" / "apt" / "apt.conf.d").mkdir(parents=True, exist_ok=True)
+    if has_systemd:
+        (system.folder / "run" / "systemd" / "system").mkdir(parents=True)
+    system.put("root/bin/systemctl", SYSTEMCTL)
+    system.put("root/bin/apt-get", APT_GET)
+    system.put("root/user-data", filled(boot_template("true", login=login), keys))
+    done = system.run(SETUP, PATH=f"/root/bin:{PATH}")
+    assert (done.returncode, done.stdout) == (0, "installed\n"), done.stderr
+    asked = system.folder / "var" / "log" / "systemctl"
+    if has_systemd:
+        assert not (system.folder / "run" / "waits").exists()
+        assert asked.read_text().splitlines()[:2] == [
+            "mask --runtime --now apt-daily.timer apt-daily-upgrade.timer",
+            "stop --no-block apt-daily apt-daily-upgrade unattended-upgrades",
+        ]
+    else:
+        assert (system.folder / "run" / "waits").exists()
+        assert not asked.exists()
+
+
+def test_a_machine_without_apt_gets_no_settings_of_it(
+    system: System, keys: ClusterKeys, login: str
+) -> None:
+    if not as_root():
+        return
+    shutil.rmtree(system.folder / "etc" / "apt")
+    (system.folder / "run" / "systemd" / "system").mkdir(parents=True)
+    system.put("root/bin/systemctl", SYSTEMCTL)
+    system.put("root/user-data", filled(boot_template("true", login=login), keys))
+    done = system.run("sh /root/user-data", PATH=f"/root/bin:{PATH}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (system.folder / "etc" / "apt").exists()
+    asked = (system.folder / "var" / "log" / "systemctl").read_text()
+    assert "apt" not in asked
