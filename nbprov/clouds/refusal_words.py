@@ -220,19 +220,18 @@ _ROWS = (
         r"(?:image|ami|snapshot)",
         Cause.PERMISSION,
         _OPEN | {Cause.BAD_REQUEST},
-        Scope.OFFER,
+        Scope.NOTHING,
     ),
     # ---- out of stock for now, in a whole region if that is what is said
     _row(
         rf"{_SHORT}{_GAP}{{0,80}}\b(?:all|any|every) (?:availability )?zones?\b|"
-        rf"\bregion '?[\w/-]+'? (?:does )?{_SHORT}|\bregion '?[\w/-]+'? is (?:currently )?out of|"
-        rf"{_PLACE}{_GAP}{{0,40}} (?:under|in|for) maintenance",
+        rf"\bregion '?[\w/-]+'? (?:does )?{_SHORT}|\bregion '?[\w/-]+'? is (?:currently )?out of",
         Cause.CAPACITY,
         _GENERAL | {Cause.QUOTA, Cause.NOT_OFFERED, Cause.RATE_LIMIT},
         Scope.REGION,
     ),
     _row(
-        rf"{_SHORT}|"
+        rf"{_SHORT}|{_PLACE}{_GAP}{{0,40}} (?:under|in|for) maintenance|"
         rf"(?:storage|disk|cluster)\b{_GAP}{{0,40}} is full|"
         rf"insufficient{_GAP}{{0,50}}{_GOODS}\b|insufficient[-_ ]?capacity|"
         rf"\b(?:out of|no|lack of|lacks|short of|without)(?: [\w.-]+){{0,4}} "

@@ -221,7 +221,8 @@ class Failure:
         How far the block reaches if the message says so; else the cause's rule decides. For a
         request refused as invalid: what it excludes for the rest of the launch (a zone or region
         for this image, or the cloud); `NOTHING` says that no place would take it, and stops the
-        launch; None is this alternative on this cloud.
+        launch; None is this alternative on this cloud. For a permission, `NOTHING` says that it is
+        missing for something of the request, such as an image: only this alternative is left out.
     retry_after
         Seconds that the cloud asked us to wait.
     limit_is_zero

@@ -111,7 +111,7 @@ TABLE = (
         Scope.REGION,
     ),
     # Terms are accepted for one product, which is an image.
-    Line(r"OptInRequired", Cause.PERMISSION, r"marketplace|accept (the )?terms", Scope.OFFER),
+    Line(r"OptInRequired", Cause.PERMISSION, r"marketplace|accept (the )?terms", Scope.NOTHING),
     Line(r"RegionDisabled(Exception)?", Cause.PERMISSION, scope=Scope.REGION),
     Line(
         r"Blocked|OptInRequired|AccountDisabled|SubscriptionRequired(Exception)?|NotSignedUp|"
@@ -163,12 +163,8 @@ TABLE = (
     ),
     Line(r"UserInitiated(Shutdown|Hibernate)|canceled-before-fulfillment", Cause.CANCELLED),
     # ---- what a request names and a region has not
-    Line(
-        r"InvalidBlockDeviceMapping",
-        Cause.BAD_REQUEST,
-        r"smaller than",  # the snapshot of the image, which is as large in each region
-        Scope.ACCOUNT,
-    ),
+    # A disk smaller than the image, which is as large in each region: this alternative is out.
+    Line(r"InvalidBlockDeviceMapping", Cause.BAD_REQUEST, r"smaller than"),
     Line(
         r"InvalidAMI|InvalidAMI(ID|Name)\.(NotFound|Unavailable)|InvalidSnapshot\.\w+|"
         r"InvalidKeyPair\.NotFound|InvalidSubnet(ID)?(\.\w+)?|InvalidVpcID\.NotFound|"

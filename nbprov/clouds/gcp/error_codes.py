@@ -115,7 +115,7 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
         r"required 'compute\.(images|snapshots|disks)\.use\w*' permission|"
         r"constraints/compute\.trustedimageprojects",
         Cause.PERMISSION,
-        Scope.OFFER,
+        Scope.NOTHING,
     ),
     (r"required 'compute\.subnetworks\.\w+' permission", Cause.PERMISSION, Scope.REGION),
     (
@@ -145,17 +145,16 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
         Cause.CREDENTIALS,
         None,
     ),
-    # Images are global: what is missing is missing in all regions of Google's.
     (
         r"/(images?|snapshots|family)/[^ ]*'? (was not found|is (not found|obsolete|deleted))|"
         r"image resource cannot be (used|found)",
         Cause.BAD_REQUEST,
-        Scope.ACCOUNT,
+        None,
     ),
     (
         r"(cannot|could not) be smaller than the image|disk size .* smaller",
         Cause.BAD_REQUEST,
-        Scope.ACCOUNT,
+        None,
     ),
 )
 SENTENCES = tuple(

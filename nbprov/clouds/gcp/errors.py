@@ -30,6 +30,7 @@ _STATUS = {
     404: Cause.BAD_REQUEST,
 }
 _ITSELF = re.compile(r"/(instances|disks)/[\w-]+'? (was|is) not found", re.IGNORECASE)
+_IMAGE = re.compile(r"/(images|snapshots|family)/|image resource", re.IGNORECASE)
 _GLOBAL_QUOTAS = ("GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS")
 _MOST_WORDS = 2000
 _BY_THE_MINUTE = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
@@ -88,6 +89,8 @@ def failure_of(said: GoogleRefusal, *, call: str = "", spot: bool = False) -> Fa
     elif creates and _ITSELF.search(said.message):
         # Google began the machine, found no room for it and removed it.
         cause, scope = Cause.CAPACITY, None
+    elif cause is Cause.BAD_REQUEST and _IMAGE.search(said.message):
+        scope = None  # images are global, so that no other region has it for this alternative
     elif not said.is_json and said.status in (403, 404):
         # A page in place of an answer: something on the way, which Google has not heard of.
         cause, scope = Cause.TRANSIENT, None

@@ -152,11 +152,8 @@ PROSE = tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), cause) for patter
 What is said in any cloud (money, limits, rates, logins) stands in `refusal_words`.
 """
 
-_NAMED = (
-    (re.compile(r"volume|data ?cent(er|re)", re.IGNORECASE), Scope.REGION),
-    (re.compile(r"template|registry|image", re.IGNORECASE), Scope.ACCOUNT),
-)
-"""What a broken rule names: a volume lies in one data centre, a template is RunPod's own."""
+_IN_ONE_PLACE = re.compile(r"volume|data ?cent(er|re)", re.IGNORECASE)
+"""Names of things that lie in one data centre. A template or an image is the alternative's."""
 
 _PLAIN = {
     401: Cause.CREDENTIALS,
@@ -245,7 +242,7 @@ def _meaning(status: int, message: str, path: str) -> tuple[Cause, Scope | None]
         return cause, more.scope if more.cause is cause else None
     if cause is not Cause.BAD_REQUEST:
         return cause, None
-    return cause, next((scope for pattern, scope in _NAMED if pattern.search(message)), None)
+    return cause, Scope.REGION if _IN_ONE_PLACE.search(message) else None
 
 
 def cause_of(status: int, message: str, path: str = "") -> Cause:

@@ -45,10 +45,13 @@ def exclusion_after(candidate: Candidate, failure: Failure) -> Exclusion | None:
     """What a failure excludes for the rest of its run; None for what may pass with time.
 
     A request that was refused as invalid excludes what the refusal names. A type that was bought
-    and did not work is not bought again in that zone.
+    and did not work is not bought again in that zone. An image that may not be used blocks nothing,
+    but no other place would take this alternative either.
     """
     if failure.cause is Cause.UNHEALTHY:
         return Exclusion(candidate, Scope.OFFER)
+    if failure.cause is Cause.PERMISSION and failure.scope is Scope.NOTHING:
+        return Exclusion(candidate)
     if failure.cause is Cause.BAD_REQUEST and failure.scope is not Scope.NOTHING:
         return Exclusion(candidate, failure.scope)
     return None

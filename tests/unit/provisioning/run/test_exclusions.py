@@ -8,6 +8,7 @@ import pytest
 from failover_world import World
 from provisioning_samples import candidate
 
+from nbprov.model.blocks import block_after
 from nbprov.model.clusters import RunState
 from nbprov.model.failures import HOUR, Cause, Failure, Scope
 from nbprov.model.offers import Candidate
@@ -56,6 +57,18 @@ def test_a_refusal_reaches_as_far_as_it_says(scope: Scope | None, goes_on: set[s
 @pytest.mark.parametrize("cause", sorted(set(Cause) - {Cause.BAD_REQUEST, Cause.UNHEALTHY}))
 def test_what_may_pass_with_time_excludes_nothing(cause: Cause) -> None:
     assert exclusion_after(FIRST, Failure(cause, "no")) is None
+
+
+def test_an_image_that_may_not_be_used_takes_out_its_alternative_alone() -> None:
+    failure = Failure(Cause.PERMISSION, "not for you", scope=Scope.NOTHING)
+    exclusion = exclusion_after(FIRST, failure)
+    assert exclusion is not None
+    assert {name for name, other in OTHERS.items() if not exclusion.matches(other)} == {
+        "another image",
+        "another alternative",
+        "another cloud",
+    }
+    assert block_after(FIRST, failure, 0.0) is None
 
 
 def test_the_launch_goes_on_with_what_is_left() -> None:
