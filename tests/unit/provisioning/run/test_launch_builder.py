@@ -142,14 +142,12 @@ def test_the_start_script_makes_the_login(
 
 
 def test_where_poweroff_ends_no_bill_the_boot_guard_powers_nothing_off(keys: ClusterKeys) -> None:
-    assert (
-        "poweroff"
-        in _made(keys, Request(), Capabilities(poweroff_ends_bill=True)).user_data_template
+    ends = Capabilities(poweroff_ends_bill=True, poweroff="turn-off")
+    stays = replace(ends, poweroff_ends_bill=False)
+    assert _made(keys, Request(), ends).user_data_template.count("turn-off") == 2, (
+        "by the boot guard, and by an agent without guards"
     )
-    assert (
-        "poweroff"
-        not in _made(keys, Request(), Capabilities(poweroff_ends_bill=False)).user_data_template
-    )
+    assert "turn-off" not in _made(keys, Request(), stays).user_data_template
 
 
 class _Forgetful(LocalCloud):
