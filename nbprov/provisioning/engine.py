@@ -24,6 +24,7 @@ from .async_cloud import AsyncCloud
 from .attach import ClusterConnections
 from .cluster_lookup import find_cluster
 from .engine_hooks import EngineHooks
+from .finished_runs import FinishedRuns
 from .ledger import LEASE_SECONDS, ClusterRow, Ledger
 from .live_cluster import LiveCluster
 from .orphans import OrphanCollector
@@ -116,6 +117,7 @@ class Engine:
             watch=self._watch,
             left=self.side_objects.told,
         )
+        self._finished_runs = FinishedRuns(self.ledger, self.home / "keys", self.runs.drivers)
         self.lifecycle = ClusterLifecycle(
             SupervisionContext(
                 ledger=self.ledger,
@@ -127,7 +129,8 @@ class Engine:
                 side_objects=self.side_objects,
                 drivers=self.runs.drivers,
                 changed=self.changed,
-            )
+            ),
+            self._finished_runs.collect,
         )
         self._stock_wakeup = StockWakeup(self.ledger, self.drivers, self.thread.soon)
         self._other_kernels = OtherKernels(
@@ -140,6 +143,7 @@ class Engine:
 
     def _watch(self) -> None:
         self.lifecycle.watch()
+        self._finished_runs.collect()
 
     # ------------------------------------------------------------ clouds
 
@@ -163,7 +167,7 @@ class Engine:
 
     @property
     def drivers(self) -> dict[str, RunDriver]:
-        """The launches that this kernel drives or drove, by the ids of their runs."""
+        """The launches that this kernel drives, and drove until they are over, by their runs."""
         return self.runs.drivers
 
     def prepare_run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -13,7 +14,7 @@ from nbprov.clouds.base import Capabilities
 from nbprov.model.blocks import Block
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.clusters import RunState
-from nbprov.model.errors import NbprovError
+from nbprov.model.errors import LedgerError, NbprovError
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.money import Micros
 from nbprov.model.offers import Candidate, Plan
@@ -71,7 +72,7 @@ class RunController:
     ready
         Called with the id of a run and its cluster, once the cluster is up.
     watch
-        Has live clusters looked at regularly.
+        Called at the end of each launch: has live clusters looked at regularly.
     left
         Called with a cloud where a launch may have left something beside its machines, and
         whether the launch is over.
@@ -79,7 +80,8 @@ class RunController:
     Attributes
     ----------
     drivers
-        The launches that this kernel drives or drove, by the ids of their runs.
+        The launches that this kernel drives, and drove until their runs are over, by the ids of
+        their runs.
     least_pause
         Between two passes of a run that waits for stock.
     """
@@ -201,6 +203,15 @@ class RunController:
         """Write the run down, take its lease, and drive it; see `Engine.launch`."""
         progress = driver.context.progress
         progress.keys = ClusterKeys.create(driver.context.keys_folder)
+        try:
+            self._open(driver, folder, outputs_to)
+        except NbprovError:
+            self._remove_keys(driver)
+            raise
+        progress.state = RunState.LAUNCHING
+        self.follow(driver)
+
+    def _open(self, driver: RunDriver, folder: str, outputs_to: str) -> None:
         self.ledger.runs.open(
             driver.run_id,
             driver.name,
@@ -212,8 +223,12 @@ class RunController:
             wait_deadline=begin_wait(driver.context),
             outputs_to=outputs_to,
         )
-        progress.state = RunState.LAUNCHING
-        self.follow(driver)
+
+    def _remove_keys(self, driver: RunDriver) -> None:
+        """Remove the keys of a run that could not be begun, if the ledger surely has no row."""
+        with contextlib.suppress(LedgerError):
+            if self.ledger.runs.get(driver.run_id) is None:
+                ClusterKeys.remove(driver.context.keys_folder)
 
     def follow(
         self, driver: RunDriver, first: list[events.Action] | None = None

@@ -112,6 +112,12 @@ class LeaseTable:
             self._take(db, run_id)
             return True
 
+    def is_held(self, run_id: str) -> bool:
+        """Whether a kernel that lives, perhaps this one, is at work on a run."""
+        row = self._store.row(_LEASE, run_id)
+        is_own = row is not None and row["lease_holder"] == self._holder
+        return is_own or self._left(row, run_id) > 0
+
     def left(self, run_id: str) -> Seconds:
         """How long another kernel's lease of a run holds still; 0 where it can be taken."""
         return self._left(self._store.row(_LEASE, run_id), run_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable
 
@@ -15,6 +16,7 @@ from .file_state.trouble import decoded
 from .leases import LeaseTable
 from .ledger_file import LedgerFile
 from .rows import RunRow, run_row, storable
+from .side_objects import DOUBT_SECONDS
 
 
 class NameTaken(NbprovError):
@@ -165,6 +167,36 @@ class RunTable:
             ORDER BY created
         """
         return [run_row(r) for r in self._store.rows(query)]
+
+    def over(self, run_ids: Iterable[str]) -> set[str]:
+        """Return those of the runs that are over for good.
+
+        Nothing of such a run is on the bill or may still come there, by all that the ledger knows,
+        and no kernel is at work on it. Such a run never begins again. A run that is not in the
+        ledger is not over: a launch may just begin, or another ledger may know it.
+        """
+        found = self._store.rows(
+            _OVER, json.dumps(list(run_ids)), self._clock.now() - DOUBT_SECONDS
+        )
+        return {row[0] for row in found if not self._leases.is_held(row[0])}
+
+
+_OVER = """
+    SELECT run_id FROM runs AS run
+    WHERE run_id IN (SELECT value FROM json_each(?1))
+      AND state IN ('cancelled', 'failed', 'ended')
+      AND NOT EXISTS (SELECT 1 FROM clusters WHERE run_id = run.run_id AND state <> 'ended')
+      AND NOT EXISTS (SELECT 1 FROM launches WHERE run_id = run.run_id
+                      AND (state NOT IN ('refused', 'gone', 'absent')
+                           OR (state = 'absent' AND coalesce(ended, ?2) >= ?2)))
+      AND NOT EXISTS (SELECT 1 FROM replacements WHERE run_id = run.run_id
+                      AND (state NOT IN ('ready', 'refused', 'gone', 'absent')
+                           OR (state = 'absent' AND coalesce(ended, ?2) >= ?2)))
+      AND NOT EXISTS (SELECT 1 FROM instances JOIN launches USING (token)
+                      WHERE launches.run_id = run.run_id AND instances.state <> 'gone'
+                        AND instances.last_seen > launches.ended)
+"""
+"""The last condition is a machine that was listed when its launch counted as over already."""
 
 
 def _require_free(db: sqlite3.Connection, name: str) -> None:

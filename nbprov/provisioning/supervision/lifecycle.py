@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 
 from nbprov.model.clusters import DesiredState
@@ -22,6 +22,11 @@ class ClusterLifecycle:
     Coroutines run on the engine thread. A verb that was begun goes on to its end even where
     nobody waits for it any more.
 
+    Parameters
+    ----------
+    looked
+        Called after each look at all live clusters, and once there are none any more.
+
     Attributes
     ----------
     controllers
@@ -31,8 +36,8 @@ class ClusterLifecycle:
         first.
     """
 
-    def __init__(self, context: SupervisionContext) -> None:
-        self._context = context
+    def __init__(self, context: SupervisionContext, looked: Callable[[], object]) -> None:
+        self._context, self._looked = context, looked
         self.controllers: dict[str, ClusterController] = {}
         self.asked = context.requested
         self.watcher = CloudWatcher(context, self.controller, self._keep)
@@ -53,6 +58,7 @@ class ClusterLifecycle:
         for cluster_id, controller in list(self.controllers.items()):
             if cluster_id not in cluster_ids and controller.work.is_idle:
                 del self.controllers[cluster_id]
+        self._looked()
 
     # ------------------------------------------------------------ observing
 

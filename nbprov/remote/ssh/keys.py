@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import shutil
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
@@ -88,6 +89,11 @@ class ClusterKeys:
         client_public = _read(folder / f"{CLIENT_KEY}.pub", "ssh-ed25519 ").strip()
         host_public = _read(folder / f"{HOST_KEY}.pub", "ssh-ed25519 ").strip()
         return cls(folder, client_public, host_public)
+
+    @staticmethod
+    def remove(folder: Path) -> None:
+        """Remove the keys in `folder` with it, for good; what cannot be removed stays."""
+        shutil.rmtree(folder, ignore_errors=True)
 
     @property
     def client_private_file(self) -> Path:

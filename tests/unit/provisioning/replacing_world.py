@@ -118,7 +118,7 @@ class World:
             drivers={},
             changed=lambda: None,
         )
-        self.lifecycle = ClusterLifecycle(self.context)
+        self.lifecycle = ClusterLifecycle(self.context, lambda: None)
 
     @property
     def controller(self) -> ClusterController:
