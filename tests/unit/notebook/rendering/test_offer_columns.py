@@ -39,7 +39,9 @@ def test_it_is_the_table_of_the_offers(conditions: dict[str, object]) -> None:
         if key in ("off", "stock"):
             continue
         same = [
-            a == b or (a != a and b != b) or (isinstance(a, float) and math.isclose(a, b))  # type: ignore[arg-type]
+            a == b
+            or (a != a and b != b)
+            or (isinstance(a, float) and math.isclose(a, b, rel_tol=1e-6))  # type: ignore[arg-type]
             for a, b in zip(read[key], expected[key], strict=True)
         ]
         assert all(same), key
