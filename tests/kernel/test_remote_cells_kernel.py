@@ -293,8 +293,15 @@ def test_a_flood_ends_in_a_line_that_says_how_to_read_on(shared_cluster: Kernel)
         in outcome.stderr
     )
     assert len([m for m in outcome.messages if m["msg_type"] == "stream"]) < 2000
-    shared_cluster.run("%nbprov cells dev last --save flood.txt")
+    said = shared_cluster.run("%nbprov cells dev last --save flood.txt").text
+    assert re.fullmatch(r"flood.txt: 9,000,000 characters of bash-\w+\n", said)
     assert (shared_cluster.home.parent / "flood.txt").stat().st_size == 9_000_000
+    # Beyond what the machine keeps, both the file and the line tell of it.
+    shared_cluster.run("%%on dev --bash\nyes 0123456789 | head -c 36000000")
+    said = shared_cluster.run("%nbprov cells dev last --save flood.txt").text
+    assert "some of it is missing: the machine keeps the last 32 MB of a cell\n" in said
+    with (shared_cluster.home.parent / "flood.txt").open() as file:
+        assert "was dropped here: the machine keeps the last 32 MB" in file.readline()
 
 
 def test_variables_of_the_environment_go_there_and_are_shown_nowhere(home) -> None:

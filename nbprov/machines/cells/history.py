@@ -91,8 +91,11 @@ async def replay(
     return gathered.result()
 
 
-async def kept_text(live: LiveCluster, id: str, node: int = 0) -> str:
-    """Return all text of a cell that the machine keeps, with a line for what it dropped."""
+async def kept_text(live: LiveCluster, id: str, node: int = 0) -> tuple[str, bool]:
+    """Return all text of a cell that the machine keeps, with a line for what it dropped.
+
+    The second value tells whether something is missing.
+    """
     agent = _agent(live, node)
     known = (await agent.task(id)).last
     gathered = OutputCollation(OutputBudget(None, ""), live.run_id, is_log=True)
@@ -101,7 +104,7 @@ async def kept_text(live: LiveCluster, id: str, node: int = 0) -> str:
             gathered.take(output)
             if output.number >= known:
                 break
-    return gathered.text
+    return gathered.text, gathered.has_gap
 
 
 async def interrupt_cell(live: LiveCluster, id: str, node: int = 0) -> bool:

@@ -177,6 +177,11 @@ class OutputCollation:
     is_log
         Whether `text` is to be a log: displays have their own lines in it, and what the machine
         dropped is named.
+
+    Attributes
+    ----------
+    has_gap
+        Whether the machine dropped some of the output, or more came than is kept here.
     """
 
     def __init__(
@@ -192,7 +197,7 @@ class OutputCollation:
         self._value = ""
         self._end: OutputPiece | None = None
         self._error: OutputPiece | None = None
-        self.has_begun = False
+        self.has_begun = self.has_gap = False
 
     def take(self, output: OutputPiece) -> None:
         """Process one output."""
@@ -209,6 +214,7 @@ class OutputCollation:
         elif kind == "error":
             self._error = output
         elif kind == "gap":
+            self.has_gap = True
             dropped = (
                 f"nbprov: {self._prefix}output{_numbers(output.content)} was dropped here:"
                 " the machine keeps the last 32 MB of a cell\n"
@@ -263,6 +269,7 @@ class OutputCollation:
 
     def _keep(self, text: str) -> None:
         kept = text[: self._room]
+        self.has_gap |= len(kept) < len(text)
         if kept:
             self._room -= len(kept)
             self._text.append(kept)

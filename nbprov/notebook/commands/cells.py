@@ -125,9 +125,10 @@ def _show(shell: Any, name: str, found: Any, node: int, *, to_the_end: bool) -> 
 def _save(name: str, id: str, node: int, path: Path) -> None:
     from nbprov.machines.cells.history import kept_text
 
-    text = session().wait_remote(name, lambda live: kept_text(live, id, node))
+    text, has_gap = session().wait_remote(name, lambda live: kept_text(live, id, node))
     write_text_file(path, text)
-    say(f"{path}: {len(text):,} characters of {id}")
+    missing = "; some of it is missing: the machine keeps the last 32 MB of a cell"
+    say(f"{path}: {len(text):,} characters of {id}{missing if has_gap else ''}")
 
 
 def write_text_file(path: Path, text: str) -> None:

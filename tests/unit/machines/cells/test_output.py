@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nbprov.machines.cells.output import OutputBudget, OutputCollation
+from nbprov.machines.cells.output import KEPT_TEXT, OutputBudget, OutputCollation
 from nbprov.remote.agent.messages import OutputPiece
 
 
@@ -17,3 +17,12 @@ def test_a_saved_text_names_what_was_dropped_and_glues_no_display_to_a_line() ->
     dropped, *rest = log.text.splitlines()
     assert "was dropped here: the machine keeps the last 32 MB" in dropped
     assert rest == ["one", "two", "<Figure>", "three"]
+
+
+def test_a_text_that_lacks_something_says_so() -> None:
+    whole, cut = (OutputCollation(OutputBudget(None, ""), "run", is_log=True) for _ in range(2))
+    for log, text in ((whole, "one\n"), (cut, "x" * (KEPT_TEXT + 1))):
+        log.take(OutputPiece(1, 0.0, "stdout", text))
+    assert (whole.has_gap, cut.has_gap) == (False, True)
+    whole.take(OutputPiece(7, 0.0, "gap", content={"from": 2, "to": 6}))
+    assert whole.has_gap
