@@ -322,7 +322,7 @@ def test_a_cluster_keeps_its_keys_until_it_has_ended_with_all_that_replaced_its_
     home = KeptKeys()
     try:
         home.use_a_cluster(answer, end)
-        home.collect(1)
+        home._collect(1)
         assert home._there() == ({"run-0"} if is_kept else set())
     finally:
         home.teardown()
