@@ -258,7 +258,7 @@ _ROWS = (
     # ---- a type or a place that does not exist, or does not exist there
     _row(
         rf"{_TYPE}{_GAP}{{0,100}}(?:{_MISSING}|not (?:currently )?(?:supported|available|offered|"
-        rf"sold|valid)|unsupported|unavailable)|"
+        rf"sold|valid)|unsupported|unavailable|deprecated|retired|discontinued|no longer)|"
         rf"(?:{_MISSING}|unsupported|not support\w*)(?: (?!field|param)[\w'\".-]+){{0,4}} {_TYPE}|"
         rf"{_TYPE}{_GAP}{{0,60}}(?:only available|available only) (?:with|through|via|as|in)\b|"
         rf"/(?:machinetypes|acceleratortypes|disktypes)/[^ ]* was not found|"

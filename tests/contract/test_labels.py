@@ -3,7 +3,7 @@
 A row's `label` is the cause given by readers of the message who had not seen the tables: first from
 the provider's documentation and the meaning of the causes, then reviewed with the consequences of
 each cause and the project's own facts about codes. `cause` is what the adapter has to return; if
-the two differ, `because` says why. AWS's row without a code and about 170 rows at the end of the
+the two differ, `because` says why. AWS's row without a code and about 230 rows at the end of the
 files were added later: they were labelled before they were compared, by a reader who knew the
 tables.
 """

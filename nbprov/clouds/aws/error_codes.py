@@ -168,7 +168,7 @@ TABLE = (
     Line(
         r"InvalidAMI|InvalidAMI(ID|Name)\.(NotFound|Unavailable)|InvalidSnapshot\.\w+|"
         r"InvalidKeyPair\.NotFound|InvalidSubnet(ID)?(\.\w+)?|InvalidVpcID\.NotFound|"
-        r"InvalidKMSKey\.\w+|InvalidPlacementGroup\.\w+|InvalidVolume\.\w+|"
+        r"InvalidK(MSKey|msKey)\.\w+|KMS\.\w+|InvalidPlacementGroup\.\w+|InvalidVolume\.\w+|"
         r"Invalid(CapacityReservation|Reservation|Host|NetworkInterface|SecurityGroup)I[dD]"
         r"(\.\w+)?|InvalidLaunchTemplate\w*(\.\w+)?",
         Cause.BAD_REQUEST,

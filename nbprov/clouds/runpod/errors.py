@@ -54,7 +54,8 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
     ),
     (
         (
-            r"(cpu )?flavou?r.{0,60}(not found|does not exist|unknown|invalid|not supported)|(not "
+            r"(cpu )?flavou?r.{0,60}(not found|does not exist|unknown|invalid|"
+            r"not (supported|available))|(not "
             r"valid for|invalid for) the selected cpu"
         ),
         Cause.NOT_OFFERED,

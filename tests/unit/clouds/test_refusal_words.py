@@ -44,6 +44,7 @@ from nbprov.model.failures import Cause, Scope
         ("Your request cannot be fulfilled", Cause.UNKNOWN, Cause.CAPACITY, None),
         ("Zone z-1 is under maintenance", Cause.UNKNOWN, Cause.CAPACITY, None),
         ("You need $0.79 in your account", Cause.UNKNOWN, Cause.BALANCE, None),
+        ("The machine type m1 is deprecated", Cause.BAD_REQUEST, Cause.NOT_OFFERED, None),
         ("No permission to use that image", Cause.PERMISSION, Cause.PERMISSION, Scope.NOTHING),
         ("The instance type is only available with a plan", Cause.UNKNOWN, Cause.NOT_OFFERED, None),
         ("The subnet is in a different VPC", Cause.BAD_REQUEST, Cause.BAD_REQUEST, Scope.REGION),
