@@ -2,7 +2,6 @@
 
 import { costAt, DASH, duration, makeClock, usd } from "./format.js";
 import { make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
-import { keepForms } from "./forms.js";
 import { connect } from "./link.js";
 import { makeFacts } from "./facts.js";
 import { makeConfirmButton } from "./confirm.js";
@@ -213,4 +212,4 @@ function makeCluster(first, signal, send) {
   };
 }
 
-export default { initialize: keepForms, render };
+export default { render };

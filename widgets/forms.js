@@ -1,5 +1,4 @@
-// The static forms in the notebook's model: kept as the kernel has them, over reloads and restarts.
-// Only JupyterLab and Notebook let a widget reach that model; elsewhere this does nothing.
+// The static forms in the notebook's model: where they are, and how they are renewed.
 
 const ANCHOR = /^<div data-nbprov="([0-9a-f]+)">/;
 const SUBJECT = /<i data-nbprov-subject="([^"]*)"/;
@@ -30,6 +29,13 @@ export function findForms(context) {
 }
 
 /**
+ * Return the id of the widget that an output shows; JupyterLab empties it once the widget is closed.
+ * @param {any} data
+ * @returns {string | undefined}
+ */
+const modelOf = (data) => data?.["application/vnd.jupyter.widget-view+json"]?.model_id;
+
+/**
  * Write a form, and the widget below it, into the notebook where they differ.
  * @param {any} context
  * @param {string} anchor
@@ -46,32 +52,12 @@ export function placeForm(context, anchor, wanted) {
     if (html !== wanted.html)
       outputs.set(index, output({ "text/html": wanted.html, "text/plain": wanted.text }));
     // The widget's output is the next one, as long as nobody changed the cell.
-    const below = index + 1 < outputs.length && outputs.get(index + 1).data;
-    if (wanted.live && below?.["application/vnd.jupyter.widget-view+json"]) outputs.set(index + 1, output(wanted.live));
+    const below = index + 1 < outputs.length ? modelOf(outputs.get(index + 1).data) : undefined;
+    if (wanted.live && below !== undefined && below !== modelOf(wanted.live)) {
+      // Another type in between makes JupyterLab draw it anew. It looks for a widget for two
+      // seconds, and the element that still looks for the old one would write "model not found".
+      outputs.set(index + 1, output({ "text/plain": "" }));
+      outputs.set(index + 1, output(wanted.live));
+    }
   }
-}
-
-/**
- * Keep the forms of this page's notebook. Called once for each panel, also where it is not drawn.
- * @param {{ model: import("@anywidget/types").AnyModel<any> }} given
- */
-export function keepForms({ model }) {
-  const context = /** @type {any} */ (model.widget_manager)?.context;
-  if (!context?.model?.cells) return;
-  const forms = () => findForms(context).map((found) => found.form);
-  /** @param {any} message */
-  const received = (message) => {
-    for (const one of message.outputs ?? []) placeForm(context, one.anchor, one);
-  };
-  model.on("msg:custom", received);
-  // A kernel that is loaded after this one has ended asks what there is.
-  context.sessionContext.session?.kernel?.registerCommTarget(
-    "nbprov.page",
-    (/** @type {any} */ comm) => {
-      comm.onMsg = (/** @type {any} */ message) => received(message.content.data);
-      comm.send({ forms: forms() });
-    },
-  );
-  // It fails where the kernel has ended since: there is nothing to keep then.
-  context.ready.then(() => model.send({ type: "forms", forms: forms() })).catch(() => {});
 }

@@ -4,7 +4,6 @@ import { costAt, duration, makeClock, usd } from "./format.js";
 import { linked, make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
 import { makeFilterTools } from "./filter_tools.js";
 import { makeGrid } from "./grid.js";
-import { keepForms } from "./forms.js";
 import { connect } from "./link.js";
 import { makeConfirmButton } from "./confirm.js";
 import { columnOf } from "./table.js";
@@ -381,4 +380,4 @@ function showLines(element, lines) {
   element.replaceChildren(...filled.map((line) => make("div", {}, ...linked(line))));
 }
 
-export default { initialize: keepForms, render };
+export default { render };

@@ -156,8 +156,6 @@ export type ToKernel =
   | { type: "select"; rank: number }
   /** Make a DataFrame of the rows whose ranks are in the buffer. */
   | { type: "frame" }
-  /** The forms in the page's notebook, once its code has been loaded. */
-  | { type: "forms"; forms: Form[] }
   | { type: "launch" | "cancel" }
   | { type: "down" | "stop" | "start"; name: string };
 
@@ -196,9 +194,19 @@ export type FromKernel<S> =
   | { type: "rows"; view: string; version: number; start: number; end: number }
   /** `age` is in seconds since the state was taken. A trait has none; it is read on arrival. */
   | { type: "state"; view: string; state: S; age: number }
-  | { type: "notice"; view: string; text: string }
-  /** Static forms as they are to be saved: the panel's own, and those of an earlier kernel. */
-  | { type: "outputs"; view: string; outputs: (FormOutputs & { anchor: string })[] };
+  | { type: "notice"; view: string; text: string };
+
+/** What a page tells the kernel: the forms in its notebook. */
+export interface FromPage {
+  type: "forms";
+  forms: Form[];
+}
+
+/** Static forms as they are to be saved, those of earlier kernels among them. */
+export interface FromKernelToPage {
+  type: "outputs";
+  outputs: (FormOutputs & { anchor: string })[];
+}
 
 /** A static form in a notebook, by its anchor, and what it shows. */
 export interface Form {
@@ -206,7 +214,7 @@ export interface Form {
   subject: string;
 }
 
-/** A static form, and the data of the widget below it where that is a new one. */
+/** A static form, and the data of the widget below it where the page may have another one. */
 export interface FormOutputs {
   html: string;
   text: string;

@@ -230,6 +230,8 @@ class Plan:
         What clouds that are not set up would offer, one line each. No launch takes these.
     unknown
         GPUs as the spec writes them that no cloud sells.
+    is_kept
+        False for the launch of an earlier kernel: the ledger has its attempts, and not its plan.
     """
 
     spec: Spec
@@ -240,6 +242,7 @@ class Plan:
     made_at: Instant = 0.0
     unusable: tuple[Unusable, ...] = ()
     unknown: tuple[str, ...] = ()
+    is_kept: bool = True
 
     @property
     def chosen(self) -> Candidate | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,17 @@ from nbprov.model import paths
 from nbprov.model.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from IPython.core.interactiveshell import InteractiveShell
 
 _MARK = "_nbprov_extension"
 _LOG = "nbprov"
 _FOLLOWER = "nbprov.notebook.panels.display_follower"
-"""Looked up in `sys.modules` only: if it was never imported, there is no display."""
+_PAGE_LINK = "nbprov.notebook.panels.page_link"
+"""Looked up in `sys.modules` only: if they were never imported, there is no display."""
+
+log = logging.getLogger("nbprov.notebook")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,7 @@ class _Registration:
     after_cell: Any
     log: logging.Handler
     remove_inspection: Callable[[], None]
+    linking: threading.Thread
 
 
 def load(shell: InteractiveShell) -> None:
@@ -63,12 +70,15 @@ def load(shell: InteractiveShell) -> None:
         _flush_displays,
         LogFile(paths.home() / "logs" / "nbprov.log"),
         install(shell),
+        # A thread, because importing the widgets takes longer than a load may.
+        threading.Thread(target=_link_pages, name="nbprov-page-link", daemon=True),
     )
     shell.register_magics(magics)
     shell.Completer.custom_matchers.append(loaded.matcher)
     shell.events.register("post_run_cell", loaded.after_cell)
     logging.getLogger(_LOG).addHandler(loaded.log)
     setattr(shell, _MARK, loaded)
+    loaded.linking.start()
     if _has_live_rows():
         from .load_message import report_earlier_kernels
 
@@ -94,15 +104,41 @@ def unload(shell: InteractiveShell) -> None:
     logging.getLogger(_LOG).removeHandler(loaded.log)
     loaded.log.close()
     delattr(shell, _MARK)
+    loaded.linking.join()
     _close_session()
 
 
 def _close_session() -> None:
     follower, api = sys.modules.get(_FOLLOWER), sys.modules.get("nbprov.api")
+    link = sys.modules.get(_PAGE_LINK)
     if follower is not None:
         follower.DisplayFollower.stop_all()
+    if link is not None:
+        link.page_link.close()
     if api is not None:
         api.close()
+
+
+def _link_pages() -> None:
+    """Make the panels that an earlier kernel left in the notebook live again.
+
+    Only a kernel with a ledger can know what they show.
+    """
+    if not _ledger().exists():
+        return
+    try:
+        from .panels import frontend
+
+        if frontend.current() is not frontend.Frontend.WIDGETS:
+            return
+        from .commands.dashboard import dashboard_subject
+        from .magics.subjects import DASHBOARD, more_subjects
+        from .panels.page_link import page_link
+
+        more_subjects[DASHBOARD] = dashboard_subject
+        page_link.open()
+    except Exception:
+        log.exception("the link to the pages")
 
 
 def _flush_displays(result: Any = None) -> None:
@@ -130,4 +166,8 @@ def _refuse_broken_kernel() -> None:
 def _has_live_rows() -> bool:
     from nbprov.provisioning.load_check import has_live_rows
 
-    return has_live_rows(paths.home() / "ledger.sqlite3")
+    return has_live_rows(_ledger())
+
+
+def _ledger() -> Path:
+    return paths.home() / "ledger.sqlite3"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from .panels import frontend
 from .panels.output_line import OutputLine
-from .panels.page_forms import follow_with, link_open_pages
 
 log = logging.getLogger("nbprov.notebook")
 
@@ -17,13 +15,6 @@ def report_earlier_kernels() -> None:
     from nbprov.provisioning.reconcile import ReconcileReport, reconcile
 
     engine = session().engine
-    if frontend.current() is frontend.Frontend.WIDGETS:
-        from .commands.dashboard import dashboard_subject
-        from .magics.subjects import DASHBOARD, follow_subject, more_subjects
-
-        more_subjects[DASHBOARD] = dashboard_subject
-        follow_with(follow_subject)
-        link_open_pages()
     line = OutputLine("nbprov: checking what an earlier kernel left running …")
     report = ReconcileReport()
 

@@ -35,9 +35,9 @@ PRICE_TABLE = (
     "price_picks.js",
     "price_table.js",
 )
+PAGE_LINK = ("forms.js", "page_link.js")
 RUN_PANEL = (
     *_GRID,
-    "forms.js",
     "link.js",
     "confirm.js",
     "run_panel.js",
@@ -46,7 +46,6 @@ CLUSTERS_TABLE = (
     "format.js",
     "dom.js",
     "table.js",
-    "forms.js",
     "link.js",
     "confirm.js",
     "facts.js",

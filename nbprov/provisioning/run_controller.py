@@ -158,7 +158,7 @@ class RunController:
 
         It has no keys yet: they are loaded where machines are to be reached.
         """
-        plan = Plan(spec, ())
+        plan = Plan(spec, (), is_kept=False)
         failover = self._resumed_failover(row, spec)
         driver = self._driver(row.run_id, row.name, spec, plan, failover, row.consent)
         rule = RaceRule(row.race, spec.race.hedge)

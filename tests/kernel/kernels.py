@@ -312,10 +312,24 @@ class Kernel:
 
     def panels(self) -> list[str]:
         """Return the comms of all panels that were opened as widgets, in order."""
+        return self._widgets(are_panels=True)
+
+    def page_link(self) -> str:
+        """Return the comm of the one widget that runs in every page."""
+        (link,) = self.page_links()
+        return link
+
+    def page_links(self) -> list[str]:
+        """Return the comms of the widgets that run in every page; one for each load."""
+        return self._widgets(are_panels=False)
+
+    def _widgets(self, *, are_panels: bool) -> list[str]:
+        opened = [m["content"] for m in self.messages if m["msg_type"] == "comm_open"]
+        states = {str(c["comm_id"]): c["data"].get("state", {}) for c in opened}
         return [
-            str(m["content"]["comm_id"])
-            for m in self.messages
-            if m["msg_type"] == "comm_open" and "_esm" in m["content"]["data"].get("state", {})
+            comm
+            for comm, state in states.items()
+            if "_esm" in state and ("anchor" in state) == are_panels
         ]
 
     def subshell(self) -> str:

@@ -13,6 +13,7 @@ STUCK = """
 do = "slow_boot"
 seconds = 8.0
 """
+WIDGET = "application/vnd.jupyter.widget-view+json"
 MARKS = re.compile(
     r'data-nbprov="(?P<anchor>\w+)".*?data-nbprov-subject="(?P<subject>[^"]+)"', re.S
 )
@@ -26,13 +27,18 @@ def form_of(display: dict[str, Any]) -> dict[str, str]:
 
 
 def outputs(kernel: Kernel, comm: str) -> list[dict[str, Any]]:
-    """Return the forms that were sent to the pages of a panel, oldest first."""
+    """Return the forms that were sent to the pages by their link, oldest first."""
     return [
         one
         for m in kernel.messages
         if m["msg_type"] == "comm_msg" and m["content"]["comm_id"] == comm
-        for one in m["content"]["data"].get("content", m["content"]["data"]).get("outputs", [])
+        for one in m["content"]["data"].get("content", {}).get("outputs", [])
     ]
+
+
+def answers(kernel: Kernel, comm: str) -> list[dict[str, Any]]:
+    """Return those that came with their widgets, because a page asked."""
+    return [one for one in outputs(kernel, comm) if "live" in one]
 
 
 def test_the_panel_of_a_cell_that_found_its_cluster_follows_it(home, kernel: Kernel) -> None:
@@ -60,11 +66,13 @@ def test_a_page_gets_the_form_of_now_when_it_asks(home, kernel: Kernel) -> None:
     (panel,) = kernel.panels()
     kernel.run("%nbprov down dev")
     kernel.until(lambda: kernel.state(panel)["state"] == "ended", "the end")
-    kernel.press(panel, type="forms", forms=[form_of(shown.displays[0])])
-    sent = kernel.until(
-        lambda: [one for one in outputs(kernel, panel) if "dev: ■ ended" in one["text"]], "the form"
-    )
-    assert sent[-1]["anchor"] == form_of(shown.displays[0])["anchor"]
+    link = kernel.page_link()
+    kernel.until(lambda: outputs(kernel, link), "the form, renewed without a question")
+    kernel.press(link, type="forms", forms=[form_of(shown.displays[0])])
+    (sent,) = kernel.until(lambda: answers(kernel, link), "the answer")
+    assert sent["anchor"] == form_of(shown.displays[0])["anchor"]
+    assert "dev: ■ ended" in sent["text"]
+    assert sent["live"][WIDGET]["model_id"] == panel
 
 
 def test_the_next_kernel_goes_on_with_the_panels_of_a_page(home, kernel: Kernel) -> None:
@@ -76,25 +84,55 @@ def test_the_next_kernel_goes_on_with_the_panels_of_a_page(home, kernel: Kernel)
     kernel.until(lambda: machines(home) == 1, "a machine")
     kernel.restart()
     kernel.run("%load_ext nbprov")
-    (link,) = (
-        m["content"]["comm_id"]
-        for m in kernel.messages
-        if m["msg_type"] == "comm_open" and m["content"]["target_name"] == "nbprov.page"
-    )
-    message = kernel.client.session.msg(
-        "comm_msg", {"comm_id": link, "data": {"forms": [*forms, foreign, {"anchor": 3}, None]}}
-    )
-    kernel.client.shell_channel.send(message)
+    (link,) = kernel.until(kernel.page_links, "the link")
+    kernel.press(link, type="forms", forms=[*forms, foreign, {"anchor": 3}, None])
     taken = kernel.until(lambda: outputs(kernel, link), "the outputs")
     assert [one["anchor"] for one in taken] == [form["anchor"] for form in forms]
     assert "launching" in taken[0]["html"]
     run, clusters = kernel.panels()
     kernel.until(lambda: kernel.state(run)["look"]["words"] == "ready", "the adopted launch")
-    assert kernel.state(clusters)["clusters"][0]["state"] == "running"
+    kernel.until(lambda: kernel.state(clusters)["clusters"][0]["state"] == "running", "the cluster")
+    assert kernel.state(run)["plan"]["headline"].startswith("not kept")
     kernel.press(run, type="down", name="dev")
     kernel.until(lambda: machines(home) == 0, "the end of the machine")
     kernel.until(lambda: kernel.state(run)["state"] == "ended", "the end")
-    kernel.until(lambda: "dev: ■ ended" in outputs(kernel, run)[-1]["text"], "its form")
+    kernel.until(lambda: "dev: ■ ended" in outputs(kernel, link)[-1]["text"], "its form")
+    # A page that was reloaded before its notebook was saved has the old widgets again.
+    before = len(answers(kernel, link))
+    kernel.press(link, type="forms", forms=forms)
+    again = kernel.until(lambda: answers(kernel, link)[before:], "the outputs again")
+    assert [one["live"][WIDGET]["model_id"] for one in again] == [run, clusters]
+    assert kernel.panels() == [run, clusters]
+
+
+def test_a_kernel_that_left_nothing_is_followed_as_well(home, kernel: Kernel) -> None:
+    """The clusters table goes on although nothing was running, and no machine is looked for."""
+    table = kernel.run("%clusters")
+    kernel.restart()
+    loaded = kernel.run("%load_ext nbprov")
+    assert loaded.displays == []
+    (link,) = kernel.until(kernel.page_links, "the link")
+    kernel.press(link, type="forms", forms=[form_of(table.displays[0])])
+    kernel.until(lambda: outputs(kernel, link), "the outputs")
+    kernel.run(f"%%provision dev --yes --wait\n{CPU}")
+    clusters = kernel.panels()[0]
+    kernel.until(lambda: kernel.state(clusters)["clusters"], "the cluster in the old table")
+    kernel.run("%nbprov down dev")
+
+
+def test_an_extension_that_is_unloaded_leaves_no_live_panel(home, kernel: Kernel) -> None:
+    shown = kernel.run(f"%%provision dev --yes --wait\n{CPU}")
+    (panel,), link = kernel.panels(), kernel.page_link()
+    kernel.run("%unload_ext nbprov")
+    closed = {m["content"]["comm_id"] for m in kernel.messages if m["msg_type"] == "comm_close"}
+    assert closed == {panel, link}
+    kernel.run("%load_ext nbprov")
+    kernel.until(lambda: len(kernel.page_links()) == 2, "the next link")
+    after = kernel.page_links()[1]
+    kernel.press(after, type="forms", forms=[form_of(shown.displays[0])])
+    (taken,) = kernel.until(lambda: outputs(kernel, after), "the outputs")
+    assert taken["live"][WIDGET]["model_id"] == kernel.panels()[1]
+    kernel.run("%nbprov down dev")
 
 
 def test_the_final_error_is_printed_once(home) -> None:

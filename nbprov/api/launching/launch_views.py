@@ -34,6 +34,7 @@ def _of_rows(context: Context, row: RunRow, cluster: ClusterRow | None) -> RunVi
     ledger, costs = engine.ledger, engine.ledger.prices.by_launch(row.run_id)
     driver = engine.drivers.get(row.run_id)
     followed = driver.view() if driver is not None and not driver.finished.done() else None
+    plan = Plan(context.spec_of(row.run_id), (), is_kept=False)
     state = RunState.CANCELLING if row.cancelled and not row.state.is_final else row.state
     ended = row.updated if row.state.is_final else None
     ready = cluster.token if cluster is not None else ""
@@ -56,7 +57,7 @@ def _of_rows(context: Context, row: RunRow, cluster: ClusterRow | None) -> RunVi
         run_id=row.run_id,
         name=row.name,
         state=state,
-        plan=followed.plan if followed is not None else Plan(context.spec_of(row.run_id), ()),
+        plan=followed.plan if followed is not None else plan,
         message=followed.message if followed is not None else row.message,
         attempts=attempts,
         started=row.created,

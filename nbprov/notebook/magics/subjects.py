@@ -17,7 +17,7 @@ from nbprov.notebook.panels import ClustersTable, ClustersView, LiveDisplay, Pan
 from nbprov.notebook.panels.actions import PanelActions
 from nbprov.notebook.panels.display_follower import DisplayFollower
 from nbprov.notebook.panels.displays import show
-from nbprov.notebook.panels.page_forms import follow_with
+from nbprov.notebook.panels.page_link import page_link
 
 RUN, CLUSTER, CLUSTERS, ALL_CLUSTERS, DASHBOARD = (
     "run",
@@ -213,4 +213,4 @@ def never(view: Any) -> bool:
     return False
 
 
-follow_with(follow_subject)
+page_link.follow = follow_subject

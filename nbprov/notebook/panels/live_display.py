@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from nbprov.model.errors import UsageError
 
 from . import frontend
+from .page_link import PageLink, page_link
 
 View = TypeVar("View")
 
@@ -18,6 +19,9 @@ Bundle = tuple[dict[str, Any], dict[str, Any]]
 
 class Displayable(Protocol[View]):
     """What a `LiveDisplay` needs of a panel."""
+
+    anchor: str
+    """The mark of its static form."""
 
     @property
     def view(self) -> View:
@@ -38,8 +42,8 @@ class Displayable(Protocol[View]):
     def widget_bundle(self) -> Bundle:
         """Return the live widget."""
 
-    def send_form(self) -> None:
-        """Have open pages write the static form into the notebook."""
+    def close(self) -> None:
+        """Close the widget, if there is one."""
 
 
 class LiveDisplay(Generic[View]):
@@ -55,6 +59,8 @@ class LiveDisplay(Generic[View]):
         The panel to show.
     where
         The front end that shows it; detected by default.
+    pages
+        The link to the pages that show it.
 
     Examples
     --------
@@ -66,8 +72,15 @@ class LiveDisplay(Generic[View]):
     ...     print(*display.take_lines(), sep="\\n")
     """
 
-    def __init__(self, panel: Displayable[View], *, where: frontend.Frontend | None = None) -> None:
+    def __init__(
+        self,
+        panel: Displayable[View],
+        *,
+        where: frontend.Frontend | None = None,
+        pages: PageLink = page_link,
+    ) -> None:
         self.panel = panel
+        self._pages = pages
         self.where = frontend.current() if where is None else where
         self.display_id = f"nbprov-{uuid.uuid4().hex}"
         self._lock = threading.RLock()
@@ -89,7 +102,10 @@ class LiveDisplay(Generic[View]):
             if self._is_shown:
                 raise UsageError("this display is shown already")
             self._is_shown = True
-            if self.where is frontend.Frontend.TEXT:
+            if self.where is frontend.Frontend.WIDGETS:
+                self._pages.open()
+                self._pages.add(self.panel.anchor, self)
+            elif self.where is frontend.Frontend.TEXT:
                 self._lines += self.panel.text().splitlines()
             elif self.where is frontend.Frontend.STATIC:
                 self._lines += self.panel.lines(None)
@@ -107,7 +123,7 @@ class LiveDisplay(Generic[View]):
             self._saved = self.panel.view
             static, _ = self.panel.static_bundle(beside_widget=True)
             live, _ = self.panel.widget_bundle()
-            return {"html": static["text/html"], "text": static["text/plain"], "live": live}
+            return {**_form(static), "live": live}
 
     def update(self, view: View) -> None:
         """Show another view. May be called from any thread.
@@ -125,6 +141,13 @@ class LiveDisplay(Generic[View]):
                 self._lines += news
             elif news:
                 self.freeze()
+
+    def close(self) -> None:
+        """Show no more than the static form from now on, as things are now."""
+        self.freeze()
+        with self._lock:
+            self._is_shown = False
+            self.panel.close()
 
     def freeze(self) -> None:
         """Renew the saved output, which is what a notebook shows when it has no kernel.
@@ -155,12 +178,16 @@ class LiveDisplay(Generic[View]):
         running.display_pub.publish(
             data=data, metadata=metadata, transient={"display_id": self.display_id}, update=update
         )
-        if update:
+        if update and is_live:
             # A page that was reloaded does not know the display any more.
-            self.panel.send_form()
+            self._pages.send(self.panel.anchor, _form(data))
 
     def _publish_widget(self) -> None:
         running = frontend.shell()
         if self.where is frontend.Frontend.WIDGETS and running is not None:
             data, metadata = self.panel.widget_bundle()
             running.display_pub.publish(data=data, metadata=metadata)
+
+
+def _form(static: dict[str, Any]) -> dict[str, Any]:
+    return {"html": static["text/html"], "text": static["text/plain"]}

@@ -16,7 +16,6 @@ from nbprov.notebook.rendering.table_packing import PackedTable
 from . import frontend
 from .comm_routing import allow_subshells
 from .live_display import Bundle, LiveDisplay, View
-from .page_forms import outputs_for, remember
 
 _HTML = "text/html"
 _TEXT = "text/plain"
@@ -33,6 +32,20 @@ _HIDE_DEAD_WIDGET = (
 """For a widget without its kernel JupyterLab shows "Loading widget" or "model not found" forever.
 This rule hides that line unless a panel is drawn there. Viewers that drop style elements do not
 know widgets either and show the widget's empty text."""
+
+
+_SAY_THAT_IT_WAITS = (
+    ".jp-NotebookPanel:has(.jp-Notebook-ExecutionIndicator"
+    ':is([data-status="busy"], [data-status="unknown"])) '
+    '.jp-OutputArea-child:has([data-nbprov="{anchor}"]):has(+ .jp-OutputArea-child '
+    "> .jp-OutputArea-output:not([data-mime-type], .jupyter-widgets))"
+    ":not(:has(+ .jp-OutputArea-child .nbprov-root)) "
+    '[data-nbprov="{anchor}"]::after {{ display: block; content: "The kernel is busy. Once it is '
+    'free and nbprov is loaded in it, this panel is live again." }}'
+)
+"""A kernel that runs a cell answers no page that was opened since (JupyterLab asks on the shell
+channel, and learns of subshells only from the answer). This rule says so while JupyterLab waits for
+the widget below the form and the kernel has not been heard or is busy."""
 
 
 class Panel(ABC, Generic[View]):
@@ -60,7 +73,6 @@ class Panel(ABC, Generic[View]):
         self._view = view
         self.anchor = uuid.uuid4().hex[:ANCHOR_DIGITS]
         self.subject = ""
-        self._form: dict[str, Any] = {}
         self._widget: Any | None = None
         self._updated = time.monotonic()
         self._version = 1
@@ -141,18 +153,12 @@ class Panel(ABC, Generic[View]):
             html, text = self.html(), self.text()
         if beside_widget:
             style = _HIDE_DEAD_WIDGET.format(anchor=self.anchor)
-            mark = f'<i data-nbprov-subject="{self.subject}" hidden></i>' if self.subject else ""
+            mark = ""
+            if self.subject:
+                mark = f'<i data-nbprov-subject="{self.subject}" hidden></i>'
+                style += "\n" + _SAY_THAT_IT_WAITS.format(anchor=self.anchor)
             html = f'<div data-nbprov="{self.anchor}">\n{mark}<style>{style}</style>\n{html}</div>'
-            remember(self.anchor)
-            self._form = {"anchor": self.anchor, "html": html, "text": text}
         return {_TEXT: text, _HTML: html}, {}
-
-    def send_form(self) -> None:
-        """Have open pages write the static form into the notebook, where they have another one."""
-        with self._lock:
-            form = self._form
-        if form:
-            self._send_outputs([form])
 
     def widget_bundle(self) -> Bundle:
         """Return the live widget. Its static forms are empty, since the output above has them."""
@@ -194,10 +200,6 @@ class Panel(ABC, Generic[View]):
         kind, view = str(content.get("type", "")), str(content.get("view", ""))
         if kind == "ready":
             self._send_table(view)
-        elif kind == "forms":
-            with self._lock:
-                own = [self._form] if self._form else []
-            self._send_outputs([*own, *outputs_for(content.get("forms"))])
         elif kind == "sync":
             with self._lock:
                 age = time.monotonic() - self._updated
@@ -207,10 +209,6 @@ class Panel(ABC, Generic[View]):
                 self._handle(kind, {**content, "buffers": buffers})
             except NbprovError as error:
                 self.notice(f"{error.message} {error.hint}".strip())
-
-    def _send_outputs(self, outputs: list[dict[str, Any]]) -> None:
-        if outputs:
-            self._send({"type": "outputs", "view": "", "outputs": outputs})
 
     def _send_table(self, view: str) -> None:
         with self._lock:

@@ -5,6 +5,9 @@ This module imports ipywidgets, so it is itself imported only when a panel is fi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import anywidget
 import traitlets
 
@@ -24,6 +27,23 @@ class PanelWidget(anywidget.AnyWidget):
 
     state = traitlets.Dict().tag(sync=True)
     anchor = traitlets.Unicode().tag(sync=True)
+
+
+class PageLinkWidget(anywidget.AnyWidget):
+    """Runs `widgets/page_link.js` in each page; nothing shows it.
+
+    Parameters
+    ----------
+    receive
+        Called with the widget, a message of a page and its buffers.
+    """
+
+    _esm = widget_assets.module(widget_assets.PAGE_LINK)
+
+    def __init__(self, receive: Callable[[Any, Any, Any], None]) -> None:
+        # First, because a page sends its message as soon as the widget is opened.
+        self.on_msg(receive)
+        super().__init__()
 
 
 class PriceTableWidget(PanelWidget):

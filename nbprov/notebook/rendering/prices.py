@@ -46,6 +46,8 @@ _TEXT_LEAVES_OUT = {"source", "as_of"}
 _PLAN_LEAVES_OUT = {"gpu_memory"}
 """Columns that the text of a plan drops to make room for the reason of each rank."""
 
+PLAN_NOT_KEPT = "not kept, because an earlier kernel made it"
+
 
 @dataclass(frozen=True, slots=True)
 class PlanFacts:
@@ -91,7 +93,7 @@ def plan_facts(plan: Plan, race: int = 1) -> PlanFacts:
     count = len(plan.candidates)
     chosen = plan.chosen
     simulated = chosen is not None and is_simulated(chosen.offer)
-    headline = "no offer satisfies the spec"
+    headline = "no offer satisfies the spec" if plan.is_kept else PLAN_NOT_KEPT
     if chosen is not None:
         headline = (
             f"{count:,} place{'s' if count > 1 else ''} to try, first {describe_candidate(chosen)}"

@@ -50,9 +50,16 @@ test("a form is written only where it differs, with the widget below it", () => 
   placeForm(context, "b2", same);
   assert.deepEqual(written, []);
   const next = { html: form("a1", "run:r-1", "ended"), text: "ended" };
-  placeForm(context, "a1", { ...next, live: { [VIEW]: { model_id: "new" } } });
+  const live = { [VIEW]: { model_id: "new" } };
+  placeForm(context, "a1", { ...next, live });
   assert.deepEqual(written, [
     [0, 0, { "text/html": next.html, "text/plain": "ended" }],
-    [0, 1, { [VIEW]: { model_id: "new" } }],
+    [0, 1, { "text/plain": "" }],
+    [0, 1, live],
   ]);
+  placeForm(context, "a1", { ...next, live });
+  assert.equal(written.length, 3, "a widget that is there was drawn again");
+  context.model.cells.get(0).outputs.get(1).data[VIEW].model_id = "";
+  placeForm(context, "a1", { ...next, live: { [VIEW]: { model_id: "newer" } } });
+  assert.equal(written.length, 5, "the place of a closed widget was left empty");
 });

@@ -23,7 +23,10 @@ PANELS = {
     "price_table": widget_assets.PRICE_TABLE,
     "run_panel": widget_assets.RUN_PANEL,
     "clusters_table": widget_assets.CLUSTERS_TABLE,
+    "page_link": widget_assets.PAGE_LINK,
 }
+EXPORTED = {"page_link": "initialize"}
+"""What a module exports if it is not `render`."""
 
 
 def _tool() -> ModuleType:
@@ -65,7 +68,8 @@ def test_a_panel_is_one_small_module_that_loads(name: str, tmp_path: Path) -> No
     assert not re.search(r"^import |^export (?!default)", text, re.MULTILINE)
     path = tmp_path / "panel.mjs"
     path.write_text(f"{text}", encoding="utf-8")
-    code = f"import({path.as_uri()!r}).then(m => console.log(typeof m.default.render))"
+    exported = EXPORTED.get(name, "render")
+    code = f"import({path.as_uri()!r}).then(m => console.log(typeof m.default.{exported}))"
     done = subprocess.run(
         [TOOL.node(), "-e", code], capture_output=True, text=True, timeout=120, check=False
     )

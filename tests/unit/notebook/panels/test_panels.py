@@ -27,6 +27,7 @@ from nbprov.notebook.panels import (
 )
 from nbprov.notebook.panels import frontend as panel_frontend
 from nbprov.notebook.panels.comm_routing import allow_subshells
+from nbprov.notebook.panels.widget import PageLinkWidget
 from nbprov.notebook.rendering.clusters import ClusterFacts
 from nbprov.notebook.rendering.prices import PlanFacts
 from nbprov.notebook.rendering.run_facts import AttemptFacts
@@ -124,6 +125,17 @@ def test_table_data_is_sent_on_request_and_is_in_no_trait() -> None:
     assert (message["start"], message["end"]) == (0, FIRST_PAGE)
     assert (later["type"], later["version"]) == ("rows", 1)
     assert (later["start"], later["end"]) == (FIRST_PAGE, 40_000)
+
+
+def test_a_page_that_answers_at_once_is_heard() -> None:
+    class Opened(PageLinkWidget):
+        def open(self) -> None:
+            super().open()
+            self._handle_custom_msg({"type": "forms", "forms": []}, [])
+
+    heard: list[Any] = []
+    Opened(lambda _widget, content, _buffers: heard.append(content))
+    assert heard == [{"type": "forms", "forms": []}]
 
 
 def test_what_a_notebook_saves_of_forty_thousand_rows_is_small() -> None:

@@ -215,6 +215,7 @@ def test_an_empty_plan_and_no_offers_say_so() -> None:
     empty = Plan(Spec(), [])
     assert plan_text(empty).startswith("no offer satisfies the spec")
     assert "no offer satisfies the spec" in plan_html(empty)
+    assert "not kept" in plan_text(replace(empty, is_kept=False)), "it was not empty"
     assert table_text(TableData.from_offers([])) == "no offers"
     assert clusters_text([], samples.NOW) == "no clusters"
     assert "no clusters" in clusters_html([], samples.NOW)

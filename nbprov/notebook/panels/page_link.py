@@ -1,0 +1,126 @@
+"""The link between this kernel and the pages of its notebook, for the static forms of panels.
+
+`update_display_data` reaches a page only until it is reloaded, and never an output of an earlier
+kernel. So one widget that nothing shows runs `widgets/page_link.js` in each page, also in one that
+is opened later. That code tells which forms the notebook has and writes what the kernel answers.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from .comm_routing import allow_subshells
+
+MOST_FORMS = 500
+"""The most forms that are taken from one message of a page."""
+
+log = logging.getLogger("nbprov.notebook")
+
+
+class ShownOutputs(Protocol):
+    """A display of this kernel, as far as pages need it."""
+
+    def outputs(self) -> dict[str, Any]:
+        """Return its static form of now and its widget."""
+
+    def close(self) -> None:
+        """Leave the static form alone in its place."""
+
+
+Follow = Callable[[str, str], ShownOutputs | None]
+"""Goes on with a panel of an earlier kernel, given its subject and its anchor. It returns None
+where this ledger does not know the subject."""
+
+
+class PageLink:
+    """Answers the pages of this kernel's notebook. May be used from any thread.
+
+    Attributes
+    ----------
+    follow
+        What goes on with the panels of earlier kernels.
+    """
+
+    def __init__(self) -> None:
+        self.follow: Follow = lambda subject, anchor: None
+        self._lock = threading.Lock()
+        self._shown: dict[str, ShownOutputs | None] = {}
+        self._widget: Any | None = None
+
+    def open(self) -> None:
+        """Run the code in the pages, which then tell their forms; once for each kernel."""
+        from .widget import PageLinkWidget
+
+        with self._lock:
+            if self._widget is None:
+                self._widget = PageLinkWidget(self._receive)
+                allow_subshells(self._widget)
+
+    def close(self) -> None:
+        """Close all displays and answer no page any more. The next `open` takes them up again."""
+        with self._lock:
+            shown = [display for display in self._shown.values() if display is not None]
+            self._shown.clear()
+        for display in shown:
+            display.close()
+        with self._lock:
+            widget, self._widget = self._widget, None
+        if widget is not None:
+            widget.close()
+
+    def add(self, anchor: str, display: ShownOutputs) -> None:
+        """Renew this form of the notebook from now on."""
+        with self._lock:
+            self._shown[anchor] = display
+
+    def send(self, anchor: str, form: dict[str, Any]) -> None:
+        """Have the pages write a form into the notebook where they have another one."""
+        self._send([{"anchor": anchor, **form}])
+
+    def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        if not isinstance(content, dict) or content.get("type") != "forms":
+            return
+        forms = content.get("forms")
+        if isinstance(forms, Sequence):
+            self._send([one for form in forms[:MOST_FORMS] if (one := self._outputs_for(form))])
+
+    def _outputs_for(self, form: Any) -> dict[str, Any] | None:
+        if not isinstance(form, dict):
+            return None
+        anchor, subject = str(form.get("anchor", "")), str(form.get("subject", ""))
+        display = self._display_of(anchor) or self._take_up(anchor, subject)
+        return None if display is None else {"anchor": anchor, **display.outputs()}
+
+    def _display_of(self, anchor: str) -> ShownOutputs | None:
+        with self._lock:
+            return self._shown.get(anchor)
+
+    def _take_up(self, anchor: str, subject: str) -> ShownOutputs | None:
+        with self._lock:
+            if not subject or anchor in self._shown:
+                return None  # another page asks for it just now, and all pages hear the answer
+            self._shown[anchor] = None
+        display = None
+        try:
+            display = self.follow(subject, anchor)
+        except Exception:  # a page may have any form, and the others are renewed all the same
+            log.exception("the panel of %s", subject)
+        with self._lock:
+            if display is not None:
+                self._shown[anchor] = display
+            else:
+                del self._shown[anchor]
+        return display
+
+    def _send(self, outputs: list[dict[str, Any]]) -> None:
+        with self._lock:
+            if self._widget is not None and outputs:
+                allow_subshells(self._widget)
+                self._widget.send({"type": "outputs", "outputs": outputs})
+
+
+page_link = PageLink()
+"""The link of this kernel."""
