@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from nbprov.clouds.base import (
     Capabilities,
     Cloud,
 )
+from nbprov.clouds.web.json_api import without
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Retry
 from nbprov.model.launches import (
@@ -29,6 +30,7 @@ from nbprov.model.launches import (
     Launch,
     PollResult,
     Quote,
+    Refused,
     SideObject,
 )
 from nbprov.model.offers import Candidate, Offer
@@ -135,17 +137,30 @@ class AsyncCloud:
             return await self._workers.run(
                 self.adapter.submit, launch, seconds=CALL_SECONDS + GRACE
             )
-        except CloudError:
-            raise
+        except CloudError as error:
+            raise CloudError(_clean(error.failure, launch.template_values.values())) from None
         except Exception as error:
             failure = self.adapter.classify(error)
             if failure.cause in UNDECIDED:
                 failure = replace(failure, cause=Cause.UNKNOWN_OUTCOME)
-            raise CloudError(failure) from error
+            raise CloudError(_clean(failure, launch.template_values.values())) from None
 
-    async def poll(self, operation: CreateOperation) -> PollResult:
-        """See `Cloud.poll`."""
-        return await self._call(self.adapter.poll, operation, seconds=LIST_SECONDS)
+    async def poll(self, operation: CreateOperation, secrets: Iterable[str]) -> PollResult:
+        """See `Cloud.poll`.
+
+        Parameters
+        ----------
+        secrets
+            What the start script holds. A cloud may repeat it where it refuses the create later,
+            and its adapter does not know it any more by then.
+        """
+        try:
+            result = await self._call(self.adapter.poll, operation, seconds=LIST_SECONDS)
+        except CloudError as error:
+            raise CloudError(_clean(error.failure, secrets)) from None
+        if isinstance(result, Refused):
+            return Refused(_clean(result.failure, secrets))
+        return result
 
     async def list(self, owner: str) -> list[Instance]:
         """See `Cloud.list`.
@@ -218,3 +233,8 @@ async def try_request(verb: Callable[[list[str]], Awaitable[None]], ids: list[st
         log.warning("%s; tried again", error.failure.sentence())
         return False
     return True
+
+
+def _clean(failure: Failure, secrets: Iterable[str]) -> Failure:
+    """Return a failure whose message repeats none of these secrets."""
+    return replace(failure, message=without(failure.message, secrets))

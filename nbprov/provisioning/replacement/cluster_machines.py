@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import CloudError
@@ -68,9 +68,15 @@ class ClusterMachines:
                 self._ledger.instances.seen(ours)
                 return ours
 
-    async def polled(self, operation: CreateOperation) -> PollResult:
-        """What became of a create; no answer decides nothing."""
+    async def polled(self, operation: CreateOperation, secrets: Iterable[str]) -> PollResult:
+        """What became of a create; no answer decides nothing.
+
+        Parameters
+        ----------
+        secrets
+            Of its start script, which no message may repeat.
+        """
         try:
-            return await self._cloud.poll(operation)
+            return await self._cloud.poll(operation, secrets)
         except CloudError:
             return Pending()

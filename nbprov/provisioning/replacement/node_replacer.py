@@ -145,7 +145,8 @@ class NodeReplacer:
         now = self._context.clock.now()
         if found.operation is not None and now <= found.deadline + WATCH_SECONDS:
             try:
-                result = await cloud.poll(found.operation)
+                # Of a refusal nothing is said here.
+                result = await cloud.poll(found.operation, ())
             except CloudError:
                 return True
             if isinstance(result, Pending):

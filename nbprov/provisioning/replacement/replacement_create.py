@@ -80,7 +80,7 @@ class ReplacementCreate:
                 pause = pause if sent is not None else min(MOST_PAUSE, pause * 2)
             result: PollResult | None = None
             if operation is not None and asked < row.deadline + WATCH_SECONDS:
-                result = await self._machines.polled(operation)
+                result = await self._machines.polled(operation, self._template_values(row).values())
             if isinstance(result, Refused):
                 return result.failure
             if isinstance(result, Accepted):
@@ -114,11 +114,7 @@ class ReplacementCreate:
         self, row: ReplacementRow, *, is_mine: bool
     ) -> CreateOperation | Failure | None:
         """Send the create, or the identical one again; None where its outcome is not known."""
-        from nbprov.remote.boot.user_data import template_values
-        from nbprov.remote.ssh.keys import ClusterKeys
-
-        keys = ClusterKeys.load(self._keys_folder / row.run_id)
-        launch: Launch = replace(row.launch, template_values=template_values(keys))
+        launch: Launch = replace(row.launch, template_values=self._template_values(row))
         cluster = self._ledger.clusters.of_run(row.run_id)
         agreed = agreed_for(self._ledger, cluster) if cluster is not None else 0
         try:
@@ -133,6 +129,12 @@ class ReplacementCreate:
         self._ledger.replacements.sent(row, operation)
         return operation
 
+    def _template_values(self, row: ReplacementRow) -> dict[str, str]:
+        from nbprov.remote.boot.user_data import template_values
+        from nbprov.remote.ssh.keys import ClusterKeys
+
+        return template_values(ClusterKeys.load(self._keys_folder / row.run_id))
+
     async def is_decided(self, row: ReplacementRow, known: set[str]) -> bool:
         """Whether a create whose machine is not known can make none any more.
 
@@ -140,7 +142,7 @@ class ReplacementCreate:
         """
         if row.operation is None or self._clock.now() > row.deadline + WATCH_SECONDS:
             return True
-        result = await self._machines.polled(row.operation)
+        result = await self._machines.polled(row.operation, self._template_values(row).values())
         if isinstance(result, Accepted):
             known |= set(result.ids) - set(self._ledger.launches.ids_of(row.token))
         return not isinstance(result, Pending)

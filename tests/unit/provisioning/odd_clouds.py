@@ -14,13 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.model.failures import CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import (
     CheckResult,
     CreateOperation,
     Instance,
     InstanceState,
     Launch,
+    PollResult,
+    Refused,
     SideObject,
 )
 
@@ -77,6 +79,21 @@ class CloudWithSides(LocalCloud):
             if thing not in in_use and self.objects.pop(thing.id, None) is not None:
                 self.removed.append(thing.id)
         return in_use
+
+
+class EchoingCloud(LocalCloud):
+    """A cloud that refuses each create after it was taken, and repeats what it was sent."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.told = ""
+
+    def submit(self, launch: Launch) -> CreateOperation:
+        self.told = f"Invalid value for field 'startup-script': {launch.user_data()!r}"
+        return CreateOperation(self.name, launch.token, "later")
+
+    def poll(self, operation: CreateOperation) -> PollResult:
+        return Refused(Failure(Cause.BAD_REQUEST, self.told, "invalid"))
 
 
 class MistyCloud(LocalCloud):

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from engine_world import EngineWorld
+from odd_clouds import EchoingCloud
 from provisioning_samples import candidate
 
 from nbprov.clouds.local.provisioner import CAPABILITIES
@@ -416,3 +417,25 @@ def test_a_failing_display_stops_nothing(world: EngineWorld) -> None:
     engine.subscribe(broken)
     driver = world.launch(engine, world.prepare(engine))
     assert world.finish(driver) is RunState.READY
+
+
+def test_a_refusal_that_comes_later_repeats_no_key(world: EngineWorld) -> None:
+    engine = world.engine(EchoingCloud)
+    driver = world.prepare(engine)
+    world.launch(engine, driver)
+    assert world.finish(driver) is RunState.FAILED
+    adapter = engine.cloud("local").adapter
+    assert isinstance(adapter, EchoingCloud)
+    key = driver.context.keys.host_private.splitlines()[1]
+    assert key in adapter.told, "the cloud repeats it"
+    (failure,) = {attempt.failure for attempt in driver.failover.attempts.values()}
+    assert failure is not None
+    assert failure.message.startswith("Invalid value for field 'startup-script'")
+    shown = repr(failure)
+    kept = b"".join(
+        path.read_bytes()
+        for path in world.home.rglob("*")
+        if path.is_file() and "keys" not in path.relative_to(world.home).parts
+    )
+    assert key not in shown
+    assert key.encode() not in kept

@@ -53,12 +53,13 @@ class LaunchRequests:
 
     async def send(self, token: str, check: PriceCheck) -> CreateOperation:
         """Send the create of a launch, with its key material filled in."""
+        launch = self._context.progress.rows[token].launch
+        return await check.submit(replace(launch, template_values=self._template_values()))
+
+    def _template_values(self) -> dict[str, str]:
         from nbprov.remote.boot.user_data import template_values
 
-        launch = self._context.progress.rows[token].launch
-        return await check.submit(
-            replace(launch, template_values=template_values(self._context.keys))
-        )
+        return template_values(self._context.keys)
 
     async def send_again(self, token: str, cloud: AsyncCloud) -> CreateOperation:
         """Ask the price again, and send the same create again.
@@ -88,7 +89,7 @@ class LaunchRequests:
     async def poll(self, cloud: AsyncCloud, operation: CreateOperation) -> PollResult:
         """What the cloud says of a create; one that cannot be asked leaves it undecided."""
         try:
-            result = await cloud.poll(operation)
+            result = await cloud.poll(operation, self._template_values().values())
         except CloudError as error:
             if not is_passing(error.failure):
                 self._context.trouble(operation.token, POLL, error.failure)
