@@ -217,8 +217,8 @@ def _create_with(subject: CloudUnderTest, relay: Relay, fault: RelayFault, numbe
     with relay.scripted(spoil):
         try:
             operation = cloud.submit(launch)
-        except CloudError as error:
-            failure = error.failure
+        except Exception as error:
+            failure = cloud.classify(error)  # as the engine does
     what = f"{fault} for step {number + 1} of a create (it ended with {failure})"
     assert len({one.line for one in sent}) == len(sent), f"{what}: it was sent {len(sent)} times"
     ids = subject.accepted(operation) if failure is None else ()

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from nbprov.model.launches import SideObject
+
 from .checks import answers, check
 from .subject import CloudUnderTest, eventually
+
+FREED = 10.0
+"""Seconds after which a double surely lets go of what an ended machine used."""
 
 
 @check
@@ -12,8 +17,21 @@ def what_is_left_beside_machines_is_told(subject: CloudUnderTest) -> None:
     ids = subject.accepted(subject.cloud.submit(launch))
     subject.cloud.terminate(ids)
     subject.gone(launch.owner, ids)
-    left = [o for o in subject.cloud.side_objects(launch.owner) if not o.shared]
-    assert left == [], f"objects of one launch outlive its machine: {left}"
+    left = _of_one_launch(subject, launch.owner)
+    odd = [o for o in left if (o.cloud, o.token) != (subject.cloud.name, launch.token)]
+    assert odd == [], (
+        f"objects of the launch {launch.token}: expected its cloud and token on each, got {odd}"
+    )
+
+    def are_removed() -> bool:
+        subject.cloud.remove(_of_one_launch(subject, launch.owner))
+        return not _of_one_launch(subject, launch.owner)
+
+    eventually(are_removed, f"{left} removed after the machine had ended", within=FREED)
+
+
+def _of_one_launch(subject: CloudUnderTest, owner: str) -> list[SideObject]:
+    return [o for o in subject.cloud.side_objects(owner) if not o.shared]
 
 
 @check

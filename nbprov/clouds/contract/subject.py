@@ -72,14 +72,14 @@ SCRIPTED = (
 """The causes that a cloud itself reports; the others are the engine's."""
 
 
-def eventually(look: Callable[[], Any], what: str) -> Any:
+def eventually(look: Callable[[], Any], what: str, *, within: float = DEADLINE) -> Any:
     """Return the first true answer of `look`; fail if none comes in time."""
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + within
     while True:
         found = look()
         if found:
             return found
-        assert time.monotonic() < deadline, f"{what}: not within {DEADLINE:g} s"
+        assert time.monotonic() < deadline, f"{what}: not within {within:g} s"
         time.sleep(PAUSE)
 
 
