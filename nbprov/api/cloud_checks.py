@@ -24,7 +24,9 @@ ASKED_AGAIN: Seconds = 60.0
 refused create has called into doubt."""
 FAULT_COUNTS: Seconds = 10.0
 """How long a check counts that met a passing fault twice in a row."""
-FAULTS = frozenset({Cause.TRANSIENT, Cause.RATE_LIMIT, Cause.TIMEOUT, Cause.UNKNOWN})
+SILENT = frozenset({Cause.TRANSIENT, Cause.RATE_LIMIT, Cause.TIMEOUT})
+"""Causes with which a cloud has said nothing: it may be set up all the same."""
+FAULTS = SILENT | {Cause.UNKNOWN}
 """Causes that say nothing of the account: the cloud is asked once more before they count."""
 CHEAP: Seconds = 0.05
 """An answer that came so quickly took no request: no credentials were found. It never counts again,
@@ -68,11 +70,16 @@ class CloudChecks:
         self._passed = passed
         self._known: dict[str, _Known] = {}
         self._under_way: dict[str, asyncio.Task[CheckResult]] = {}
+        self._unanswered: dict[str, Instant] = {}
 
     def known(self, cloud: str) -> CheckResult | None:
         """The last check of a cloud; None where it was not asked yet."""
         known = self._known.get(cloud)
         return None if known is None else known.result
+
+    def silent_since(self, cloud: str) -> Instant | None:
+        """Since when a cloud has been asked without an answer; None where it has answered."""
+        return self._unanswered.get(cloud)
 
     async def anew(self, clouds: Iterable[str]) -> list[CheckResult]:
         """Ask all of these clouds now.
@@ -134,6 +141,7 @@ class CloudChecks:
 
     async def _question(self, name: str) -> CheckResult:
         begun, since = self._clock.elapsed(), self._clock.now()
+        self._unanswered.setdefault(name, since)
         try:
             result = await self._ask(name)
             if _is_fault(result):
@@ -149,11 +157,18 @@ class CloudChecks:
             self._under_way.pop(name, None)
         now = self._clock.elapsed()
         self._known[name] = _Known(result, now, now - begun)
+        if not is_silence(result):
+            self._unanswered.pop(name, None)
         if result.enabled:
             self._passed(result, since)
         if result.zone_names:
             _learn_zones(result)
         return result
+
+
+def is_silence(result: CheckResult) -> bool:
+    """Whether a cloud has said nothing of itself."""
+    return result.problem is not None and result.problem.cause in SILENT
 
 
 def _is_fault(result: CheckResult) -> bool:
@@ -175,5 +190,5 @@ def _silent(name: str, seconds: Seconds) -> CheckResult:
     return CheckResult(
         name,
         enabled=False,
-        problem=Failure(Cause.TIMEOUT, f"{name} did not answer within {seconds:g} s"),
+        problem=Failure(Cause.TIMEOUT, f"no answer within {seconds:g} s"),
     )

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from nbprov.api.name_list import name_list
 from nbprov.clouds import registry
 from nbprov.model.blocks import Block
-from nbprov.model.clock import Seconds
+from nbprov.model.clock import Instant, Seconds
 from nbprov.model.failures import CHECKED
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.runtime.worker_pool import WorkerPool
 
+from .cloud_checks import SILENT, is_silence
 from .context import Context
 from .launch_terms import Terms, terms_of
 from .services.clouds import CloudService
@@ -31,6 +33,26 @@ if TYPE_CHECKING:
 PLANNING_THREADS = 4
 """How many plans of one session are made at once. A plan is computed in a worker thread, so that
 an event loop that awaits it goes on."""
+
+
+@dataclass
+class CloudsForSpec:
+    """The clouds that a spec may mean, as they are when it is planned.
+
+    Attributes
+    ----------
+    usable, unusable
+        The clouds that may be used, and why the others may not, by name.
+    silent
+        Since when those that do not answer have been asked, by name; they are unusable too.
+    catalog
+        All prices, with those that usable clouds tell themselves.
+    """
+
+    usable: dict[str, EnabledCloud] = field(default_factory=dict)
+    unusable: dict[str, str] = field(default_factory=dict)
+    silent: dict[str, Instant] = field(default_factory=dict)
+    catalog: Catalog = field(init=False)
 
 
 class Planner:
@@ -83,10 +105,8 @@ class Planner:
 
     # ------------------------------------------------------------ clouds
 
-    def enabled(
-        self, spec: Spec, assume: Sequence[str] | str = ()
-    ) -> Steps[tuple[dict[str, EnabledCloud], dict[str, str]]]:
-        """The clouds that may be used for a spec, and why each other may not.
+    def clouds_for(self, spec: Spec, assume: Sequence[str] | str = ()) -> Steps[CloudsForSpec]:
+        """The clouds that may be used for a spec with their prices, and why each other may not.
 
         Parameters
         ----------
@@ -111,21 +131,38 @@ class Planner:
             or self._context.demo
             or (is_anywhere and (can is None or not can.named_only))
         ]
-        usable, unusable = {}, {}
+        found = CloudsForSpec()
         standing = self._context.engine.ledger.blocks.standing()
         doubted = {block.cloud for block in standing if block.cause in CHECKED}
         for told in (yield from clouds.check(wanted, fresh=False, doubted=doubted)):
             capabilities = adapters[told.cloud]
             if told.enabled and capabilities is not None:
-                usable[told.cloud] = EnabledCloud(told.account, capabilities)
-            else:
-                unusable[told.cloud] = reason(told)
+                found.usable[told.cloud] = EnabledCloud(told.account, capabilities)
+                continue
+            found.unusable[told.cloud] = reason(told)
+            if is_silence(told):
+                found.silent[told.cloud] = clouds.silent_since(told.cloud)
         for name, cloud in (yield from self._assumed(name_list(assume, "assume"))).items():
-            if name not in usable:
+            if name not in found.usable:
                 own = clouds.capabilities_of(name) if name in adapters else None
-                usable[name] = cloud if own is None else EnabledCloud("", own)
-                unusable.pop(name, None)
-        return usable, unusable
+                found.usable[name] = cloud if own is None else EnabledCloud("", own)
+                found.unusable.pop(name, None)
+                found.silent.pop(name, None)
+        return (yield from self._priced(found, registry.names() if assume else found.usable))
+
+    def _priced(self, found: CloudsForSpec, adapters: Collection[str]) -> Steps[CloudsForSpec]:
+        """Add the catalogue with the live offers of usable clouds; an assumed one may have none.
+
+        A cloud that tells none of its offers is left out like one that is not set up.
+        """
+        names = [name for name in found.usable if name in adapters]
+        found.catalog, failed = yield from self._prices.with_live_offers(names)
+        for name, failure in failed.items():
+            del found.usable[name]
+            found.unusable[name] = failure.message
+            if failure.cause in SILENT:
+                found.silent[name] = self._clouds.silent_since(name)
+        return found
 
     def _assumed(self, clouds: Sequence[str]) -> Steps[dict[str, EnabledCloud]]:
         from nbprov.catalog import Query
@@ -140,13 +177,6 @@ class Planner:
             return skypilot_clouds(catalog.clouds())
         require_known(catalog, Query(cloud=tuple(names)))
         return skypilot_clouds(names)
-
-    def _catalog_of(
-        self, usable: Mapping[str, EnabledCloud], assume: Sequence[str] | str
-    ) -> Steps[Catalog]:
-        """The catalogue with the live offers of usable clouds; an assumed one may have none."""
-        adapters = registry.names() if assume else usable
-        return self._prices.catalog([name for name in usable if name in adapters])
 
     # ------------------------------------------------------------ plans
 
@@ -212,15 +242,15 @@ class Planner:
         """As `plan`, with what is known of stock: no cloud is asked for more."""
         from nbprov.planning import plan
 
-        usable, unusable = yield from self.enabled(spec, assume)
-        catalog = yield from self._catalog_of(usable, assume)
+        clouds = yield from self.clouds_for(spec, assume)
         engine = self._context.engine
         compute = partial(
             plan,
             spec,
-            catalog,
-            usable,
-            disabled=unusable,
+            clouds.catalog,
+            clouds.usable,
+            disabled=clouds.unusable,
+            silent=clouds.silent,
             blocks=engine.ledger.blocks.standing() if blocks is None else blocks,
             now=engine.clock.now(),
             demo=self._context.demo,
@@ -302,20 +332,20 @@ class Planner:
         from nbprov.planning import EnabledCloud, relax
 
         spec = self._read(spec, variables)
-        usable, unusable = yield from self.enabled(spec, assume)
-        catalog = yield from self._catalog_of(usable, assume)
+        clouds = yield from self.clouds_for(spec, assume)
         engine = self._context.engine
         off = {
             name: EnabledCloud("", own)
-            for name in unusable
+            for name in clouds.unusable
             if (own := self._clouds.capabilities_of(name)) is not None
         }
         compute = partial(
             relax,
             spec,
-            catalog,
-            usable,
-            disabled=unusable,
+            clouds.catalog,
+            clouds.usable,
+            disabled=clouds.unusable,
+            silent=clouds.silent,
             off=off,
             blocks=engine.ledger.blocks.standing(),
             now=engine.clock.now(),

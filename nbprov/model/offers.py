@@ -145,6 +145,7 @@ class RuleKind(StrEnum):
     NEEDLESS_GPU = "needless-gpu"
     PRICE = "price"
     DISABLED = "disabled"
+    SILENT = "silent"
     UNNAMED = "unnamed"
     BLOCKED = "blocked"
     MULTI_NODE = "multi-node"
@@ -161,6 +162,10 @@ class RuleKind(StrEnum):
     PORTS = "ports"
 
 
+CLOSED = (RuleKind.DISABLED, RuleKind.SILENT)
+"""Rules that drop all offers of a cloud, since it is not set up or does not answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class DropRule:
     """A rule that drops offers from a plan.
@@ -172,7 +177,8 @@ class DropRule:
     subject
         The cloud that it is about, or for `BLOCKED` the cause; empty if it is about none.
     detail
-        Why a cloud is not set up, in a few words; empty for other rules.
+        Why a cloud is not set up, or what is known of its silence, in a few words; empty for other
+        rules.
     """
 
     kind: RuleKind
@@ -201,7 +207,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """What a cloud that is not set up would offer.
+    """What a cloud that is not set up, or does not answer, would offer.
 
     Attributes
     ----------
@@ -209,10 +215,13 @@ class Unusable:
         Its cheapest offer for the spec.
     reason
         Why it cannot be used, in a few words.
+    silent
+        Whether the cloud only does not answer.
     """
 
     offer: Offer
     reason: str
+    silent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +241,8 @@ class Plan:
         GPUs as the spec writes them that no cloud sells.
     is_kept
         False for the launch of an earlier kernel: the ledger has its attempts, and not its plan.
+    silent
+        Clouds without an answer, which may have what the spec asks for.
     """
 
     spec: Spec
@@ -243,6 +254,7 @@ class Plan:
     unusable: tuple[Unusable, ...] = ()
     unknown: tuple[str, ...] = ()
     is_kept: bool = True
+    silent: tuple[str, ...] = ()
 
     @property
     def chosen(self) -> Candidate | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from nbprov.model.blocks import Block
 from nbprov.model.money import exact_usd
-from nbprov.model.offers import DropRule, RuleKind
+from nbprov.model.offers import CLOSED, DropRule, RuleKind
 from nbprov.model.resources import PlaceGlob
 from nbprov.model.run_policies import OrderPolicy
 from nbprov.model.spec import ExposedPorts
@@ -25,7 +25,6 @@ from .filters.machine_sizes import is_big_enough
 from .filters.machines import machine_rules
 from .filters.place_masks import PlaceMasks
 from .lookup.catalog_columns import present
-from .lookup.enabled_clouds import NO_ADAPTER, why_disabled
 from .lookup.resolved_request import ResolvedRequest
 from .lookup.scratch_array import ScratchArray, borrowed
 from .ordering import are_known, plan_order, stock_outlook
@@ -67,8 +66,8 @@ class CandidateSearch:
         prefer: OrderPolicy = OrderPolicy.CHEAPEST,
     ) -> None:
         self._table = table
+        self._conditions = conditions
         self._enabled = conditions.enabled
-        self._disabled = conditions.disabled
         self._blocks = conditions.blocks
         self._demo = conditions.demo
         self._success_model = conditions.success_model
@@ -192,14 +191,14 @@ class CandidateSearch:
     def _note_unusable(
         self, resolved: ResolvedRequest, taken: Sequence[tuple[DropRule, Ints]]
     ) -> None:
-        """Keep the cheapest row of each cloud that is not set up.
+        """Keep the cheapest row of each cloud that is not set up or does not answer.
 
         Rows come in the order of price, so only the first one is looked at.
         """
         table, cap = self._table, resolved.request.max_hourly
         for rule, rows in taken:
             cloud = rule.subject
-            if rule.kind is not RuleKind.DISABLED or (
+            if rule.kind not in CLOSED or (
                 cap is not None and int(table.of("hourly", rows[:1])[0]) > cap
             ):
                 continue
@@ -277,10 +276,10 @@ class CandidateSearch:
             rule: DropRule | None = None
             if cloud is None:
                 rule = DropRule(
-                    RuleKind.DISABLED,
-                    why_disabled(name, self._disabled),
+                    RuleKind.SILENT if name in self._conditions.silent else RuleKind.DISABLED,
+                    self._conditions.why_closed(name),
                     name,
-                    self._disabled.get(name) or NO_ADAPTER,
+                    self._conditions.why_not(name),
                 )
             elif cloud.capabilities.named_only and name not in named and not self._demo:
                 rule = DropRule(
@@ -367,4 +366,4 @@ def _hardware_key(resolved: ResolvedRequest) -> tuple[object, ...]:
 
 
 def _is_capability(rule: DropRule) -> bool:
-    return rule.kind not in (RuleKind.DISABLED, RuleKind.UNNAMED)
+    return rule.kind not in (*CLOSED, RuleKind.UNNAMED)

@@ -14,7 +14,6 @@ from .conditions import PlanConditions
 from .explain import Explainer, idle_lines, line_of
 from .filters.features import NO_TIER
 from .filters.machines import without_premium_disk
-from .lookup.enabled_clouds import why_disabled
 from .lookup.unusable_clouds import without_adapter
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def plan_notes(
 ) -> tuple[str, ...]:
     """The notes in the order in which a person should read them, each once."""
     notes = [
-        *(() if len(result.rows) else (_why_empty(result),)),
+        *(() if len(result.rows) else (_why_empty(result, conditions),)),
         *(note for request in requests for note in request.notes),
         *_empty_tiers(spec, result),
         *Explainer(search, table).lines(requests, result),
@@ -57,12 +56,14 @@ def plan_notes(
     return tuple(dict.fromkeys(notes))
 
 
-def _why_empty(result: SearchResult) -> str:
+def _why_empty(result: SearchResult, conditions: PlanConditions) -> str:
     if result.blocked:
         return (
             "all that satisfies this spec is blocked for now: "
             "%nbprov blocks shows why and until when"
         )
+    if conditions.silent:
+        return "nothing is known that satisfies this spec: not every cloud answers"
     return "nothing satisfies this spec as it stands"
 
 
@@ -115,11 +116,12 @@ def _moved_notes(result: SearchResult, table: CatalogColumns) -> list[str]:
 def _unpriced_clouds(
     requests: Sequence[ResolvedRequest], table: CatalogColumns, conditions: PlanConditions
 ) -> list[str]:
-    clouds = {request.cloud for request in requests if request.cloud}
+    """Clouds without prices: those that a request names, and those that do not answer."""
+    clouds = {request.cloud for request in requests if request.cloud} | conditions.silent.keys()
     return [
         f"the catalogue has no prices of {cloud}"
         if cloud in conditions.enabled
-        else why_disabled(cloud, conditions.disabled)
+        else conditions.why_closed(cloud)
         for cloud in sorted(clouds - table.places.keys())
     ]
 

@@ -13,7 +13,7 @@ from nbprov.model.spec import Spec
 
 from .candidates import CandidateBuilder, CandidateList
 from .conditions import PlanConditions
-from .lookup.enabled_clouds import NO_ADAPTER, EnabledCloud
+from .lookup.enabled_clouds import EnabledCloud
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog
@@ -32,6 +32,7 @@ def plan(
     blocks: Iterable[Block] = (),
     now: Instant = 0.0,
     disabled: Mapping[str, str] | None = None,
+    silent: Mapping[str, Instant] | None = None,
     demo: bool = False,
     success_model: SuccessModel | None = None,
 ) -> Plan:
@@ -45,7 +46,7 @@ def plan(
     ----------
     catalog
         Prices, live offers included.
-    enabled, disabled, demo, success_model
+    enabled, disabled, silent, demo, success_model
         As in `PlanConditions`. Without a success model nothing is known of the stock.
     blocks
         Patterns that take candidates out, each until it expires.
@@ -76,6 +77,7 @@ def plan(
     conditions = PlanConditions(
         enabled=enabled,
         disabled=disabled or {},
+        silent=silent or {},
         blocks=tuple(block for block in blocks if block.is_live(now)),
         now=now,
         demo=demo,
@@ -106,7 +108,8 @@ def plan_under(spec: Spec, catalog: Catalog, conditions: PlanConditions) -> Plan
         dropped=dropped_lines(spec, result.dropped, result.blocked, conditions.now),
         notes=plan_notes(spec, requests, search, result, table, conditions),
         made_at=conditions.now,
-        unusable=_unusable(result, catalog, conditions.disabled),
+        unusable=_unusable(result, catalog, conditions),
+        silent=tuple(sorted(conditions.silent)),
     )
 
 
@@ -153,11 +156,11 @@ def _candidates(
 
 
 def _unusable(
-    result: SearchResult, catalog: Catalog, disabled: Mapping[str, str]
+    result: SearchResult, catalog: Catalog, conditions: PlanConditions
 ) -> tuple[Unusable, ...]:
-    """What clouds that are not set up would offer, the cheapest first."""
+    """What clouds that are not set up, or do not answer, would offer, the cheapest first."""
     offers = [
-        Unusable(catalog.offer(row), disabled.get(cloud) or NO_ADAPTER)
+        Unusable(catalog.offer(row), conditions.why_not(cloud), silent=cloud in conditions.silent)
         for cloud, row in result.unusable.items()
     ]
     return tuple(sorted(offers, key=lambda u: (u.offer.hourly, u.offer.cloud)))

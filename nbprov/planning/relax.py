@@ -75,15 +75,15 @@ def relax(
     blocks: Iterable[Block] = (),
     now: Instant = 0.0,
     disabled: Mapping[str, str] | None = None,
+    silent: Mapping[str, Instant] | None = None,
     off: Mapping[str, EnabledCloud] | None = None,
     demo: bool = False,
 ) -> tuple[Relaxation, ...]:
-    """Count, one constraint at a time, the places that a spec would gain without it, and their
-    price.
+    """Count the places that a spec would gain without each of its constraints, and their price.
 
     Parameters
     ----------
-    catalog, enabled, blocks, now, disabled, demo
+    catalog, enabled, blocks, now, disabled, silent, demo
         As for `plan`.
     off
         Clouds that have an adapter and are not set up; what they would open is counted too.
@@ -113,6 +113,7 @@ def relax(
     conditions = PlanConditions(
         enabled=enabled,
         disabled=disabled or {},
+        silent=silent or {},
         blocks=tuple(block for block in blocks if block.is_live(now)),
         now=now,
         demo=demo,

@@ -54,6 +54,8 @@ def resolve_requests(
             one = resolver.resolve(request, clouds[alike])
         except UnresolvedName as refused:
             refused.problem = _shown(refused.problem, request, spec)
+            if not request.cloud:
+                refused.problem = _with_silence(refused.problem, table, conditions)
             if refused.problem.code in PLACE_PROBLEMS and len(clouds[alike]) > 1:
                 missing_places.append((alike, refused.problem))
             else:
@@ -75,6 +77,16 @@ def resolve_requests(
     if problems:
         raise PlanError(_distinct(problems))
     return resolved
+
+
+def _with_silence(
+    problem: PlanProblem, table: CatalogColumns, conditions: PlanConditions
+) -> PlanProblem:
+    """Return a problem with the clouds whose names are not known, since they do not answer."""
+    words = [
+        conditions.why_closed(cloud) for cloud in conditions.silent if cloud not in table.places
+    ]
+    return replace(problem, message="; ".join([problem.message, *words]))
 
 
 def _shown(problem: PlanProblem, request: Request, spec: Spec) -> PlanProblem:

@@ -105,6 +105,11 @@ class CloudService:
         """The last check of a cloud; None where it was not asked yet. Asks nobody."""
         return self._checks.get().known(name)
 
+    def silent_since(self, name: str) -> Instant:
+        """Since when a cloud has been asked without an answer; now, if it has just answered."""
+        since = self._checks.get().silent_since(name)
+        return self._context.engine.clock.now() if since is None else since
+
     def usable_now(self) -> tuple[str, ...]:
         """The clouds that could be used when they were last asked. Asks nobody."""
         known = {name: self.known(name) for name in registry.names()}

@@ -6,15 +6,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from nbprov.api.cloud_checks import SILENT
 from nbprov.api.context import Context
-from nbprov.api.errors import with_readable_errors
+from nbprov.api.errors import CloudTrouble
 from nbprov.api.name_list import name_list
 from nbprov.api.price_query import Prices, narrowed, with_accelerator
 from nbprov.api.steps import Steps, result
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.market.stock_probe import POOLS_PER_CLOUD
-from nbprov.model.failures import Cause
+from nbprov.model.failures import CloudError, Failure
 from nbprov.model.offers import Offer
 
 from .clouds import CloudService
@@ -22,9 +23,6 @@ from .stock import StockService
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
-
-SILENT = (Cause.TIMEOUT, Cause.TRANSIENT, Cause.RATE_LIMIT, Cause.UNKNOWN_OUTCOME)
-"""Causes of a failed check after which the cloud may be set up all the same."""
 
 
 class PriceService:
@@ -41,23 +39,40 @@ class PriceService:
         CloudTrouble
             If one of them cannot tell its offers.
         """
+        catalog, failed = yield from self.with_live_offers(name_list(clouds, "clouds"))
+        for failure in failed.values():
+            raise CloudTrouble(failure)
+        return catalog
+
+    def with_live_offers(self, clouds: Sequence[str]) -> Steps[tuple[Catalog, dict[str, Failure]]]:
+        """The price catalogue with the live offers of these clouds, and why others told none."""
         from nbprov.catalog import default_catalog
 
-        base, clouds = default_catalog(), name_list(clouds, "clouds")
-        if not clouds:
-            return base
-        engine = self._context.engine
-
-        async def all_offers() -> list[Sequence[Offer] | None]:
-            return await asyncio.gather(
-                *(with_readable_errors(engine.cloud(name).offers()) for name in clouds)
-            )
-
-        live = yield from result(engine.thread.call(all_offers()))
+        base = default_catalog()
         # A list that a refresh wrote stands; until there is one, the adapter's own prices do.
         stored = {cloud for cloud in base.clouds() if base.info(cloud).origin}
-        offers = [o for some in live for o in some or () if o.cloud not in stored]
-        return base.with_offers(offers) if offers else base
+        asked = [name for name in clouds if name not in stored]
+        if not asked:
+            return base, {}
+        engine = self._context.engine
+
+        async def offers_of(name: str) -> Sequence[Offer] | Failure:
+            try:
+                return await engine.cloud(name).offers() or ()
+            except CloudError as error:
+                return error.failure
+
+        async def all_offers() -> list[Sequence[Offer] | Failure]:
+            return await asyncio.gather(*map(offers_of, asked))
+
+        told = yield from result(engine.thread.call(all_offers()))
+        offers, failed = list[Offer](), dict[str, Failure]()
+        for name, answer in zip(asked, told, strict=True):
+            if isinstance(answer, Failure):
+                failed[name] = answer
+            else:
+                offers += answer
+        return (base.with_offers(offers) if offers else base), failed
 
     def prices(
         self,
@@ -157,4 +172,11 @@ class PriceService:
                 remarks.append(
                     "no cloud that is set up tells current prices: these are of the catalogue"
                 )
-        return (yield from self.catalog(wanted)), remarks
+        catalog, failed = yield from self.with_live_offers(wanted)
+        for name in failed.keys() & {*names(query.cloud)} - {*catalog.clouds()}:
+            raise CloudTrouble(failed[name])  # without it the name would be called unknown
+        remarks += [
+            f"{name}: no prices of now, since it could not be asked: {failure.message}"
+            for name, failure in failed.items()
+        ]
+        return catalog, remarks

@@ -229,7 +229,8 @@ def _candidate_row(candidate: Candidate) -> PriceTableRow:
 
 
 def _unusable_row(unusable: Unusable, nodes: int) -> PriceTableRow:
-    return PriceTableRow(NO_RANK, unusable.offer, nodes, "not set up", off=unusable.reason)
+    standing = "no answer" if unusable.silent else "not set up"
+    return PriceTableRow(NO_RANK, unusable.offer, nodes, standing, off=unusable.reason)
 
 
 def table_column(spec: PriceColumn, values: Any) -> ColumnData:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nbprov.clouds.base import Capabilities
@@ -36,8 +35,3 @@ def reason(check: CheckResult) -> str:
     if check.problem is None:
         return "not set up"
     return check.problem.message.strip().partition("\n")[0] or RULES[check.problem.cause].words
-
-
-def why_disabled(cloud: str, disabled: Mapping[str, str]) -> str:
-    """One phrase: `aws is not set up: no adapter yet`."""
-    return f"{cloud} is not set up: {disabled.get(cloud) or NO_ADAPTER}"

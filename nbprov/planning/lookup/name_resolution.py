@@ -121,7 +121,7 @@ class NameResolver:
         asked = request.accelerator
         if asked is None or asked.memory_gib is not None:
             return "", None
-        if self._table.code("accelerator", asked.name) >= 0:
+        if self._table.code("accelerator", asked.name) >= 0 or self._is_unpriced(cloud):
             return asked.name, None
         known = self._accelerators.get((asked.name, cloud))
         if known is None:
@@ -159,10 +159,12 @@ class NameResolver:
         """The cloud of a type, and the cloud's name of the type.
 
         It is refused if it is unknown, if several clouds sell it, or if it contradicts what is
-        asked beside it.
+        asked beside it. Of a cloud whose types are not known it is taken as it is written.
         """
+        if self._is_unpriced(cloud):
+            return cloud, request.instance_type
         sellers = self._table.sellers(request.instance_type, accelerator)
-        if not sellers or (cloud and cloud in self._table.places and cloud not in sellers):
+        if not sellers or (cloud and cloud not in sellers):
             near = nearest_names(
                 request.instance_type, self._table.types_of((cloud,) if cloud else self._usable)
             )
@@ -185,9 +187,12 @@ class NameResolver:
                     f"name the cloud, for example infra: {usable[0]}",
                 )
             cloud = usable[0] if usable else next(iter(sorted(sellers)))
-        if cloud in self._table.places:
-            self._check_agrees(request, cloud, accelerator)
+        self._check_agrees(request, cloud, accelerator)
         return cloud, request.instance_type
+
+    def _is_unpriced(self, cloud: str) -> bool:
+        """Whether a cloud is named of which no prices are known: then its names are not either."""
+        return bool(cloud) and cloud not in self._table.places
 
     def _check_agrees(self, request: Request, cloud: str, accelerator: str) -> None:
         if request.accelerator is None and request.cpus is None and request.memory is None:

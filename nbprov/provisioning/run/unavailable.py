@@ -8,7 +8,7 @@ from nbprov.model.clock import short_duration
 from nbprov.model.clusters import AttemptView, RunState, RunView
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import RULES, Cause, Failure
-from nbprov.model.offers import RuleKind
+from nbprov.model.offers import CLOSED, RuleKind
 from nbprov.planning.excerpts import excerpt
 
 SHOWN_ATTEMPTS = 8
@@ -134,10 +134,12 @@ class Unavailable(NbprovError):
                 hint="%nbprov blocks shows each block and until when",
                 code="provision.blocked",
             )
-        closed = [d.rule for d in view.plan.dropped if d.rule.kind is RuleKind.DISABLED]
+        closed = [d.rule for d in view.plan.dropped if d.rule.kind in CLOSED]
         if closed:
             sellers = ", ".join(rule.subject for rule in closed)
-            said = f"sold by {sellers}, and none of them is set up here"
+            is_silent = any(rule.kind is RuleKind.SILENT for rule in closed)
+            lack = "can be used now" if is_silent else "is set up here"
+            said = f"sold by {sellers}, and none of them {lack}"
             sellers_by_reason: dict[str, list[str]] = {}
             for rule in closed:
                 sellers_by_reason.setdefault(rule.detail, []).append(rule.subject)
@@ -149,6 +151,11 @@ class Unavailable(NbprovError):
                 said,
                 hint=f"{'; '.join(why)}; infra: local tries it for $0",
                 code="provision.not-set-up",
+            )
+        if view.plan.silent:
+            said = f"nothing is known that fits: no answer from {', '.join(view.plan.silent)}"
+            return cls._about(
+                view, said, hint="; ".join(view.plan.notes), code="provision.no-answer"
             )
         error = cls._about(view, "nothing on sale fits", hint="; ".join(view.plan.notes))
         source = view.plan.spec.source

@@ -168,15 +168,18 @@ def test_a_silent_cloud_delays_one_plan_and_no_more() -> None:
         assert told.problem is not None
         assert (told.problem.cause, told.problem.message) == (
             Cause.TIMEOUT,
-            "aws did not answer within 0.2 s",
+            "no answer within 0.2 s",
         )
         begun = time.monotonic()
         assert await world.enabled("aws", "gcp", first=LONG, again=LONG) == [False, True]
         assert time.monotonic() - begun < LONG / 2, "its silence is remembered"
+        assert world.checks.silent_since("aws") == 0.0
+        assert world.checks.silent_since("gcp") is None
         late = world.checks._under_way["aws"]
         world.gates["aws"].set()
         await late
         assert await world.enabled("aws") == [True], "its late answer counts"
+        assert world.checks.silent_since("aws") is None
         assert world.asked == ["aws", "gcp"]
 
     run(story)
@@ -309,7 +312,11 @@ def test_one_silent_cloud_holds_plans_of_the_others_once(
     waited = time.monotonic() - begun
     assert CHECK_SECONDS - 0.1 <= waited < CHECK_SECONDS * 3, "once, and not again for the prices"
     assert {c.offer.cloud for c in first.candidates} == {"aws"}
-    assert any("gcp did not answer within 5 s" in d.words for d in first.dropped)
+    (dropped,) = [d for d in first.dropped if d.rule.name == "silent:gcp"]
+    assert dropped.words.startswith("gcp could not be asked since ")
+    assert "no answer within 5 s; %nbprov check gcp asks it now" in dropped.words
+    (unusable,) = [u for u in first.unusable if u.offer.cloud == "gcp"]
+    assert unusable.silent
     begun = time.monotonic()
     session.plan(A100S)
     assert time.monotonic() - begun < CHECK_SECONDS - PATIENCE

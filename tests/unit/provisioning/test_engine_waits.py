@@ -100,6 +100,15 @@ def test_an_engine_without_a_planner_tries_the_same_places_again(world: EngineWo
     assert world.finish(driver) is RunState.READY
 
 
+def test_while_no_cloud_answers_the_same_places_are_tried_again(world: EngineWorld) -> None:
+    engine = engine_that_plans(world)
+    engine.hooks.replan = lambda spec, blocks: Plan(spec, [], silent=("local",))
+    driver = wait_in_vain(world, engine)
+    world.market()
+    engine.clear_blocks()
+    assert world.finish(driver) is RunState.READY
+
+
 def test_a_wait_whose_kernel_was_killed_goes_on_in_the_next_at_the_price_agreed_to(
     world: EngineWorld,
 ) -> None:

@@ -48,6 +48,10 @@ async def plan_again(context: RunContext) -> None:
         context.runlog.line(f"could not plan again: {error}")
         context.post(events.Replanned(None))
         return
+    if made.silent and not len(made.candidates):
+        context.runlog.line(f"could not plan again: no answer from {', '.join(made.silent)}")
+        context.post(events.Replanned(None))
+        return
     if not len(progress.plan.candidates):
         progress.plan = made
     context.post(events.Replanned(UnrankedCandidates(made.candidates)))
