@@ -1,5 +1,6 @@
 // What can be done with rows of the price table: a cell for them, copies, files, a comparison.
 
+import { copy } from "./clipboard.js";
 import { count } from "./format.js";
 import { make, setText } from "./dom.js";
 import { cellOf, linesOf } from "./row_texts.js";
@@ -8,23 +9,6 @@ import { cellText } from "./table.js";
 /** @typedef {import("./types").Table} Table */
 
 const MOST_PINNED = 4;
-
-/**
- * Put a text on the clipboard; pages that are not served securely have the older way only.
- * @param {string} text
- */
-async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    const box = make("textarea", { class: "nbprov-away", "aria-hidden": "true" });
-    box.value = text;
-    document.body.append(box);
-    box.select();
-    document.execCommand("copy");
-    box.remove();
-  }
-}
 
 /** @param {number} n */
 const copied = (n) => `${count(n)} row${n === 1 ? "" : "s"} copied`;

@@ -142,6 +142,33 @@ export interface Section {
   lines: string[];
 }
 
+/** The state of a `ProvisionForm`. */
+export interface FormState {
+  gpus: {
+    name: string;
+    counts: number[];
+    /** GiB of one GPU; null where it is not known. */
+    memory: number | null;
+    /** The least price of one GPU an hour. */
+    each: number;
+    clouds: number;
+    offers: number;
+  }[];
+  places: { code: string; words: string }[];
+}
+
+/** What a person answered in the form; an empty text where nothing. */
+export interface FormAnswers {
+  name: string;
+  gpu: string;
+  count: string;
+  cpus: string;
+  places: string[];
+  market: string;
+  most: string;
+  idle: string;
+}
+
 /** The traits of every panel. */
 export interface Traits<S> {
   state: S;

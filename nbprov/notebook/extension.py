@@ -42,6 +42,7 @@ class _Registration:
     log: logging.Handler
     remove_inspection: Callable[[], None]
     linking: threading.Thread
+    transform: Any
 
 
 def load(shell: InteractiveShell) -> None:
@@ -60,6 +61,7 @@ def load(shell: InteractiveShell) -> None:
         return  # already loaded; autoreload calls this again
     from .completion.magics import match
     from .completion.remote_inspect import install
+    from .empty_cells import give_body
     from .logfile import LogFile
     from .magics.magics import Nbprov
 
@@ -72,9 +74,11 @@ def load(shell: InteractiveShell) -> None:
         install(shell),
         # A thread, because importing the widgets takes longer than a load may.
         threading.Thread(target=_link_pages, name="nbprov-page-link", daemon=True),
+        give_body,
     )
     shell.register_magics(magics)
     shell.Completer.custom_matchers.append(loaded.matcher)
+    shell.input_transformers_cleanup.append(loaded.transform)
     shell.events.register("post_run_cell", loaded.after_cell)
     logging.getLogger(_LOG).addHandler(loaded.log)
     setattr(shell, _MARK, loaded)
@@ -92,6 +96,8 @@ def unload(shell: InteractiveShell) -> None:
         return
     if loaded.matcher in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.remove(loaded.matcher)
+    if loaded.transform in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(loaded.transform)
     shell.events.unregister("post_run_cell", loaded.after_cell)
     loaded.remove_inspection()
     for kind in ("line", "cell"):

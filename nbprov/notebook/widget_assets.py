@@ -32,6 +32,7 @@ PRICE_TABLE = (
     "facet_menus.js",
     "price_tools.js",
     "row_texts.js",
+    "clipboard.js",
     "price_picks.js",
     "price_table.js",
 )
@@ -51,12 +52,13 @@ CLUSTERS_TABLE = (
     "facts.js",
     "clusters_table.js",
 )
+PROVISION_FORM = ("format.js", "dom.js", "clipboard.js", "form_cell.js", "provision_form.js")
 STYLE = "nbprov.css"
 
 _IMPORT = re.compile(r'^import .* from "\./.*";\n', re.MULTILINE)
 _BLOCK_COMMENT = re.compile(r"/\*.*?\*/[ \t]*", re.DOTALL)
 _LINE_COMMENT = re.compile(r"(?:^|(?<=[;{},]))[ \t]*// .*$", re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=const |function )", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=const |(?:async )?function )", re.MULTILINE)
 _EMPTY_LINES = re.compile(r"\n\s*\n")
 _AROUND = re.compile(r"\s*([{};])\s*")
 

@@ -13,7 +13,8 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import Interrupted
 from nbprov.notebook.arguments import environment
-from nbprov.notebook.panels import frontend
+from nbprov.notebook.panels import ProvisionForm, frontend
+from nbprov.notebook.panels.displays import show
 from nbprov.notebook.panels.output_line import print_now
 from nbprov.notebook.terminal import say
 from nbprov.remote.agent.messages import plain_environment
@@ -31,10 +32,15 @@ from .spec_cell import can_ask, read_cell, value_prompt
 def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedge: Seconds) -> None:
     """Plan the cell's spec, show the panel, and launch where that was agreed to.
 
+    A cell without a spec shows a form that writes one, if somebody is there to fill it in.
+
     The panel is the cell's output. The handle is stored in the variable named like the cluster,
     however the cell ends.
     """
     here = session()
+    if not text.strip() and can_ask(shell):
+        show(ProvisionForm(list(here.prices("", fuzzy=True).accelerators())))
+        return
     env = plain_environment(environment(arguments.env, "%%provision"))
     spec = read_cell(here, shell, text, ignore=arguments.ignore, given=env)
     if arguments.on_setup_failure:

@@ -12,6 +12,7 @@ from .frontend import Frontend, current, has_widgets, is_interactive
 from .live_display import LiveDisplay
 from .panel import Panel
 from .price_table import PriceTable
+from .provision_form import ProvisionForm
 from .run_panel import RunPanel
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "LiveDisplay",
     "Panel",
     "PriceTable",
+    "ProvisionForm",
     "RunPanel",
     "current",
     "has_widgets",

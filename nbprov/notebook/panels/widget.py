@@ -53,6 +53,13 @@ class PriceTableWidget(PanelWidget):
     _css = widget_assets.style()
 
 
+class ProvisionFormWidget(PanelWidget):
+    """Draws `widgets/provision_form.js`."""
+
+    _esm = widget_assets.packed(widget_assets.PROVISION_FORM)
+    _css = widget_assets.style()
+
+
 class RunPanelWidget(PanelWidget):
     """Draws `widgets/run_panel.js`."""
 

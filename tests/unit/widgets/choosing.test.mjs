@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { facetsOf, throughFacets } from "../../../widgets/facets.js";
+import { cellOfAnswers } from "../../../widgets/form_cell.js";
 import { groupedRows, sortedRows } from "../../../widgets/row_order.js";
 import { cellOf, linesOf } from "../../../widgets/row_texts.js";
 import { searchTest } from "../../../widgets/search_words.js";
@@ -177,4 +178,33 @@ test("copied lines hold figures and no units, and quote what needs it", () => {
   columnOf(odd, "type").words[0] = 'a "big", one';
   assert.match(linesOf(odd, [0], ","), /,"a ""big"", one",/);
   assert.match(linesOf(odd, [5], ","), /^,0.1,/m);
+});
+
+test("a form's answers are a cell, without what was left open", () => {
+  const open = {
+    name: "",
+    gpu: "",
+    count: "",
+    cpus: "4",
+    places: [],
+    market: "",
+    most: "",
+    idle: "",
+  };
+  assert.equal(cellOfAnswers(open), "%%provision\nresources:\n  cpus: 4+\n");
+  const full = { ...open, name: "dev", gpu: "H100", count: "8", places: ["eu", "na"] };
+  assert.equal(
+    cellOfAnswers({ ...full, market: "prefer", most: "30", idle: "45" }),
+    [
+      "%%provision dev",
+      "resources:",
+      "  accelerators: H100:8",
+      "  region: [eu, na]",
+      "  use_spot: prefer",
+      "  max_hourly_cost: 30",
+      "  autostop: 45",
+      "",
+    ].join("\n"),
+  );
+  assert.match(cellOfAnswers({ ...open, name: "a; b" }), /^%%provision\n/);
 });

@@ -21,6 +21,7 @@ WIDGETS = ROOT / "widgets"
 MOST_BYTES = 32_000
 PANELS = {
     "price_table": widget_assets.PRICE_TABLE,
+    "provision_form": widget_assets.PROVISION_FORM,
     "run_panel": widget_assets.RUN_PANEL,
     "clusters_table": widget_assets.CLUSTERS_TABLE,
     "page_link": widget_assets.PAGE_LINK,
