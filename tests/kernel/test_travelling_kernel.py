@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kernels import Kernel
 
 
@@ -135,6 +137,29 @@ def test_arrays_and_tables_travel(shared_cluster: Kernel) -> None:
     )
     assert shared_cluster.value("table2.equals(table.assign(m=table.n * 2))") is True
     assert shared_cluster.value("arrays['w'].tolist()") == [[1, 0], [0, 1]]
+
+
+def test_an_interrupt_is_heard_while_a_large_value_is_built_here(shared_cluster: Kernel) -> None:
+    def lines() -> list[str]:
+        texts = [
+            m["content"]["data"].get("text/plain", "")
+            for m in shared_cluster.outcome(request).messages
+            if m["msg_type"] in ("display_data", "update_display_data")
+        ]
+        return [text for text in texts if text.startswith("reading large")]
+
+    # Building this takes many seconds here; the machine packs it in one.
+    request = shared_cluster.send("%%on dev -o large\nlarge = [7] * 16_000_000")
+    shared_cluster.until(lines, "it is said that it is built")
+    shared_cluster.interrupt(request)
+    told = shared_cluster.finish(request).error_text
+    assert told.startswith("interrupted; the cell ran, and large is still on dev")
+    # The building stopped in the middle: whoever hears only at its end gets to all 32 MB.
+    done, total = map(int, re.fullmatch(r"reading large: (\d+) of (\d+) MB", lines()[-1]).groups())
+    assert (done < 24, total) == (True, 32)
+    assert shared_cluster.value("'large' in globals()") is False
+    assert shared_cluster.run("%%on dev -o few\nfew = large[:2]\ndel large").error is None
+    assert shared_cluster.value("few") == [7, 7]
 
 
 SLOW = """%%on dev -o slow --trust

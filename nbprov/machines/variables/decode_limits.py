@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nbprov.model.clock import Seconds
@@ -23,6 +23,8 @@ MOST_SECONDS: Seconds = 120.0
 """
 MOST_HASHED = 5_000_000
 """Parts of the tuples that are hashed at once: 0.1 s, in which no Ctrl-C is heard."""
+STEP = 1_000_000
+"""Parts that are looked at in one step, of some 30 ms: Ctrl-C is heard between two of them."""
 DEEPEST = 200
 """Levels of nested tuples, lists and arrays of objects.
 
@@ -76,6 +78,22 @@ class DecodeLimits:
                 raise too_much()
 
 
+def are_all(kinds: frozenset[type], parts: Sequence[Any]) -> bool:
+    """Return whether all parts are of these types, such as a million numbers."""
+    return all(
+        kinds.issuperset(map(type, parts[start : start + STEP]))
+        for start in range(0, len(parts), STEP)
+    )
+
+
+def are_none(kinds: frozenset[type], parts: Sequence[Any]) -> bool:
+    """Return whether no part is of these types."""
+    return all(
+        kinds.isdisjoint(map(type, parts[start : start + STEP]))
+        for start in range(0, len(parts), STEP)
+    )
+
+
 def weight_of(value: Any) -> tuple[int, int]:
     """Return the bytes and the parts of plain data, shared parts counted each time.
 
@@ -102,8 +120,7 @@ def _weight(value: Any, known: dict[int, tuple[int, int]], depth: int) -> tuple[
         if depth > DEEPEST:
             raise too_much()
         size, parts = ITEM * (1 + len(value)), 1 + len(value)
-        # A list of a million numbers is looked at in one step.
-        if not _WEIGHING.isdisjoint(map(type, value)):
+        if not are_none(_WEIGHING, value):
             for part in value:
                 if type(part) in _WEIGHING:
                     more = _weight(part, known, depth + 1)

@@ -12,22 +12,11 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from .decode_limits import DEEPEST, MOST_HASHED, DecodeLimits, too_much, weight_of
+from .decode_limits import DEEPEST, MOST_HASHED, DecodeLimits, are_all, too_much, weight_of
+from .reporting_bytes import ReportingBytes
 from .value_builders import NotPlain, build
 
 _TUPLES = (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3)
-
-
-class _ReportingBytes(io.BytesIO):
-    """Reports how far it was read."""
-
-    def __init__(self, data: bytes, told: Callable[[int], None]) -> None:
-        super().__init__(data)
-        self._told = told
-
-    def read(self, size: int | None = -1) -> bytes:
-        self._told(self.tell())
-        return super().read(size)
 
 
 def plain_value(data: bytes, told: Callable[[int], None] | None = None) -> Any:
@@ -45,7 +34,7 @@ def plain_value(data: bytes, told: Callable[[int], None] | None = None) -> Any:
     """
     try:
         return _RestrictedUnpickler(
-            io.BytesIO(data) if told is None else _ReportingBytes(data, told)
+            io.BytesIO(data) if told is None else ReportingBytes(data, told)
         ).load()
     except NotPlain:
         raise
@@ -165,7 +154,7 @@ class _RestrictedUnpickler(pickle._Unpickler):
         Both are stored with the object itself, so that its id cannot be reused by another.
         """
         depth, size = 0, 1
-        if type(parts) is list and _SINGLE.issuperset(map(type, parts)):
+        if type(parts) is list and are_all(_SINGLE, parts):
             return 1, 1 + len(parts)  # such as a million numbers
         for part in parts if isinstance(parts, tuple | list) else ():
             more = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import io
-import pickle
 import queue
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -166,19 +165,18 @@ def _unpacked(
     name: str, part: bytes, where: str, progress: ProgressLine, *, is_trusted: bool
 ) -> Any:
     """Return a variable built from plain data, or unpickled if the machine is trusted."""
+    from nbprov.machines.variables.reporting_bytes import trusted_value
     from nbprov.machines.variables.restricted_unpickler import plain_value
     from nbprov.machines.variables.value_builders import NotPlain
 
     limit = _RateLimit()
+
+    def told(size: int) -> None:
+        if limit.is_due():
+            progress.at(size, f"reading {name}", len(part))
+
     try:
-        if is_trusted:
-            return pickle.loads(part)
-        return plain_value(
-            part,
-            lambda size: (
-                progress.at(size, f"reading {name}", len(part)) if limit.is_due() else None
-            ),
-        )
+        return trusted_value(part, told) if is_trusted else plain_value(part, told)
     except NotPlain as error:
         raise plain_data_error(name, error) from None
     except Exception as error:
