@@ -78,7 +78,7 @@ class DecodeLimits:
                 raise too_much()
 
 
-def are_all(kinds: frozenset[type], parts: Sequence[Any]) -> bool:
+def are_all(kinds: frozenset[object], parts: Sequence[Any]) -> bool:
     """Return whether all parts are of these types, such as a million numbers."""
     return all(
         kinds.issuperset(map(type, parts[start : start + STEP]))
@@ -86,7 +86,7 @@ def are_all(kinds: frozenset[type], parts: Sequence[Any]) -> bool:
     )
 
 
-def are_none(kinds: frozenset[type], parts: Sequence[Any]) -> bool:
+def are_none(kinds: frozenset[object], parts: Sequence[Any]) -> bool:
     """Return whether no part is of these types."""
     return all(
         kinds.isdisjoint(map(type, parts[start : start + STEP]))
