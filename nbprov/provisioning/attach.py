@@ -125,12 +125,9 @@ class ClusterConnections:
         is_starting = cloud.capabilities.login and current.state is ClusterState.STARTING
         try:
             await live.connect(seconds, boot_grace=seconds if is_starting else 0.0)
-            await live.start_agents(partial(self._guards_to_send, row), AGENT_SECONDS)
-            for node in live.present:
-                node.told = self._guards_of(row, node)
-            live.has_lost_guards = current.state is ClusterState.RUNNING and any(
-                node.told is not None and agent_of(node).found_unset for node in live.present
-            )
+            await live.start_agents(partial(self._guards_of, row), AGENT_SECONDS)
+            has_lost = await self._tell_costs(live)
+            live.has_lost_guards = has_lost and current.state is ClusterState.RUNNING
             for note in live.notes:
                 log.warning("%s: %s", row.name, note)
         except BaseException:
@@ -152,20 +149,28 @@ class ClusterConnections:
         return LiveCluster(row.run_id, row.name, row.candidate, keys, nodes, ingress)
 
     def _guards_of(self, row: ClusterRow, node: Node) -> GuardConfig | None:
-        """The guards of a node by the ledger."""
+        """The guards of a node by the ledger.
+
+        A start may have lost what its agent knew; repeated values do not restart a count.
+        """
         known = self._ledger.guards.get(row.run_id)
         if known is None or "poweroff" not in known[0]:
             return None
         config = GuardConfig.from_json(known[0])
         return of_node(config, self._ledger, row.run_id, row.token, node.instance.node)
 
-    def _guards_to_send(self, row: ClusterRow, node: Node) -> GuardConfig | None:
-        """The guards that a node is sent at every connection.
+    async def _tell_costs(self, live: LiveCluster) -> bool:
+        """Tell agents that had lost their guards, and with them their count, what was spent.
 
-        Its agent may have lost what it knew; repeated values do not restart a count.
+        Returns whether there was one.
         """
-        config = self._guards_of(row, node)
-        return None if config is None else as_told(config, self._ledger, row.run_id)
+        lost = [n for n in live.present if n.told is not None and agent_of(n).found_unset]
+        for node in lost:
+            assert node.told is not None, "only nodes with guards are told what was spent"
+            told = as_told(node.told, self._ledger, live.run_id)
+            if told != node.told:
+                await agent_of(node).set_guards(told)
+        return bool(lost)
 
 
 def nodes_of(ledger: Ledger, row: ClusterRow) -> list[Node]:
