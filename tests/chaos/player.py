@@ -44,6 +44,14 @@ STEP_SECONDS = 60.0
 LOCK_SECONDS = 0.5
 HEDGE_SECONDS = 1.0
 HOLD_SECONDS = 1.5
+UNAVAILABLE = """
+[[faults]]
+do = "refuse"
+code = "Unavailable"
+message = "while a machine of {token} is replaced"
+first = 2
+"""
+"""Creates whose refusal may pass are sent again."""
 
 
 def capabilities(order: dict[str, Any]) -> Capabilities:
@@ -105,7 +113,7 @@ def _plan(
     if not candidates:
         return Plan(spec, ())
     dearest = candidates[-1]
-    if order["kind"] == "dearer":
+    if order["kind"] in ("dearer", "replace-dearer"):
         dearest = replace(dearest, offer=replace(dearest.offer, hourly=2 * dearest.hourly))
     return Plan(spec, candidates, dearest=dearest)
 
@@ -179,10 +187,16 @@ def _when(
 
 
 def _raise_prices(cloud: Path) -> None:
+    _change_market(cloud, lambda text: text.replace("hourly = 0.1\n", "hourly = 0.15\n"))
+
+
+def _change_market(cloud: Path, change: Callable[[str], str]) -> None:
     market = cloud / "market.toml"
-    draft = market.with_suffix(".new")
-    draft.write_text(market.read_text().replace("hourly = 0.1\n", "hourly = 0.15\n"))
-    draft.replace(market)
+    before = market.read_text()
+    if (text := change(before)) != before:
+        draft = market.with_suffix(".new")
+        draft.write_text(text)
+        draft.replace(market)
 
 
 def _lock(path: Path) -> None:
@@ -215,6 +229,9 @@ def _take_back(kind: str, engine: Engine, cloud: Path) -> None:
     """
     ledger, token = engine.ledger, engine.cluster(NAME).token
     lost = ledger.instances.members(token)[1].id
+    if kind == "replace-dearer":
+        # The message makes the entry a new one for the daemon, which counts how often each struck.
+        _change_market(cloud, lambda text: text + UNAVAILABLE.format(token=token))
     DaemonClient(cloud).call("terminate", {"ids": [lost]}, timeout=15)
 
     def is_over() -> bool:
@@ -224,6 +241,8 @@ def _take_back(kind: str, engine: Engine, cloud: Path) -> None:
 
     end = time.monotonic() + STEP_SECONDS
     while not is_over() and time.monotonic() < end:
+        if kind == "replace-dearer" and ledger.replacements.of_launch(token):
+            _raise_prices(cloud)
         time.sleep(0.02)
 
 

@@ -142,6 +142,7 @@ PASSES: dict[str, tuple[str, ...]] = {
         "cloud.submit",
     ),
     "replace-stop": ("replacements.intend", "replacements.end"),
+    "replace-dearer": ("replacements.reprice", "replacements.made", "replacements.ready"),
     "leave": ("leases.release_all",),
     "late": (
         "launches.failed(unknown)",
@@ -178,19 +179,20 @@ PASSES: dict[str, tuple[str, ...]] = {
 """Which transitions a story passes.
 
 `replace`: a machine of two is taken back once the cluster is up, and another takes its place;
-`replace-stop`: the person stops the cluster meanwhile. `partial`: the first place makes one machine
-of two, which is held in vain. `hedge`: the first place does not answer for a while, and a second
-joins. `wait`: nothing is in stock in the first pass; the person clears the blocks, and a later
-pass, of this process or of the next, finds a machine. `late`: a create's answer is lost, and it is
-carried out after that, but before the instant until which it was wanted. `dearer`: a create's
-answer is lost, and it is sent again at a higher price. `log-fails`: the provision log cannot be
-written. `locked`: another process holds the ledger for a while. `two-deaths` is cut twice: in the
-launch, and by the kernel that takes it up. """
+`replace-stop`: the person stops the cluster meanwhile; `replace-dearer`: its create is sent again
+at a higher price. `partial`: the first place makes one machine of two, which is held in vain.
+`hedge`: the first place does not answer for a while, and a second joins. `wait`: nothing is in
+stock in the first pass; the person clears the blocks, and a later pass, of this process or of the
+next, finds a machine. `late`: a create's answer is lost, and it is carried out after that, but
+before the instant until which it was wanted. `dearer`: a create's answer is lost, and it is sent
+again at a higher price. `log-fails`: the provision log cannot be written. `locked`: another process
+holds the ledger for a while. `two-deaths` is cut twice: in the launch, and by the kernel that takes
+it up. """
 
 TRANSITIONS = tuple(sorted({t for story in PASSES.values() for t in story}))
 POINTS = tuple((t, when) for t in TRANSITIONS for when in ("before", "after"))
 
-REPLACING = ("replace", "replace-stop")
+REPLACING = ("replace", "replace-stop", "replace-dearer")
 """Stories of clusters with an engine, of which a machine is lost."""
 
 FIRST_CUTS = (

@@ -56,6 +56,7 @@ WRITES = {
     "replacements": (
         "lose_machines",
         "intend",
+        "reprice",
         "sent",
         "made",
         "ready",

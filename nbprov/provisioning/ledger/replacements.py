@@ -146,6 +146,15 @@ class ReplacementTable:
         with self._store.transaction() as db:
             self._move(db, row, AttemptState.SENT, "operation = ?", dump(operation))
 
+    def reprice(self, row: ReplacementRow, launch: Launch) -> None:
+        """Store the price at which the create is sent, or sent again."""
+        with self._store.transaction() as db:
+            self._leases.hold(db, row.run_id)
+            db.execute(
+                f"UPDATE replacements SET launch = ? WHERE token = ? AND number = ? AND {_OPEN}",
+                (dump(launch), row.token, row.number),
+            )
+
     def made(self, row: ReplacementRow, instance_id: str) -> bool:
         """Store the id of the machine that was made; its price runs from now on.
 
@@ -155,7 +164,7 @@ class ReplacementTable:
         with self._store.transaction() as db:
             if not self._move(db, row, AttemptState.ACCEPTED, "instance_id = ?", instance_id):
                 return False  # a price that begins now would never end
-            offer = row.launch.candidate.offer
+            offer = self._booked(db, row).candidate.offer
             self._prices.start(db, row.run_id, row.token, (instance_id,), offer.hourly, now)
             # A listing may have shown it first, when only the price of the launch was known.
             db.execute(
@@ -263,6 +272,15 @@ class ReplacementTable:
             (state.value, *values, row.token, row.number),
         )
         return done.rowcount > 0
+
+    @staticmethod
+    def _booked(db: sqlite3.Connection, row: ReplacementRow) -> Launch:
+        """The launch as it was sent last, which may be dearer than that of the intent."""
+        found = db.execute(
+            "SELECT launch FROM replacements WHERE token = ? AND number = ?",
+            (row.token, row.number),
+        ).fetchone()
+        return from_plain(Launch, json.loads(found[0]))
 
     @staticmethod
     def _ids(db: sqlite3.Connection, token: str) -> list[str]:

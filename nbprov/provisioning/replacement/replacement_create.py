@@ -10,7 +10,6 @@ from nbprov.model.launches import (
     Accepted,
     CreateOperation,
     InstanceState,
-    Launch,
     Pending,
     PollResult,
     Refused,
@@ -114,12 +113,17 @@ class ReplacementCreate:
         self, row: ReplacementRow, *, is_mine: bool
     ) -> CreateOperation | Failure | None:
         """Send the create, or the identical one again; None where its outcome is not known."""
-        launch: Launch = replace(row.launch, template_values=self._template_values(row))
         cluster = self._ledger.clusters.of_run(row.run_id)
         agreed = agreed_for(self._ledger, cluster) if cluster is not None else 0
+        values = self._template_values(row)
+        # As the ledger has it: an earlier request may have been booked at another price.
+        launch = (self._ledger.replacements.open_one(row.token) or row).launch
         try:
             check = await PriceCheck.ask(self._cloud, launch.candidate, agreed)
-            operation = await check.submit(launch)
+            if (dearer := check.dearer(launch)) is not None:
+                self._ledger.replacements.reprice(row, dearer)
+                launch = dearer
+            operation = await check.submit(replace(launch, template_values=values))
         except TooDear as error:
             # A first create that is not sent makes nothing; of a repeated one the list tells.
             return error.failure if is_mine else None

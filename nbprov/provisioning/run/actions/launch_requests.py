@@ -71,13 +71,11 @@ class LaunchRequests:
         """
         context, row = self._context, self._context.progress.rows[token]
         check = await self.ask_price(cloud, row.candidate)
-        # Which of the requests makes the machine is not known: the dearer price is booked, until
-        # the cloud's listing tells what it is.
-        if check.candidate.hourly > row.candidate.hourly:
-            launch = replace(row.launch, candidate=check.candidate)
+        if (launch := check.dearer(row.launch)) is not None:
             await self._journal.persist(lambda: context.ledger.launches.reprice(token, launch))
-            context.progress.rows[token] = replace(row, candidate=check.candidate, launch=launch)
-            context.set_price(token, check.candidate)
+            candidate = launch.candidate
+            context.progress.rows[token] = replace(row, candidate=candidate, launch=launch)
+            context.set_price(token, candidate)
         return await self.send(token, check)
 
     def keep_operation(self, token: str, operation: CreateOperation) -> None:

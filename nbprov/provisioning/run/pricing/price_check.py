@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import UsageError
@@ -86,6 +87,16 @@ class PriceCheck:
         check = cls(cloud, candidate, refusal)
         await check._ask()
         return check
+
+    def dearer(self, launch: Launch) -> Launch | None:
+        """The launch at this price, to be booked before it is sent; None if it is no dearer.
+
+        Which of several requests makes the machine is not known: the dearest price is booked, until
+        the cloud's listing tells what it is.
+        """
+        if self.candidate.hourly <= launch.candidate.hourly:
+            return None
+        return replace(launch, candidate=self.candidate)
 
     async def _ask(self) -> None:
         self._asked = time.monotonic()

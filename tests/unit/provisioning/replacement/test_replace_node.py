@@ -8,18 +8,20 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_world import WAIT_SECONDS, EngineWorld
+from engine_world import MARKET, WAIT_SECONDS, EngineWorld
 
 from nbprov.clouds.local.client import DaemonClient
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.events import NODE_EVENTS
-from nbprov.model.failures import Cause, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CreateOperation, Launch, Pending, PollResult
+from nbprov.model.money import usd
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.live_cluster import LiveCluster, NodeMissing, check_there
@@ -232,6 +234,53 @@ def test_a_lost_answer_makes_one_machine(world: EngineWorld) -> None:
     assert cloud.most == 3
 
 
+class Unpriced(Watched):
+    """Its listing does not tell what machines cost, as with most clouds.
+
+    Attributes
+    ----------
+    lost
+        How many creates are not carried out, and have no answer.
+    """
+
+    lost = 0
+
+    def submit(self, launch: Launch) -> CreateOperation:
+        if self.lost:
+            self.lost -= 1
+            self.launches.append(launch)
+            self.on_submit(launch)
+            raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, "no answer"))
+        return super().submit(launch)
+
+    def list(self, owner: str) -> Any:
+        return [replace(i, hourly=0) for i in super().list(owner)]
+
+
+def test_a_create_that_is_sent_again_is_booked_at_the_dearest_price_at_which_it_was_sent(
+    world: EngineWorld,
+) -> None:
+    engine, row, cloud = up(world, nodes=2, kind=Unpriced)
+    prices = iter(("4.5", "4.0"))
+
+    def change_price(launch: Launch) -> None:
+        if (hourly := next(prices, None)) is not None:
+            world.market("", base=MARKET.replace("hourly = 3.6", f"hourly = {hourly}"))
+
+    assert isinstance(cloud, Unpriced)
+    cloud.lost, cloud.on_submit = 2, change_price
+    take(world, 1)
+    world.until(lambda: whole(world, engine, row, 2), "another machine")
+    (asked,) = engine.ledger.replacements.of_launch(row.token)
+    sent = [x.candidate.offer.hourly for x in cloud.launches if x.part == 1]
+    assert sent == [usd("3.6"), usd("4.5"), usd("4.5")]
+    assert asked.launch.candidate.offer.hourly == usd("4.5")
+    assert engine.ledger.prices.hourly_now(row.token) == usd("8.1")
+    guards = engine.ledger.guards.get(row.run_id)
+    assert guards is not None
+    assert guards[0]["budget"]["hourly_micros"] == usd("8.1")
+
+
 def test_machines_that_do_not_come_up_are_ended_and_after_three_no_more_are_asked_for(
     world: EngineWorld,
 ) -> None:
@@ -353,8 +402,6 @@ def test_what_comes_too_late_is_ended(world: EngineWorld) -> None:
 def test_a_dearer_price_and_a_guard_that_is_due_keep_it_from_being_asked_for(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine_world import MARKET
-
     engine, row, cloud = up(world, nodes=2)
     world.market("", base=MARKET.replace("hourly = 3.6", "hourly = 7.3"))
     take(world, 1)
