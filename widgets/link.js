@@ -19,6 +19,7 @@ const GONE = "The kernel of this panel has ended: run the cell again.";
  *   table?: (table: import("./types").Table, version: number) => void,
  *   rows?: () => void,
  *   notice: (text: string) => void,
+ *   copy?: (text: string, words: string) => void,
  *   isLive?: () => boolean,
  * }} on
  */
@@ -62,6 +63,7 @@ export function connect(model, signal, on) {
     isWaiting = false;
     if (message.type === "state") on.state(message.state, message.age);
     else if (message.type === "notice") on.notice(message.text);
+    else if (message.type === "copy") on.copy?.(message.text, message.words);
     else if (message.type === "table") {
       table = decodeTable(message.table, buffers, message.end);
       version = message.version;
@@ -100,6 +102,7 @@ export function connect(model, signal, on) {
     model.off("msg:custom", received);
   });
   return {
+    view,
     send,
     /**
      * Send a message with numbers beside it.

@@ -6,6 +6,7 @@ import { makeFilterTools } from "./filter_tools.js";
 import { makeGrid } from "./grid.js";
 import { connect } from "./link.js";
 import { makeConfirmButton } from "./confirm.js";
+import { copy } from "./clipboard.js";
 import { columnOf } from "./table.js";
 
 /** @typedef {import("./types").RunState} RunState */
@@ -34,9 +35,17 @@ function render({ model, el }) {
   const head = makeHead();
   const status = makeStatus();
   const facts = make("div", { class: "nbprov-facts" });
-  const buttons = makeButtons(signal, (type, name) =>
-    link.send(name ? { type: "down", name } : { type: /** @type {"launch"} */ (type) }),
-  );
+  const buttons = makeButtons(signal, (type) => {
+    const { name } = state;
+    if (type === "cell") void copy(`%%on ${name}\n`).then(() => say("the cell is copied"));
+    else if (type === "ssh") link.send({ type, name, view: link.view });
+    else if (type === "down" || type === "stop") link.send({ type, name });
+    else link.send({ type });
+  });
+  const say = (/** @type {string} */ text) => {
+    status.classList.remove("nbprov-quiet");
+    setText(status, text);
+  };
   const plan = makePlan(signal, (rank) => link.send({ type: "select", rank }));
   const attempts = makeAttempts(signal);
   const error = make("pre", { class: "nbprov-error", hidden: true });
@@ -87,9 +96,10 @@ function render({ model, el }) {
     table: plan.setTable,
     rows: plan.rebuild,
     notice(text) {
-      setText(status, text);
+      say(text);
       buttons.release();
     },
+    copy: (text, words) => void copy(text).then(() => say(words)),
     isLive: () => !state.is_final,
   });
   const timer = setInterval(() => (state.hourly || !state.is_final) && tick(), TICK_MS);
@@ -133,9 +143,11 @@ function makeHead() {
   };
 }
 
+/** @typedef {"launch" | "cancel" | "stop" | "down" | "ssh" | "cell"} Press */
+
 /**
  * @param {AbortSignal} signal
- * @param {(type: string, name?: string) => void} press
+ * @param {(type: Press) => void} press
  */
 function makeButtons(signal, press) {
   const launch = make(
@@ -143,23 +155,29 @@ function makeButtons(signal, press) {
     { type: "button", class: "nbprov-button nbprov-primary" },
     "Launch",
   );
-  const cancel = make("button", { type: "button", class: "nbprov-button" }, "Cancel");
+  const simple = (/** @type {string} */ words) =>
+    make("button", { type: "button", class: "nbprov-button" }, words);
+  const cancel = simple("Cancel");
+  const cell = simple("Copy next cell");
+  const ssh = simple("Copy ssh");
+  const stop = simple("Stop");
   const down = makeConfirmButton({
     words: "Down",
     confirm: "Really down?",
     signal,
     onPress: () => pressed("down"),
   });
-  const element = make("div", { class: "nbprov-buttons" }, launch, cancel, down.element);
+  const all = [launch, cancel, cell, ssh, stop, down.element];
+  const element = make("div", { class: "nbprov-buttons" }, ...all);
   /** @type {RunState | undefined} */
   let state;
   let asked = "";
 
-  /** @param {string} type */
+  /** @param {Press} type */
   function pressed(type) {
     asked = type;
     update();
-    press(type, type === "down" ? state?.name : undefined);
+    press(type);
   }
   function update() {
     if (!state) return;
@@ -169,16 +187,25 @@ function makeButtons(signal, press) {
       can("cancel") &&
       (state.state === "launching" || state.state === "waiting" || state.needs_launch)
     );
+    const isRunning = state.state === "ready" && state.is_running;
     down.element.hidden = !(can("down") && state.state === "ready");
+    stop.hidden = !(can("stop") && isRunning);
+    ssh.hidden = !(can("ssh") && isRunning);
+    cell.hidden = !isRunning;
     setText(launch, asked === "launch" ? "Launching …" : "Launch");
     setText(cancel, asked === "cancel" ? "Cancelling …" : "Cancel");
     launch.disabled = asked !== "";
     cancel.disabled = asked === "cancel";
+    setText(stop, asked === "stop" ? "Stopping …" : "Stop");
+    stop.disabled = asked !== "";
     down.setBusy(asked === "down");
-    element.hidden = launch.hidden && cancel.hidden && down.element.hidden;
+    element.hidden = all.every((button) => button.hidden);
   }
   launch.addEventListener("click", () => pressed("launch"), { signal });
   cancel.addEventListener("click", () => pressed("cancel"), { signal });
+  stop.addEventListener("click", () => pressed("stop"), { signal });
+  ssh.addEventListener("click", () => press("ssh"), { signal });
+  cell.addEventListener("click", () => press("cell"), { signal });
   return {
     element,
     /**
@@ -186,7 +213,11 @@ function makeButtons(signal, press) {
      * @param {RunState} given
      */
     show(given) {
-      if (given.state !== state?.state || given.needs_launch !== state?.needs_launch) asked = "";
+      const isOther =
+        given.state !== state?.state ||
+        given.needs_launch !== state?.needs_launch ||
+        given.is_running !== state?.is_running;
+      if (isOther) asked = "";
       state = given;
       update();
     },

@@ -90,6 +90,8 @@ export interface RunState {
   version: number;
   /** The buttons that have a callback. */
   actions: string[];
+  /** Whether its cluster runs now. */
+  is_running: boolean;
 }
 
 /** A row of the clusters table. */
@@ -184,7 +186,8 @@ export type ToKernel =
   /** Make a DataFrame of the rows whose ranks are in the buffer. */
   | { type: "frame" }
   | { type: "launch" | "cancel" }
-  | { type: "down" | "stop" | "start"; name: string };
+  | { type: "down" | "stop" | "start"; name: string }
+  | { type: "ssh"; name: string; view: string };
 
 /** A value of kind `stock` is a level and the time of its report: `high@1790000000.0`. */
 export type Kind = "rank" | "text" | "date" | "stock" | "money" | "number";
@@ -221,7 +224,9 @@ export type FromKernel<S> =
   | { type: "rows"; view: string; version: number; start: number; end: number }
   /** `age` is in seconds since the state was taken. A trait has none; it is read on arrival. */
   | { type: "state"; view: string; state: S; age: number }
-  | { type: "notice"; view: string; text: string };
+  | { type: "notice"; view: string; text: string }
+  /** A text for the clipboard of the view that asked, and what to say then. */
+  | { type: "copy"; view: string; text: string; words: string };
 
 /** What a page tells the kernel: the forms in its notebook. */
 export interface FromPage {

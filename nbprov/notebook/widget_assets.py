@@ -41,6 +41,7 @@ RUN_PANEL = (
     *_GRID,
     "link.js",
     "confirm.js",
+    "clipboard.js",
     "run_panel.js",
 )
 CLUSTERS_TABLE = (

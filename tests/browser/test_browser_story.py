@@ -4,13 +4,15 @@ end."""
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
 from collections.abc import Callable
 
 from lab import QUICKSTART
 from local_cloud import machines, set_market
 from notebook_page import NotebookPage, button, column, header, output, panel, state
 from pictures import Album
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 ACCEPT_SECONDS = 0.5
 BOOT_SECONDS = 2.5
@@ -129,9 +131,25 @@ def _provision_again(notebook: NotebookPage) -> None:
 def _down(notebook: NotebookPage) -> None:
     run = panel(output(notebook.cell("%%provision dev")), "Provision")
     clusters = panel(output(notebook.cell("%clusters")), "Clusters")
+    _copy_what_comes_next(notebook, run)
     button(run, "Down").click()
     assert machines(notebook.home) == 1, "Down asks a second press"
     button(run, "Really down?").click()
     expect(state(run)).to_have_text("ended")
     expect(clusters.locator(".nbprov-badge")).to_have_text("ended")
     assert machines(notebook.home) == 0
+
+
+def _copy_what_comes_next(notebook: NotebookPage, run: Locator) -> None:
+    """The next cell and the ssh command go to the clipboard."""
+    notebook.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    button(run, "Copy next cell").click()
+    expect(run.locator(".nbprov-status")).to_have_text("the cell is copied")
+    assert notebook.page.evaluate("navigator.clipboard.readText()").startswith("%%on ")
+    button(run, "Copy ssh").click()
+    expect(run.locator(".nbprov-status")).to_contain_text("the ssh command is copied")
+    words = shlex.split(notebook.page.evaluate("navigator.clipboard.readText()"))
+    done = subprocess.run(
+        [*words, "echo there"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout == "there\n", done.stderr

@@ -25,7 +25,12 @@ def show_run(run: Run) -> LiveDisplay[Any]:
     """Show the run's panel and keep it up to date."""
     actions = PanelActions()
     panel = RunPanel(
-        run.view(), on_launch=run.launch_soon, on_cancel=run.cancel, on_down=actions.down
+        run.view(),
+        on_launch=run.launch_soon,
+        on_cancel=run.cancel,
+        on_down=actions.down,
+        on_stop=actions.stop,
+        ssh=actions.ssh,
     )
     panel.subject = f"{RUN}:{run.run_id}"
     actions.panel = panel

@@ -119,6 +119,8 @@ def run_subject(run_id: str) -> Subject:
             view,
             on_cancel=lambda: here.down(view.name, cluster_id=run_id),
             on_down=actions.down,
+            on_stop=actions.stop,
+            ssh=actions.ssh,
         )
         actions.panel = made
         return made

@@ -38,6 +38,10 @@ class PanelActions:
         """Terminate a cluster, or cancel its launch."""
         self._report_failure_of(session().down(name, cluster_id=self._id_of(name)))
 
+    def ssh(self, name: str) -> str:
+        """Return the ssh command that logs in to a cluster."""
+        return self._shown_cluster(name).ssh_command()
+
     def _shown_cluster(self, name: str) -> Cluster:
         return session().cluster(name, cluster_id=self._id_of(name))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from nbprov.model.clusters import RunView
+from nbprov.model.clusters import ClusterState, RunView
 from nbprov.notebook.rendering.price_data import TableData
 from nbprov.notebook.rendering.run_facts import run_facts
 from nbprov.notebook.rendering.run_lines import run_lines
@@ -27,6 +27,10 @@ class RunPanel(Panel[RunView]):
         Called without arguments; a button without a callback is not drawn.
     on_down
         Called with the cluster's name after a second press.
+    on_stop
+        Called with the cluster's name.
+    ssh
+        Returns the ssh command that logs in to the cluster of this name.
     on_select
         Called with the rank of a candidate that the person chose in the plan.
     """
@@ -38,18 +42,30 @@ class RunPanel(Panel[RunView]):
         on_launch: Callback | None = None,
         on_cancel: Callback | None = None,
         on_down: NamedCallback | None = None,
+        on_stop: NamedCallback | None = None,
+        ssh: Callable[[str], str] | None = None,
         on_select: RankCallback | None = None,
     ) -> None:
         self._on_launch = on_launch
         self._on_cancel = on_cancel
         self._on_down = on_down
+        self._on_stop = on_stop
+        self._ssh = ssh
         self._on_select = on_select
         super().__init__(view)
 
     def state(self) -> dict[str, Any]:
-        listening = {"launch": self._on_launch, "cancel": self._on_cancel, "down": self._on_down}
+        listening = {
+            "launch": self._on_launch,
+            "cancel": self._on_cancel,
+            "down": self._on_down,
+            "stop": self._on_stop,
+            "ssh": self._ssh,
+        }
+        cluster = self._view.cluster
         return {
             **asdict(run_facts(self._view)),
+            "is_running": cluster is not None and cluster.state is ClusterState.RUNNING,
             "version": self._version if self._view.plan.candidates else 0,
             "actions": [name for name, callback in listening.items() if callback is not None],
         }
@@ -87,5 +103,11 @@ class RunPanel(Panel[RunView]):
             call(self._on_cancel)
         elif kind == "down":
             call(self._on_down, str(content["name"]))
+        elif kind == "stop":
+            call(self._on_stop, str(content["name"]))
+        elif kind == "ssh" and self._ssh is not None:
+            text = self._ssh(str(content["name"]))
+            words = "the ssh command is copied: paste it into a terminal"
+            self._send({"type": "copy", "view": content["view"], "text": text, "words": words})
         elif kind == "select":
             call(self._on_select, int(content["rank"]))

@@ -350,3 +350,17 @@ def test_the_saved_form_of_a_live_panel_is_renewed_with_its_news(
     display.freeze()
     assert [(update, WIDGET in data) for update, data in sent[2:]] == [(True, False)]
     assert "launching" in sent[2][1]["text/plain"]
+
+
+def test_a_machine_that_is_ready_can_be_stopped_and_logged_in_to() -> None:
+    stopped: list[str] = []
+    panel = RunPanel(samples.ready_run(), on_stop=stopped.append, ssh=lambda name: f"ssh to {name}")
+    browser = Browser(panel)
+    assert panel.state()["is_running"]
+    assert {"stop", "ssh"} <= {*panel.state()["actions"]}
+    browser.say(type="stop", name="dev")
+    assert stopped == ["dev"]
+    browser.say(type="ssh", name="dev", view="v1")
+    ((message, _),) = browser.heard
+    assert (message["type"], message["view"], message["text"]) == ("copy", "v1", "ssh to dev")
+    assert not RunPanel(samples.waiting_run()).state()["is_running"]
