@@ -91,14 +91,14 @@ class MagicParser(argparse.ArgumentParser):
         action = self._option_string_actions.get(flag)
         return action if action is not None and action.nargs != 0 else None
 
-    def flags(self) -> list[str]:
-        """Return all long flags, for completion."""
-        return [
-            option
+    def flags(self) -> dict[str, str]:
+        """Return all long flags with what they do, for completion."""
+        return {
+            option: action.help or ""
             for action in self._actions
             for option in action.option_strings
             if option.startswith("--")
-        ]
+        }
 
 
 def _without_comment(line: str) -> str:

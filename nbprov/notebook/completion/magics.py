@@ -20,6 +20,8 @@ _MAGICS = re.compile(r"\s*(?:\w+\s*=\s*)?%{1,2}(provision|prices|clusters|on|nbp
 _LARGE_PLACES = ("eu", "us", "asia")
 """Parts of the world that a region may name, which are offered before the clouds' own names."""
 _WORDLIKE = re.compile(r"\w")
+_MOST_BESIDE = 60
+"""The longest description beside a completion, in characters."""
 _MOST = 200
 """The most completions that are offered."""
 
@@ -46,10 +48,9 @@ def match(context: Any) -> dict[str, Any]:
         return {"completions": [], "suppress": False}
     word, offered = _complete(found.group(1), context, first)
     # Case is ignored here because the magics ignore it too.
-    fitting = [
-        text for text in dict.fromkeys(offered) if text.casefold().startswith(word.casefold())
-    ]
-    made = [SimpleCompletion(text=text, type="nbprov") for text in fitting[:_MOST]]
+    fitting = [text for text in offered if text.casefold().startswith(word.casefold())]
+    # Front ends show the type beside the text, as they show `function` beside a name of Python.
+    made = [SimpleCompletion(text=text, type=offered[text] or "nbprov") for text in fitting[:_MOST]]
     # In a cell that runs on a machine the words are Python, and so may be those of this kernel.
     is_python = found.group(1) == "on" and context.cursor_line > 0
     return {
@@ -60,7 +61,8 @@ def match(context: Any) -> dict[str, Any]:
     }
 
 
-def _complete(magic: str, context: Any, first: str) -> tuple[str, list[str]]:
+def _complete(magic: str, context: Any, first: str) -> tuple[str, dict[str, str]]:
+    """Return the word at the cursor, and what is offered with a few words on each."""
     if context.cursor_line == 0:
         before = first[: context.cursor_position]
         word = re.split(r"\s", before)[-1]
@@ -73,39 +75,40 @@ def _complete(magic: str, context: Any, first: str) -> tuple[str, list[str]]:
         body = context.full_text.split("\n", 1)[1]
         lines = body.split("\n")
         line = context.cursor_line - 1
-        return remote_words(
-            first, body, sum(len(one) + 1 for one in lines[:line]) + context.cursor_position
-        )
-    return "", []
+        at = sum(len(one) + 1 for one in lines[:line]) + context.cursor_position
+        word, names = remote_words(first, body, at)
+        return word, dict.fromkeys(names, "")
+    return "", {}
 
 
-def _line_words(magic: str, before: str, word: str) -> list[str]:
+def _line_words(magic: str, before: str, word: str) -> dict[str, str]:
     previous = before[: len(before) - len(word)].split()[1:]
     if magic == "nbprov":
         from nbprov.notebook.commands.registry import COMMANDS
 
         if not previous:
-            return sorted(COMMANDS)
+            return dict.fromkeys(sorted(COMMANDS), "")
     parser = magic_parser(magic, previous)
     if parser is None:
-        return []
+        return {}
     if word.startswith("-"):
-        return parser.flags()
+        return {flag: _first_words(words) for flag, words in parser.flags().items()}
     action = parser.option(previous[-1]) if previous else None
     if magic == "nbprov" and previous[0] in ("jobs", "logs"):
         from nbprov.notebook.commands.jobs import completions
 
-        return completions(previous, action.dest if action is not None else "", _cluster_names())
+        dest = action.dest if action is not None else ""
+        return dict.fromkeys(completions(previous, dest, list(_cluster_names())), "")
     if action is not None:
-        return _option_values(action, previous)
+        return dict.fromkeys(_option_values(action, previous), "")
     if magic == "prices":
-        return _catalog().accelerators()
+        return _accelerators()
     if magic == "nbprov" and previous[0] == "catalog":
         from nbprov.notebook.commands.catalog import ACTIONS
 
-        return list(ACTIONS) if len(previous) == 1 else _catalog().clouds()
+        return dict.fromkeys(ACTIONS if len(previous) == 1 else _catalog().clouds(), "")
     # A new cluster has no name yet, but %%provision may name an existing one.
-    return _cluster_names() if magic in ("on", "nbprov", "provision") else []
+    return _cluster_names() if magic in ("on", "nbprov", "provision") else {}
 
 
 def magic_parser(magic: str, previous: list[str]) -> MagicParser | None:
@@ -155,20 +158,20 @@ def _names_in(clouds: list[str], what: str) -> list[str]:
     )
 
 
-def _yaml_words(context: Any) -> tuple[str, list[str]]:
+def _yaml_words(context: Any) -> tuple[str, dict[str, str]]:
     from nbprov.spec import keys_at
 
     body = context.full_text.split("\n", 1)[1]
     place = keys_at(body, context.cursor_line, context.cursor_position + 1)
     if not place.field:
-        return place.prefix, [f"{key.name}:" for key in place.keys]
+        return place.prefix, {f"{key.name}:": _first_words(key.doc) for key in place.keys}
     if place.values:
-        return place.prefix, list(place.values)
+        return place.prefix, dict.fromkeys(place.values, "")
+    if place.field == "accelerators":
+        return place.prefix, _accelerators()
     catalog = _catalog()
     values: Iterable[str] = ()
-    if place.field == "accelerators":
-        values = catalog.accelerators()
-    elif place.field == "cloud":
+    if place.field == "cloud":
         values = [*catalog.clouds(), "local"]
     elif place.field == "infra":
         values = _infra_words(place.prefix)
@@ -178,7 +181,30 @@ def _yaml_words(context: Any) -> tuple[str, list[str]]:
         values = _names_in(_named_clouds(body), "zone")
     elif place.field == "instance_type":
         values = _names_in(_named_clouds(body), "type")
-    return place.prefix, list(values)
+    return place.prefix, dict.fromkeys(values, "")
+
+
+def _first_words(text: str) -> str:
+    """Return the first clause of a description, as much of it as fits beside a name."""
+    clause = re.split(r"[:;.] |\.$", text.replace("`", ""), maxsplit=1)[0]
+    return clause if len(clause) <= _MOST_BESIDE else f"{clause[: _MOST_BESIDE - 1]}…"
+
+
+def _accelerators() -> dict[str, str]:
+    """Return the accelerators on sale, with the cheapest price of one and how many sell it."""
+    from nbprov.catalog import Query
+    from nbprov.catalog.accelerators_on_sale import accelerators_of
+    from nbprov.model.money import format_usd
+
+    catalog = _catalog()
+    sold = {one.name: one for one in accelerators_of(catalog.select(Query()))}
+    return {
+        name: f"from {format_usd(one.each)} an hour; {one.offers:,} offers in"
+        f" {len(one.clouds)} cloud{'' if len(one.clouds) == 1 else 's'}"
+        if (one := sold.get(name)) is not None
+        else ""
+        for name in catalog.accelerators()
+    }
 
 
 def _named_clouds(body: str) -> list[str]:
@@ -213,12 +239,19 @@ def _regions(clouds: Iterable[str]) -> list[str]:
     )
 
 
-def _cluster_names() -> list[str]:
+def _cluster_names() -> dict[str, str]:
     # A completion never opens a ledger, so without a session there are no names.
     api = sys.modules.get("nbprov.api")
     here = api.current() if api is not None else None
     if here is None:
-        return []
-    return [view.name for view in here.clusters()] + [
-        name for name, run in here.runs.items() if not run.done
-    ]
+        return {}
+    from nbprov.notebook.rendering.formatting import describe_candidate
+
+    under_way = {name: run.state.value for name, run in here.runs.items() if not run.done}
+    running = {
+        view.name: f"{view.state.value}: {describe_candidate(view.candidate)}"
+        if view.candidate is not None
+        else view.state.value
+        for view in here.clusters()
+    }
+    return {**under_way, **running}
