@@ -206,9 +206,18 @@ class TeardownService:
             raise
 
     async def _stop(self, row: ClusterRow, *, asked: bool) -> None:
-        """Stop a cluster after its outputs were pulled. Raises `UsedAgain` as `_down`."""
+        """Stop a cluster after its outputs were pulled.
+
+        Raises
+        ------
+        UsedAgain
+            As `_down`; at once if it is to be ended, which no stop takes back.
+        """
         lifecycle = self._context.engine.lifecycle
         lifecycle.check_stop(row)
+        now = self._context.engine.ledger.clusters.by_id(row.cluster_id)
+        if now is not None and now.pending is not None and now.pending.is_end:
+            raise _otherwise_wanted(now)
         await self._hooks.pull_before_stop(row)
         self._still_wanted(row, asked, DesiredState.STOPPED)
         await lifecycle.stop(row)
@@ -223,13 +232,17 @@ class TeardownService:
         if now.pending is DesiredState.STOPPED:
             return  # another notebook stops it: an end is carried out instead
         if now.pending is not None:
-            raise UsedAgain(
-                f"{row.name} is {reason_words(now)}", hint="%clusters shows what becomes of it"
-            )
+            raise _otherwise_wanted(now)
         raise UsedAgain(
             f"{row.name} is used again meanwhile, and goes on",
             hint=f"%nbprov down {row.name} ends it",
         )
+
+
+def _otherwise_wanted(now: ClusterRow) -> UsedAgain:
+    return UsedAgain(
+        f"{now.name} is {reason_words(now)}", hint="%clusters shows what becomes of it"
+    )
 
 
 def _is_cancelled() -> bool:

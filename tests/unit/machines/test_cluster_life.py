@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, get, listens, until
 
 from nbprov import api
 from nbprov.api.launching.cluster_start import NoRoom
+from nbprov.api.services.teardown import UsedAgain
 from nbprov.machines.cells.cells import python_cell
 from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError, NotFound
@@ -246,7 +248,7 @@ def test_who_works_on_what_another_notebook_stops_is_told_so(world: TunnelWorld)
         assert other.cluster("dev").cell("1 + 1", timeout=WAIT_SECONDS).value == "2"
 
 
-@pytest.mark.parametrize("when", ["wanted", "under way"])
+@pytest.mark.parametrize("when", ["wanted", "under way", "over"])
 def test_an_end_beside_another_notebooks_stop_is_carried_out(
     world: TunnelWorld, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
@@ -259,13 +261,44 @@ def test_an_end_beside_another_notebooks_stop_is_carried_out(
             asked, reason = (row.cluster_id, row.state), "you stopped it"
             if when == "wanted":
                 ledger.clusters.move(*asked, reason, desired=DesiredState.STOPPED)
-            else:
+            elif when == "under way":
                 ledger.clusters.move(row.cluster_id, ClusterState.STOPPING, reason)
+            else:  # this kernel was suspended for long, and so has no lease any more
+                world.session.engine.ledger.leases.release(row.run_id)
+                stop = other.engine.thread.call(other.engine.lifecycle.stop(row))
+                await asyncio.wrap_future(stop)
+                assert alive(world) == ["stopped"]
             await pull(row)
 
         monkeypatch.setattr(hooks, "pull_before_end", stopped_meanwhile)
         dev.down().wait(WAIT_SECONDS)
         assert alive(world) == []
+
+
+@pytest.mark.parametrize("who", ["another notebook", "the same notebook"])
+def test_a_stop_of_what_is_to_be_ended_is_refused_at_once_and_the_end_is_carried_out(
+    world: TunnelWorld, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    dev = world.up()
+    with other_kernel(world) as other:
+        hooks = world.session.services.teardown._hooks
+        theirs = other.cluster("dev") if who == "another notebook" else dev
+        pull, refused = hooks.pull_before_end, list[BaseException]()
+
+        async def stop_meanwhile(row: ClusterRow) -> None:
+            try:
+                await asyncio.wrap_future(theirs.stop()._future)
+            except NbprovError as error:
+                refused.append(error)
+            assert alive(world) == ["running"]
+            await pull(row)
+
+        monkeypatch.setattr(hooks, "pull_before_end", stop_meanwhile)
+        dev.down().wait(WAIT_SECONDS)
+        assert alive(world) == []
+        (error,) = refused
+        assert isinstance(error, UsedAgain)
+        assert error.message == "dev is to be ended: you ended it"
 
 
 def test_what_another_notebook_does_is_told_to_who_follows(world: TunnelWorld) -> None:
