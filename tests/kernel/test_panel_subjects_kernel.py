@@ -91,7 +91,10 @@ def test_the_next_kernel_goes_on_with_the_panels_of_a_page(home, kernel: Kernel)
     assert "launching" in taken[0]["html"]
     run, clusters = kernel.panels()
     kernel.until(lambda: kernel.state(run)["look"]["words"] == "ready", "the adopted launch")
-    kernel.until(lambda: kernel.state(clusters)["clusters"][0]["state"] == "running", "the cluster")
+    kernel.until(
+        lambda: [row["state"] for row in kernel.state(clusters)["clusters"]] == ["running"],
+        "the cluster",
+    )
     assert kernel.state(run)["plan"]["headline"].startswith("not kept")
     kernel.press(run, type="down", name="dev")
     kernel.until(lambda: machines(home) == 0, "the end of the machine")
