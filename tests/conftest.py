@@ -304,6 +304,8 @@ def _name(session: Session, report: pytest.TestReport | pytest.CollectReport, no
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Nothing that a test started may outlive the run."""
     ours = session.config.stash[_session_key]
+    if (doubles := sys.modules.get("double_process")) is not None:
+        doubles.PARENT_OF_DOUBLES.end()
     ours.end_survivors()
     if ours.left and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -20,6 +20,7 @@ import signal
 import sys
 import threading
 import time
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -31,6 +32,7 @@ from aws_double_model import asked, wrong_answer, wrong_request
 from aws_double_world import DATA_DISKS, IMAGES, PARAMETERS, World, prepare_moto, zone_id
 from aws_models_once import read_models_once
 from double_process import DoubleProcess
+from machines import Machines
 
 ACCOUNT = "123456789012"
 KEY_ID, OTHER_KEY_ID = "AKIAIOSFODNN7EXAMPLE", "AKIAI44QH8DHBEXAMPLE"
@@ -59,10 +61,7 @@ class Api:
     """Handles the requests of the server."""
 
     def __init__(self, world: World) -> None:
-        from moto.server import DomainDispatcherApplication, create_backend_app
-
         self.world = world
-        self.moto = DomainDispatcherApplication(create_backend_app)
         self.faults: list[dict[str, Any]] = []
         self.calls: list[dict[str, Any]] = []
         self.problems: list[str] = []
@@ -225,7 +224,7 @@ class Api:
             path=path, method="POST", headers=headers, input_stream=io.BytesIO(body)
         ).get_environ()
         environ["CONTENT_LENGTH"] = str(len(body))
-        pieces, status, sent = run_wsgi_app(self.moto, environ)
+        pieces, status, sent = run_wsgi_app(moto_app(), environ)
         return (
             int(status.split()[0]),
             {"Content-Type": sent.get("Content-Type", "text/xml")},
@@ -517,19 +516,60 @@ class Handler(BaseHTTPRequestHandler):
         """Write no log."""
 
 
+@cache
+def moto_app() -> Any:
+    """Return moto's services, as one application for each process."""
+    from moto.server import DomainDispatcherApplication, create_backend_app
+
+    return DomainDispatcherApplication(create_backend_app)
+
+
+def prepare() -> None:
+    """Read what every double needs, as a parent may do once for all: the models of both sides,
+    and the first answers of EC2, which make an account's networks and moto's tables of calls.
+    """
+    read_models_once()
+    if prepare_moto():
+        _first_answers()
+
+
+def _first_answers() -> None:
+    from moto.ec2.models import ec2_backends
+
+    for region in REGIONS:
+        assert ec2_backends[ACCOUNT][region].vpcs
+    api = Api(World())
+    for service, call, version in (
+        ("sts", "GetCallerIdentity", "2011-06-15"),
+        ("ec2", "DescribeVpcs", "2016-11-15"),
+        ("ec2", "DescribeInstances", "2016-11-15"),
+    ):
+        scope = f"Credential={KEY_ID}/20261126/{REGIONS[0]}/{service}/aws4_request"
+        headers = {
+            "Authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0",
+            "Host": f"{service}.{REGIONS[0]}.amazonaws.com",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        status, _, _ = api.answer("/", f"Action={call}&Version={version}".encode(), headers)
+        assert status == 200, call
+
+
+def _ids_of_its_own() -> None:
+    """Have moto name its objects as in no other process that was forked from the same one."""
+    from moto.moto_api._internal import mock_random
+
+    mock_random.seed()
+
+
 def main(argv: list[str] | None = None) -> NoReturn:
     """Serve until terminated."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--machines", type=Path)
     options = parser.parse_args(argv)
-    read_models_once()
-    prepare_moto()
-    machines = None
-    if options.machines:
-        from machines import Machines
-
-        machines = Machines(options.machines)
+    prepare()
+    _ids_of_its_own()
+    machines = Machines(options.machines) if options.machines else None
     world = World(machines)
     world.install()
     Handler.api = Api(world)

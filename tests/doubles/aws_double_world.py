@@ -13,6 +13,7 @@ import json
 import os
 import re
 import secrets
+import sys
 import tempfile
 import threading
 import time
@@ -62,10 +63,19 @@ PARAMETERS = {
 }
 
 
-def prepare_moto() -> None:
+def prepare_moto() -> bool:
     """Set what moto reads when it is imported: few images, and refusal of unknown types and
     images.
+
+    Returns
+    -------
+    bool
+        Whether it was imported for the first time.
     """
+    os.environ["MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION"] = "true"
+    os.environ["MOTO_ENABLE_AMI_VALIDATION"] = "true"
+    if "moto.ec2.models" in sys.modules:
+        return False
     rows = [
         {
             "ami_id": one,
@@ -89,12 +99,11 @@ def prepare_moto() -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
         json.dump(rows, file)
     os.environ["MOTO_AMIS_PATH"] = file.name
-    os.environ["MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION"] = "true"
-    os.environ["MOTO_ENABLE_AMI_VALIDATION"] = "true"
     try:
         import moto.ec2.models  # noqa: F401 (read now, while the file is there)
     finally:
         Path(file.name).unlink()
+    return True
 
 
 @dataclass

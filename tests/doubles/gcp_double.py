@@ -12,13 +12,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import signal
-import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,16 +24,16 @@ from urllib.parse import parse_qsl, urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from double_process import DoubleProcess
 from gcp_double_calls import Calls, Lost
 from gcp_double_faults import Fault, Refusal, refusal
 from gcp_double_model import FREE, Method, model
 from gcp_double_world import World
+from machines import Machines
 
 PROJECT = "nbprov-test"
 OTHER_PROJECT = "nbprov-other"
 """A second, empty project of the same user."""
-READY_SECONDS = 30.0
-CALL_SECONDS = 30.0
 HTML = (
     b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 )
@@ -353,7 +350,12 @@ def _blotted(body: Any) -> Any:
     return [_blotted(v) for v in body] if isinstance(body, list) else body
 
 
-def main() -> None:
+def prepare() -> None:
+    """Read Google's document, as a parent may do once for all doubles."""
+    model()
+
+
+def main(arguments: list[str] | None = None) -> None:
     """Serve until terminated."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
@@ -366,17 +368,12 @@ def main() -> None:
         default=1.0,
         help="how many times faster time limits of machines pass",
     )
-    given = parser.parse_args()
-    bodies = None
-    if given.machines:
-        from machines import Machines
-
-        bodies = Machines(given.machines)
+    given = parser.parse_args(arguments)
+    bodies = Machines(given.machines) if given.machines else None
     server = _Server(("127.0.0.1", given.port), _Handler)
     server.double = Double(
         World(PROJECT, bodies, accept=given.accept, boot=given.boot, speed=given.speed)
     )
-    model()
 
     def end(*_: object) -> None:
         threading.Thread(target=server.shutdown, daemon=True).start()
@@ -391,7 +388,7 @@ def main() -> None:
             bodies.close()
 
 
-class GcpDouble:
+class GcpDouble(DoubleProcess):
     """The double as a process of its own, for tests.
 
     Examples
@@ -403,34 +400,11 @@ class GcpDouble:
             double.add_fault(call="create", do="capacity", where={"zone": "us-central1-a"})
     """
 
-    def __init__(self, machines: Path | None = None, **options: float) -> None:
-        self._machines, self._options = machines, options
-        self.url = ""
-        self._process: subprocess.Popen[str] | None = None
+    script = Path(__file__).absolute()
 
-    def start(self) -> GcpDouble:
-        """Start it and wait until it serves."""
-        command = [
-            sys.executable,
-            str(Path(__file__)),
-            "--port",
-            "0",
-            *(["--machines", str(self._machines)] if self._machines else []),
-        ]
-        command += [
-            word for name, value in self._options.items() for word in (f"--{name}", str(value))
-        ]
-        self._process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line.startswith("READY "), f"the double did not start: {line!r}"
-        self.url = line.split()[1]
-        return self
+    def __init__(self, machines: Path | None = None, **options: float) -> None:
+        words = [w for name, value in options.items() for w in (f"--{name}", str(value))]
+        super().__init__(*words, machines=machines)
 
     @property
     def env(self) -> dict[str, str]:
@@ -441,44 +415,15 @@ class GcpDouble:
             "NBPROV_MY_ADDRESS": "127.0.0.1",
         }
 
-    def tell(self, what: str, **told: Any) -> Any:
-        """Send a control request."""
-        asked = urllib.request.Request(
-            f"{self.url}/_double/{what}",
-            json.dumps(told).encode(),
-            {"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(asked, timeout=CALL_SECONDS) as answer:
-            return json.load(answer)
-
-    def add_fault(self, **fault: Any) -> None:
-        """Script a fault: `call`, `do`, and perhaps `where`, `times` (-1: always), `seconds`."""
-        self.tell("faults", **fault)
-
     @property
     def problems(self) -> list[str]:
         """Return what broke the official model, in requests or answers."""
-        found: list[str] = self.tell("problems")
+        found: list[str] = self.told("problems")
         return found
 
     def calls(self, name: str = "") -> list[dict[str, Any]]:
         """Return its requests, of one method or all."""
-        return [c for c in self.tell("calls") if not name or c["call"] == name]
-
-    def close(self) -> None:
-        """End it, and its machines with it."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(READY_SECONDS)
-            assert self._process.stdout is not None
-            self._process.stdout.close()
-            self._process = None
-
-    def __enter__(self) -> GcpDouble:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        return [c for c in self.told("calls") if not name or c["call"] == name]
 
 
 if __name__ == "__main__":

@@ -19,15 +19,10 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent))
-
-if __name__ == "__main__":
-    # This grammar is for a format that is not used here, and would take most of a second at every
-    # start.
-    cast(dict[str, Any], sys.modules).setdefault("rfc3987_syntax", None)
 
 from double_process import DoubleProcess
 from lambda_double_world import REFUSALS, SUGGESTION, Fault, Refusal, State
@@ -194,6 +189,10 @@ def blotted(body: Any) -> Any:
         if isinstance(body, dict)
         else body
     )
+
+
+def prepare() -> None:
+    """Nothing is left to read once this module is there."""
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -11,32 +11,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import fields
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
-from urllib.request import Request, urlopen
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent))
-    # This grammar is for a format that is not used here, and would take most of a second at every
-    # start.
-    cast(dict[str, Any], sys.modules).setdefault("rfc3987_syntax", None)
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from double_process import DoubleProcess
 from machines import Machines
 from runpod_catalogue import KEY
 from runpod_service import Hung, Raw, Service
 from runpod_world import Fault, Refusal, World
 
-START_SECONDS = 20.0
 TITLES = {
     400: "Bad Request",
     401: "Unauthorized",
@@ -211,7 +203,7 @@ class Server(ThreadingHTTPServer):
         return {}
 
 
-class Double:
+class Double(DoubleProcess):
     """The server, started and ended by a test; `env` is what reaches it.
 
     Examples
@@ -222,32 +214,16 @@ class Double:
     >>> double.close()
     """
 
+    script = Path(__file__).absolute()
+
     def __init__(self, machines: Path | None = None, *, seed: int = 1) -> None:
-        more = ["--machines", str(machines)] if machines is not None else []
-        command = [
-            sys.executable,
-            str(Path(__file__).resolve()),
-            "--port",
-            "0",
-            "--seed",
-            str(seed),
-            *more,
-        ]
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line.startswith("READY "):
-            self.close()
-            raise RuntimeError(f"RunPod's double did not start: {self._said()}")
-        self.url = line.split()[1]
-        self.env = {"RUNPOD_API_BASE_URL": self.url, "RUNPOD_API_KEY": KEY}
+        super().__init__("--seed", str(seed), machines=machines)
+        self.start()
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Return the environment with which the adapter reaches it."""
+        return {"RUNPOD_API_BASE_URL": self.url, "RUNPOD_API_KEY": KEY}
 
     def add_fault(
         self,
@@ -293,34 +269,20 @@ class Double:
 
     def control(self, name: str, body: Any = None) -> Any:
         """One control call."""
-        data = None if body is None else json.dumps(body).encode()
-        request = Request(f"{self.url}/_double/{name}", data, {"Content-Type": "application/json"})
-        with urlopen(request, timeout=60) as answer:
-            return json.loads(answer.read())
-
-    def close(self) -> None:
-        """End it, and its machines with it. May be called again."""
-        if self._process.poll() is None:
-            self._process.terminate()
-        try:
-            self._process.wait(60)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-
-    def _said(self) -> str:
-        self._errors.seek(0)
-        return self._errors.read().decode(errors="replace")[-2000:]
+        return self.told(name) if body is None else self.tell(name, **body)
 
 
-def main() -> None:
+def prepare() -> None:
+    """Nothing is left to read once this module is there."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Serve until terminated."""
     options = argparse.ArgumentParser()
     options.add_argument("--port", type=int, default=0)
     options.add_argument("--machines", type=Path)
     options.add_argument("--seed", type=int, default=1)
-    given = options.parse_args()
+    given = options.parse_args(arguments)
     machines = Machines(given.machines) if given.machines is not None else None
     server = Server(given.port, World(given.seed, machines))
     over = threading.Event()
@@ -330,10 +292,7 @@ def main() -> None:
         target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
     ).start()
     print(f"READY http://127.0.0.1:{server.server_address[1]}", flush=True)
-    parent = os.getppid()
-    while not over.wait(0.5):
-        if os.getppid() != parent:  # the parent process is gone
-            break
+    over.wait()
     server.service.closing.set()
     server.shutdown()
     if machines is not None:

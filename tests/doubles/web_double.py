@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from addresses import claim
+
 PIECE = 1 << 16
 
 
@@ -126,7 +128,7 @@ class WebDouble:
         self.arrived = threading.Condition()
         self._routes: list[tuple[Where, list[Reply]]] = []
         self._closing = threading.Event()
-        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server = _new_server()
         self._server.web = self
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
@@ -209,6 +211,16 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore clients that went away."""
+
+
+def _new_server() -> _Server:
+    made = _Server(("127.0.0.1", 0), _Handler)
+    if claim(made.server_address[1]):
+        return made
+    try:
+        return _new_server()
+    finally:
+        made.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote_plus, urlsplit, urlunsplit
 
+from .addresses import claim
+
 UPSTREAM_SECONDS = 120.0
 """How long a double may take to answer; beyond it the test has failed for another reason."""
-MOST_KEPT = 1 << 20
-"""The most bytes of an answer that are kept to be looked at."""
 HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "proxy-auth"})
 """Headers that speak of one connection alone."""
 PAGE = b"<html><title>502 Bad Gateway</title><h1>Bad Gateway</h1></html>"
@@ -98,7 +98,6 @@ class Relay:
 
     def __init__(self) -> None:
         self.requests: list[RelayedRequest] = []
-        self.answers: list[bytes] = []
         self.rewrite: Callable[[int, bytes], bytes] | None = None
         """Given the status and the body of an answer of the cloud: the body that is passed on."""
         self._lock = threading.Lock()
@@ -110,10 +109,19 @@ class Relay:
     def address_for(self, url: str) -> str:
         """Listen for this address; return the one that the adapter is to use instead."""
         parts = urlsplit(url)
-        listener = _Listener(0, self, (parts.hostname or "127.0.0.1", parts.port or 80))
+        listener = self._listener((parts.hostname or "127.0.0.1", parts.port or 80))
         self._serve(listener)
         self._listeners.append(listener)
         return urlunsplit(parts._replace(netloc=f"127.0.0.1:{listener.server_address[1]}"))
+
+    def _listener(self, upstream: tuple[str, int]) -> _Listener:
+        made = _Listener(0, self, upstream)
+        if claim(made.server_address[1]):
+            return made
+        try:
+            return self._listener(upstream)
+        finally:
+            made.server_close()
 
     @contextmanager
     def noted(self) -> Iterator[list[RelayedRequest]]:
@@ -255,12 +263,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
             return
         self._begin(answer, length)
-        kept = bytearray()
         while chunk := answer.read1(1 << 16):
             self.wfile.write(chunk)
             self.wfile.flush()
-            kept += chunk[: max(0, MOST_KEPT - len(kept))]
-        relay.answers.append(bytes(kept))
 
     def _begin(self, answer: http.client.HTTPResponse, length: str | None) -> None:
         self.send_response_only(answer.status, answer.reason)

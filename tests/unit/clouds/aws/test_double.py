@@ -100,6 +100,16 @@ def dance() -> None:
         requests.post(other.url, data={"Action": "Dance"}, headers=signed, timeout=60)
 
 
+def test_two_doubles_name_their_machines_differently(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    for _ in range(2):
+        with AwsDouble() as double:
+            for name, value in double.env.items():
+                monkeypatch.setenv(name, value)
+            made += run(uuid.uuid4().hex)
+    assert len(set(made)) == 2
+
+
 def test_a_token_makes_machines_once(aws: Account) -> None:
     token = uuid.uuid4().hex
     made = run(token)

@@ -353,7 +353,7 @@ def test_machines_of_another_project_are_listed_and_ended_there(
     double.add_fault(call="list", do="permission")
     with pytest.raises(CloudError, match="machines may run in the project nbprov-test"):
         other.list("owner-1")
-    double.add_fault(clear=True)
+    double.tell("faults", clear=True)
     other.terminate([shown.id])
     eventually(lambda: other.list("owner-1") == [])
     monkeypatch.setattr("nbprov.clouds.gcp.account.projects.EMPTY_SECONDS", 0.0)
