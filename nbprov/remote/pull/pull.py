@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from nbprov.on_machine.sync_files import MOST_ENTRIES
 from nbprov.on_machine.sync_protocol import SyncFailure
+from nbprov.on_machine.transfer_limit import TransferLimit, TransferWatch
+from nbprov.remote.bounded_transfer import TransferTooSlow, bounded_transfer
 from nbprov.remote.sync.client import open_remote_folder
 from nbprov.remote.sync.errors import SyncError, shown
 from nbprov.remote.sync.inert_names import inert_folder, repository_name
@@ -36,6 +38,7 @@ async def pull(
     on_found: Callable[[int, int], object] = lambda files, size: None,
     progress: Progress = lambda sent: None,
     python: str = "python3",
+    limit: TransferLimit = TransferLimit(),  # noqa: B008 - it does not change
 ) -> PullResult:
     """Bring the files that are missing here or differ.
 
@@ -45,20 +48,26 @@ async def pull(
         Called with the number of files that will come, and their bytes.
     progress
         Called with the bytes that came over the connection so far.
+    limit
+        The least speed and the longest time.
 
     Raises
     ------
     SyncError
-        If the machine cannot be asked, the disk here is full, or the machine breaks the protocol.
+        If the machine cannot be asked, the disk here is full, the transfer is too slow, or the
+        machine breaks the protocol.
         Files that have arrived by then are whole.
     CopyError
         If the source is no valid name on a machine.
     """
     puller = _Puller(connection, options, on_found, progress, python)
     try:
-        return await puller.run()
+        async with bounded_transfer(limit) as watch:
+            return await puller.run(watch)
     except SyncFailure as trouble:
         raise _error(trouble, options) from None
+    except TransferTooSlow as slow:
+        raise _error(SyncFailure("slow", f"the transfer {slow}, and was ended"), options) from None
     except (KeyError, ValueError, TypeError, TimeoutError) as error:
         # Whatever else a machine may send ends here too, with a short message.
         log.info("a pull of %s: %s: %s", options.source, type(error).__name__, error)
@@ -82,20 +91,21 @@ class _Puller:
         self._connection, self._options, self._python = connection, options, python
         self._on_found, self._progress = on_found, progress
 
-    async def run(self) -> PullResult:
+    async def run(self, watch: TransferWatch) -> PullResult:
         options = self._options
         base, pattern = split_pattern(options.source)
         if pattern:
-            return await self._from_folder(base, self._here(options.target), only(pattern))
+            return await self._from_folder(base, self._here(options.target), only(pattern), watch)
         name = options.source.rstrip("/").rpartition("/")[2]
         here = self._here(options.target, name if options.own_name else "")
         try:
-            return await self._from_folder(options.source, here, [])
+            return await self._from_folder(options.source, here, [], watch)
         except SyncFailure as trouble:
             if trouble.code != "file":
                 raise
         folder = options.source.rpartition("/")[0] or "/"
-        return await self._from_folder(folder, self._folder_for_file(name), literal(name))
+        here = self._folder_for_file(name)
+        return await self._from_folder(folder, here, literal(name), watch)
 
     def _folder_for_file(self, name: str) -> RenamingFolder:
         options = self._options
@@ -127,9 +137,9 @@ class _Puller:
         return here
 
     async def _from_folder(
-        self, folder: str, here: RenamingFolder, rules: list[list[Any]]
+        self, folder: str, here: RenamingFolder, rules: list[list[Any]], watch: TransferWatch
     ) -> PullResult:
-        async with open_remote_folder(self._connection, folder, self._python) as remote:
+        async with open_remote_folder(self._connection, folder, self._python, watch) as remote:
             if not remote.exists:
                 return PullResult(here.path)
             if not rules and remote.is_home:

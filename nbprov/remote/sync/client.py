@@ -16,6 +16,7 @@ from nbprov.on_machine.loader import loading, reading_command
 from nbprov.on_machine.sync_files import MOST_ENTRIES, MOST_SKIPPED, Rules, SyncFolder
 from nbprov.on_machine.sync_protocol import Skip, SyncFailure, message
 from nbprov.on_machine.sync_server import STAYS_SECONDS
+from nbprov.on_machine.transfer_limit import TransferLimit, TransferWatch
 from nbprov.remote.ssh.tar_copy import remote_path
 from nbprov.remote.ssh.warm_programs import WarmProgram
 
@@ -51,12 +52,20 @@ def program() -> bytes:
 
 @asynccontextmanager
 async def open_remote_folder(
-    connection: Connection, target: str, python: str = "python3"
+    connection: Connection,
+    target: str,
+    python: str = "python3",
+    watch: TransferWatch | None = None,
 ) -> AsyncIterator[RemoteFolder]:
     """Open one folder of a machine, which need not exist.
 
     After a block that ended well, the program stays on the machine for a moment, for the next
     folder over this connection.
+
+    Parameters
+    ----------
+    watch
+        Counts what moves; whoever made it ends a transfer that is too slow.
 
     Raises
     ------
@@ -67,8 +76,9 @@ async def open_remote_folder(
     """
     remote_path(target)
     command = reading_command(python, len(program()))
-    running, made = await _waiting(connection, command, target) or await _fresh(
-        connection, command, target
+    watch = watch or TransferLimit().watch()
+    running, made = await _waiting(connection, command, target, watch) or await _fresh(
+        connection, command, target, watch
     )
     is_over = False
     try:
@@ -91,13 +101,13 @@ async def open_remote_folder(
 
 
 async def _waiting(
-    connection: Connection, command: str, target: str
+    connection: Connection, command: str, target: str, watch: TransferWatch
 ) -> tuple[WarmProgram, RemoteFolder] | None:
     """Open the folder with the program of an earlier sync; None where that has gone."""
     running = connection.warm_programs.take(command)
     if running is None:
         return None
-    made = RemoteFolder(FolderChannel(running.process, connection.host))
+    made = RemoteFolder(FolderChannel(running.process, connection.host, watch))
     try:
         await made.begin(target)
     except SyncError as error:
@@ -112,11 +122,11 @@ async def _waiting(
 
 
 async def _fresh(
-    connection: Connection, command: str, target: str
+    connection: Connection, command: str, target: str, watch: TransferWatch
 ) -> tuple[WarmProgram, RemoteFolder]:
     running = await WarmProgram.start(connection.channel, command, WINDOW)
     try:
-        made = RemoteFolder(FolderChannel(running.process, connection.host))
+        made = RemoteFolder(FolderChannel(running.process, connection.host, watch))
         try:
             await made.begin(target, is_fresh=True)
         except SyncError as error:
@@ -266,7 +276,8 @@ class RemoteFolder:
         if not self.exists:
             # First: where it is not allowed, the machine would take the files for messages.
             await self.make()
-        return await send(self.channel, folder, entries, modes, offsets, progress)
+        with self.channel.watch.moving(LIST_SECONDS if offsets else 0.0):
+            return await send(self.channel, folder, entries, modes, offsets, progress)
 
     async def fetch(
         self,
@@ -277,7 +288,9 @@ class RemoteFolder:
         progress: Progress,
     ) -> TransferResult:
         """Fetch files, folders and links to this computer; see `transfer.fetch`."""
-        return await fetch(self.channel, folder, entries, modes, offsets, progress)
+        # The machine reads again what is here already, before it sends a byte.
+        with self.channel.watch.moving(LIST_SECONDS if offsets else 0.0):
+            return await fetch(self.channel, folder, entries, modes, offsets, progress)
 
 
 def _batches(names: Sequence[str]) -> Iterable[list[str]]:

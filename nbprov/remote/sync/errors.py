@@ -13,7 +13,8 @@ class SyncError(RemoteError):
 
     Its code tells why: `sync.missing` (no such folder), `sync.full` (a disk), `sync.permission`,
     `sync.busy` (another sync), `sync.many` (too many entries), `sync.foul` (the machine broke the
-    protocol), `sync.lost` (the connection), `sync.failed` (some files).
+    protocol), `sync.lost` (the connection), `sync.slow` (less than 1 kB a second for a minute, or
+    longer than a day), `sync.failed` (some files).
     """
 
     code = "sync"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds
 from nbprov.on_machine.sync_protocol import MARKER, Frames, SyncFailure, message
+from nbprov.on_machine.transfer_limit import TransferWatch
 
 from .errors import MOST_WORDS, SyncError, shown
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import asyncssh
 
 STALL_SECONDS: Seconds = 60.0
-"""Without a byte in either direction.
+"""For a message to come or to be taken, while no files move.
 
 TCP has given up a lost packet by then, and sshd's keepalives end a dead connection after 45 s.
 """
@@ -26,6 +27,8 @@ A network disk lists 250,000 entries, or reads a file of 60 GB, in some minutes.
 """
 MOST_GREETING = 64 * 1024
 """Bytes that a login script may print before the program answers."""
+WRITTEN = 64 * 1024
+"""Bytes written at once, so that those of a slow line are counted as they go."""
 READ = 1024 * 1024
 """Bytes read at once where there are so many: each read costs two hops between threads."""
 
@@ -34,30 +37,40 @@ class FolderChannel:
     """The channel to a program that serves one folder; one question at a time.
 
     Nothing that the machine sends is believed unchecked: `expect` bounds its size.
+
+    Parameters
+    ----------
+    watch
+        Counts what moves, and bounds the time of a transfer.
     """
 
-    def __init__(self, process: asyncssh.SSHClientProcess[bytes], host: str) -> None:
-        self._process, self._host = process, host
+    def __init__(
+        self, process: asyncssh.SSHClientProcess[bytes], host: str, watch: TransferWatch
+    ) -> None:
+        self._process, self._host, self.watch = process, host, watch
         self.frames = Frames()
         self._waiting: deque[Any] = deque()
         self._budget = 0
-        self._patience = STALL_SECONDS
+        self._patience: Seconds | None = STALL_SECONDS
 
-    def expect(self, size: int, patience: Seconds = STALL_SECONDS) -> None:
-        """Allow the machine to send `size` bytes next, with pauses of `patience` at most."""
+    def expect(self, size: int, patience: Seconds | None) -> None:
+        """Allow the machine to send `size` bytes next, each message within `patience`.
+
+        Without a patience the watch alone says when it has taken too long.
+        """
         self._budget, self._patience = size, patience
-
-    def wait_for(self, patience: Seconds) -> None:
-        """Allow pauses of `patience` in what the machine sends."""
-        self._patience = patience
 
     async def pass_greeting(self) -> None:
         """Skip what a login script prints before the program's first message."""
         seen = b""
-        while (at := seen.find(MARKER)) < 0:
-            if len(seen) > MOST_GREETING:
-                raise SyncError("nbprov's program does not answer", code="sync.foul")
-            seen += await self.read()
+        try:
+            async with asyncio.timeout(STALL_SECONDS):
+                while (at := seen.find(MARKER)) < 0:
+                    if len(seen) > MOST_GREETING:
+                        raise SyncError("nbprov's program does not answer", code="sync.foul")
+                    seen += await self.read()
+        except TimeoutError:
+            raise self._lost() from None
         self._waiting.extend(self.frames.feed(seen[at + len(MARKER) :]))
 
     async def write(self, data: bytes) -> None:
@@ -70,12 +83,16 @@ class FolderChannel:
         """
         import asyncssh
 
-        try:
-            async with asyncio.timeout(STALL_SECONDS):
-                self._process.stdin.write(data)
-                await self._process.stdin.drain()
-        except (OSError, TimeoutError, asyncssh.Error):
-            raise self._lost() from None
+        patience = None if self._patience is None else STALL_SECONDS
+        for start in range(0, len(data), WRITTEN):
+            piece = data[start : start + WRITTEN]
+            try:
+                async with asyncio.timeout(patience):
+                    self._process.stdin.write(piece)
+                    await self._process.stdin.drain()
+            except (OSError, TimeoutError, asyncssh.Error):
+                raise self._lost() from None
+            self.watch.moved(len(piece))
 
     async def read(self) -> bytes:
         """Return the next bytes.
@@ -94,6 +111,7 @@ class FolderChannel:
             raise self._lost() from None
         if not data:
             raise self._lost()
+        self.watch.moved(len(data))
         return data
 
     def _lost(self) -> SyncError:
@@ -112,12 +130,17 @@ class FolderChannel:
         Trouble
             The machine reports a failure, or breaks the protocol.
         """
-        while not self._waiting:
-            data = await self.read()
-            self._budget -= len(data)
-            if self._budget < 0:
-                raise SyncFailure("foul", "the machine says more than it was asked")
-            self._waiting.extend(self.frames.feed(data))
+        try:
+            # For the whole message, since one that comes byte by byte would take for ever.
+            async with asyncio.timeout(self._patience):
+                while not self._waiting:
+                    data = await self.read()
+                    self._budget -= len(data)
+                    if self._budget < 0:
+                        raise SyncFailure("foul", "the machine says more than it was asked")
+                    self._waiting.extend(self.frames.feed(data))
+        except TimeoutError:
+            raise self._lost() from None
         frame = self._waiting.popleft()
         if not isinstance(frame, dict):
             raise SyncFailure("foul", "the machine sent what was not asked for")
@@ -141,6 +164,7 @@ class FolderChannel:
         """
         if self._waiting or self.frames.has_begun:
             return False
+        self._patience = STALL_SECONDS
         try:
             await self.write(message(ask="rest"))
         except SyncError:

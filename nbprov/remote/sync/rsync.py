@@ -8,6 +8,7 @@ else.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import shutil
 import subprocess
@@ -17,6 +18,12 @@ from contextlib import suppress
 
 from nbprov.model.clock import Seconds
 from nbprov.on_machine.sync_protocol import PART
+from nbprov.on_machine.transfer_limit import TransferLimit, TransferWatch
+from nbprov.remote.bounded_transfer import TransferTooSlow, bounded_transfer
+
+from .folder_channel import LIST_SECONDS
+
+log = logging.getLogger("nbprov.machines")
 
 LEAST_BYTES = 4_000_000
 """The smallest file for rsync: for others its own login takes longer than sending the file."""
@@ -119,9 +126,31 @@ def _quoted(word: str) -> str:
 
 
 async def carry(
-    words: Sequence[str], names: Sequence[str], progress: Callable[[int], None]
+    words: Sequence[str],
+    names: Sequence[str],
+    progress: Callable[[int], None],
+    limit: TransferLimit,
 ) -> bool:
-    """Run rsync and return whether it succeeded. A cancellation ends it and its ssh."""
+    """Run rsync and return whether it succeeded. A cancellation ends it and its ssh.
+
+    It is ended, too, where it is slower than `limit` allows, or takes longer.
+    """
+    try:
+        async with bounded_transfer(limit) as watch:
+            # Both sides read a file before they send what differs.
+            with watch.moving(LIST_SECONDS):
+                return await _run(words, names, progress, watch)
+    except TransferTooSlow as slow:
+        log.info("rsync %s", slow)
+        return False
+
+
+async def _run(
+    words: Sequence[str],
+    names: Sequence[str],
+    progress: Callable[[int], None],
+    watch: TransferWatch,
+) -> bool:
     process = await asyncio.create_subprocess_exec(
         *words,
         stdin=subprocess.PIPE,
@@ -131,6 +160,7 @@ async def carry(
     )
     assert process.stdin is not None
     assert process.stdout is not None
+    sent = 0
     try:
         with suppress(ConnectionError):
             process.stdin.write(
@@ -141,7 +171,9 @@ async def carry(
         while data := await process.stdout.read(4096):
             said = _SENT.match(data.rsplit(b"\r", 1)[-1])
             if said is not None:
-                progress(int(re.sub(rb"\D", b"", said[1])))
+                before, sent = sent, int(re.sub(rb"\D", b"", said[1]))
+                watch.moved(sent - before)
+                progress(sent)
         return await process.wait() == 0
     finally:
         if process.returncode is None:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from nbprov.model.clock import Seconds
 from nbprov.on_machine.sync_files import MOST_ENTRIES, Rules, SyncFolder
 from nbprov.on_machine.sync_protocol import SyncFailure
+from nbprov.on_machine.transfer_limit import TransferLimit
+from nbprov.remote.bounded_transfer import TransferTooSlow, bounded_transfer
 from nbprov.remote.ssh.tar_copy import remote_path
 
 from .client import RemoteFolder, open_remote_folder
@@ -81,6 +83,7 @@ async def sync(
     on_plan: Callable[[SyncPlan], object] = _nothing,
     progress: Progress = _nothing,
     python: str = "python3",
+    limit: TransferLimit = TransferLimit(),  # noqa: B008 - it does not change
 ) -> SyncResult:
     """Bring a folder into step.
 
@@ -90,12 +93,14 @@ async def sync(
         Called with the plan, before anything moves.
     progress
         Called with the bytes that went over the connection so far.
+    limit
+        The least speed and the longest time.
 
     Raises
     ------
     SyncError
-        If a folder is missing, the disk full, or files could not be moved; every other file has
-        arrived whole by then.
+        If a folder is missing, the disk full, the transfer too slow, or files could not be moved;
+        every other file has arrived whole by then.
     CopyError
         If the folder's name on the machine is invalid.
     """
@@ -106,8 +111,11 @@ async def sync(
     mine = asyncio.ensure_future(asyncio.to_thread(_list_here, folder, rules))
     mine.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
-        async with open_remote_folder(connection, options.there, python) as remote:
-            run = SyncRun(options, folder, remote, load(options.memory), progress)
+        async with (
+            bounded_transfer(limit) as watch,
+            open_remote_folder(connection, options.there, python, watch) as remote,
+        ):
+            run = SyncRun(options, folder, remote, load(options.memory), progress, limit)
             here, there = await _list_both(options, remote, rules, mine)
             plan = await run.plan(here, there)
             on_plan(plan)
@@ -122,6 +130,8 @@ async def sync(
             save(options.memory, run.known, {*here.entries, *there.entries})
     except SyncFailure as trouble:
         raise _error(trouble, options) from None
+    except TransferTooSlow as slow:
+        raise _error(SyncFailure("slow", f"the transfer {slow}, and was ended"), options) from None
     except (KeyError, ValueError, TypeError, TimeoutError) as error:
         # Whatever else a machine may send ends here too, with a short message.
         log.info("a sync with %s: %s: %s", options.there, type(error).__name__, error)

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from nbprov.on_machine.sync_files import KEEP_FROM, SyncFolder
 from nbprov.on_machine.sync_protocol import SyncFailure
+from nbprov.on_machine.transfer_limit import TransferLimit
 
 from .client import RemoteFolder
 from .listing import ListedPath, Stamp, SyncListing
@@ -40,8 +41,9 @@ class SyncRun:
         remote: RemoteFolder,
         known: dict[str, SyncRecord],
         progress: Progress,
+        limit: TransferLimit,
     ) -> None:
-        self.options, self.folder, self.remote = options, folder, remote
+        self.options, self.folder, self.remote, self._limit = options, folder, remote, limit
         self.known = known
         self.bytes = 0
         self.failed: dict[str, tuple[str, str]] = {}
@@ -143,7 +145,7 @@ class SyncRun:
         before = self.bytes
         # However it ends: what it did not bring is sent over the open connection.
         words = rsync_words(rsync, self.options.ssh, self.folder.path, self.remote.path)
-        await carry(words, names, lambda sent: self._count(before + sent))
+        await carry(words, names, lambda sent: self._count(before + sent), self._limit)
         mine, theirs = await self._both_digests(names)
         return {name for name in names if mine[name] and mine[name] == theirs.get(name)}
 

@@ -14,13 +14,15 @@ from nbprov.on_machine.sync_sender import outgoing
 from nbprov.on_machine.sync_server import gathered
 
 from .errors import MOST_WORDS, shown
-from .folder_channel import LIST_SECONDS, STALL_SECONDS, FolderChannel
+from .folder_channel import LIST_SECONDS, FolderChannel
 from .listing import ListedPath, Stamp
 
 BATCH = 2000
 """Names in one question: some 100 KB."""
 ANSWER_BYTES = 4096
 """Allowed for the machine's answer about one file."""
+FILE_BYTES = 1000
+"""What a file counts for beside its content: a disk that makes one a second is no slow line."""
 
 Progress = Callable[[int], None]
 """Called with the bytes that went over the connection so far."""
@@ -102,7 +104,7 @@ async def send(
         Bytes of a file that the machine has already.
     """
     result = TransferResult()
-    channel.expect(ANSWER_BYTES * (len(entries) + len(modes) + 16))
+    channel.expect(ANSWER_BYTES * (len(entries) + len(modes) + 16), patience=None)
 
     def pieces() -> Iterator[bytes]:
         yield message(ask="receive")
@@ -117,11 +119,14 @@ async def send(
             await channel.write(piece)
             result.bytes += len(piece)
             progress(result.bytes)
+        # What is on its way, and what the machine still writes, is counted by its answers alone.
+        channel.watch.expect(LIST_SECONDS)
 
     async def read() -> None:
         while "received" not in (answer := await channel.next()):
             if "ready" not in answer:
                 result.take(answer)
+                channel.watch.moved(FILE_BYTES)
 
     await _both(write(), read())
     return result
@@ -145,9 +150,8 @@ async def fetch(
     try:
         for start in range(0, len(files), BATCH):
             rows = _rows(files[start : start + BATCH], offsets)
+            channel.expect(0, patience=None)
             await channel.write(message(ask="send", files=rows))
-            # The machine reads again what is here already, before it sends a byte.
-            channel.wait_for(LIST_SECONDS if offsets else STALL_SECONDS)
             await _fetch_batch(channel, receiver, result, progress)
         frames: list[dict[str, Any]] = [{"folder": e.name} for e in entries if e.kind == "d"]
         frames += [{"link": e.name, "to": e.link} for e in entries if e.kind == "l"]
@@ -172,6 +176,7 @@ async def _fetch_batch(
             answer = receiver.take(frame)
             if answer is not None:
                 result.take(answer)
+                channel.watch.moved(FILE_BYTES)
         return False
 
     ended = False

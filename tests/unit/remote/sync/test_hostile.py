@@ -7,11 +7,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile_sync import hostile_python
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -397,37 +397,6 @@ def test_bytes_that_are_no_frames_are_foul(data: bytes) -> None:
 
 # Whole conversations, over a real sshd.
 
-HOSTILE = """#!{python} -S
-import json, os, struct, sys
-def say(**m):
-    d = json.dumps(m).encode(); os.write(1, struct.pack(">cI", b"J", len(d)) + d)
-def data(b):
-    b = struct.pack(">cI", b"D", len(b)) + b
-    while b: b = b[os.write(1, b):]
-left = int(sys.argv[-1])
-while left: left -= len(os.read(0, left))
-os.write(1, b"\\0nbprov-sync 1\\0")
-def ask():
-    while True:
-        head = b""
-        while len(head) < 5: head += os.read(0, 5 - len(head)) or sys.exit(0)
-        kind, n = struct.unpack(">cI", head)
-        body = b""
-        while len(body) < n: body += os.read(0, n - len(body))
-        return json.loads(body)
-def row(name, kind="f", size=3, link=""): return [name, kind, size, 0, 0, 0o4777, link]
-def listed(rows, **more):
-    told = dict(listed=len(rows), skipped=[], more_skipped=0)
-    told.update(ignored=[], ignored_count=0, is_whole=True)
-    say(rows=rows); say(**dict(told, **more))
-ask(); say(path="/x", exists=True, home=False, free=10**15, rsync=False)
-ask()
-try:
-{body}
-except BrokenPipeError:
-    pass
-"""
-
 CONVERSATIONS = {
     "a million entries": (
         "while True: say(rows=[row('n%d' % i) for i in range(1000)])",
@@ -490,14 +459,7 @@ async def test_a_hostile_machine_gets_nothing_but_a_short_error(
     monkeypatch.setattr(client, "MOST_LISTED", 3_000_000)
     monkeypatch.setattr(client, "MOST_ENTRIES", 20_000)
     body, codes = CONVERSATIONS[what]
-    program = tmp_path / "python"
-    program.write_text(
-        HOSTILE.format(
-            python=sys.executable,
-            body="\n".join(" " + line for line in body.replace("\n ", "\n").split("\n")),
-        )
-    )
-    program.chmod(0o755)
+    program = hostile_python(tmp_path / "python", body)
     (tmp_path / "outside").write_text("safe")
     (tmp_path / "here").mkdir()
     code, words, plans = "none", "", []
