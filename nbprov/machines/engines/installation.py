@@ -68,7 +68,7 @@ PATH = 'PATH="$HOME/.nbprov/python/bin:$PATH"; export PATH'
 OF_SPEC = '"$HOME/.nbprov/python/bin/python"'
 """Its interpreter."""
 BESIDE = '"$HOME/.nbprov/python/engine/bin/python"'
-"""The engine that was installed beside that environment; see `on_machine/overlay_venv.py`."""
+"""The engine that was installed beside it; see `on_machine/engines/overlay_venv.py`."""
 
 _LOOK = """
 import json, os, platform, sys
@@ -238,7 +238,7 @@ def install_script(program: str, wanted: Sequence[str]) -> str:
     )
     options = "--progress-bar off --disable-pip-version-check"
     pip = f"{place}/bin/python -m pip install {options} {shlex.join(wanted)}"
-    beside = source("overlay_venv")
+    beside = source("engines/overlay_venv")
     argument = shlex.quote(json.dumps(list(wanted)))
     return (
         f"set -e\n{PATH}\nif [ -x {OF_SPEC} ]; then\n"

@@ -70,7 +70,7 @@ LATE_FOLDER = f"{{home}}{FOLDER[1:]}/late"
 """A folder on the machine that Ray's processes search for modules first.
 
 Its modules replace packages that are slow to import and that Ray does not use; see
-`on_machine/lazy_rfc3987.py`.
+`on_machine/engines/lazy_rfc3987.py`.
 """
 SMALLEST_STORE = 80 * 2**20
 """Ray accepts no smaller object store."""
@@ -135,7 +135,7 @@ def _role(
     ports: Mapping[str, int],
     up: str = "",
 ) -> ProcessSpec:
-    grammar = source("lazy_rfc3987")
+    grammar = source("engines/lazy_rfc3987")
     return ProcessSpec(
         name,
         node,

@@ -121,13 +121,7 @@ async def sync(
             on_plan(plan)
             if options.dry:
                 return SyncResult(plan)
-            await asyncio.to_thread(_check_room, run, plan)
-            folder.standing = {
-                name: entry.stamp for name, entry in here.entries.items() if entry.kind == "f"
-            }
-            files = await run.move(plan)
-            deleted = await run.delete(plan)
-            save(options.memory, run.known, {*here.entries, *there.entries})
+            files, deleted = await _carry_out(run, plan, here, there)
     except SyncFailure as trouble:
         raise _error(trouble, options) from None
     except TransferTooSlow as slow:
@@ -144,6 +138,20 @@ async def sync(
     if run.failed:
         raise _failures(run.failed)
     return SyncResult(plan, files, run.bytes, deleted, time.monotonic() - began)
+
+
+async def _carry_out(
+    run: SyncRun, plan: SyncPlan, here: SyncListing, there: SyncListing
+) -> tuple[int, int]:
+    """Do what a plan says; return how many files were moved, and how much was deleted."""
+    await asyncio.to_thread(_check_room, run, plan)
+    run.folder.standing = {
+        name: entry.stamp for name, entry in here.entries.items() if entry.kind == "f"
+    }
+    files = await run.move(plan)
+    deleted = await run.delete(plan)
+    save(run.options.memory, run.known, {*here.entries, *there.entries})
+    return files, deleted
 
 
 def _folder_here(options: SyncOptions) -> SyncFolder:

@@ -30,7 +30,7 @@ from nbprov.machines.engines.processes import printable
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
 from nbprov.model.spec import ComputeEngine
-from nbprov.on_machine import lazy_rfc3987
+from nbprov.on_machine.engines import lazy_rfc3987
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 
 HERE = {"distributed": "2026.8.0", "dask": "2026.8.0"}

@@ -16,7 +16,7 @@ import pytest
 from index_double import wheel
 
 from nbprov.machines.engines import installation
-from nbprov.on_machine import overlay_venv
+from nbprov.on_machine.engines import overlay_venv
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="machines are never Windows")
 
