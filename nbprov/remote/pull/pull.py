@@ -64,10 +64,8 @@ async def pull(
     try:
         async with bounded_transfer(limit) as watch:
             return await puller.run(watch)
-    except SyncFailure as trouble:
+    except (SyncFailure, TransferTooSlow) as trouble:
         raise _error(trouble, options) from None
-    except TransferTooSlow as slow:
-        raise _error(SyncFailure("slow", f"the transfer {slow}, and was ended"), options) from None
     except (KeyError, ValueError, TypeError, TimeoutError) as error:
         # Whatever else a machine may send ends here too, with a short message.
         log.info("a pull of %s: %s: %s", options.source, type(error).__name__, error)
@@ -153,7 +151,9 @@ class _Puller:
             ).run()
 
 
-def _error(trouble: SyncFailure, options: PullOptions) -> SyncError:
+def _error(trouble: SyncFailure | TransferTooSlow, options: PullOptions) -> SyncError:
+    if isinstance(trouble, TransferTooSlow):
+        trouble = SyncFailure("slow", f"the transfer {trouble}, and was ended")
     source = shown(options.source)
     words = {
         "full": f"{source}: the disk of this computer is full;"

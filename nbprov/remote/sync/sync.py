@@ -122,10 +122,8 @@ async def sync(
             if options.dry:
                 return SyncResult(plan)
             files, deleted = await _carry_out(run, plan, here, there)
-    except SyncFailure as trouble:
+    except (SyncFailure, TransferTooSlow) as trouble:
         raise _error(trouble, options) from None
-    except TransferTooSlow as slow:
-        raise _error(SyncFailure("slow", f"the transfer {slow}, and was ended"), options) from None
     except (KeyError, ValueError, TypeError, TimeoutError) as error:
         # Whatever else a machine may send ends here too, with a short message.
         log.info("a sync with %s: %s: %s", options.there, type(error).__name__, error)
@@ -235,8 +233,10 @@ def _check_room(run: SyncRun, plan: SyncPlan) -> None:
             )
 
 
-def _error(trouble: SyncFailure, options: SyncOptions) -> SyncError:
+def _error(trouble: SyncFailure | TransferTooSlow, options: SyncOptions) -> SyncError:
     where = f"{options.here} and {shown(options.there)}"
+    if isinstance(trouble, TransferTooSlow):
+        trouble = SyncFailure("slow", f"the transfer {trouble}, and was ended")
     words, hint = {
         "full": (
             "the disk is full; whole files have arrived, nothing is half written",
