@@ -106,9 +106,8 @@ def test_once_all_is_ended_a_load_shows_nothing_and_starts_no_engine(home, kerne
     kernel.restart(orderly=True)
     outcome = kernel.run("%load_ext nbprov")
     assert (outcome.displays, outcome.text, outcome.stderr) == ([], "", "")
-    assert (
-        kernel.value("[t.name for t in __import__('threading').enumerate() if 'nbprov' in t.name]")
-        == []
-    )
+    # The thread that links the page ends by itself; an engine's does not.
+    names = "[t.name for t in __import__('threading').enumerate() if 'nbprov' in t.name]"
+    assert {*kernel.value(names)} <= {"nbprov-page-link"}
     # Its cost is still known.
     assert "dev" in kernel.run("%nbprov costs").text

@@ -105,5 +105,7 @@ def test_a_restarted_kernel_says_what_it_took_up_and_down_ends_it(home, kernel: 
     assert "at most $3.00/h as agreed" in told
     assert "ended, confirmed" in kernel.run("%nbprov down dev").text
     assert machines(home) == 0
-    kernel.run("resting = __import__('nbprov').session().engine.drivers")
-    assert kernel.value("[d.state.value for d in resting.values()]") == ["cancelled"]
+    kernel.run("ledger = __import__('nbprov').session().engine.ledger")
+    assert kernel.value("[r[0] for r in ledger.store.rows('SELECT state FROM runs')]") == [
+        "cancelled"
+    ]

@@ -41,8 +41,9 @@ _COLUMNS: dict[str, Column] = {
     "source": Column("source", flexible=True),
     "as_of": Column("price of"),
 }
-_TEXT_LEAVES_OUT = {"source", "as_of"}
-"""Columns that the text form replaces with one line below, because a terminal is narrow."""
+_TEXT_LEAVES_OUT = {"source", "as_of", "other"}
+"""Columns that the text form leaves out, because a terminal is narrow; a line below it tells the
+source and the date."""
 _PLAN_LEAVES_OUT = {"gpu_memory"}
 """Columns that the text of a plan drops to make room for the reason of each rank."""
 
@@ -144,6 +145,9 @@ def _static_rows(data: TableData, limit: int, now: Instant) -> _StaticRows:
         off.append(f"not set up: {why}" if why else "")
         rows.append(cells)
     keys = [k for k in _COLUMNS if any(row.get(k, DASH) not in (DASH, "") for row in rows)]
+    # With one GPU in each machine the price of a GPU only repeats that of the machine.
+    if all(row.get("gpu_hourly", DASH) in (DASH, row.get("hourly")) for row in rows):
+        keys = [k for k in keys if k != "gpu_hourly"]
     return _StaticRows(
         keys, [[row.get(k, DASH) for k in keys] for row in rows], off, data.total - head
     )

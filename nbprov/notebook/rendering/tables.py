@@ -143,24 +143,27 @@ def html_table(
     Parameters
     ----------
     off
-        For each row, why it is grey, which is shown on hover; empty where it is not grey.
+        For each row, why it is grey, which its first cell shows on hover; empty where it is not.
     """
 
-    def cell(tag: str, column: Column, text: str, why: str = "") -> str:
+    def cell(tag: str, column: Column, text: str, why: str = "", is_first: bool = False) -> str:
         style = (
             (_GREY if why else "")
             + _CELL.format(align="right" if column.right else "left")
             + (_TIGHT if column.unbroken or not (column.flexible or column.right) else "")
         )
-        scope = ' scope="col"' if tag == "th" else f' title="{escape(why)}"' if why else ""
+        scope = (
+            ' scope="col"' if tag == "th" else f' title="{escape(why)}"' if why and is_first else ""
+        )
         return f'<{tag}{scope} style="{style}">{html_text(text)}</{tag}>'
 
     head = "".join(cell("th", c, c.label) for c in columns)
     reasons = off or [""] * len(rows)
-    body = "".join(
-        f"<tr>{''.join(cell('td', c, t, why) for c, t in zip(columns, row, strict=True))}</tr>\n"
-        for row, why in zip(rows, reasons, strict=True)
-    )
+    body = ""
+    for row, why in zip(rows, reasons, strict=True):
+        cells = zip(columns, row, strict=True)
+        body += "<tr>" + "".join(cell("td", c, t, why, not i) for i, (c, t) in enumerate(cells))
+        body += "</tr>\n"
     return (
         f'<table border="1" cellpadding="4" style="{_TABLE}">\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n"
