@@ -231,9 +231,9 @@ STAGES = (
     Stage("layers", "the import contracts of the house", layers, beside=True),
     Stage("widgets", "the panels' ESM", widgets, beside=True),
     Stage("wheel", "the wheel, built from a clean copy and used", wheel, beside=True),
-    Stage("unit", "what needs no account and no kernel", unit, deadline=1500.0),
+    Stage("unit", "what needs no account and no kernel", unit, deadline=2400.0),
     Stage("contract", "every cloud against the contract", contract, beside=True),
-    Stage("kernel", "fresh kernels and the notebooks", kernel, deadline=1500.0),
+    Stage("kernel", "fresh kernels and the notebooks", kernel, deadline=2400.0),
     Stage("browser", "the story in real JupyterLab", browser, beside=True),
     Stage(
         "lowest",

@@ -79,7 +79,7 @@ class Stage:
     run: Callable[[Work], None]
     beside: bool = False
     after: tuple[str, ...] = ()
-    deadline: float = 900.0
+    deadline: float = 1800.0
 
 
 class Work:
