@@ -18,6 +18,7 @@ from typing import Any
 
 from .download_file import Download, Target, digest_of_kind
 from .sync_protocol import CHUNK, Frames, SyncFailure, message, trouble_of
+from .transfer_limit import TransferLimit
 
 MARKER = b"\0nbprov-fetch 1\0"
 """What it says first; what a login script prints before it is skipped."""
@@ -35,8 +36,8 @@ STDIN, STDOUT = 0, 1
 class Fetching:
     """Fetches files into one folder, several at once."""
 
-    def __init__(self, folder: str) -> None:
-        self.target = Target(folder)
+    def __init__(self, folder: str, limit: TransferLimit) -> None:
+        self.target = Target(folder, limit)
         self._out = threading.Lock()
         self._waiting: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._workers: list[threading.Thread] = []
@@ -166,7 +167,7 @@ def _answer(fetching: Fetching | None, frame: Any) -> Fetching | None:
     if isinstance(frame, bytes):
         raise SyncFailure("foul", "what came is no message of ours")
     if "open" in frame:
-        fetching = Fetching(frame["open"])
+        fetching = Fetching(frame["open"], TransferLimit(*frame["limit"]))
         fetching.say(**fetching.opened())
     elif fetching is None:
         raise SyncFailure("foul", "no folder is named")

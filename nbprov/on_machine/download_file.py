@@ -15,9 +15,10 @@ import urllib.error
 import urllib.request
 from typing import Any, Iterator
 
-from .download_http import MIN_GAIN, SILENCE_SECONDS, Again, connection_failure, make_opener, steady
+from .download_http import MIN_GAIN, SILENCE_SECONDS, Again, connection_failure, make_opener
 from .sync_files import KEEP_FROM, SyncFolder
 from .sync_protocol import CHUNK, SyncFailure, trouble_of
+from .transfer_limit import TransferLimit
 
 TRIES = 6
 """In a row without a byte; with the pauses between them they outlast a restart of a server."""
@@ -87,10 +88,10 @@ def digest_of_kind(kind: str) -> Any:
 
 
 class Target:
-    """The folder that files come to, shared by all downloads."""
+    """The folder that files come to, shared by all downloads; each has the same limit."""
 
-    def __init__(self, folder: str) -> None:
-        self.folder = SyncFolder(folder)
+    def __init__(self, folder: str, limit: TransferLimit) -> None:
+        self.folder, self.limit = SyncFolder(folder), limit
         self.known = Known(self.folder.path)
         self.opener = make_opener()
         self.lock = threading.Lock()
@@ -122,6 +123,7 @@ class Download:
 
     def __init__(self, target: Target, asked: dict[str, Any]) -> None:
         self._of, self._asked = target, asked
+        self._watch = target.limit.watch()
         self._name = str(asked["name"])
         self._size = int(asked["size"])
         self._fd = -1
@@ -217,6 +219,7 @@ class Download:
         """Try until it is here whole and right; return whether it was here before."""
         failed = damaged = 0
         while True:
+            self._check_pace()
             before = self._have
             try:
                 if self._one_try():
@@ -307,10 +310,17 @@ class Download:
         else:
             raise SyncFailure("http", f"the server answers {response.status}")
         self._learn(headers, total)
-        for data in steady(self._pieces(response, total)):
-            self._write(data)
+        with self._watch.moving():
+            for data in self._pieces(response, total):
+                self._write(data)
+                self._check_pace()
         if self._size > self._have:
             raise Again("cut", "the connection ends before the file does")
+
+    def _check_pace(self) -> None:
+        why = self._watch.trouble()
+        if why:
+            raise SyncFailure("stalled", why)
 
     def _learn(self, headers: Any, total: int) -> None:
         """Take from an answer the file's version, its length, and how it was encrypted."""
@@ -368,6 +378,7 @@ class Download:
             made.update(data)
         self._have += len(data)
         self._of.moved(len(data))
+        self._watch.moved(len(data))
 
     def _is_right(self) -> bool:
         told = [kind for kind in self._made if kind != "md5" or self._checks_md5]

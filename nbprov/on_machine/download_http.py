@@ -5,10 +5,9 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
-import time
 import urllib.error
 import urllib.request
-from typing import Any, Iterator
+from typing import Any
 
 from .sync_protocol import SyncFailure
 
@@ -17,13 +16,6 @@ SILENCE_SECONDS = 30.0
 
 A server that is well answers in one second, and a lost packet is sent again in a few."""
 
-
-LEAST_SPEED = 1000
-"""Bytes a second. At less a gigabyte takes two weeks, and the machine costs money meanwhile."""
-SPEED_SECONDS = 120.0
-"""How long a download is watched before it counts as too slow: a line that is busy recovers."""
-MOST_SECONDS = 24 * 3600.0
-"""The longest that one connection may bring a file: 1 TB at 12 MB a second."""
 MIN_GAIN = 64 * 1024
 """Bytes that a try must bring, or it counts as one without success."""
 
@@ -56,28 +48,6 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         if made.host != req.host:
             made.headers = {k: v for k, v in made.headers.items() if k.lower() != "authorization"}
         return made
-
-
-def steady(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of a download as long as they come fast enough.
-
-    Raises
-    ------
-    SyncFailure
-        `stalled`, if they do not.
-    """
-    begun = since = time.monotonic()
-    came = 0
-    for data in pieces:
-        now, came = time.monotonic(), came + len(data)
-        if now - begun > MOST_SECONDS:
-            raise SyncFailure("stalled", f"took longer than {MOST_SECONDS / 3600:.0f} hours")
-        if now - since > SPEED_SECONDS:
-            if came < LEAST_SPEED * (now - since):
-                slow = f"came with less than {LEAST_SPEED / 1000:g} kB a second"
-                raise SyncFailure("stalled", slow)
-            since, came = now, 0
-        yield data
 
 
 def make_opener() -> Any:

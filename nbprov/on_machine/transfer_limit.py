@@ -14,6 +14,9 @@ SPEED_SECONDS = 60.0
 MOST_SECONDS = 24 * 3600.0
 """The longest that a transfer may take over all: 1 TB at 12 MB a second."""
 
+FILE_BYTES = 1000
+"""What a file counts for beside its content: a disk that makes one a second is no slow line."""
+
 
 class TransferLimit:
     """What a transfer may take.
@@ -38,6 +41,11 @@ class TransferLimit:
         most_seconds: float = MOST_SECONDS,
     ) -> None:
         self.least_speed, self.seconds, self.most_seconds = least_speed, seconds, most_seconds
+
+    @property
+    def numbers(self) -> list[float]:
+        """The arguments of another one, for a machine."""
+        return [self.least_speed, self.seconds, self.most_seconds]
 
     def watch(self) -> TransferWatch:
         """Begin a transfer."""

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds
 from nbprov.on_machine.sync_protocol import SyncFailure
+from nbprov.on_machine.transfer_limit import FILE_BYTES, TransferLimit, TransferWatch
+from nbprov.remote.bounded_transfer import TransferTooSlow, bounded_transfer
 from nbprov.remote.remote_program import ANSWER_SECONDS, RemoteProgram, open_program
 from nbprov.remote.ssh.tar_copy import remote_path
 from nbprov.remote.sync.errors import MOST_WORDS, shown
@@ -22,10 +24,13 @@ from .items import DownloadItem, DownloadLink, DownloadResult, Signer
 if TYPE_CHECKING:
     from nbprov.remote.ssh.connection import Connection
 
-PROGRAM = ("sync_protocol", "sync_files", "download_http", "download_file", "download")
+PROGRAM = (
+    *("sync_protocol", "sync_files", "transfer_limit"),
+    *("download_http", "download_file", "download"),
+)
 """The modules that run on the machine, in the order of their imports."""
 STALL_SECONDS: Seconds = 300.0
-"""Without one byte more on the machine.
+"""How long all files together may be too slow, and the longest silence of the machine.
 
 The machine's own tries at a silent server end within 250 s, and name the file.
 """
@@ -57,6 +62,7 @@ async def download(
     source: str,
     progress: Callable[[int], None] = lambda count: None,
     python: str = "python3",
+    limit: TransferLimit = TransferLimit(),  # noqa: B008 - it does not change
 ) -> DownloadResult:
     """Let a machine download files into a folder, except those that are there unchanged.
 
@@ -68,6 +74,8 @@ async def download(
         What messages call the place it comes from.
     progress
         Called with the bytes that are there by now, those of earlier runs included.
+    limit
+        The least speed and the longest time of each file; the time is that of all together, too.
 
     Raises
     ------
@@ -76,8 +84,11 @@ async def download(
     """
     remote_path(folder)
     try:
-        async with open_program(connection, PROGRAM, python) as remote:
-            told = await remote.ask({"open": folder}, ANSWER_SECONDS)
+        async with (
+            bounded_transfer(limit) as watch,
+            open_program(connection, PROGRAM, python) as remote,
+        ):
+            told = await remote.ask({"open": folder, "limit": limit.numbers}, ANSWER_SECONDS)
             _check_place(folder, told, is_tree=is_tree)
             stale = await _stale(remote, items)
             same = len(items) - len(stale)
@@ -86,12 +97,15 @@ async def download(
             )
             _check_room(stale, told, source)
             progress(before)
-            run = _Run(remote, stale, signer, source, lambda moved: progress(before + moved))
-            await run.carry_out()
+            run = _Run(remote, stale, signer, source, lambda moved: progress(before + moved), watch)
+            with watch.moving(STALL_SECONDS):
+                await run.carry_out()
             run.note((await remote.ask({"stop": True}, ANSWER_SECONDS))["moved"])
             return DownloadResult(len(stale) - run.same, run.bytes, same + run.same)
     except SyncFailure as trouble:
         raise download_error(trouble.code, trouble.why, source, "") from None
+    except TransferTooSlow as slow:
+        raise download_error("stalled", f"the download {slow}", source, "") from None
     except (KeyError, ValueError, TypeError, IndexError):
         raise download_error("foul", "the machine's answer is malformed", source, "") from None
 
@@ -157,8 +171,10 @@ class _Run:
         signer: Signer,
         source: str,
         progress: Callable[[int], None],
+        watch: TransferWatch,
     ) -> None:
         self._remote, self._items, self._signer = remote, items, signer
+        self._watch = watch
         self._source, self._progress = source, progress
         self._tries: dict[int, int] = {}
         self.bytes = self.same = 0
@@ -182,6 +198,7 @@ class _Run:
             if type(number) is not int or self._tries.get(number, 0) < 1:
                 raise SyncFailure("foul", "the machine speaks of a file it was not asked for")
             out -= 1
+            self._watch.moved(FILE_BYTES)
             if "got" in answer:
                 self.same += answer["same"] is True
                 del self._tries[number]
@@ -199,6 +216,8 @@ class _Run:
         """Note how many bytes have come."""
         if type(moved) is not int or not 0 <= moved < 1 << 60:
             raise SyncFailure("foul", "the machine's answer is malformed")
+        # It falls where a part turned out to be of another version.
+        self._watch.moved(max(0, moved - self.bytes))
         self.bytes = moved
         self._progress(moved)
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nbprov.model.clock import Seconds
+from nbprov.on_machine.transfer_limit import TransferLimit
+from nbprov.remote.bounded_transfer import TransferTooSlow, bounded_transfer
 from nbprov.remote.errors import SshCode, SshError
 
 from .asyncssh_patches import bound
@@ -219,6 +221,7 @@ class Connection:
         target: str,
         *,
         progress: Callable[[int], None] | None = None,
+        limit: TransferLimit = TransferLimit(),  # noqa: B008 - it does not change
     ) -> None:
         """Copy a local file or folder onto the machine; other files that are there stay.
 
@@ -229,23 +232,24 @@ class Connection:
             `target`. A file becomes `target`, or goes into it where it ends in `/`.
         progress
             Called with the number of bytes sent so far.
+        limit
+            The least speed and the longest time.
 
         Raises
         ------
         CopyError
             If `target` has `..` in it, the source does not exist, or the machine cannot write
             there.
+        SshError
+            With the code for a time-out, if it is too slow or takes too long.
         """
         plan = await asyncio.to_thread(plan_copy, source)
-        # A minute, and another one for every 10 MB: a poor home uplink (1.5 Mbit/s) keeps that.
-        allowed = 60.0 + 60.0 * plan.bytes / 10_000_000
         try:
-            async with asyncio.timeout(allowed):
-                await send(self.channel, plan, target, progress)
-        except TimeoutError:
-            raise SshError(
-                SshCode.TIMEOUT, f"copying {source} did not end within {allowed:g} s"
-            ) from None
+            async with bounded_transfer(limit) as watch:
+                await send(self.channel, plan, target, watch, progress)
+        except TransferTooSlow as slow:
+            words = f"copying {source} {slow}, and was ended"
+            raise SshError(SshCode.TIMEOUT, words) from None
 
     async def reach(self, port: int, session: Callable[[], Any], at: str = "127.0.0.1") -> None:
         """Open a channel to a port of the machine's own, for an asyncssh session.

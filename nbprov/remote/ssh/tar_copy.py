@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from nbprov.model.clock import Seconds
+from nbprov.on_machine.transfer_limit import TransferWatch
 from nbprov.remote.errors import CopyError
 from nbprov.remote.sync.gitignore import IgnoreRules
 
@@ -31,6 +33,10 @@ CHUNK = 256 * 1024
 This is large enough to hide the hop between thread and loop, and small enough for live progress.
 """
 CHUNKS_AHEAD = 8
+WRITTEN = 64 * 1024
+"""Bytes written at once, so that those of a slow line are counted as they go."""
+UNPACK_SECONDS: Seconds = 600.0
+"""How long the machine may take for what it has not unpacked once all was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +141,19 @@ def remote_path(target: str) -> str:
 
 
 async def send(
-    channel: Channel, plan: CopyPlan, target: str, progress: Callable[[int], None] | None = None
+    channel: Channel,
+    plan: CopyPlan,
+    target: str,
+    watch: TransferWatch,
+    progress: Callable[[int], None] | None = None,
 ) -> None:
-    """Stream the files of a plan to `target` over one channel."""
+    """Stream the files of a plan to `target` over one channel.
+
+    Parameters
+    ----------
+    watch
+        Counts what moves; whoever made it ends a copy that is too slow.
+    """
     names = dict(plan.entries)
     if plan.is_folder or target.endswith("/"):
         folder = target
@@ -160,16 +176,21 @@ async def send(
     async with channel(command) as process:
         complaint = asyncio.create_task(process.stderr.read())
         try:
-            async for chunk in _tar_chunks(names):
-                process.stdin.write(chunk)
-                await process.stdin.drain()
-                sent += len(chunk)
-                if progress is not None:
-                    progress(sent)
+            with watch.moving():
+                async for chunk in _tar_chunks(names):
+                    for start in range(0, len(chunk), WRITTEN):
+                        piece = chunk[start : start + WRITTEN]
+                        process.stdin.write(piece)
+                        await process.stdin.drain()
+                        watch.moved(len(piece))
+                    sent += len(chunk)
+                    if progress is not None:
+                        progress(sent)
             process.stdin.write_eof()
         except (BrokenPipeError, ConnectionError):
             sent = -1
-        result = await process.wait(check=False)
+        with watch.moving(UNPACK_SECONDS):
+            result = await process.wait(check=False)
         words = (await complaint).decode("utf-8", "replace").strip().splitlines()
     if result.returncode != 0 or sent < 0:
         why = words[-1] if words else f"exit code {result.returncode}"

@@ -12,6 +12,7 @@ from nbprov.on_machine.sync_protocol import SyncFailure, message
 from nbprov.on_machine.sync_receiver import Receiver
 from nbprov.on_machine.sync_sender import outgoing
 from nbprov.on_machine.sync_server import gathered
+from nbprov.on_machine.transfer_limit import FILE_BYTES
 
 from .errors import MOST_WORDS, shown
 from .folder_channel import LIST_SECONDS, FolderChannel
@@ -21,8 +22,6 @@ BATCH = 2000
 """Names in one question: some 100 KB."""
 ANSWER_BYTES = 4096
 """Allowed for the machine's answer about one file."""
-FILE_BYTES = 1000
-"""What a file counts for beside its content: a disk that makes one a second is no slow line."""
 
 Progress = Callable[[int], None]
 """Called with the bytes that went over the connection so far."""

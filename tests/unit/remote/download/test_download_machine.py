@@ -9,8 +9,10 @@ import hashlib
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "doubles"))
 
 from files_double import FilesDouble
 
+from nbprov.on_machine.transfer_limit import TransferLimit
 from nbprov.remote.download.download import download
 from nbprov.remote.download.errors import DownloadError
 from nbprov.remote.download.items import DownloadItem, DownloadLink, DownloadResult
@@ -439,6 +442,71 @@ async def test_a_machine_that_lies_is_told_off(
                 python=str(liar),
             )
     assert "\x1b" not in str(caught.value)
+
+
+class Drips:
+    """A server that goes on for ever, in one of three ways."""
+
+    def __init__(self) -> None:
+        self.ended, self.asked = threading.Event(), list[str]()
+        drips = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                drips.asked.append(self.path)
+                size = 10 if self.path == "/slow" else 5_000
+                if self.path != "/head":
+                    self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+                    if self.path == "/cut":
+                        self.wfile.write(b"x" * 70_000)
+                        return
+                while not drips.ended.wait(0.02):
+                    self.wfile.write(b"X: y\r\n" if self.path == "/head" else b"x" * size)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        self.ended.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("path", "limit", "words"),
+    [
+        ("slow", TransferLimit(10_000, 0.5), "moved less than 10 kB a second for 0.5 seconds"),
+        ("quick", TransferLimit(most_seconds=1.0), "took longer than 1 seconds"),
+        ("cut", TransferLimit(most_seconds=1.0), "took longer than 1 seconds"),
+        ("head", TransferLimit(most_seconds=1.0), "took longer than 1 seconds"),
+    ],
+)
+async def test_a_server_that_comes_to_no_end_is_given_up(
+    machine: object, connected: Connected, path: str, limit: TransferLimit, words: str
+) -> None:
+    drips = Drips()
+    try:
+        async with connected(machine) as connection:
+            with pytest.raises(DownloadError, match=words) as caught:
+                await download(
+                    connection,
+                    "~/d",
+                    [DownloadItem("a", path)],
+                    Links(drips),  # type: ignore[arg-type]
+                    is_tree=True,
+                    source="https://x",
+                    python=sys.executable,
+                    limit=limit,
+                )
+    finally:
+        drips.close()
+    assert caught.value.code == "fetch.stalled"
+    assert drips.asked
 
 
 def test_links_show_nothing_of_themselves() -> None:

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from nbprov.model.failures import Cause
+from nbprov.on_machine.transfer_limit import TransferLimit
 from nbprov.remote.errors import CopyError, RemoteError, SshCode, SshError
 from nbprov.remote.ssh.connection import MAX_SESSIONS, Connection
 from nbprov.remote.ssh.keys import ClusterKeys
@@ -335,6 +336,27 @@ async def test_a_place_that_cannot_be_written_is_named(
         with pytest.raises(CopyError, match="/proc/nowhere"):
             await connection.copy_in(tmp_path / "file", "/proc/nowhere/file")
         assert (await connection.run("echo still here")).stdout == "still here\n"
+
+
+@pytest.mark.parametrize(
+    ("tar", "limit", "words"),
+    [
+        ("exec sleep 3600", TransferLimit(10_000, 0.5), "moved less than 10 kB a second"),
+        ("cat >/dev/null; exec sleep 3600", TransferLimit(most_seconds=1.5), "took longer than"),
+    ],
+    ids=["takes nothing", "does not end"],
+)
+async def test_a_copy_that_gets_no_further_is_ended(
+    machine: Any, connected: Any, tmp_path: Path, tar: str, limit: TransferLimit, words: str
+) -> None:
+    (machine.folder / "bin" / "tar").write_text(f"#!/bin/sh\n{tar}\n")
+    (machine.folder / "bin" / "tar").chmod(0o755)
+    (tmp_path / "big").write_bytes(os.urandom(8_000_000))
+    async with connected(machine) as connection:
+        with pytest.raises(SshError, match=words) as caught:
+            await connection.copy_in(tmp_path / "big", "there", limit=limit)
+        assert caught.value.code is SshCode.TIMEOUT
+        assert (await connection.run("echo here")).stdout == "here\n", "the connection is good"
 
 
 async def test_a_channel_that_is_given_up_while_it_opens_is_closed(
