@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PROGRAM = (
     *("sync_protocol", "sync_files", "transfer_limit"),
-    *("download_http", "download_file", "download"),
+    *("download_http", "download_state", "download_file", "download"),
 )
 """The modules that run on the machine, in the order of their imports."""
 STALL_SECONDS: Seconds = 300.0
