@@ -11,17 +11,13 @@ open_spot_request, clear (POST), calls, problems, instances (GET).
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import os
 import re
-import signal
 import sys
-import threading
 import time
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -31,8 +27,17 @@ from aws_double_answers import REFUSALS, Answer, as_json, as_xml, refused
 from aws_double_model import asked, wrong_answer, wrong_request
 from aws_double_world import DATA_DISKS, IMAGES, PARAMETERS, World, prepare_moto, zone_id
 from aws_models_once import read_models_once
+from double_faults import Fault, Faults
+from double_main import options_of, serve
 from double_process import DoubleProcess
 from machines import Machines
+
+from nbprov.clouds.contract.double_server import (
+    DoubleAnswer,
+    DoubleRequest,
+    DoubleServer,
+    HangUp,
+)
 
 ACCOUNT = "123456789012"
 KEY_ID, OTHER_KEY_ID = "AKIAIOSFODNN7EXAMPLE", "AKIAI44QH8DHBEXAMPLE"
@@ -53,16 +58,12 @@ MAKES = frozenset({"half_made", "late_failure", "hide"})
 """Faults that let the create succeed and show in its machines."""
 
 
-class HangUp(Exception):
-    """The answer is lost."""
-
-
 class Api:
     """Handles the requests of the server."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.faults: list[dict[str, Any]] = []
+        self.faults = Faults(CREATE, {"submit": (CREATE,)})
         self.calls: list[dict[str, Any]] = []
         self.problems: list[str] = []
         self.account = ACCOUNT
@@ -74,7 +75,7 @@ class Api:
         while time.monotonic() - began < self.world.settings["answer"]:
             time.sleep(0.02)
         scope = re.search(
-            r"Credential=([^/]+)/\d+/([^/]+)/([^/]+)/", headers.get("Authorization", "")
+            r"Credential=([^/]+)/\d+/([^/]+)/([^/]+)/", headers.get("authorization", "")
         )
         if scope is None:
             return refused(
@@ -94,18 +95,19 @@ class Api:
             )
             wrong = wrong_request(service, call, parameters)
             self.problems += wrong
-            fault = self._fault(call, region, parameters)
+            where, dry = self.where(region, parameters), parameters.get("DryRun") == "true"
+            fault = self.faults.take(call, where.get, dry=dry)
             if fault:
-                self.calls[-1]["fault"] = fault["do"]
+                self.calls[-1]["fault"] = fault.do
         if key not in ACCOUNTS:
             return refused("AuthFailure", REFUSALS["credentials"][2], 401, service=service)
-        if fault and fault["do"] == "slow":
-            time.sleep(float(fault.get("seconds", 1)))
+        if fault and fault.do == "slow":
+            time.sleep(fault.seconds)
         if fault and (scripted := self._scripted(fault, region, parameters, service)):
             return scripted
         with self.world.lock:
-            self.world.next_fault = fault["do"] if fault and fault["do"] in MAKES else ""
-            self.world.next_seconds = float(fault.get("seconds", 1)) if fault else 0.0
+            self.world.next_fault = fault.do if fault and fault.do in MAKES else ""
+            self.world.next_seconds = fault.seconds if fault else 0.0
             self.account = ACCOUNTS[key]
             status, sent, answered = self._carried_out(
                 service, region, call, parameters, path, body, headers
@@ -119,32 +121,16 @@ class Api:
                     for p in wrong
                     if not any(f" is {name!r}, " in p for name in odd)
                 ]
-        if fault and fault["do"] == "lose_answer":
+        if fault and fault.do == "lose_answer":
             raise HangUp
         return status, sent, answered
 
     # ------------------------------------------------------------ faults
 
-    def _fault(self, call: str, region: str, parameters: dict[str, Any]) -> dict[str, Any] | None:
-        where = self.where(region, parameters)
-        for fault in self.faults:
-            named = {"submit": CREATE}.get(fault["call"], fault["call"])
-            dry = parameters.get("DryRun") == "true"
-            if (
-                named == call
-                and dry == bool(fault.get("dry"))
-                and all(where.get(k) == v for k, v in fault.get("where", {}).items())
-            ):
-                fault["times"] -= 1
-                if fault["times"] <= 0:
-                    self.faults.remove(fault)
-                return fault
-        return None
-
     def _scripted(
-        self, fault: dict[str, Any], region: str, parameters: dict[str, Any], service: str
-    ) -> Any:
-        do = fault["do"]
+        self, fault: Fault, region: str, parameters: dict[str, Any], service: str
+    ) -> Answer | None:
+        do = fault.do
         if do == "html":
             return (
                 502,
@@ -152,14 +138,12 @@ class Api:
                 b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>",
             )
         if do == "error":
-            return refused(
-                fault["code"], fault["message"], int(fault.get("status", 400)), service=service
-            )
+            return refused(fault.code, fault.message, fault.status, service=service)
         if do not in REFUSALS or (do == "volume_tags" and "volume" not in str(parameters)):
             return None
         status, code, words = REFUSALS[do]
         told = self.where(region, parameters)
-        more = {"Retry-After": f"{fault['seconds']:g}"} if "seconds" in fault else {}
+        more = {"Retry-After": f"{fault.seconds:g}"} if fault.seconds else {}
         return refused(code, words.format(**told), status, service=service, headers=more)
 
     def where(self, region: str, parameters: dict[str, Any]) -> dict[str, str]:
@@ -377,12 +361,21 @@ class Api:
 
     # ------------------------------------------------------------ control
 
-    def control(self, what: str, body: Any) -> Any:
+    def served(self, asked: DoubleRequest) -> DoubleAnswer:
+        """Answer a request as it came over HTTP."""
+        status, headers, body = self.answer(asked.path, asked.raw, dict(asked.headers))
+        return DoubleAnswer(status, body, headers)
+
+    def failed(self, words: str) -> None:
+        """Note what went wrong in the double itself."""
+        self.problems.append(words)
+
+    def control(self, _: str, what: str, body: Any) -> Any:
         """Handle a control route."""
         world = self.world
         with world.lock:
             if what == "faults":
-                self.faults.append({"call": CREATE, "times": 1, **body})
+                self.faults.add(body)
             elif what == "stock":
                 world.stock.append(body)
             elif what == "settings":
@@ -391,7 +384,7 @@ class Api:
                 world.open_spot_request(ACCOUNT, body["region"], body["id"])
             elif what == "clear":
                 world.stock.clear()
-                self.faults.clear()
+                self.faults.add({"clear": True})
             elif what == "preempt":
                 for body_ in (
                     [world.bodies[body["id"]]] if "id" in body else list(world.bodies.values())
@@ -460,62 +453,6 @@ def _blotted(parameters: dict[str, Any]) -> dict[str, Any]:
     return {k: "…" if k in BLOT else v for k, v in parameters.items()}
 
 
-class Server(ThreadingHTTPServer):
-    """Serves each connection in a thread."""
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that were killed."""
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)
-
-
-class Handler(BaseHTTPRequestHandler):
-    """One connection."""
-
-    protocol_version = "HTTP/1.1"
-    # sends head and body in one packet: unbuffered, each answer waits 40 ms for an acknowledgement
-    wbufsize = -1
-    api: Api
-
-    def do_GET(self) -> None:
-        self._control(None)
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(length := int(self.headers.get("Content-Length") or 0))
-        if (
-            len(body) < length
-        ):  # the client was killed in the middle: no server carries out half a request
-            self.close_connection = True
-            return
-        if self.path.startswith("/_double/"):
-            self._control(json.loads(body or b"{}"))
-            return
-        try:
-            self._send(*self.api.answer(self.path, body, dict(self.headers.items())))
-        except HangUp:
-            self.close_connection = True
-        except Exception as error:
-            self.api.problems.append(f"the double broke: {type(error).__name__}: {error}")
-            raise
-
-    def _control(self, body: Any) -> None:
-        answer = self.api.control(self.path.removeprefix("/_double/"), body)
-        self._send(
-            200, {"Content-Type": "application/json"}, json.dumps(answer, default=str).encode()
-        )
-
-    def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-        self.wfile.flush()
-
-    def log_message(self, *_: object) -> None:
-        """Write no log."""
-
-
 @cache
 def moto_app() -> Any:
     """Return moto's services, as one application for each process."""
@@ -546,9 +483,9 @@ def _first_answers() -> None:
     ):
         scope = f"Credential={KEY_ID}/20261126/{REGIONS[0]}/{service}/aws4_request"
         headers = {
-            "Authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0",
-            "Host": f"{service}.{REGIONS[0]}.amazonaws.com",
-            "Content-Type": "application/x-www-form-urlencoded",
+            "authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0",
+            "host": f"{service}.{REGIONS[0]}.amazonaws.com",
+            "content-type": "application/x-www-form-urlencoded",
         }
         status, _, _ = api.answer("/", f"Action={call}&Version={version}".encode(), headers)
         assert status == 200, call
@@ -561,28 +498,16 @@ def _ids_of_its_own() -> None:
     mock_random.seed()
 
 
-def main(argv: list[str] | None = None) -> NoReturn:
+def main(arguments: list[str] | None = None) -> NoReturn:
     """Serve until terminated."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--machines", type=Path)
-    options = parser.parse_args(argv)
+    told = options_of("EC2, SSM, STS and Service Quotas on loopback").parse_args(arguments)
     prepare()
     _ids_of_its_own()
-    machines = Machines(options.machines) if options.machines else None
+    machines = Machines(told.machines) if told.machines else None
     world = World(machines)
     world.install()
-    Handler.api = Api(world)
-    server = Server(("127.0.0.1", options.port), Handler)
-    server.daemon_threads = True
-    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
-    print(f"READY http://127.0.0.1:{server.server_address[1]}", flush=True)
-    try:
-        server.serve_forever(poll_interval=0.05)
-    finally:
-        server.server_close()
-        if machines is not None:
-            machines.close()
+    api = Api(world)
+    serve(DoubleServer(api.served, api.failed, port=told.port, control=api.control), machines)
     sys.stdout.flush()
     os._exit(0)  # a normal exit would spend a second on freeing moto's and botocore's models
 

@@ -38,7 +38,7 @@ def model(service: str) -> Any:
 
 def asked(service: str, body: bytes, headers: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
     """Return the name of the call and its flat parameters, or its JSON."""
-    target = headers.get("X-Amz-Target", "")
+    target = headers.get("x-amz-target", "")
     if target:
         return target.rpartition(".")[2], json.loads(body or b"{}")
     flat = dict(parse_qsl(body.decode(), keep_blank_values=True))

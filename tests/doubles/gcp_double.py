@@ -9,27 +9,31 @@ are checked against the document. State is in memory. It is controlled under `/_
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
-import signal
 import sys
-import threading
 import time
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from double_main import options_of, serve
 from double_process import DoubleProcess
-from gcp_double_calls import Calls, Lost
-from gcp_double_faults import Fault, Refusal, refusal
+from gcp_double_calls import Calls
+from gcp_double_faults import Refusal, refusal
 from gcp_double_model import FREE, Method, model
 from gcp_double_world import World
 from machines import Machines
+
+from nbprov.clouds.contract.double_server import (
+    DoubleAnswer,
+    DoubleRequest,
+    DoubleServer,
+    HangUp,
+    json_answer,
+)
 
 PROJECT = "nbprov-test"
 OTHER_PROJECT = "nbprov-other"
@@ -48,39 +52,37 @@ class Double:
         self.hang = 0.0
         self.api = Calls(world)
 
-    def answer(
-        self, verb: str, target: str, raw: bytes, headers: Mapping[str, str]
-    ) -> tuple[int, bytes, dict[str, str]]:
-        """Return status, body and headers.
-
-        Raise `Lost` if the request is carried out but not answered.
-        """
-        parts = urlsplit(target)
-        query = dict(parse_qsl(parts.query, keep_blank_values=True))
-        found = model().match(verb, parts.path) if parts.path.startswith(model().prefix) else None
+    def answer(self, asked: DoubleRequest) -> DoubleAnswer:
+        """Answer one request."""
+        query, is_known = asked.query, asked.path.startswith(model().prefix)
+        found = model().match(asked.method, asked.path) if is_known else None
         if found is None:
-            self.world.problems.append(f"no such method: {verb} {parts.path}")
-            return _json(404, Refusal(404, "notFound", "Not Found").body())
+            self.world.problems.append(f"no such method: {asked.method} {asked.path}")
+            return json_answer(404, Refusal(404, "notFound", "Not Found").body())
         method, places = found
         try:
-            body = self._read(method, raw, query)
+            body = self._read(method, asked.raw, query)
             place = self._place(places, body)
             return self._served(
-                method, {**query, **places}, body, place, headers.get("Authorization", "")
+                method, {**query, **places}, body, place, asked.headers.get("authorization", "")
             )
         except Refusal as refused:
-            return _json(refused.status, refused.body(), refused.headers)
+            return json_answer(refused.status, refused.body(), refused.headers)
+
+    def failed(self, words: str) -> None:
+        """Note what went wrong in the double itself."""
+        self.world.problems.append(words)
 
     def _served(
         self, method: Method, params: dict[str, str], body: Any, place: dict[str, str], bearer: str
-    ) -> tuple[int, bytes, dict[str, str]]:
+    ) -> DoubleAnswer:
         time.sleep(self.hang)
         if params.get("project") == OTHER_PROJECT:
             told = self._elsewhere(method)
             self.world.problems += [
                 f"answer: {f}" for f in model().faults(method.response, told, method.name)
             ]
-            return _json(200, told)
+            return json_answer(200, told)
         with self.world.lock:
             self.calls.append(
                 {
@@ -94,7 +96,7 @@ class Double:
         if fault and fault.do == "slow":
             time.sleep(fault.seconds)
         if fault and fault.do == "html":
-            return 502, HTML, {"Content-Type": "text/html; charset=UTF-8"}
+            return DoubleAnswer(502, HTML, {"Content-Type": "text/html; charset=UTF-8"})
         if fault and fault.do in (
             "credentials",
             "balance",
@@ -119,8 +121,8 @@ class Double:
         if faults:
             self.world.problems += [f"answer: {f}" for f in faults]
         if fault and fault.do == "lose_answer":
-            raise Lost
-        return _json(200, told)
+            raise HangUp
+        return json_answer(200, told)
 
     def _elsewhere(self, method: Method) -> Any:
         """Answer for the empty project."""
@@ -173,26 +175,18 @@ class Double:
             found["name"] = str(body.get("name", ""))
         return found
 
-    def control(self, verb: str, path: str, told: Any) -> Any:
+    def control(self, _: str, what: str, told: Any) -> Any:
         """Handle a control request."""
-        if path == "/_double/reset":
+        if what == "reset":
             self._reset()
-        world, what = self.world, path.removeprefix("/_double/")
+        world = self.world
         with world.lock:
             world.tick()
             if what == "faults":
-                if told.get("clear"):
-                    world.faults.clear()
+                if told.get("do") == "hide":
+                    world.hidden = float(told.get("seconds", 1.0))
                 else:
-                    known = {
-                        k: v
-                        for k, v in told.items()
-                        if k in ("call", "do", "where", "times", "seconds")
-                    }
-                    if known.get("do") == "hide":
-                        world.hidden = float(known.get("seconds", 1.0))
-                    else:
-                        world.faults.append(Fault(**known))
+                    world.faults.add(told)
             elif what == "stock":
                 self._stock(told)
             elif what == "preempt":
@@ -264,80 +258,6 @@ class Double:
             row.limit_at = None
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1  # unbuffered, each answer of a kept connection waits 43 ms for a delayed ACK
-    server: _Server
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def _go(self) -> None:
-        raw = self.rfile.read(length := int(self.headers.get("Content-Length") or 0))
-        if (
-            len(raw) < length
-        ):  # the client was killed in the middle: no server carries out half a request
-            self.close_connection = True
-            return
-        try:
-            if self.path.startswith("/_double/"):
-                status, body, headers = _json(
-                    200,
-                    self.server.double.control(self.command, self.path, json.loads(raw or b"{}")),
-                )
-            else:
-                status, body, headers = self.server.double.answer(
-                    self.command, self.path, raw, self.headers
-                )
-        except Lost:
-            self.close_connection = True
-            return
-        except Exception as error:  # a fault of the double itself is reported, never hidden
-            self.server.double.world.problems.append(
-                f"the double failed: {type(error).__name__}: {error}"
-            )
-            status, body, headers = _json(
-                500, Refusal(500, "internalError", f"{type(error).__name__}: {error}").body()
-            )
-        self.send_response(status)
-        for name, value in {
-            "Content-Type": "application/json; charset=UTF-8",
-            **headers,
-            "Content-Length": str(len(body)),
-        }.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-        self.wfile.flush()
-
-    def do_GET(self) -> None:
-        self._go()
-
-    def do_POST(self) -> None:
-        self._go()
-
-    def do_DELETE(self) -> None:
-        self._go()
-
-    def do_PATCH(self) -> None:
-        self._go()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    double: Double
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), ConnectionError):  # a client that was killed
-            super().handle_error(request, client_address)
-
-
-def _json(
-    status: int, value: Any, headers: Mapping[str, str] | None = None
-) -> tuple[int, bytes, dict[str, str]]:
-    return status, json.dumps(value).encode(), dict(headers or {})
-
-
 def _hash(bearer: str) -> str:
     """Hash a token, so that tokens can be compared without being stored."""
     return hashlib.sha256(bearer.encode()).hexdigest() if bearer else ""
@@ -357,9 +277,7 @@ def prepare() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Serve until terminated."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--machines", type=Path)
+    parser = options_of("Google Compute Engine on loopback")
     parser.add_argument("--accept", type=float, default=0.02)
     parser.add_argument("--boot", type=float, default=0.05)
     parser.add_argument(
@@ -368,24 +286,12 @@ def main(arguments: list[str] | None = None) -> None:
         default=1.0,
         help="how many times faster time limits of machines pass",
     )
-    given = parser.parse_args(arguments)
-    bodies = Machines(given.machines) if given.machines else None
-    server = _Server(("127.0.0.1", given.port), _Handler)
-    server.double = Double(
-        World(PROJECT, bodies, accept=given.accept, boot=given.boot, speed=given.speed)
-    )
-
-    def end(*_: object) -> None:
-        threading.Thread(target=server.shutdown, daemon=True).start()
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
-    print(f"READY http://127.0.0.1:{server.server_address[1]}", flush=True)
-    try:
-        server.serve_forever(poll_interval=0.05)
-    finally:
-        if bodies:
-            bodies.close()
+    told = parser.parse_args(arguments)
+    prepare()
+    machines = Machines(told.machines) if told.machines else None
+    double = Double(World(PROJECT, machines, accept=told.accept, boot=told.boot, speed=told.speed))
+    server = DoubleServer(double.answer, double.failed, port=told.port, control=double.control)
+    serve(server, machines)
 
 
 class GcpDouble(DoubleProcess):

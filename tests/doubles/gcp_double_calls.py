@@ -11,7 +11,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from gcp_double_faults import Fault, Refusal, operation_error
+from double_faults import Fault
+from gcp_double_faults import Refusal, operation_error
 from gcp_double_goods import IMAGES, ROOT, TYPES
 from gcp_double_model import label_faults
 from gcp_double_world import Row, World, now_text
@@ -21,10 +22,6 @@ NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _LABEL_FILTER = re.compile(r"labels\.([a-z0-9_-]+)\s*=\s*\"?([a-z0-9_-]*)\"?")
 _NAME_FILTER = re.compile(r"name eq \"?([^\"]*)\"?")
 _TARGET_FILTER = re.compile(r"targetId\s*=\s*\"?(\d+)\"?")
-
-
-class Lost(Exception):
-    """The answer is not sent."""
 
 
 class Calls:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 ALIASES = {
@@ -18,31 +17,9 @@ ALIASES = {
     "stop": ("instances.stop",),
     "check": ("projects.get",),
     "stock": ("advice.capacity", "regions.get"),
-    "*": (),
 }
 LATER = ("capacity", "quota", "spot", "late_failure", "half_made")
 """Refusals that come in the operation, after the request was accepted."""
-
-
-@dataclass
-class Fault:
-    """One scripted fault.
-
-    `where` names request fields that must match: zone, region, type, market, name.
-    """
-
-    call: str
-    do: str
-    where: Mapping[str, str] = field(default_factory=dict)
-    times: int = 1
-    seconds: float = 0.0
-
-    def fits(self, method: str, place: Mapping[str, str]) -> bool:
-        """Whether it strikes this request."""
-        names = ALIASES.get(self.call, (self.call,))
-        if names and method not in names:
-            return False
-        return self.times != 0 and all(place.get(key) == value for key, value in self.where.items())
 
 
 class Refusal(Exception):

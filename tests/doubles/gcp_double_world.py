@@ -18,7 +18,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from gcp_double_faults import Fault, Refusal, operation_error
+from double_faults import Fault, Faults
+from gcp_double_faults import ALIASES, Refusal, operation_error
 from gcp_double_goods import DEVICE_NAMES, ROOT, TYPES, ZONE
 
 
@@ -78,7 +79,7 @@ class World:
         self.requests: dict[str, tuple[str, Any]] = {}
         self.firewalls: dict[str, dict[str, Any]] = {}
         self.disks: dict[tuple[str, str], dict[str, Any]] = {}
-        self.faults: list[Fault] = []
+        self.faults = Faults("create", ALIASES)
         self.problems: list[str] = []
         self.left: dict[tuple[str, str], int] = {}
         self.obtainability: dict[str, float] = {}
@@ -475,10 +476,7 @@ class World:
 
     def fault(self, method: str, place: dict[str, str]) -> Fault | None:
         """Return the fault that strikes a request, and count it."""
-        found = next((f for f in self.faults if f.fits(method, place)), None)
-        if found is not None and found.times > 0:
-            found.times -= 1
-        return found
+        return self.faults.take(method, place.get)
 
     def failing(
         self, fault: Fault | None, place: dict[str, str], count: int

@@ -6,9 +6,10 @@ import re
 import threading
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
+from double_faults import Faults
 from lambda_types import instance_types
 from machines import Machines
 
@@ -56,18 +57,6 @@ class Refusal(Exception):
 
 
 @dataclass
-class Fault:
-    """A fault of the next `times` calls whose fields match `where`."""
-
-    call: str
-    do: str
-    where: dict[str, Any] = field(default_factory=dict)
-    times: int = 1
-    seconds: float = 0.0
-    message: str = ""
-
-
-@dataclass
 class Made:
     """One machine of the double."""
 
@@ -100,7 +89,7 @@ class State:
         self.made: dict[str, Made] = {}
         self.keys: dict[str, dict[str, str]] = {}
         self.left: dict[tuple[str, str], int] = {}
-        self.faults: list[Fault] = []
+        self.faults = Faults()
         self.calls: list[dict[str, Any]] = []
         self.problems: list[str] = []
         self.timing = {"boot": 0.02, "end": 0.0, "hidden": 0.0, "answer": 0.0}
@@ -260,7 +249,7 @@ class State:
 
     def control(self, name: str, body: Any) -> Any:
         if name == "faults":
-            self.faults.append(Fault(**body))
+            self.faults.add(body)
         elif name == "stock":
             self.left[body["instance_type"], body["region"]] = body["left"]
         elif name == "prices":
@@ -283,19 +272,6 @@ class State:
         else:
             raise Refusal(404, "double/unknown", name)
         return {}
-
-    def fault(self, call: str, body: Any) -> Fault | None:
-        """Return the next scripted fault of a call, and count it."""
-        for one in self.faults:
-            fields = body if isinstance(body, dict) else {}
-            if (
-                one.times > 0
-                and one.call == call
-                and all(fields.get(k) == v for k, v in one.where.items())
-            ):
-                one.times -= 1
-                return one
-        return None
 
     def too_often(self, call: str) -> None:
         kind, least = (

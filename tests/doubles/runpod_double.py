@@ -9,25 +9,27 @@ prints `READY http://127.0.0.1:PORT`. Requests and answers are checked against r
 
 from __future__ import annotations
 
-import argparse
 import json
-import signal
 import sys
-import threading
-from collections.abc import Mapping
 from dataclasses import fields
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from double_main import options_of, serve
 from double_process import DoubleProcess
 from machines import Machines
 from runpod_catalogue import KEY
-from runpod_service import Hung, Raw, Service
-from runpod_world import Fault, Refusal, World
+from runpod_service import Raw, Service
+from runpod_world import Refusal, World
+
+from nbprov.clouds.contract.double_server import (
+    DoubleAnswer,
+    DoubleRequest,
+    DoubleServer,
+    json_answer,
+)
 
 TITLES = {
     400: "Bad Request",
@@ -49,132 +51,40 @@ LIMITS = {
 }
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = (
-        -1
-        # without a buffer every answer on a kept connection waits 40 ms for an ACK
-    )
-    server: Server
+class Api:
+    """The service as HTTP, and its control."""
 
-    def do_GET(self) -> None:
-        parts = urlsplit(self.path)
-        length = int(self.headers.get("Content-Length", 0))
-        raw = self.rfile.read(length)
-        if (
-            len(raw) < length
-        ):  # the client was killed in the middle: no server carries out half a request
-            self.close_connection = True
-            return
-        headers = {name.lower(): value for name, value in self.headers.items()}
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    def answer(self, asked: DoubleRequest) -> DoubleAnswer:
+        """Answer one request."""
         try:
-            body = json.loads(raw) if raw else None
-            if parts.path.startswith("/_double/"):
-                self._json(
-                    200,
-                    self.server.control(self.command, parts.path.removeprefix("/_double/"), body),
-                )
-                return
-            status, made = self.server.service.answer(
-                self.command, parts.path, dict(parse_qsl(parts.query)), headers, body
+            status, made = self.service.answer(
+                asked.method, asked.path, dict(asked.query), asked.headers, asked.body
             )
-            if parts.path.endswith("/logs"):
-                self._stream(made)
-            else:
-                self._json(status, made, LIMITS)
         except Refusal as refused:
-            title = TITLES.get(refused.status, "Error")
-            problem: dict[str, Any] = {
-                "title": title,
-                "status": refused.status,
-                "detail": refused.detail,
-            }
-            problem |= {"errors": refused.errors} if refused.errors else {}
-            self._json(
-                refused.status,
-                problem,
-                {**LIMITS, **refused.headers, "Content-Type": "application/problem+json"},
-            )
+            return _problem(refused)
         except Raw as odd:
-            self._send(odd.status, odd.body, {"Content-Type": odd.kind}, cut=odd.cut)
-        except Hung:
-            self.close_connection = True
-        except Exception as error:
-            self.server.service.world.problems.append(f"the double failed: {error!r}")
-            self._json(
-                500,
-                {
-                    "title": "Internal Server Error",
-                    "status": 500,
-                    "detail": f"the double failed: {error!r}",
-                },
-            )
+            return DoubleAnswer(odd.status, odd.body, {"Content-Type": odd.kind}, cut=odd.cut)
+        if not asked.path.endswith("/logs"):
+            return json_answer(status, made, LIMITS)
+        # Server-sent events: the existing lines, then nothing as long as the client listens.
+        lines = (f"id: {line['ts']}/1\ndata: {json.dumps(line)}\n\n" for line in made)
+        headers = {"Content-Type": "text/event-stream", "Connection": "close"}
+        return DoubleAnswer(200, "".join(lines).encode(), headers, until=self.service.closing)
 
-    do_POST = do_DELETE = do_PATCH = do_GET  # noqa: N815
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Silent."""
-
-    def _json(self, status: int, document: Any, headers: Mapping[str, str] | None = None) -> None:
-        body = b"" if document is None else json.dumps(document).encode()
-        self._send(status, body, {"Content-Type": "application/json", **(headers or {})})
-
-    def _send(
-        self, status: int, body: bytes, headers: Mapping[str, str], cut: int | None = None
-    ) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        if status != 204:
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body if cut is None else body[:cut])
-        self.wfile.flush()
-        if cut is not None:
-            self.close_connection = True
-
-    def _stream(self, lines: list[dict[str, str]]) -> None:
-        """Stream server-sent events.
-
-        The existing lines, then nothing as long as the client listens.
-        """
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Connection", "close")
-        self.end_headers()
-        for line in lines:
-            self.wfile.write(f"id: {line['ts']}/1\ndata: {json.dumps(line)}\n\n".encode())
-        self.wfile.flush()
-        self.close_connection = True
-        self.server.service.closing.wait(30.0)
-
-
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 64
-
-    def __init__(self, port: int, world: World) -> None:
-        super().__init__(("127.0.0.1", port), Handler)
-        self.service = Service(world)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that went away."""
+    def failed(self, words: str) -> None:
+        """Note what went wrong in the double itself."""
+        self.service.world.problems.append(words)
 
     def control(self, method: str, name: str, body: Any) -> Any:
         """Handle a control request."""
         world = self.service.world
         with world.lock:
-            if name == "faults" and method == "POST":
-                where = {k: str(v) for k, v in body.get("where", {}).items()}
-                fault = Fault(
-                    body.get("call", "createPod"),
-                    body["do"],
-                    int(body.get("times", 1)),
-                    where,
-                    float(body.get("seconds", 0)),
-                )
-                world.faults.append(fault)
+            if name == "faults":
+                where = {path: str(value) for path, value in body.get("where", {}).items()}
+                world.faults.add({**body, "where": where})
             elif name == "reset":
                 self.service.world = World(1, world.machines)
             elif name == "stock":
@@ -203,6 +113,17 @@ class Server(ThreadingHTTPServer):
         return {}
 
 
+def _problem(refused: Refusal) -> DoubleAnswer:
+    problem: dict[str, Any] = {
+        "title": TITLES.get(refused.status, "Error"),
+        "status": refused.status,
+        "detail": refused.detail,
+    }
+    problem |= {"errors": refused.errors} if refused.errors else {}
+    headers = {**LIMITS, **refused.headers, "Content-Type": "application/problem+json"}
+    return json_answer(refused.status, problem, headers)
+
+
 class Double(DoubleProcess):
     """The server, started and ended by a test; `env` is what reaches it.
 
@@ -225,26 +146,9 @@ class Double(DoubleProcess):
         """Return the environment with which the adapter reaches it."""
         return {"RUNPOD_API_BASE_URL": self.url, "RUNPOD_API_KEY": KEY}
 
-    def add_fault(
-        self,
-        do: str,
-        *,
-        call: str = "createPod",
-        times: int = 1,
-        seconds: float = 0.0,
-        where: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Script a fault of the next such calls."""
-        self.control(
-            "faults",
-            {
-                "call": call,
-                "do": do,
-                "times": times,
-                "seconds": seconds,
-                "where": dict(where or {}),
-            },
-        )
+    def add_fault(self, do: str, *, call: str = "createPod", **more: Any) -> None:
+        """Script a fault of the next such call; `double_faults.Fault` has what more can be said."""
+        self.tell("faults", call=call, do=do, **more)
 
     def set_stock(self, left: int, *, kind: str = "", centre: str = "") -> None:
         """Set the stock of a type in a data centre; empty means each."""
@@ -278,25 +182,13 @@ def prepare() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Serve until terminated."""
-    options = argparse.ArgumentParser()
-    options.add_argument("--port", type=int, default=0)
-    options.add_argument("--machines", type=Path)
+    options = options_of("RunPod's API on loopback")
     options.add_argument("--seed", type=int, default=1)
-    given = options.parse_args(arguments)
-    machines = Machines(given.machines) if given.machines is not None else None
-    server = Server(given.port, World(given.seed, machines))
-    over = threading.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: over.set())
-    threading.Thread(
-        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-    ).start()
-    print(f"READY http://127.0.0.1:{server.server_address[1]}", flush=True)
-    over.wait()
-    server.service.closing.set()
-    server.shutdown()
-    if machines is not None:
-        machines.close()
+    told = options.parse_args(arguments)
+    machines = Machines(told.machines) if told.machines else None
+    api = Api(Service(World(told.seed, machines)))
+    server = DoubleServer(api.answer, api.failed, port=told.port, control=api.control)
+    serve(server, machines, api.service.closing)
 
 
 if __name__ == "__main__":

@@ -9,19 +9,18 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from double_faults import Fault
 from runpod_catalogue import GPUS
 from runpod_schema import answer_faults, operation_of, request_faults
-from runpod_world import CAPACITY, CENTRES, CPU, Fault, Refusal, World
+from runpod_world import CAPACITY, CENTRES, CPU, Refusal, World
+
+from nbprov.clouds.contract.double_server import HangUp
 
 POD_KEY_MAY = ("getPod", "podAction", "deletePod")
 HTML = (
     b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 )
 SECRET_NAMES = ("PUBLIC_KEY", "NBPROV_START")
-
-
-class Hung(Exception):
-    """The connection is closed without an answer."""
 
 
 class Raw(Exception):
@@ -80,7 +79,7 @@ class Service:
         status, made = getattr(self, operation)(unquote(thing), params, body, fault)
         self._check(operation, status, made)
         if fault is not None and fault.do == "lose_answer":
-            raise Hung
+            raise HangUp
         if fault is not None and fault.do == "half_made":
             raise Refusal(500, "Something went wrong. Please try again later or contact support.")
         if fault is not None and fault.do == "cut":

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from double_faults import Fault, Faults
 from machines import Machines
 from runpod_catalogue import GPUS, KEY
 from runpod_schema import ACTIONS
@@ -123,17 +124,6 @@ class Pod:
         return int(self.body["gpu"].get("count", 1)) if "gpu" in self.body else 0
 
 
-@dataclass
-class Fault:
-    """One scripted fault."""
-
-    call: str
-    do: str
-    times: int
-    where: dict[str, str]
-    seconds: float
-
-
 class World:
     """The whole state. Every method that changes something holds the lock."""
 
@@ -146,22 +136,14 @@ class World:
         self.ended: list[Pod] = []
         self.secrets: dict[str, dict[str, str]] = {}
         self.stock: dict[tuple[str, str], int] = {}
-        self.faults: list[Fault] = []
+        self.faults = Faults()
         self.calls: list[dict[str, Any]] = []
         self.problems: list[str] = []
 
     def fault(self, call: str, asked: dict[str, Any]) -> Fault | None:
-        """Return the next scripted fault of a call, and count it."""
+        """Return the scripted fault of a call, and count it; its fields are dotted paths."""
         with self.lock:
-            for one in self.faults:
-                if (
-                    one.times > 0
-                    and one.call in (call, "*")
-                    and all(_at(asked, path) == value for path, value in one.where.items())
-                ):
-                    one.times -= 1
-                    return one
-        return None
+            return self.faults.take(call, lambda path: _at(asked, path))
 
     def left(self, kind: str, centre: str) -> int:
         """How many GPUs (or CPU machines) of a kind are free in a data centre."""

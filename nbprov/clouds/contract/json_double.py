@@ -7,7 +7,6 @@ The machines are real sshd processes of the `local` cloud.
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
 import time
@@ -15,15 +14,16 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import parse_qsl, urlsplit
 
 from nbprov.model.failures import Cause
 
 from .double_machines import Machines
+from .double_server import DoubleAnswer, DoubleRequest, DoubleServer, HangUp, json_answer
 from .subject import CloudUnderTest, own_folder
+
+__all__ = ["DoubleMachine", "DoubleRefusal", "DoubleRequest", "JsonDouble", "JsonDoubleUnderTest"]
 
 PLENTY = 99
 
@@ -34,17 +34,6 @@ class DoubleRefusal(Exception):
     def __init__(self, status: int, document: Any, retry_after: float | None = None) -> None:
         super().__init__(str(document))
         self.status, self.document, self.retry_after = status, document, retry_after
-
-
-@dataclass(frozen=True, slots=True)
-class DoubleRequest:
-    """A request as it arrived; header names are in lower case."""
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    body: Any
 
 
 @dataclass
@@ -86,6 +75,8 @@ class JsonDouble(ABC):
         The cloud's words for `pending`, `running`, `stopping`, `stopped`, `ending` and `gone`.
     out_of_stock
         What a create is refused with when nothing is left.
+    problems
+        What went wrong in the double itself; a test that ends with one fails.
     """
 
     states: ClassVar[Mapping[str, str]]
@@ -102,11 +93,10 @@ class JsonDouble(ABC):
         self.hidden = self.ending = 0.0
         self.page_size, self.empty_pages, self.price_factor = 1000, 0, 1.0
         self._lock = threading.RLock()
-        self._server = _Server(self)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-        ).start()
+        self.problems: list[str] = []
+        self._server = DoubleServer(self.carried_out, self.problems.append)
+        self.url = self._server.url
+        self._server.start()
 
     @abstractmethod
     def answer(self, asked: DoubleRequest) -> Any:
@@ -158,14 +148,16 @@ class JsonDouble(ABC):
         shown = [row for row in padded[first:end] if row is not None]
         return shown, str(end) if end < len(padded) else None
 
-    def state(self, made: DoubleMachine) -> str:
-        """Return a machine's state in the cloud's words."""
-        real = self.machines.state(made.real)
-        return made.shown or self.states[made.leaves_for or real]
+    def look(self, made: DoubleMachine) -> tuple[str, str, int]:
+        """Return a machine's state in the cloud's words, and where its sshd answers.
 
-    def address(self, made: DoubleMachine) -> tuple[str, int]:
-        """Return where its sshd answers; empty and 0 if it does not."""
-        return self.machines.address(made.real)
+        The address is empty, and the port 0, where none does; it is not `running` before that.
+        """
+        real = made.leaves_for or self.machines.state(made.real)
+        host, port = self.machines.address(made.real)
+        if real == "running" and not host:
+            real = "pending"
+        return made.shown or self.states[real], host, port
 
     def end(self, machine: str) -> bool:
         """End a machine; return whether it was there."""
@@ -184,19 +176,28 @@ class JsonDouble(ABC):
 
     def close(self) -> None:
         """End the machines and the server."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.close()
         self.machines.close()
 
-    def carried_out(self, asked: DoubleRequest) -> tuple[int, Any, float | None, bool]:
-        """Return status, document and pause of an answer, and whether it is lost."""
+    def carried_out(self, asked: DoubleRequest) -> DoubleAnswer:
+        """Return the answer of a request.
+
+        Raises
+        ------
+        HangUp
+            If it is lost.
+        """
         with self._lock:
             self._lost = False
             try:
                 document = self.answer(asked)
             except DoubleRefusal as refused:
-                return refused.status, refused.document, refused.retry_after, False
-            return 204 if document is None else 200, document, None, self._lost
+                pause = refused.retry_after
+                more = {} if pause is None else {"Retry-After": f"{pause:g}"}
+                return json_answer(refused.status, refused.document, more)
+            if self._lost:
+                raise HangUp
+        return json_answer(204 if document is None else 200, document)
 
     def _leave(self, machine: str, into: str) -> bool:
         made = self.made.get(machine)
@@ -220,56 +221,6 @@ class JsonDouble(ABC):
         if self.machines.state(made.real) == "gone":
             self.made.pop(made.id, None)
             self.left[made.kind, made.region] = self.left.get((made.kind, made.region), PLENTY) + 1
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 64
-
-    def __init__(self, double: JsonDouble) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.double = double
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore clients that went away."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1
-    server: _Server
-
-    def do_GET(self) -> None:
-        parts = urlsplit(self.path)
-        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        asked = DoubleRequest(
-            self.command,
-            parts.path,
-            dict(parse_qsl(parts.query)),
-            headers,
-            json.loads(raw) if raw else None,
-        )
-        status, document, pause, lost = self.server.double.carried_out(asked)
-        if lost:
-            self.close_connection = True
-            return
-        body = b"" if status == 204 else json.dumps(document).encode()
-        self.send_response_only(status)
-        self.send_header("Content-Type", "application/json")
-        if status != 204:
-            self.send_header("Content-Length", str(len(body)))
-        if pause is not None:
-            self.send_header("Retry-After", f"{pause:g}")
-        self.end_headers()
-        self.wfile.write(body)
-        self.wfile.flush()
-
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Silent."""
 
 
 class JsonDoubleUnderTest(CloudUnderTest):
@@ -342,3 +293,4 @@ class JsonDoubleUnderTest(CloudUnderTest):
         self.double.close()
         super().close()
         shutil.rmtree(self.folder, ignore_errors=True)
+        assert self.double.problems == []

@@ -37,14 +37,14 @@ class PebbleDouble(JsonDouble):
         return TYPES[kind][0] * self.price_factor
 
     def box(self, made: DoubleMachine) -> dict[str, Any]:
-        host, port = self.address(made)
+        state, host, port = self.look(made)
         usual = {"nbprov-login": self.machines.login(), "nbprov-ssh-port": str(port)}
         return {
             "id": made.id,
             "name": made.fields["name"],
             "type": made.kind,
             "region": made.region,
-            "state": self.state(made) if host or self.state(made) != "up" else "booting",
+            "state": state,
             "ip": host,
             "labels": {**usual, **made.fields["labels"]},
             "created_ms": made.born * 1000,
