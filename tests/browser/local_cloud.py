@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from lab import ROOT
+
+from nbprov.clouds.local import __main__ as command_line
+from nbprov.clouds.local.client import DaemonClient
+from nbprov.clouds.local.rpc import Unreachable
 
 MARKET = ROOT / "nbprov" / "clouds" / "local" / "daemon" / "market.toml"
 ASK_SECONDS = 120.0
@@ -45,29 +45,14 @@ def set_market(
 
 def machines(home: Path) -> int:
     """Return how many machines the cloud itself lists as not gone, whatever the ledger says."""
-    told = _ask(home, "status")
-    if told.startswith("no daemon"):
-        return 0
-    states: dict[str, int] = json.loads(told)["machines"]
+    try:
+        told = DaemonClient(home / "local").call("describe", timeout=ASK_SECONDS, start=False)
+    except Unreachable:
+        return 0  # no cloud was started
+    states: dict[str, int] = told["machines"]
     return sum(count for state, count in states.items() if state != "gone")
 
 
 def stop(home: Path) -> None:
     """Stop the cloud and whatever a failed test left in it."""
-    _ask(home, "stop")
-
-
-def _ask(home: Path, verb: str) -> str:
-    command = [sys.executable, "-m", "nbprov.clouds.local", verb]
-    environment = {**os.environ, "NBPROV_HOME": str(home)}
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=ASK_SECONDS,
-        env=environment,
-        cwd=ROOT,
-        check=False,
-    )
-    assert done.returncode == 0, f"{verb}: {done.stdout}{done.stderr}"
-    return done.stdout
+    assert command_line.main(["stop", "--dir", str(home / "local")]) == 0

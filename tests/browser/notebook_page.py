@@ -6,11 +6,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from lab import TOKEN, Lab
 from playwright.sync_api import Error, Locator, Page, expect
 
 RAN = re.compile(r"^\[\d+\]:$")
 RUNNING = "[*]:"
+FORM = "[data-nbprov]"
+"""The static form of a panel."""
 KEY_MS = 10_000
 """A keystroke that JupyterLab accepted shows at the prompt at once. It sometimes loses one just
 after it has opened."""
@@ -156,6 +159,26 @@ class NotebookPage:
         """Save the notebook."""
         self.command("docmanager:save")
 
+    def saved_form(self, starts: str) -> str:
+        """Save the notebook, and return the static form of a cell's panel in the file."""
+        self.save()
+        saved = nbformat.read(self.file, as_version=4)
+        (cell,) = (cell for cell in saved.cells if cell.source.startswith(starts))
+        data = (out.data for out in cell.outputs if "data" in out)
+        return str(next(d["text/html"] for d in data if "data-nbprov" in str(d)))
+
+    def restart_kernel(self) -> None:
+        """Restart the kernel as a person does."""
+        self.press_command("notebook:restart-kernel")
+        self.answer_dialog()
+
+    def answer_dialog(self) -> None:
+        """Agree to JupyterLab's dialog about the kernel, and wait until the kernel is idle."""
+        dialog = self.page.locator(".jp-Dialog")
+        dialog.locator(".jp-mod-accept").click()
+        dialog.wait_for(state="detached")
+        self.await_idle()
+
 
 def output(cell: Locator) -> Locator:
     """Return the output of a cell."""
@@ -165,6 +188,21 @@ def output(cell: Locator) -> Locator:
 def panel(place: Locator, label: str) -> Locator:
     """Return the panel with this accessible name: `Provision`, `Prices`, `Clusters`."""
     return place.locator(f'section.nbprov-root[aria-label="{label}"]')
+
+
+def shown(place: Locator | Page, what: str) -> Locator:
+    """Return what of this is in sight."""
+    return place.locator(what).filter(visible=True)
+
+
+def check_one_form(cell: Locator, label: str) -> None:
+    """Check that a live panel hides its static form, which takes no room."""
+    expect(panel(output(cell), label)).to_be_visible()
+    expect(output(cell).locator(FORM)).to_have_count(1)
+    expect(shown(output(cell), FORM)).to_have_count(0)
+    children = output(cell).locator(".jp-OutputArea-child")
+    boxes = [child.bounding_box() for child in children.all()]
+    assert sum(box is not None and box["height"] > 0 for box in boxes) == 1
 
 
 def button(place: Locator, words: str) -> Locator:

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from local_cloud import machines, set_market
-from notebook_page import NotebookPage, button, output, panel, state
+from notebook_page import FORM, NotebookPage, button, output, panel, shown, state
 from pictures import Album
 from playwright.sync_api import Locator, expect
 
 PROVISION = "%%provision dev\nresources:\n  accelerators: A100\n  infra: local\nmax_lifetime: 1h"
 CELLS = ["%load_ext nbprov", "%clusters", PROVISION, "%nbprov down dev"]
-FORM = "[data-nbprov]"
 CRASH = "import os\nos._exit(1)"
 
 
@@ -28,11 +27,6 @@ def launched(open_notebook: Callable[..., NotebookPage], *more: str) -> Notebook
     return notebook
 
 
-def forms(notebook: NotebookPage) -> Locator:
-    """Return the static forms that are in sight."""
-    return notebook.page.locator(FORM).filter(visible=True)
-
-
 def panels(notebook: NotebookPage) -> tuple[Locator, Locator]:
     """Return the run panel and the clusters table."""
     run = panel(output(notebook.cell("%%provision")), "Provision")
@@ -44,7 +38,7 @@ def check_live(notebook: NotebookPage) -> None:
     run, table = panels(notebook)
     expect(run).to_be_visible()
     expect(table).to_be_visible()
-    expect(forms(notebook)).to_have_count(0)
+    expect(shown(notebook.page, FORM)).to_have_count(0)
     expect(state(run)).to_have_text("ready")
     expect(table).to_contain_text("running")
     expect(run).not_to_contain_text("no offer satisfies")
@@ -55,35 +49,28 @@ def check_live(notebook: NotebookPage) -> None:
 
 def check_static(notebook: NotebookPage) -> None:
     """Nothing but the static forms is in sight."""
-    expect(forms(notebook)).to_have_count(2)
-    expect(notebook.page.locator(".nbprov-root").filter(visible=True)).to_have_count(0)
+    expect(shown(notebook.page, FORM)).to_have_count(2)
+    expect(shown(notebook.page, ".nbprov-root")).to_have_count(0)
 
 
 def end(notebook: NotebookPage) -> None:
-    """End the cluster; both panels show it."""
+    """End the cluster; both panels show it, and the saved file."""
     run, table = panels(notebook)
     notebook.run("%nbprov down")
     expect(state(run)).to_have_text("ended")
     expect(table).to_contain_text("ended")
+    assert "dev: ■ ended" in notebook.saved_form("%%provision")
     assert machines(notebook.home) == 0
-
-
-def restart(notebook: NotebookPage) -> None:
-    """Restart the kernel as a person does."""
-    notebook.press_command("notebook:restart-kernel")
-    notebook.page.locator(".jp-Dialog .jp-mod-accept").click()
-    notebook.page.locator(".jp-Dialog").wait_for(state="detached")
-    notebook.await_idle()
 
 
 def test_restarts_with_reloads(open_notebook: Callable[..., NotebookPage], album: Album) -> None:
     """After a restart and a reload nothing of the old kernel runs in the page."""
     notebook = launched(open_notebook)
     notebook.save()
-    restart(notebook)
+    notebook.restart_kernel()
     notebook.goto()
     notebook.await_idle()
-    expect(forms(notebook)).to_have_count(2)
+    expect(shown(notebook.page, FORM)).to_have_count(2)
     album.take("restarted", notebook.cell("%clusters"), notebook.cell("%%provision"))
     notebook.run("%load_ext")
     check_live(notebook)
@@ -94,11 +81,11 @@ def test_restarts_with_reloads(open_notebook: Callable[..., NotebookPage], album
     run, table = panels(notebook)
     expect(state(run)).to_have_text("stopped")
     expect(table).to_contain_text("stopped")
-    expect(forms(notebook)).to_have_count(0)
+    expect(shown(notebook.page, FORM)).to_have_count(0)
     end(notebook)
     # A kernel that left nothing running.
     notebook.save()
-    restart(notebook)
+    notebook.restart_kernel()
     notebook.goto()
     notebook.await_idle()
     notebook.run("%load_ext")
@@ -117,10 +104,7 @@ def test_panels_end_with_their_kernel_and_extension(
     """Neither after a crash nor without the extension does a panel look live; both come back."""
     notebook = launched(open_notebook, CRASH, "%unload_ext nbprov")
     notebook.start(notebook.cell("import os"))
-    dialog = notebook.page.locator(".jp-Dialog")
-    dialog.locator(".jp-mod-accept").click()
-    dialog.wait_for(state="detached")
-    notebook.await_idle()
+    notebook.answer_dialog()
     check_static(notebook)
     notebook.run("%load_ext")
     check_live(notebook)
@@ -159,14 +143,14 @@ def test_the_notebook_is_closed_and_opened(
     notebook.page.wait_for_function(
         """() => {
             const words = (form) => getComputedStyle(form, "::after").content;
-            const shown = [...document.querySelectorAll("[data-nbprov]")].map(words);
-            return shown.length === 2 && shown.every((text) => text.includes("kernel is busy"));
+            const told = [...document.querySelectorAll("[data-nbprov]")].map(words);
+            return told.length === 2 && told.every((text) => text.includes("kernel is busy"));
         }"""
     )
     album.take("busy", notebook.cell("%clusters"), notebook.cell("%%provision"))
     gate.touch()
     run, _ = panels(notebook)
     expect(state(run)).to_have_text("stopped")
-    expect(forms(notebook)).to_have_count(0)
+    expect(shown(notebook.page, FORM)).to_have_count(0)
     album.take("free", notebook.cell("%clusters"), notebook.cell("%%provision"))
     end(notebook)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import nbformat
 from local_cloud import machines, set_market
-from notebook_page import NotebookPage, button, output, panel, state
+from notebook_page import NotebookPage, button, check_one_form, output, panel, shown, state
 from pictures import Album
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import expect
 
 SECRET = "s3cr3t-Zx81-never-saved"
 PROVISION = """%%provision dev
@@ -33,7 +33,6 @@ MOST_BYTES = 100_000
 """Five cells with three panels. A notebook with the table's data or the panels' code in it would be
 many times as long."""
 PANELS = {"%prices": "Prices", "%%provision": "Provision", "%clusters": "Clusters"}
-FORM = "[data-nbprov]"
 WIDGET_ERRORS = re.compile("Error displaying widget|Loading widget")
 HTML, TEXT, WIDGET = "text/html", "text/plain", "application/vnd.jupyter.widget-view+json"
 
@@ -66,69 +65,21 @@ def test_saved_notebook(open_notebook: Callable[..., NotebookPage], album: Album
     _check_drawn(notebook)
 
 
-def test_restart_leaves_the_static_forms(open_notebook: Callable[..., NotebookPage]) -> None:
-    """Panels without their kernel cannot act: they show the last state, and the next run shows a
-    live panel again."""
-    notebook = open_notebook(
-        [*CELLS[:2], PROVISION.partition("secrets:")[0], "%clusters", "%nbprov down dev"]
-    )
-    set_market(notebook.home, accept=0.1, boot=30.0)
-    notebook.run("%load_ext")
-    notebook.run("%prices")
-    run = panel(notebook.run("%%provision"), "Provision")
-    button(run, "Launch").click()
-    expect(run.get_by_role("table", name="Attempts")).to_contain_text("booting")
-    _check_one_form(notebook.cell("%%provision"), "Provision")
-    notebook.press_command("notebook:restart-kernel")
-    notebook.page.locator(".jp-Dialog .jp-mod-accept").click()
-    notebook.page.locator(".jp-Dialog").wait_for(state="detached")
-    notebook.await_idle()
-    expect(_shown(notebook.page, ".nbprov-root")).to_have_count(0)
-    expect(_shown(output(notebook.cell("%prices")), FORM)).to_contain_text("us-central1")
-    left = _shown(output(notebook.cell("%%provision")), FORM)
-    expect(left).to_contain_text("dev: ◐ launching")
-    assert left.get_by_text("refused").count() == 5
-    expect(left).to_contain_text("booting")
-    notebook.run("%load_ext")
-    notebook.run("%nbprov down dev")
-    notebook.run("%clusters")
-    _check_one_form(notebook.cell("%clusters"), "Clusters")
-
-
-def _shown(place: Locator | Page, what: str) -> Locator:
-    return place.locator(what).filter(visible=True)
-
-
-def _check_one_form(cell: Locator, label: str) -> None:
-    """A live panel hides its static form, which takes no room."""
-    expect(panel(output(cell), label)).to_be_visible()
-    expect(output(cell).locator(FORM)).to_have_count(1)
-    expect(_shown(output(cell), FORM)).to_have_count(0)
-    children = output(cell).locator(".jp-OutputArea-child")
-    assert (
-        sum(
-            (box := child.bounding_box()) is not None and box["height"] > 0
-            for child in children.all()
-        )
-        == 1
-    )
-
-
 def _check_live(notebook: NotebookPage) -> None:
     for starts, label in PANELS.items():
-        _check_one_form(notebook.cell(starts), label)
+        check_one_form(notebook.cell(starts), label)
 
 
 def _check_drawn(notebook: NotebookPage) -> None:
     run = output(notebook.cell("%%provision"))
     expect(run).to_contain_text("dev: ■ ended")
     assert run.get_by_text("refused").filter(visible=True).count() == 5
-    expect(_shown(output(notebook.cell("%clusters")), "table")).to_contain_text("ended")
-    expect(_shown(output(notebook.cell("%prices")), "table")).to_contain_text("us-central1")
+    expect(shown(output(notebook.cell("%clusters")), "table")).to_contain_text("ended")
+    expect(shown(output(notebook.cell("%prices")), "table")).to_contain_text("us-central1")
     expect(notebook.page.locator(".nbprov-root")).to_have_count(0)
     expect(notebook.page.get_by_text(WIDGET_ERRORS).filter(visible=True)).to_have_count(0)
     for starts in PANELS:
-        expect(_shown(output(notebook.cell(starts)), "table")).to_have_count(1)
+        expect(shown(output(notebook.cell(starts)), "table")).to_have_count(1)
 
 
 def _play(notebook: NotebookPage) -> None:
@@ -153,14 +104,14 @@ def _check_file(notebook: NotebookPage) -> None:
     saved = nbformat.reads(text, as_version=4)
     assert "widgets" not in saved.metadata
     bundles = [[out.data for out in cell.outputs if "data" in out] for cell in saved.cells]
-    shown = [pair for pair in bundles if any(WIDGET in data for data in pair)]
-    assert len(shown) == 3
-    for static, live in shown:
+    pairs = [pair for pair in bundles if any(WIDGET in data for data in pair)]
+    assert len(pairs) == 3
+    for static, live in pairs:
         assert static[TEXT].strip()
         assert "<table" in static[HTML]
         assert not re.search(r"<script|javascript:|\son\w+=", static[HTML], re.IGNORECASE)
         assert (live[TEXT], live[HTML]) == ("", "")
-    assert "addEventListener" not in json.dumps(shown), "the panels' own code was saved"
+    assert "addEventListener" not in json.dumps(pairs), "the panels' own code was saved"
 
 
 def _reopen_without_kernel(notebook: NotebookPage) -> None:
