@@ -1,6 +1,8 @@
 // The run panel: one launch from its plan to its cluster, live.
 
 import { costAt, duration, makeClock, usd } from "./format.js";
+import { makeLanes } from "./run_lanes.js";
+import { outlook } from "./run_outlook.js";
 import { linked, make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
 import { makeFilterTools } from "./filter_tools.js";
 import { makeGrid } from "./grid.js";
@@ -15,14 +17,13 @@ import { columnOf } from "./table.js";
 const ROWS_WAITING = 8;
 const ROWS_RUNNING = 6;
 const TICK_MS = 1000;
-const COLUMNS = ["#", "place", "type", "market", "$/h", "state", "elapsed", "timeline", "reason"];
+const COLUMNS = ["#", "place", "type", "market", "$/h", "state", "elapsed", "reason"];
 /** @type {Record<string, string>} */
 const CLASSES = {
   "#": "nbprov-number",
   "$/h": "nbprov-number",
   elapsed: "nbprov-number",
   place: "nbprov-place",
-  timeline: "nbprov-when",
   reason: "nbprov-reason",
 };
 
@@ -48,16 +49,22 @@ function render({ model, el }) {
   };
   const plan = makePlan(signal, (rank) => link.send({ type: "select", rank }));
   const attempts = makeAttempts(signal);
+  const lanes = makeLanes();
+  const next = make("div", { class: "nbprov-outlook" });
   const error = make("pre", { class: "nbprov-error", hidden: true });
   const log = make("pre", { class: "nbprov-log", hidden: true });
   const bar = make("div", { class: "nbprov-bar" }, facts, buttons.element);
-  root.append(head.element, status, log, bar, error, attempts.element, plan.element);
+  root.append(head.element, status, next, log, bar, error);
+  root.append(lanes.element, attempts.element, plan.element);
 
   let state = model.get("state");
   const tick = () => {
     const now = clock.now();
     head.tick(state, now);
     attempts.tick(state, now);
+    lanes.tick(state, now);
+    setText(next, outlook(state, now));
+    next.hidden = !next.textContent;
   };
   /**
    * @param {RunState} given
@@ -82,6 +89,7 @@ function render({ model, el }) {
     );
     buttons.show(state);
     attempts.show(state.attempts);
+    lanes.show(state);
     setText(log, state.log.join("\n"));
     log.hidden = !state.log.length;
     setText(error, state.error);
@@ -274,7 +282,7 @@ function makePlan(signal, onSelect) {
     rebuild: grid.rebuild,
     /** @param {RunState} state */
     show(state) {
-      if (!isChosen) isOpen = !state.is_final;
+      if (!isChosen) isOpen = !state.attempts.length && !state.is_final;
       setText(toggle, `Plan: ${state.plan.headline}`);
       content.classList.toggle("nbprov-none", !state.version);
       grid.element.hidden = !state.version;
@@ -326,7 +334,7 @@ function makeAttempts(signal) {
     tick(state, now) {
       const end =
         state.is_final && !state.attempts.some((a) => a.state === "ending") ? state.now : now;
-      for (const attempt of state.attempts) shown.get(attempt.key)?.tick(attempt, state, end);
+      for (const attempt of state.attempts) shown.get(attempt.key)?.tick(attempt, end);
     },
   };
 }
@@ -338,10 +346,8 @@ function makeAttempts(signal) {
 function makeAttempt(first, signal) {
   const badge = makeBadge();
   const cells = COLUMNS.map((c) => make("td", { class: CLASSES[c] ?? "" }));
-  const [number, place, kind, market, price, state, elapsed, line, reason] =
-    /** @type {HTMLElement[] & { length: 9 }} */ (cells);
-  const bar = make("div", { class: "nbprov-span" });
-  line.append(make("div", { class: "nbprov-line", "aria-hidden": "true" }, bar));
+  const [number, place, kind, market, price, state, elapsed, reason] =
+    /** @type {HTMLElement[] & { length: 8 }} */ (cells);
   state.append(badge.element);
   const more = make("button", { type: "button", class: "nbprov-toggle", "aria-expanded": "false" });
   reason.append(more);
@@ -372,7 +378,7 @@ function makeAttempt(first, signal) {
       setText(market, attempt.market);
       setText(price, attempt.price);
       badge.show(attempt.look);
-      bar.dataset.tone = attempt.look.tone;
+      row.classList.toggle("nbprov-kept", attempt.is_kept);
       setText(more, attempt.reason);
       more.hidden = !attempt.reason;
       setText(
@@ -383,17 +389,10 @@ function makeAttempt(first, signal) {
     },
     /**
      * @param {AttemptState} attempt
-     * @param {RunState} run
      * @param {number} now
      */
-    tick(attempt, run, now) {
-      const end = attempt.ended ?? now;
-      setText(elapsed, duration(end - attempt.started));
-      const whole = Math.max(1, (run.ended ?? now) - run.started);
-      const percent = (/** @type {number} */ instant) =>
-        Math.min(100, Math.max(0, (100 * (instant - run.started)) / whole));
-      bar.style.left = `${percent(attempt.started).toFixed(2)}%`;
-      bar.style.width = `${(percent(end) - percent(attempt.started)).toFixed(2)}%`;
+    tick(attempt, now) {
+      setText(elapsed, duration((attempt.ended ?? now) - attempt.started));
     },
   };
 }

@@ -46,6 +46,14 @@ export interface AttemptState {
   advice: string;
   raw: string;
   code: string;
+  /** Whether it became the cluster. */
+  is_kept: boolean;
+  /** The states that it went through, oldest first. */
+  phases: { words: string; tone: Tone; since: number }[];
+  /** When its present phase is given up; null where it is not. */
+  cut_off: number | null;
+  /** Within how many seconds of the request most machines of its cloud are ready, where known. */
+  usual: number | null;
 }
 
 /** The lines about a plan beside its table. */
@@ -80,6 +88,8 @@ export interface RunState {
   now: number;
   /** Until when it waits for stock, and what comes next; empty where it does not wait. */
   waiting: string;
+  /** The place that is tried next, with its price; empty where there is none. */
+  following: string;
   /** How it races, waits, checks and ends. */
   notes: string[];
   summary: string[];

@@ -48,7 +48,8 @@ def terms_of(
     """The terms of a plan, as `provision` would have them."""
     from nbprov.machines.files.output_targets import check_outputs, target_notes
     from nbprov.provisioning.run.pricing.consent import consent_to
-    from nbprov.provisioning.run.race_rule import race_rule, usual_accept
+    from nbprov.provisioning.run.racing.race_rule import race_rule
+    from nbprov.provisioning.run.racing.usual_times import usual_accept
     from nbprov.provisioning.run.run_builder import notes_of
     from nbprov.provisioning.supervision.guard_config import check_budget
 

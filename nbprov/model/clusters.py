@@ -103,6 +103,14 @@ class DesiredState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Phase:
+    """A state that an attempt was in, and since when."""
+
+    state: AttemptState
+    since: Instant
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptView:
     """A row of the failover panel.
 
@@ -114,6 +122,13 @@ class AttemptView:
         Why it failed; None while it goes on, and for the winner.
     cost
         What it has cost so far, whether it failed or not.
+    phases
+        The states that it went through, oldest first.
+    cut_off
+        When its present phase is given up; None where it is not, or where another kernel decides.
+    usual
+        Within how many seconds of the request three of four machines of its cloud were ready;
+        None while too few were seen.
     """
 
     number: int
@@ -124,6 +139,9 @@ class AttemptView:
     ended: Instant | None = None
     failure: Failure | None = None
     cost: Micros = 0
+    phases: tuple[Phase, ...] = ()
+    cut_off: Instant | None = None
+    usual: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +238,8 @@ class RunView:
         How many lines setup has printed.
     started, ended
         When it was launched, 0 before; and when the launch was over, with a cluster or without.
+    following
+        The candidate that is tried next; None where there is none, or it is not known.
     """
 
     run_id: str
@@ -242,3 +262,4 @@ class RunView:
     log: tuple[str, ...] = ()
     logged: int = 0
     ended: Instant | None = None
+    following: Candidate | None = None

@@ -42,6 +42,8 @@ RUN_PANEL = (
     "link.js",
     "confirm.js",
     "clipboard.js",
+    "run_outlook.js",
+    "run_lanes.js",
     "run_panel.js",
 )
 CLUSTERS_TABLE = (

@@ -33,7 +33,8 @@ from .run.driver import RunDriver
 from .run.failover import Failover
 from .run.health_check import health_seconds
 from .run.pricing.consent import consent_to
-from .run.race_rule import RaceRule, hedging_of, race_rule, usual_accept
+from .run.racing.race_rule import RaceRule, hedging_of, race_rule
+from .run.racing.usual_times import usual_accept
 from .run.run_builder import new_failover, new_id, notes_of, resumed_failover
 from .run.run_log import RunLog
 from .run.waiting.passes import begin_wait

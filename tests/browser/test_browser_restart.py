@@ -35,7 +35,7 @@ def test_restart_during_a_launch(open_notebook: Callable[..., NotebookPage], alb
     expect(run.get_by_role("table", name="Attempts")).to_contain_text("booting")
     expect(table).to_contain_text("launching")
     check_one_form(notebook.cell("%%provision"), "Provision")
-    album.take("booting", notebook.cell("%clusters"), notebook.cell("%%provision"))
+    album.take("booting", notebook.cell("%%provision"))
 
     notebook.restart_kernel()
     assert "ready" not in (state(run).text_content() or ""), (
@@ -61,7 +61,7 @@ def test_restart_during_a_launch(open_notebook: Callable[..., NotebookPage], alb
     expect(table).to_contain_text("running")
     check_one_form(notebook.cell("%%provision"), "Provision")
     check_one_form(notebook.cell("%clusters"), "Clusters")
-    album.take("adopted", notebook.cell("%clusters"), notebook.cell("%%provision"))
+    album.take("adopted", notebook.cell("%%provision"))
     expect(notebook.run("%%on dev")).to_contain_text("42")
     assert machines(notebook.home) == 1
     expect(notebook.run("%nbprov down")).to_contain_text("ended, confirmed by the cloud's list")

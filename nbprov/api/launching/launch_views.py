@@ -9,7 +9,7 @@ from nbprov.api.run_progress import at_the_end
 from nbprov.api.services import Services
 from nbprov.model.clusters import AttemptView, ClusterState, RunState, RunView
 from nbprov.model.offers import Plan
-from nbprov.provisioning.ledger import ClusterRow, RunRow
+from nbprov.provisioning.ledger import ClusterRow, Ledger, RunRow
 
 
 def launch_view(context: Context, services: Services, run_id: str) -> RunView | None:
@@ -31,35 +31,19 @@ def launch_view(context: Context, services: Services, run_id: str) -> RunView | 
 
 def _of_rows(context: Context, row: RunRow, cluster: ClusterRow | None) -> RunView:
     engine = context.engine
-    ledger, costs = engine.ledger, engine.ledger.prices.by_launch(row.run_id)
+    ledger = engine.ledger
     driver = engine.drivers.get(row.run_id)
     followed = driver.view() if driver is not None and not driver.finished.done() else None
     plan = Plan(context.spec_of(row.run_id), (), is_kept=False)
     state = RunState.CANCELLING if row.cancelled and not row.state.is_final else row.state
     ended = row.updated if row.state.is_final else None
-    ready = cluster.token if cluster is not None else ""
-    attempts = tuple(
-        AttemptView(
-            number=launch.number,
-            token=launch.token,
-            candidate=launch.candidate,
-            state=launch.state,
-            started=launch.created,
-            ended=cluster.started
-            if cluster is not None and launch.token == ready
-            else launch.ended,
-            failure=launch.failure,
-            cost=costs.get(launch.token, 0),
-        )
-        for launch in ledger.launches.of_run(row.run_id)
-    )
     return RunView(
         run_id=row.run_id,
         name=row.name,
         state=state,
         plan=followed.plan if followed is not None else plan,
         message=followed.message if followed is not None else row.message,
-        attempts=attempts,
+        attempts=_attempts(ledger, row.run_id, cluster, followed),
         started=row.created,
         ended=cluster.started if cluster is not None else ended,
         now=engine.clock.now(),
@@ -68,4 +52,31 @@ def _of_rows(context: Context, row: RunRow, cluster: ClusterRow | None) -> RunVi
         log_path=str(engine.home / "logs" / f"{row.run_id}.log"),
         race=row.race,
         waiting=followed.waiting if followed is not None else None,
+        following=followed.following if followed is not None else None,
     )
+
+
+def _attempts(
+    ledger: Ledger, run_id: str, cluster: ClusterRow | None, followed: RunView | None
+) -> tuple[AttemptView, ...]:
+    """The attempts as the ledger has them; what only a driver here knows comes from its view."""
+    costs, phases = ledger.prices.by_launch(run_id), ledger.events.phases(run_id)
+    here = {attempt.token: attempt for attempt in followed.attempts} if followed else {}
+    views = []
+    for launch in ledger.launches.of_run(run_id):
+        is_ready = cluster is not None and launch.token == cluster.token
+        view = AttemptView(
+            number=launch.number,
+            token=launch.token,
+            candidate=launch.candidate,
+            state=launch.state,
+            started=launch.created,
+            ended=cluster.started if cluster is not None and is_ready else launch.ended,
+            failure=launch.failure,
+            cost=costs.get(launch.token, 0),
+            phases=phases.get(launch.token, ()),
+        )
+        if (known := here.get(launch.token)) is not None:
+            view = replace(view, cut_off=known.cut_off, usual=known.usual)
+        views.append(view)
+    return tuple(views)

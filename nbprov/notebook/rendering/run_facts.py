@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nbprov.model.clock import Instant, short_duration
-from nbprov.model.clusters import AttemptState, AttemptView, ClusterState, RunState, RunView
+from nbprov.model.clock import Instant, Seconds, short_duration
+from nbprov.model.clusters import (
+    AttemptState,
+    AttemptView,
+    ClusterState,
+    Phase,
+    RunState,
+    RunView,
+)
 from nbprov.model.money import Micros
 
 from .formatting import (
@@ -14,6 +21,7 @@ from .formatting import (
     RUN_LOOKS,
     WAITS_FOR_LAUNCH,
     Look,
+    Tone,
     describe_candidate,
     format_cost,
     format_place,
@@ -44,6 +52,15 @@ _BILLED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseFacts:
+    """A state that an attempt was in, and since when."""
+
+    words: str
+    tone: Tone
+    since: Instant
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptFacts:
     """A row of the run panel, in words.
 
@@ -58,6 +75,10 @@ class AttemptFacts:
         fail.
     hourly
         What it costs per hour while it is billed, in micros; 0 once it is not.
+    is_kept
+        It became the cluster.
+    phases, cut_off, usual
+        As in `AttemptView`.
     """
 
     number: int
@@ -78,6 +99,10 @@ class AttemptFacts:
     advice: str
     raw: str
     code: str
+    is_kept: bool
+    phases: tuple[PhaseFacts, ...]
+    cut_off: Instant | None
+    usual: Seconds | None
 
     def elapsed(self, now: Instant) -> str:
         """Return how long it took, or has taken so far."""
@@ -95,6 +120,8 @@ class RunFacts:
     waiting
         Until when it waits for stock, when it tries again and how often it did; empty where it
         does not wait.
+    following
+        The place that is tried next, with its price; empty where there is none.
     notes
         How it races, waits, checks and ends, and what happened to it, one line each.
     summary
@@ -120,6 +147,7 @@ class RunFacts:
     ended: Instant | None
     now: Instant
     waiting: str
+    following: str
     notes: tuple[str, ...]
     summary: tuple[str, ...]
     log: tuple[str, ...]
@@ -163,7 +191,16 @@ def attempt_facts(attempt: AttemptView) -> AttemptFacts:
         advice=rule.advice if rule is not None else "",
         raw=failure.message.strip() if failure is not None else "",
         code=failure.code if failure is not None else "",
+        is_kept=attempt.state is AttemptState.READY,
+        phases=tuple(_phase_facts(phase) for phase in attempt.phases),
+        cut_off=attempt.cut_off,
+        usual=attempt.usual,
     )
+
+
+def _phase_facts(phase: Phase) -> PhaseFacts:
+    look = ATTEMPT_LOOKS[phase.state]
+    return PhaseFacts(look.words, look.tone, phase.since)
 
 
 def run_facts(view: RunView) -> RunFacts:
@@ -188,6 +225,7 @@ def run_facts(view: RunView) -> RunFacts:
         ended=view.ended,
         now=view.now,
         waiting=_waiting(view),
+        following=_following(view),
         notes=(*view.notes, *hidden),
         summary=(*_summary(view), *hidden) if view.state.is_final else (),
         log=() if view.error or not view.message else view.log[-LOG_SHOWN:],
@@ -233,6 +271,13 @@ def _waiting(view: RunView) -> str:
         f"waiting for stock until {format_utc(wait.until)};"
         f" next pass over the plan at {format_utc(wait.next_pass)} or sooner; {done}{bill}"
     )
+
+
+def _following(view: RunView) -> str:
+    if view.following is None:
+        return ""
+    offer = view.following.offer
+    return f"{format_place(offer.place)} at {per_hour(view.following.hourly)}"
 
 
 def _hourly(view: RunView, attempts: tuple[AttemptFacts, ...]) -> Micros:

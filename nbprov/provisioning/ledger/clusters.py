@@ -6,7 +6,7 @@ import json
 import logging
 import sqlite3
 
-from nbprov.model.clock import Instant
+from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import LedgerError, NotFound
 from nbprov.model.events import EventKind
@@ -210,6 +210,18 @@ class ClusterTable:
         """Return the cluster that a run produced."""
         row = self._store.row("SELECT * FROM clusters WHERE run_id = ?", run_id)
         return None if row is None else cluster_row(row)
+
+    def ready_seconds(self, cloud: str, limit: int) -> list[Seconds]:
+        """Return how long a cloud's latest clusters took from the request until they were ready.
+
+        At most `limit` of them are returned.
+        """
+        query = (
+            "SELECT clusters.started - launches.created FROM clusters"
+            " JOIN launches USING (token) WHERE launches.cloud = ?"
+            " ORDER BY clusters.started DESC LIMIT ?"
+        )
+        return [float(row[0]) for row in self._store.rows(query, cloud, limit)]
 
     def latest(self, *, live_only: bool = False, limit: int = 100) -> list[ClusterRow]:
         """Return clusters: live ones first, then the newest first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from nbprov.model.clusters import AttemptState, Phase
 from nbprov.model.events import Event, EventKind
 from nbprov.model.text.plain import printable
 
@@ -13,6 +14,9 @@ from .ledger_file import LedgerFile
 
 EVENT_LIMIT = 500
 """The most characters of an event's text that are stored."""
+
+PHASE_EVENTS = 1_000
+"""The latest changes of attempts that are read for a display, which shows a hundred attempts."""
 
 
 @decoded
@@ -49,6 +53,21 @@ class EventTable:
             Event(r["at"], EventKind(r["kind"]), r["text"], json.loads(r["data"]), r["token"])
             for r in rows
         ]
+
+    def phases(self, run_id: str) -> dict[str, tuple[Phase, ...]]:
+        """Return the states that a run's latest attempts went through, by token, oldest first."""
+        query = (
+            "SELECT at, token, data FROM events WHERE run_id = ? AND kind = ? ORDER BY id DESC"
+            " LIMIT ?"
+        )
+        found: dict[str, list[Phase]] = {}
+        rows = self._store.rows(query, run_id, EventKind.ATTEMPT_CHANGED.value, PHASE_EVENTS)
+        for row in reversed(rows):
+            state = AttemptState(json.loads(row["data"])["state"])
+            phases = found.setdefault(row["token"], [])
+            if not phases or phases[-1].state is not state:
+                phases.append(Phase(state, row["at"]))
+        return {token: tuple(phases) for token, phases in found.items()}
 
     def has(self, run_id: str, kind: EventKind) -> bool:
         """Tell whether an event of this kind ever happened to the run."""

@@ -21,6 +21,10 @@ A block over a whole cloud removes thousands, and each would be built only to be
 """
 
 
+LOOKED_AHEAD = 25
+"""So many candidates are looked at to tell which one comes next."""
+
+
 @dataclass(slots=True)
 class CandidateQueue:
     """The candidates that a run has yet to try.
@@ -84,6 +88,19 @@ class CandidateQueue:
                 self.is_planning = (
                     self.can_replan and not self._cannot_plan and self._skipped >= SKIPS
                 )
+        return None
+
+    def following(self, now: Instant) -> Candidate | None:
+        """The candidate that would be tried next, whatever its tier, for displays. Any thread.
+
+        None where all of the next `LOOKED_AHEAD` are blocked, or there is none.
+        """
+        candidates, first = self.candidates, self._cursor
+        for at in range(first, min(len(candidates), first + LOOKED_AHEAD)):
+            candidate = candidates[at]
+            is_blocked = any(b.is_live(now) and b.matches(candidate) for b in list(self.blocks))
+            if not is_blocked and self._may_be_tried(candidate):
+                return candidate
         return None
 
     def may_return(self, now: Instant) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbprov.model.blocks import Block
-from nbprov.model.clock import Clock, Instant
-from nbprov.model.clusters import RunState
+from nbprov.model.clock import Clock, Instant, Seconds
+from nbprov.model.clusters import Phase, RunState
 from nbprov.model.errors import LedgerError
 from nbprov.model.failures import Failure
 from nbprov.model.money import Micros
@@ -24,6 +24,7 @@ from nbprov.remote.ssh.keys import ClusterKeys
 from . import events
 from .attempt import Attempt
 from .failover import Failover
+from .racing.usual_times import usual_ready
 from .run_log import RunLog
 
 log = logging.getLogger("nbprov.provisioning")
@@ -69,6 +70,10 @@ class RunProgress:
         When each attempt began and ended, by token.
     troubles
         What a cloud refuses, by token and by what the run was doing.
+    costs, phases
+        What each launch cost and went through when the ledger was last read, by token.
+    usual_ready
+        How long machines of a cloud usually take to be ready, by cloud.
     is_cancel_unwritten
         The run was cancelled, and the ledger could not be told yet.
     """
@@ -89,6 +94,8 @@ class RunProgress:
     times: dict[str, tuple[Instant, Instant | None]] = field(default_factory=dict)
     troubles: dict[tuple[str, str], Failure] = field(default_factory=dict)
     costs: dict[str, Micros] = field(default_factory=dict)
+    phases: dict[str, tuple[Phase, ...]] = field(default_factory=dict)
+    usual_ready: dict[str, Seconds | None] = field(default_factory=dict)
     is_cancel_unwritten: bool = False
 
 
@@ -155,6 +162,17 @@ class RunContext:
         """What all launches cost so far."""
         return sum(self.costs().values())
 
+    def phases(self) -> dict[str, tuple[Phase, ...]]:
+        """The states that each attempt went through. Any thread may call it.
+
+        Where the ledger cannot be read, they are those of the last time that it could.
+        """
+        try:
+            self.progress.phases = self.ledger.events.phases(self.run_id)
+        except LedgerError as error:
+            log.info("run %s: %s", self.run_id, error.message)
+        return self.progress.phases
+
     # ------------------------------------------------------------ telling
 
     def post(self, event: events.Event) -> None:
@@ -195,6 +213,13 @@ class RunContext:
         """Note a launch as the ledger has it."""
         self.progress.rows[row.token] = row
         self.progress.times[row.token] = (row.created, row.ended)
+        if row.cloud not in self.progress.usual_ready:
+            try:
+                usual = usual_ready(self.ledger, row.cloud)
+            except LedgerError as error:
+                log.info("run %s: %s", self.run_id, error.message)
+            else:
+                self.progress.usual_ready[row.cloud] = usual
 
     def end_time(self, token: str) -> None:
         """Note that an attempt ended now."""

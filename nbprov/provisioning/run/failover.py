@@ -21,7 +21,7 @@ from .attempt import Attempt, Deadlines
 from .attempt_transitions import NEVER, AttemptTransitions, TransitionStep
 from .candidate_queue import CandidateQueue
 from .exclusions import exclusion_after
-from .hedging import Hedging
+from .racing.hedging import Hedging
 from .waiting.stock_wait import StockWait
 
 SHORTEST_SLEEP: Seconds = 0.05

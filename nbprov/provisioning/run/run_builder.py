@@ -28,7 +28,8 @@ from .failover import Failover
 from .health_check import health_words
 from .launch_builder import public_ports
 from .pricing.consent import budget_note, total_note
-from .race_rule import RaceRule, hedging_of, usual_accept
+from .racing.race_rule import RaceRule, hedging_of
+from .racing.usual_times import usual_accept
 from .waiting.stock_wait import STOCK, StockWait
 from .webhook import wait_words
 

@@ -44,12 +44,18 @@ def written_resources(requests: tuple[Request, ...]) -> dict[str, Any]:
 
 
 def factored(items: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The fields that all maps share, and the rest of each map."""
-    shared = {
-        key: value
-        for key, value in items[0].items()
-        if all(item.get(key) == value for item in items)
+    """The fields that all maps share, and the rest of each map.
+
+    A region that an alternative names takes the place of what stands outside, zone included, so a
+    zone is shared only where the cloud and the region are.
+    """
+    same = {
+        key: all(item.get(key) == items[0].get(key) for item in items)
+        for key in {key: None for item in items for key in item}
     }
+    same["region"] = same.get("region", True) and same.get("cloud", True)
+    same["zone"] = same.get("zone", True) and same["region"]
+    shared = {key: value for key, value in items[0].items() if same[key]}
     return shared, [
         {key: value for key, value in item.items() if key not in shared} for item in items
     ]

@@ -10,6 +10,7 @@ from nbprov.model.clusters import (
     AttemptView,
     ClusterState,
     ClusterView,
+    Phase,
     RunState,
     RunView,
 )
@@ -167,6 +168,7 @@ def attempt(
 ) -> AttemptView:
     """Return an attempt that began `number` times 4 s after the run."""
     started = NOW + 4.0 * number
+    phases = (Phase(AttemptState.INTENT, started), Phase(state, started + (ended or 0.4)))
     return AttemptView(
         number,
         f"{number:032x}",
@@ -176,6 +178,7 @@ def attempt(
         None if ended is None else started + ended,
         failure,
         cost,
+        phases,
     )
 
 

@@ -49,7 +49,7 @@ from nbprov.provisioning.run.events import (
     Withdrawn,
 )
 from nbprov.provisioning.run.failover import Failover
-from nbprov.provisioning.run.hedging import Hedging
+from nbprov.provisioning.run.racing.hedging import Hedging
 from nbprov.provisioning.run.waiting.stock_wait import STOCK, StockWait
 
 EPOCH = 1_800_000_000.0

@@ -21,13 +21,8 @@ from nbprov.model.run_policies import ConfirmAbove, Race
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.run.pricing.consent import budget_note, consent_to, total_note
-from nbprov.provisioning.run.race_rule import (
-    LEAST_ACCEPT,
-    USUAL_ACCEPT,
-    hedging_of,
-    race_rule,
-    usual_accept,
-)
+from nbprov.provisioning.run.racing.race_rule import hedging_of, race_rule
+from nbprov.provisioning.run.racing.usual_times import LEAST_ACCEPT, USUAL_ACCEPT, usual_accept
 from nbprov.provisioning.supervision.guard_config import (
     guard_config,
     guard_notes,

@@ -296,6 +296,12 @@ _specs = st.builds(
 )
 
 
+def test_a_zone_with_a_region_beside_one_without() -> None:
+    """A region that an alternative names takes the place of a zone that stands outside."""
+    alternatives = "[{cloud: kubernetes, zone: a-1}, {cloud: kubernetes, region: a, zone: a-1}]"
+    assert_same(parse(f"resources: {{any_of: {alternatives}}}"))
+
+
 @given(_specs.filter(lambda spec: not spec.envs.keys() & spec.secrets.keys()))
 @settings(max_examples=100, deadline=None)
 def test_any_spec(spec: Spec) -> None:

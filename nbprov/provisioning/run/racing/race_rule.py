@@ -11,20 +11,10 @@ from nbprov.model.money import Micros, exact_usd
 from nbprov.model.offers import Candidate, Plan
 from nbprov.model.run_policies import Race
 from nbprov.model.spec import Spec
-from nbprov.provisioning.ledger import Ledger
+from nbprov.provisioning.run.pricing.consent import fits_budget
 
 from .hedging import Hedging
-from .pricing.consent import fits_budget
 
-USUAL_ACCEPT: Seconds = 30.0
-"""How long a cloud takes to accept a create while nothing was seen of it yet."""
-LEAST_ACCEPT: Seconds = 5.0
-"""The least such time, however quick a cloud is: a moment is not worth a second machine."""
-SAMPLES = 50
-"""This many of the latest acceptances of a cloud count."""
-LEAST_SAMPLES = 5
-"""Fewer acceptances than this say nothing."""
-QUARTILE = 0.75
 MOST_GANGS = 2
 """How many clusters of several nodes race at most; more would be a fleet."""
 
@@ -44,14 +34,6 @@ class RaceRule:
     width: int
     hedge: Seconds | None
     words: str = ""
-
-
-def usual_accept(ledger: Ledger, cloud: str) -> Seconds:
-    """The time within which a cloud accepted three of four creates."""
-    seen = sorted(ledger.observations.accept_seconds(cloud, SAMPLES))
-    if len(seen) < LEAST_SAMPLES:
-        return USUAL_ACCEPT
-    return max(LEAST_ACCEPT, seen[min(len(seen) - 1, int(len(seen) * QUARTILE))])
 
 
 def race_rule(race: Race, plan: Plan, *, usual: Callable[[str], Seconds]) -> RaceRule:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import AttemptState
 from nbprov.model.offers import Candidate
-
-from .attempt import Attempt
+from nbprov.provisioning.run.attempt import Attempt
 
 UNACCEPTED = (AttemptState.INTENT, AttemptState.SENT, AttemptState.UNKNOWN)
 """States in which the cloud has not accepted the create."""
