@@ -78,7 +78,7 @@ function render({ model, el }) {
     showLines(
       facts,
       state.is_final
-        ? state.summary
+        ? [...state.summary, state.hint && `next: ${state.hint}`]
         : [state.waiting, state.plan.consent, `guards: ${state.plan.guards}`, ...state.notes],
     );
     facts.classList.toggle("nbprov-summary", state.is_final);
@@ -151,7 +151,7 @@ function makeHead() {
   };
 }
 
-/** @typedef {"launch" | "cancel" | "stop" | "down" | "ssh" | "cell"} Press */
+/** @typedef {"launch" | "cancel" | "again" | "try" | "stop" | "down" | "ssh" | "cell"} Press */
 
 /**
  * @param {AbortSignal} signal
@@ -166,6 +166,8 @@ function makeButtons(signal, press) {
   const simple = (/** @type {string} */ words) =>
     make("button", { type: "button", class: "nbprov-button" }, words);
   const cancel = simple("Cancel");
+  const again = simple("Launch again");
+  const tryNow = simple("Try now");
   const cell = simple("Copy next cell");
   const ssh = simple("Copy ssh");
   const stop = simple("Stop");
@@ -175,7 +177,7 @@ function makeButtons(signal, press) {
     signal,
     onPress: () => pressed("down"),
   });
-  const all = [launch, cancel, cell, ssh, stop, down.element];
+  const all = [launch, cancel, again, tryNow, cell, ssh, stop, down.element];
   const element = make("div", { class: "nbprov-buttons" }, ...all);
   /** @type {RunState | undefined} */
   let state;
@@ -196,6 +198,8 @@ function makeButtons(signal, press) {
       (state.state === "launching" || state.state === "waiting" || state.needs_launch)
     );
     const isRunning = state.state === "ready" && state.is_running;
+    again.hidden = !(can("again") && state.is_final && state.state !== "ready");
+    tryNow.hidden = !(can("try") && state.state === "waiting");
     down.element.hidden = !(can("down") && state.state === "ready");
     stop.hidden = !(can("stop") && isRunning);
     ssh.hidden = !(can("ssh") && isRunning);
@@ -204,6 +208,9 @@ function makeButtons(signal, press) {
     setText(cancel, asked === "cancel" ? "Cancelling …" : "Cancel");
     launch.disabled = asked !== "";
     cancel.disabled = asked === "cancel";
+    setText(again, asked === "again" ? "Launching again …" : "Launch again");
+    again.disabled = asked !== "";
+    tryNow.disabled = asked !== "";
     setText(stop, asked === "stop" ? "Stopping …" : "Stop");
     stop.disabled = asked !== "";
     down.setBusy(asked === "down");
@@ -211,6 +218,8 @@ function makeButtons(signal, press) {
   }
   launch.addEventListener("click", () => pressed("launch"), { signal });
   cancel.addEventListener("click", () => pressed("cancel"), { signal });
+  again.addEventListener("click", () => pressed("again"), { signal });
+  tryNow.addEventListener("click", () => pressed("try"), { signal });
   stop.addEventListener("click", () => pressed("stop"), { signal });
   ssh.addEventListener("click", () => press("ssh"), { signal });
   cell.addEventListener("click", () => press("cell"), { signal });
@@ -222,6 +231,7 @@ function makeButtons(signal, press) {
      */
     show(given) {
       const isOther =
+        given.run_id !== state?.run_id ||
         given.state !== state?.state ||
         given.needs_launch !== state?.needs_launch ||
         given.is_running !== state?.is_running;

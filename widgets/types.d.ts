@@ -68,6 +68,7 @@ export interface PlanState {
 
 /** The state of a `RunPanel`. */
 export interface RunState {
+  run_id: string;
   name: string;
   /** planned, launching, waiting, ready, cancelling, cancelled, failed or ended. */
   state: string;
@@ -93,6 +94,8 @@ export interface RunState {
   /** How it races, waits, checks and ends. */
   notes: string[];
   summary: string[];
+  /** What to do next about a run that failed. */
+  hint: string;
   log: string[];
   error: string;
   log_path: string;
@@ -195,7 +198,7 @@ export type ToKernel =
   | { type: "select"; rank: number }
   /** Make a DataFrame of the rows whose ranks are in the buffer. */
   | { type: "frame" }
-  | { type: "launch" | "cancel" }
+  | { type: "launch" | "cancel" | "again" | "try" }
   | { type: "down" | "stop" | "start"; name: string }
   | { type: "ssh"; name: string; view: string };
 

@@ -13,6 +13,7 @@ from nbprov.model.errors import Interrupted, NbprovError, UsageError
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.provisioning.run.driver import RunDriver
+from nbprov.provisioning.run.events import Restocked
 from nbprov.runtime.waiting import Waitable, wait_for
 
 from .cluster import Cluster
@@ -25,7 +26,7 @@ from .operation import Operation
 from .run_progress import SetupProgress, cancelled, left_alone
 from .services import Services
 from .services.adopted_launches import cancel
-from .spec_inputs import SpecInputs
+from .spec_inputs import RunInputs
 from .steps import Steps, result, run_sync
 
 CANCEL = "cancel"
@@ -50,22 +51,19 @@ class Run(Waitable[Cluster]):
         context: Context,
         services: Services,
         driver: RunDriver,
-        given: SpecInputs,
-        folder: str,
+        inputs: RunInputs,
         *,
-        outputs_to: str = "",
         launched: bool = False,
     ) -> None:
         super().__init__(concurrent.futures.Future())
         self._context, self._services = context, services
-        self._driver, self._given = driver, given
-        self._folder, self._outputs_to = folder, outputs_to
+        self._driver, self.inputs = driver, inputs
         self._lock, self._launched = threading.Lock(), launched
         self._progress = SetupProgress(self._changed)
         self._error: BaseException | None = None
         self._listeners: set[Callable[[], None]] = set()
         self.on_interrupt, self.replaces = CANCEL, ""
-        context.set_inputs(driver.run_id, given)
+        context.set_inputs(driver.run_id, inputs.given)
         driver.context.listeners.on_change = self._changed
         # A launch that was adopted has no plan until its next pass.
         if self.plan.chosen is None and not launched:
@@ -114,6 +112,10 @@ class Run(Waitable[Cluster]):
     def race(self) -> int:
         """How many attempts may be under way, and on the bill, at once."""
         return self._driver.failover.race
+
+    def try_now(self) -> None:
+        """Try the places again, if it waits for stock and the last pass is not too recent."""
+        self._context.engine.thread.soon(lambda: self._driver.post(Restocked()))
 
     def down(self) -> Operation:
         """End what this run made: its launch or its cluster, never a later one of that name."""
@@ -167,8 +169,8 @@ class Run(Waitable[Cluster]):
             self._not_begun(error)
 
     async def _begin(self) -> None:
-        launch = self._context.engine.launch
-        await launch(self._driver, folder=self._folder, outputs_to=self._outputs_to)
+        launch, inputs = self._context.engine.launch, self.inputs
+        await launch(self._driver, folder=inputs.folder, outputs_to=inputs.outputs_to)
         self.follow()
 
     async def _bring_up(self) -> None:
@@ -196,7 +198,7 @@ class Run(Waitable[Cluster]):
         self._context.engine.live[live.run_id] = live
         self._progress.ports = tuple(await services.tunnels.open_ports(live, self.spec.expose))
         await services.setups.bring_up(
-            *(live, self.spec, self._given, self._folder, self._progress.report),
+            *(live, self.spec, self.inputs.given, self.inputs.folder, self._progress.report),
             note=self._progress.note,
         )
         if self.replaces:
@@ -384,8 +386,6 @@ class Run(Waitable[Cluster]):
 
     def __repr__(self) -> str:
         return f"<Run {self.name}: {self.state.value}>"
-
-    # ------------------------------------------------------------ methods of its cluster
 
     cell, bash = of_cluster(Cluster.cell), of_cluster(Cluster.bash)
     submit, wait_job = of_cluster(Cluster.submit), of_cluster(Cluster.wait_job)

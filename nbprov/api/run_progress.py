@@ -77,7 +77,8 @@ class SetupProgress:
             needs_launch=needs_launch,
             notes=(*view.notes, *self.notes),
             message=self.work or ("" if is_set_up else view.message),
-            error=_words(error),
+            error=_words(error, view),
+            hint=_hint(error),
             log=tuple(self._log),
             logged=self._logged,
         )
@@ -96,7 +97,17 @@ class SetupProgress:
         return at_the_end(view) if row.state is ClusterState.ENDED else view
 
 
-def _words(error: BaseException | None) -> str:
+def _hint(error: BaseException | None) -> str:
+    return error.hint if isinstance(error, NbprovError) else ""
+
+
+def _words(error: BaseException | None, view: RunView) -> str:
+    if error is None:
+        return ""
+    from nbprov.provisioning.run.unavailable import Unavailable
+
+    if view.attempts and isinstance(error, Unavailable):
+        return ""  # the message and the attempts say why
     if isinstance(error, NbprovError):
         return "\n".join(error.render())
     return str(error or "")

@@ -90,6 +90,7 @@ class Session:
         self.provisioner = Provisioner(self.context, services, planner, self.stock_order, self.runs)
 
         self.provision = blocking(self.provisioner.provision)
+        self.provision_again = blocking(self.provisioner.again)
         self.parse = planner.parse
         self.plan = blocking(planner.plan)
         self.planned = blocking(planner.planned)

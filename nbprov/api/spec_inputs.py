@@ -51,6 +51,23 @@ class SpecInputs:
         return dict(self.envs)
 
 
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """What a run has of its caller, beside the spec.
+
+    Attributes
+    ----------
+    folder
+        What relative paths are relative to.
+    outputs_to
+        The folder for outputs.
+    """
+
+    given: SpecInputs
+    folder: str
+    outputs_to: str = ""
+
+
 def ask_nobody(name: str, hidden: bool) -> str | None:
     """Ask nobody."""
     return None

@@ -223,7 +223,10 @@ class RunView:
     blocks
         The blocks that this run's refusals made.
     error
-        Why the run failed, in several lines; empty otherwise.
+        Why the run failed, in several lines; empty where it did not, or where `message` and the
+        attempts say it.
+    hint
+        What to do next about a run whose attempts failed.
     log_path
         Path of this run's provision log.
     race
@@ -263,3 +266,4 @@ class RunView:
     logged: int = 0
     ended: Instant | None = None
     following: Candidate | None = None
+    hint: str = ""

@@ -21,10 +21,12 @@ def set_market(
     boot: float = 0.7,
     stocked: bool = False,
     stuck: bool = False,
+    empty: bool = False,
 ) -> None:
     """Write the shipped market with other delays, in seconds.
 
-    With `stocked` it is not short of stock; with `stuck` no machine ever boots.
+    With `stocked` it is not short of stock; with `stuck` no machine ever boots; with `empty`
+    there is no stock at all.
     """
     text = MARKET.read_text(encoding="utf-8")
     for name, seconds in {"accept": accept, "boot": boot}.items():
@@ -38,6 +40,8 @@ def set_market(
         text = text.replace("left = 0", "left = 8").replace("limit = 0", "limit = 8")
     if stuck:
         text += '\n[[faults]]\ndo = "stuck"\n'
+    if empty:
+        text += '\n[[faults]]\ndo = "refuse"\ncode = "InsufficientCapacity"\n'
     folder = home / "local"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "market.toml").write_text(text, encoding="utf-8")

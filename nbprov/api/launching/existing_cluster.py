@@ -19,7 +19,7 @@ from nbprov.api.services.adopted_launches import (
     until_settled,
     waiting_driver,
 )
-from nbprov.api.spec_inputs import SpecInputs
+from nbprov.api.spec_inputs import RunInputs, SpecInputs
 from nbprov.api.steps import Steps, result
 from nbprov.machines.files.output_targets import OutputFolders
 from nbprov.model.clusters import ClusterState, RunState
@@ -135,7 +135,8 @@ def _joined(
     if not is_same_spec(driver.spec, request.spec):
         raise other_spec_error(request.name)
     driver.context.progress.spec = request.spec  # with the values that only the cell has
-    run = Run(context, services, driver, request.inputs(), request.folder, launched=True)
+    inputs = RunInputs(request.inputs(), request.folder)
+    run = Run(context, services, driver, inputs, launched=True)
     run.follow()
     runs[request.name] = run
     return run

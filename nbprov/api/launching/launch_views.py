@@ -37,18 +37,19 @@ def _of_rows(context: Context, row: RunRow, cluster: ClusterRow | None) -> RunVi
     plan = Plan(context.spec_of(row.run_id), (), is_kept=False)
     state = RunState.CANCELLING if row.cancelled and not row.state.is_final else row.state
     ended = row.updated if row.state.is_final else None
+    attempts = _attempts(ledger, row.run_id, cluster, followed)
     return RunView(
         run_id=row.run_id,
         name=row.name,
         state=state,
         plan=followed.plan if followed is not None else plan,
         message=followed.message if followed is not None else row.message,
-        attempts=_attempts(ledger, row.run_id, cluster, followed),
+        attempts=attempts,
         started=row.created,
         ended=cluster.started if cluster is not None else ended,
         now=engine.clock.now(),
         cost=ledger.prices.cost(row.run_id),
-        error=row.error,
+        error="" if attempts and state is RunState.FAILED else row.error,
         log_path=str(engine.home / "logs" / f"{row.run_id}.log"),
         race=row.race,
         waiting=followed.waiting if followed is not None else None,

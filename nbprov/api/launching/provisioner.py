@@ -17,6 +17,7 @@ from nbprov.api.services.adopted_launches import Say, say_nothing
 from nbprov.api.services.cluster_names import check_name
 from nbprov.api.spec_inputs import (
     Ask,
+    RunInputs,
     SpecInputs,
     ask_nobody,
     collect,
@@ -130,6 +131,36 @@ class Provisioner:
         request = ProvisionRequest(spec, called, inputs, folder, outputs, say, agreed)
         return (yield from self._provision(request, may_replace=replace))
 
+    def again(self, run: Run) -> Steps[Run | Cluster]:
+        """Provision what an earlier run asked for, as `provision`.
+
+        It is launched at once where the earlier run was launched and agreed to as much. Blocks of
+        places that had no stock for the earlier run are removed: they are tried again.
+        """
+        self._clear_stock_blocks(run)
+        inputs = run.inputs
+        outputs = OutputFolders.agreed(inputs.folder, inputs.outputs_to, run.name)
+        request = ProvisionRequest(
+            run.spec,
+            run.name,
+            lambda: inputs.given,
+            inputs.folder,
+            outputs,
+            say_nothing,
+            agreed=False,
+        )
+        made = yield from self._existing_or_new(request)
+        if isinstance(made, Run) and run.launched and made.driver.consent <= run.driver.consent:
+            made.launch_soon()
+        return made
+
+    def _clear_stock_blocks(self, run: Run) -> None:
+        from nbprov.provisioning.run.waiting.stock_wait import STOCK
+
+        for attempt in run.view().attempts:
+            if attempt.failure is not None and attempt.failure.cause in STOCK:
+                self._context.engine.ledger.blocks.clear(attempt.candidate)
+
     def _provision(self, request: ProvisionRequest, *, may_replace: bool) -> Steps[Run | Cluster]:
         try:
             return (yield from self._existing_or_new(request))
@@ -164,7 +195,8 @@ class Provisioner:
         )
         driver.context.progress.notes = (*driver.notes, *target_notes(outputs, request.outputs))
         own = str(request.outputs.own)
-        run = Run(self._context, self._services, driver, given, request.folder, outputs_to=own)
+        inputs = RunInputs(given, request.folder, own)
+        run = Run(self._context, self._services, driver, inputs)
         earlier = self._runs.get(request.name)
         if earlier is not None:
             earlier.supersede()

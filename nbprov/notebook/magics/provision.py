@@ -95,14 +95,14 @@ def _launch(shell: Any, run: Run, arguments: argparse.Namespace) -> None:
     if run.error is not None:
         raise run.error
     if frontend.current() is frontend.Frontend.WIDGETS:
-        _launch_with_buttons(run, arguments)
+        _launch_with_buttons(shell, run, arguments)
     else:
         _launch_and_wait(shell, run, arguments)
 
 
-def _launch_with_buttons(run: Run, arguments: argparse.Namespace) -> None:
+def _launch_with_buttons(shell: Any, run: Run, arguments: argparse.Namespace) -> None:
     # The panel is shown at once. Stock reports fill in later, and then reorder the places.
-    display = show_run(run)
+    display = show_run(run, shell)
     if arguments.yes:
         session().stock_order.order(run, LAUNCH_GRACE)
         launch_with_consent(run)
@@ -117,7 +117,7 @@ def _launch_and_wait(shell: Any, run: Run, arguments: argparse.Namespace) -> Non
     is_asked = can_ask(shell) and not arguments.yes
     session().stock_order.order(run, STOCK_SECONDS if is_asked else LAUNCH_GRACE)
     if can_ask(shell):
-        display = show_run(run)
+        display = show_run(run, shell)
         if arguments.yes:
             launch_with_consent(run)
         elif not (run.launched or ask_for_consent(run)):
@@ -130,7 +130,7 @@ def _launch_and_wait(shell: Any, run: Run, arguments: argparse.Namespace) -> Non
         if arguments.yes:
             launch_with_consent(run)
         run.launch()
-        display = show_run(run)
+        display = show_run(run, shell)
     wait_for_run(run, display)
 
 

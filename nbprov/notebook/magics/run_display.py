@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from importlib.metadata import version
 from typing import Any
 
-from nbprov.api import Run, session
+from nbprov.api import Cluster, Run, session
 from nbprov.model.clusters import ClusterState, RunState, RunView
 from nbprov.model.errors import UsageError
 from nbprov.notebook.panels import LiveDisplay, RunPanel, frontend
@@ -17,36 +18,86 @@ from nbprov.notebook.panels.displays import show
 from nbprov.notebook.rendering.tables import safe_text
 from nbprov.notebook.terminal import say
 from nbprov.runtime.waiting import SLICE
+from nbprov.runtime.worker_pool import WorkerPool
 
+from .handle_variable import store_handle
 from .subjects import RUN, run_stage
 
+_workers = WorkerPool("launch again")
+"""Planning may take seconds, and buttons wait for nothing."""
 
-def show_run(run: Run) -> LiveDisplay[Any]:
+
+class RunDisplay:
+    """The panel of a run, which goes on with the next run where it is launched again.
+
+    Parameters
+    ----------
+    renew
+        Called with what is launched again, so that the handle's variable follows.
+    """
+
+    def __init__(self, run: Run, renew: Callable[[Run | Cluster], None]) -> None:
+        self._run, self._renew = run, renew
+        self._actions = PanelActions()
+        self._panel = RunPanel(
+            run.view(),
+            on_launch=lambda: self._run.launch_soon(),
+            on_cancel=lambda: self._run.cancel(),
+            on_again=None if run.replaces else self._launch_again,
+            on_try=lambda: self._run.try_now(),
+            on_down=self._actions.down,
+            on_stop=self._actions.stop,
+            ssh=self._actions.ssh,
+        )
+        self._actions.panel = self._panel
+        self._panel.subject = f"{RUN}:{run.run_id}"
+        self.display: LiveDisplay[Any] = show(self._panel)
+        self._follower = self._follow()
+
+    def _follow(self) -> DisplayFollower:
+        run = self._run
+        follower = DisplayFollower(
+            self.display,
+            run.view,
+            lambda view: _stage(run, view),
+            lambda view: _is_over(run, view),
+            session().engine,
+        )
+        run.settled_future.add_done_callback(lambda _: follower.changed())
+        if run.plan is not self._panel.view.plan:
+            # The plan was reordered after the panel was drawn and before the follower listened.
+            follower.changed()
+        return follower
+
+    def _launch_again(self) -> None:
+        earlier = self._run
+        future = _workers.submit(lambda: session().provision_again(earlier))
+        future.add_done_callback(self._is_launched_again)
+
+    def _is_launched_again(self, future: concurrent.futures.Future[Run | Cluster]) -> None:
+        try:
+            made = future.result()
+        except Exception as error:
+            self._actions.report(error)
+            return
+        self._renew(made)
+        if isinstance(made, Cluster):
+            self._actions.notice(f"{made.name} is there already: nothing was launched")
+            return
+        self._follower.stop()
+        self._run, self._panel.subject = made, f"{RUN}:{made.run_id}"
+        self.display.update(made.view())
+        self.display.freeze()
+        self._follower = self._follow()
+
+
+def show_run(run: Run, shell: Any) -> LiveDisplay[Any]:
     """Show the run's panel and keep it up to date."""
-    actions = PanelActions()
-    panel = RunPanel(
-        run.view(),
-        on_launch=run.launch_soon,
-        on_cancel=run.cancel,
-        on_down=actions.down,
-        on_stop=actions.stop,
-        ssh=actions.ssh,
-    )
-    panel.subject = f"{RUN}:{run.run_id}"
-    actions.panel = panel
-    display: LiveDisplay[Any] = show(panel)
-    follower = DisplayFollower(
-        display,
-        run.view,
-        lambda view: _stage(run, view),
-        lambda view: _is_over(run, view),
-        session().engine,
-    )
-    run.settled_future.add_done_callback(lambda _: follower.changed())
-    if run.plan is not panel.view.plan:
-        # The plan was reordered after the panel was drawn and before the follower listened.
-        follower.changed()
-    return display
+
+    def renew(made: Run | Cluster) -> None:
+        store_handle(shell, made, made.name)
+
+    return RunDisplay(run, renew).display
 
 
 def _stage(run: Run, view: RunView) -> Hashable | None:

@@ -61,15 +61,19 @@ class PanelActions:
         return rows[0].cluster_id if rows else ""
 
     def _report_failure_of(self, begun: Operation) -> None:
-        begun.when_failed(self._report)
+        begun.when_failed(self.report)
 
-    def _report(self, error: BaseException) -> None:
-        # Sent as a message through the publisher, since the panel's state does not hold it.
-        text = (
+    def report(self, error: BaseException) -> None:
+        """Show an error in the panel. Any thread."""
+        self.notice(
             f"{error.message} {error.hint}".strip()
             if isinstance(error, NbprovError)
             else f"{type(error).__name__}: {error}"
         )
+
+    def notice(self, text: str) -> None:
+        """Show a line in the panel. Any thread."""
+        # Sent as a message through the publisher, since the panel's state does not hold it.
         engine = session().engine
 
         def send() -> None:

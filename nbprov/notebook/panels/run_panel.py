@@ -25,6 +25,10 @@ class RunPanel(Panel[RunView]):
     ----------
     on_launch, on_cancel
         Called without arguments; a button without a callback is not drawn.
+    on_again
+        Called where a launch that is over is to be launched again.
+    on_try
+        Called where a launch that waits for stock is to try its places now.
     on_down
         Called with the cluster's name after a second press.
     on_stop
@@ -41,6 +45,8 @@ class RunPanel(Panel[RunView]):
         *,
         on_launch: Callback | None = None,
         on_cancel: Callback | None = None,
+        on_again: Callback | None = None,
+        on_try: Callback | None = None,
         on_down: NamedCallback | None = None,
         on_stop: NamedCallback | None = None,
         ssh: Callable[[str], str] | None = None,
@@ -48,6 +54,8 @@ class RunPanel(Panel[RunView]):
     ) -> None:
         self._on_launch = on_launch
         self._on_cancel = on_cancel
+        self._on_again = on_again
+        self._on_try = on_try
         self._on_down = on_down
         self._on_stop = on_stop
         self._ssh = ssh
@@ -58,6 +66,8 @@ class RunPanel(Panel[RunView]):
         listening = {
             "launch": self._on_launch,
             "cancel": self._on_cancel,
+            "again": self._on_again,
+            "try": self._on_try,
             "down": self._on_down,
             "stop": self._on_stop,
             "ssh": self._ssh,
@@ -101,6 +111,10 @@ class RunPanel(Panel[RunView]):
             call(self._on_launch)
         elif kind == "cancel":
             call(self._on_cancel)
+        elif kind == "again":
+            call(self._on_again)
+        elif kind == "try":
+            call(self._on_try)
         elif kind == "down":
             call(self._on_down, str(content["name"]))
         elif kind == "stop":

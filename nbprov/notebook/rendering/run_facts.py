@@ -126,11 +126,14 @@ class RunFacts:
         How it races, waits, checks and ends, and what happened to it, one line each.
     summary
         How it ended, as lines; empty while it goes on.
+    hint
+        What to do next about a run that failed. A cell that waits raises it with its error.
     log
         The latest lines that the setup prints. Empty once it is done or has failed, since the
         error then holds the last ones.
     """
 
+    run_id: str
     name: str
     state: str
     look: Look
@@ -150,6 +153,7 @@ class RunFacts:
     following: str
     notes: tuple[str, ...]
     summary: tuple[str, ...]
+    hint: str
     log: tuple[str, ...]
     error: str
     log_path: str
@@ -209,6 +213,7 @@ def run_facts(view: RunView) -> RunFacts:
     attempts, hidden = _shown_attempts(view)
     is_planned = view.needs_launch and view.state is RunState.PLANNED
     return RunFacts(
+        run_id=view.run_id,
         name=view.name,
         state=view.state.value,
         look=WAITS_FOR_LAUNCH if is_planned else _look(view),
@@ -228,6 +233,7 @@ def run_facts(view: RunView) -> RunFacts:
         following=_following(view),
         notes=(*view.notes, *hidden),
         summary=(*_summary(view), *hidden) if view.state.is_final else (),
+        hint=view.hint if view.state is RunState.FAILED and not view.error else "",
         log=() if view.error or not view.message else view.log[-LOG_SHOWN:],
         error=view.error,
         log_path=view.log_path,
@@ -296,6 +302,9 @@ def _summary(view: RunView) -> tuple[str, ...]:
         RunState.ENDED: "ended",
     }.get(view.state, view.state.value)
     unconfirmed = _unconfirmed_lines(view) or ["nothing of this launch is billed"]
+    if view.state is RunState.FAILED and view.attempts and view.message:
+        took = short_duration((view.ended or view.now) - view.started)
+        return (f"{view.message}; it took {took}", *unconfirmed)
     return (f"{words}: {_effort(view)}", *unconfirmed)
 
 

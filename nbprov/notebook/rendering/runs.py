@@ -98,7 +98,9 @@ def _rows(facts: RunFacts) -> list[list[str]]:
 def _lines_above(facts: RunFacts) -> list[str]:
     is_repeated = any(line.startswith(facts.message) for line in facts.summary)
     message = "" if is_repeated else facts.message
-    return [line for line in [message, facts.waiting, *facts.summary, facts.spent] if line]
+    next_step = f"next: {facts.hint}" if facts.hint else ""
+    lines = [message, facts.waiting, *facts.summary, next_step, facts.spent]
+    return [line for line in lines if line]
 
 
 def _lines_below(facts: RunFacts) -> list[str]:

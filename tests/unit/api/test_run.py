@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from nbprov.model.clusters import RunState
 from nbprov.model.errors import LedgerError
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult
+from nbprov.provisioning.run.unavailable import Unavailable
 
 SPEC = "resources: {cpus: 2, infra: local}"
 
@@ -131,3 +133,38 @@ def test_a_sweep_looks_at_local_where_its_machines_are_in_a_folder_of_their_own(
     monkeypatch.setenv("NBPROV_LOCAL_DIR", str(tmp_path))
     session.sweep(end=True)
     assert asked == ["local"]
+
+
+def test_a_run_that_found_no_stock_is_launched_again_and_tries_the_same_places(
+    session: api.Session, nbprov_home: Path
+) -> None:
+    """Its own blocks do not keep it away, and what was agreed to holds."""
+    market = nbprov_home / "local" / "market.toml"
+    market.parent.mkdir(parents=True, exist_ok=True)
+    text = (files("nbprov.clouds.local.daemon") / "market.toml").read_text(encoding="utf-8")
+    market.write_text(text + '\n[[faults]]\ndo = "refuse"\ncode = "InsufficientCapacity"\n')
+    spec = "resources: {accelerators: A100, infra: local}"
+    run = session.provision(spec, "dev", race=1)
+    assert isinstance(run, api.Run)
+    with pytest.raises(Unavailable):
+        run.launch().wait(60)
+    tried = [attempt.candidate.offer.zone for attempt in run.view().attempts]
+    assert len(tried) > 1
+    market.write_text(text.replace("left = 0", "left = 8").replace("limit = 0", "limit = 8"))
+    again = session.provision_again(run)
+    assert isinstance(again, api.Run)
+    assert again.launched
+    cluster = again.wait(120)
+    assert cluster.view().candidate is not None
+    assert again.view().attempts[0].candidate.offer.zone == tried[0]
+    assert session.runs["dev"] is again
+    cluster.down().wait(60)
+
+
+def test_a_run_that_nobody_launched_waits_for_launch_again(session: api.Session) -> None:
+    run = run_of(session)
+    run.cancel()
+    again = session.provision_again(run)
+    assert isinstance(again, api.Run)
+    assert again.state is RunState.PLANNED
+    assert not again.launched

@@ -1,0 +1,41 @@
+"""A launch that comes to nothing, and is launched again from its panel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from local_cloud import machines, set_market
+from notebook_page import NotebookPage, button, panel, state
+from pictures import Album
+from playwright.sync_api import expect
+
+PROVISION = "%%provision dev\nresources:\n  accelerators: A100\n  infra: local\nmax_lifetime: 1h"
+CELLS = ["%load_ext nbprov", PROVISION, "%%on dev\nprint('it', 'runs')", "dev"]
+
+
+def test_a_launch_that_failed_is_launched_again(
+    open_notebook: Callable[..., NotebookPage], album: Album
+) -> None:
+    """Its places that had no stock are tried again, in the same panel; the handle follows."""
+    notebook = open_notebook(CELLS)
+    set_market(notebook.home, accept=0.1, boot=0.5, empty=True)
+    notebook.run("%load_ext")
+    run = panel(notebook.run("%%provision"), "Provision")
+    button(run, "Launch").click()
+    expect(state(run)).to_have_text("failed")
+    again = button(run, "Launch again")
+    expect(again).to_be_visible()
+    lanes = run.get_by_role("img", name="9 places tried")
+    expect(lanes.locator(".nbprov-span[data-tone=bad]")).to_have_count(9)
+    album.take("failed", run)
+    set_market(notebook.home, accept=0.1, boot=0.5, stocked=True)
+    again.click()
+    expect(state(run)).to_have_text("ready")
+    expect(again).to_be_hidden()
+    expect(run.get_by_role("table", name="Attempts")).to_contain_text("ready")
+    expect(notebook.run("%%on")).to_contain_text("it runs")
+    expect(notebook.run("dev")).to_contain_text("ready")
+    button(run, "Down").click()
+    button(run, "Really down?").click()
+    expect(state(run)).to_have_text("ended")
+    assert machines(notebook.home) == 0
