@@ -28,7 +28,9 @@ def _grid(prices: Locator) -> Locator:
 
 
 def _rows(prices: Locator) -> int:
-    told = prices.locator(".nbprov-foot").text_content() or ""
+    foot = prices.locator(".nbprov-foot")
+    expect(foot).to_have_text(re.compile(r"^[\d,]+ "))
+    told = foot.text_content() or ""
     found = re.match(r"[\d,]+", told)
     assert found is not None, told
     return int(found[0].replace(",", ""))

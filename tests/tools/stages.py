@@ -140,7 +140,7 @@ def browser(work: Work) -> None:
     if lacking := programs.missing([programs.CHROMIUM]):
         work.absent(programs.advice(lacking))
         return
-    work.pytest(["tests/browser"])
+    work.pytest(["tests/browser"], *BESIDE)
 
 
 def wheel(work: Work) -> None:

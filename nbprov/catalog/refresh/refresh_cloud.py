@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
@@ -15,10 +15,10 @@ from nbprov.catalog.errors import CatalogError
 from nbprov.catalog.sources.moved_prices import MovedPrices
 from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.clouds import registry
-from nbprov.clouds.pricing.fetcher import Progress
+from nbprov.clouds.pricing.fetcher import FETCH_SECONDS, Progress
 from nbprov.clouds.web.client import HttpClient, Stopped
 from nbprov.clouds.web.error_text import NOBODY
-from nbprov.model.clock import Instant, Seconds
+from nbprov.model.clock import Instant, Seconds, short_duration
 from nbprov.model.failures import Cause, CloudError
 
 from . import change_log
@@ -53,6 +53,10 @@ class RefreshJob:
         Returns the other clouds' prices, which a new list is compared with.
     clock
         Wall-clock time.
+    stop
+        Ends the refresh; its deadline sets it too.
+    seconds
+        How long the refresh may take.
     """
 
     folder: CloudFolder
@@ -65,11 +69,18 @@ class RefreshJob:
     others: Callable[[], Yardstick]
     watch: Watch
     clock: Callable[[], Instant] = time.time
+    seconds: Seconds = FETCH_SECONDS
 
     @property
     def cloud(self) -> str:
         """The cloud's name."""
         return self.folder.cloud
+
+
+def stop_all(jobs: Iterable[RefreshJob]) -> None:
+    """End these refreshes; each notices within a second."""
+    for job in jobs:
+        job.stop.set()
 
 
 def refresh(job: RefreshJob) -> CloudRefresh:
@@ -78,12 +89,13 @@ def refresh(job: RefreshJob) -> CloudRefresh:
     Any failure is reported in the result, and the prices in place then stay as they are.
     """
     begun, found, was_there = time.monotonic(), list[str](), job.folder.path.exists()
+    alarm = threading.Timer(job.seconds, job.stop.set)
+    alarm.daemon = True
+    alarm.start()
     try:
         result = _refresh(job, found)
     except Stopped:
-        result = CloudRefresh(
-            job.cloud, Outcome.STOPPED, message="stopped; the prices in place stay"
-        )
+        result = _late_or_stopped(job, time.monotonic() - begun)
     except LeaseHeld:
         result = CloudRefresh(
             job.cloud,
@@ -110,11 +122,23 @@ def refresh(job: RefreshJob) -> CloudRefresh:
             "catalog.fetcher",
             "the log says where",
         )
+    alarm.cancel()
     if not was_there and registry.is_external(job.cloud):
         job.folder.drop_if_empty()  # the adapter may take it for a list that was fetched
     result = replace(result, seconds=time.monotonic() - begun, notes=(*found, *result.notes))
     job.watch(RefreshStep(job.cloud, result.outcome.value, result=result))
     return result
+
+
+def _late_or_stopped(job: RefreshJob, seconds: Seconds) -> CloudRefresh:
+    if seconds < job.seconds:
+        return CloudRefresh(job.cloud, Outcome.STOPPED, message="stopped; the prices in place stay")
+    return _failed(
+        job,
+        f"its prices did not arrive within {short_duration(job.seconds)}; those in place stay",
+        "catalog.slow",
+        f"%nbprov catalog refresh {job.cloud} tries again",
+    )
 
 
 def _refresh(job: RefreshJob, found: list[str]) -> CloudRefresh:

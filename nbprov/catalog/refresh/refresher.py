@@ -16,6 +16,7 @@ from nbprov.catalog.errors import CatalogError
 from nbprov.catalog.sources import price_files
 from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.clouds.pricing import fetcher
+from nbprov.clouds.pricing.fetcher import FETCH_SECONDS
 from nbprov.clouds.web.client import HttpClient
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.errors import Interrupted, UsageError
@@ -28,8 +29,8 @@ from .cloud_folder import CloudFolder, Owner
 from .file_lease import LeaseHeld, lease
 from .policy import HOSTED, Settings, Source
 from .price_diff import Differences, compare
-from .refresh_cloud import RefreshJob, refresh
-from .status import CloudRefresh, CloudStatus, Outcome, Refreshed, Watch
+from .refresh_cloud import RefreshJob, refresh, stop_all
+from .status import CloudRefresh, CloudStatus, Outcome, Refreshed, Watch, interrupted
 from .validation import Yardstick, joined, yardstick
 
 AT_ONCE: Final = 4
@@ -65,6 +66,8 @@ class PriceFileStore:
         Folder of the prices that came with this release.
     http
         Makes the HTTP client, given the event that stops it.
+    seconds
+        How long one cloud's refresh may take.
     """
 
     def __init__(
@@ -75,7 +78,9 @@ class PriceFileStore:
         shipped: Path | None = None,
         http: Callable[[threading.Event], HttpClient] = lambda stop: HttpClient(stop=stop),
         clock: Callable[[], Instant] = time.time,
+        seconds: Seconds = FETCH_SECONDS,
     ) -> None:
+        self._seconds = seconds
         self.home = home
         self.root = home / price_files.USER_FOLDER
         self._options = options
@@ -179,17 +184,19 @@ class PriceFileStore:
         wanted = self.clouds() if clouds is None else self.named(clouds)
         passed = [name for name in wanted if clouds is None and settings.policy(name).never]
         stop = threading.Event() if stop is None else stop
-        jobs = self._jobs(
-            [n for n in wanted if n not in passed], settings, source, force, stop, watch
-        )
+        jobs = self._jobs([n for n in wanted if n not in passed], settings, source, force, watch)
         futures = {name: self._workers.submit(partial(refresh, job)) for name, job in jobs.items()}
         try:
             while concurrent.futures.wait(futures.values(), SLICE).not_done:
                 tick()
+                if stop.is_set():
+                    stop_all(jobs.values())
         except KeyboardInterrupt:
-            stop.set()
+            stop_all(jobs.values())
             concurrent.futures.wait(futures.values(), LETTING_GO)
-            raise Interrupted(_interrupted(futures)) from None
+            raise Interrupted(
+                interrupted({name: f.result() for name, f in futures.items() if f.done()})
+            ) from None
         results = {name: future.result() for name, future in futures.items()}
         for name in passed:
             message = f"its policy is never; %nbprov catalog refresh {name} does it"
@@ -202,22 +209,24 @@ class PriceFileStore:
         settings: Settings,
         source: Source,
         force: bool,
-        stop: threading.Event,
         watch: Watch,
     ) -> dict[str, RefreshJob]:
-        http, others = self._http(stop), self._others()
+        http, others = self._http(threading.Event()), self._others()
+        # Each cloud has a stop of its own, which its deadline sets too.
+        stops = {name: threading.Event() for name in names}
         return {
             name: RefreshJob(
                 self.folder(name),
                 settings,
                 source,
                 force,
-                http,
-                stop,
+                http.stopped_by(stops[name]),
+                stops[name],
                 partial(self.shipped, name),
                 others,
                 watch,
                 self._clock,
+                self._seconds,
             )
             for name in names
         }
@@ -386,13 +395,3 @@ class PriceFileStore:
         folder = self.folder(name)
         shipped = self._shipped / name
         return folder.path if folder.marks() or not shipped.is_dir() else shipped
-
-
-def _interrupted(futures: Mapping[str, concurrent.futures.Future[CloudRefresh]]) -> str:
-    done = sorted(
-        name
-        for name, future in futures.items()
-        if future.done() and future.result().outcome is Outcome.UPDATED
-    )
-    renewed = f"renewed before that: {', '.join(done)}" if done else "no cloud was renewed"
-    return f"the refresh was interrupted; {renewed}, all others stay as they were"

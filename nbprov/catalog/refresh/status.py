@@ -253,3 +253,10 @@ class RefreshStep:
 
 Watch = Callable[[RefreshStep], object]
 """Called with every step, from any thread."""
+
+
+def interrupted(done: Mapping[str, CloudRefresh]) -> str:
+    """Say what was renewed by a refresh that was interrupted."""
+    names = sorted(name for name, result in done.items() if result.outcome is Outcome.UPDATED)
+    renewed = f"renewed before that: {', '.join(names)}" if names else "no cloud was renewed"
+    return f"the refresh was interrupted; {renewed}, all others stay as they were"

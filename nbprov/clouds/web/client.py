@@ -13,6 +13,7 @@ figures.
 from __future__ import annotations
 
 import codecs
+import copy
 import hashlib
 import json
 import os
@@ -109,6 +110,14 @@ class HttpClient:
         self._session: requests.Session | None = None
         self._reached: set[str] = set()
         self._unreached: dict[str, Failure] = {}
+
+    def stopped_by(self, stop: threading.Event) -> HttpClient:
+        """Return this client with another stop. What it knows of hosts is shared."""
+        other = copy.copy(self)
+        other._stop = stop
+        if self._pause == self._stop.wait:
+            other._pause = stop.wait
+        return other
 
     def json(
         self,

@@ -219,6 +219,23 @@ def test_a_stop_lets_go_at_once_and_leaves_the_old(
     assert not upkeep.folder("lambda").staging.exists()
 
 
+def test_a_cloud_that_takes_too_long_is_ended_and_keeps_its_prices(
+    upkeep: PriceFileStore, mirror: doubles.Mirror
+) -> None:
+    mirror.host("lambda", world.v8_text())
+    upkeep.refresh(["lambda"])
+    before = upkeep.present("lambda")
+    mirror.host("lambda", world.v8_text(factor=1.1), doubles.hanging)
+    mirror.host("vast", world.v8_text())
+    hurried = PriceFileStore(upkeep.home, shipped=upkeep._shipped, seconds=1.0)
+    done = hurried.refresh(["lambda", "vast"])
+    assert (done["lambda"].outcome, done["lambda"].code) == (Outcome.FAILED, "catalog.slow")
+    assert done["lambda"].message == ("its prices did not arrive within 1 s; those in place stay")
+    assert hurried.present("lambda") == before
+    assert done["vast"].outcome is Outcome.UPDATED
+    assert hurried.status(["lambda"])[0].error == done["lambda"].message
+
+
 def test_an_interrupt_says_what_was_renewed(upkeep: PriceFileStore, mirror: doubles.Mirror) -> None:
     mirror.host("lambda", world.v8_text())
     mirror.host("vast", world.v8_text(), doubles.hanging)
