@@ -74,7 +74,7 @@ def _empty_tiers(spec: Spec, result: SearchResult) -> list[str]:
         return []
     placed = {spec.requests[i].tier for i in set(result.request_of.tolist())}
     return [
-        f"the {ordinal(place)} choice has no candidate and is passed over"
+        f"the {ordinal(place)} choice adds no place and is passed over"
         for place, tier in enumerate(tiers)
         if tier not in placed
     ]

@@ -42,6 +42,8 @@ class CandidateQueue:
         Whether somebody answers when a new plan is asked for.
     exclusions
         What this run never tries again.
+    has_alternatives
+        Whether the spec has several alternatives. A plan has each offer for one of them.
     """
 
     candidates: Sequence[Candidate] = ()
@@ -49,6 +51,7 @@ class CandidateQueue:
     ceiling: Micros | None = None
     can_replan: bool = False
     exclusions: list[Exclusion] = field(default_factory=list)
+    has_alternatives: bool = False
     is_planning: bool = False
     _cannot_plan: bool = False
     _cursor: int = 0
@@ -111,6 +114,17 @@ class CandidateQueue:
             for candidate in self.candidates
         )
 
+    def exclude(self, exclusion: Exclusion) -> bool:
+        """Never try candidates like one again; return whether that needs a new plan.
+
+        It does where another alternative of the spec may take the offers of the excluded one.
+        """
+        self.exclusions.append(exclusion)
+        if not (self.can_replan and self.has_alternatives and exclusion.frees_offers):
+            return False
+        self.is_planning = True
+        return True
+
     def _is_excluded(self, candidate: Candidate) -> bool:
         return any(exclusion.matches(candidate) for exclusion in self.exclusions)
 
@@ -122,11 +136,11 @@ class CandidateQueue:
             # word may be out of date, but hardly for all of them.
             return False
         is_affordable = self.ceiling is None or candidate.hourly <= self.ceiling
-        return is_affordable and candidate.offer.key not in self._tried
+        return is_affordable and _key(candidate) not in self._tried
 
     def take(self, candidate: Candidate) -> None:
         """Remove the candidate that `next` returned: it is tried."""
-        self._tried.add(candidate.offer.key)
+        self._tried.add(_key(candidate))
         self._has_tried_sold_out = self._has_tried_sold_out or candidate.is_sold_out
         self._cursor += 1
         self._skipped = 0
@@ -150,6 +164,10 @@ class CandidateQueue:
         self._cannot_plan = False
         self.is_planning = self.can_replan
         return self.is_planning
+
+
+def _key(candidate: Candidate) -> tuple[str, ...]:
+    return (*candidate.offer.key, str(candidate.request.index))
 
 
 class UnrankedCandidates(Sequence[Candidate]):

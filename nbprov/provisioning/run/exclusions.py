@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from nbprov.model.failures import Cause, Failure, Scope
 from nbprov.model.offers import Candidate
+from nbprov.model.resources import PlaceGlob, PlaceRule, Request
+from nbprov.model.spec import Spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,28 @@ class Exclusion:
     like: Candidate
     scope: Scope | None = None
 
+    @property
+    def frees_offers(self) -> bool:
+        """Whether the offers that it excludes may serve another alternative of the spec."""
+        return self.scope in (None, Scope.REGION, Scope.ZONE)
+
+    def narrowed(self, request: Request) -> Request:
+        """Return an alternative without the places that are excluded for it."""
+        like = self.like.request
+        if self.scope is None:
+            is_meant = request.index == like.index
+        else:
+            is_meant = request.image == like.image
+        if not self.frees_offers or not is_meant:
+            return request
+        place = self.like.offer.place
+        denied = PlaceGlob(
+            place.cloud,
+            place.region if self.scope is not None else "",
+            place.zone if self.scope is Scope.ZONE else "",
+        )
+        return replace(request, places=(*request.places, PlaceRule(deny=(denied,))))
+
     def matches(self, candidate: Candidate) -> bool:
         """Whether a candidate is excluded."""
         ours, theirs = self.like.offer, candidate.offer
@@ -39,6 +64,14 @@ class Exclusion:
             and (self.scope is Scope.REGION or ours.zone == theirs.zone)
             and (self.scope is not Scope.OFFER or ours.instance_type == theirs.instance_type)
         )
+
+
+def narrowed(spec: Spec, exclusions: Iterable[Exclusion]) -> Spec:
+    """Return a spec whose alternatives have no excluded places, so that others may take them."""
+    requests = spec.requests
+    for exclusion in exclusions:
+        requests = tuple(exclusion.narrowed(request) for request in requests)
+    return replace(spec, requests=requests)
 
 
 def exclusion_after(candidate: Candidate, failure: Failure) -> Exclusion | None:

@@ -164,8 +164,8 @@ class Failover:
         if failure.cause is Cause.BAD_REQUEST and failure.scope is Scope.NOTHING:
             self.stopped_by = failure
         exclusion = exclusion_after(candidate, failure)
-        if exclusion is not None:
-            self.queue.exclusions.append(exclusion)
+        if exclusion is not None and self.queue.exclude(exclusion):
+            step.actions.append(events.Replan())
         self.stock_wait.causes.add(failure.cause)
         block = block_after(candidate, failure, step.now)
         if block is None:

@@ -68,7 +68,11 @@ def new_failover(
         False where nothing new is created.
     """
     queue = CandidateQueue(
-        plan.candidates, ledger.blocks.standing(), ceiling=consent or None, can_replan=can_replan
+        plan.candidates,
+        ledger.blocks.standing(),
+        ceiling=consent or None,
+        can_replan=can_replan,
+        has_alternatives=len(spec.requests) > 1,
     )
     return Failover(
         queue,

@@ -168,3 +168,31 @@ def test_a_run_that_nobody_launched_waits_for_launch_again(session: api.Session)
     assert isinstance(again, api.Run)
     assert again.state is RunState.PLANNED
     assert not again.launched
+
+
+def test_an_alternative_that_a_cloud_refuses_leaves_its_machines_to_the_next(
+    session: api.Session, nbprov_home: Path
+) -> None:
+    """Both alternatives ask for the same machines and differ in what the cloud refuses."""
+    market = nbprov_home / "local" / "market.toml"
+    market.parent.mkdir(parents=True, exist_ok=True)
+    text = (files("nbprov.clouds.local.daemon") / "market.toml").read_text(encoding="utf-8")
+    text = text.replace("left = 0", "left = 8").replace("limit = 0", "limit = 8")
+    fault = '\n[[faults]]\ndo = "refuse"\ncode = "InvalidParameter"\nfirst = 1\n'
+    market.write_text(text + fault)
+    spec = """
+    resources:
+      accelerators: A100
+      infra: local
+      ordered: [{ports: 8888}, {ports: 8889}]
+    """
+    run = session.provision(spec, "dev", race=1)
+    assert isinstance(run, api.Run)
+    assert {candidate.request.index for candidate in run.plan.candidates} == {0}
+    cluster = run.launch().wait(120)
+    refused, kept = run.view().attempts
+    assert refused.failure is not None
+    assert refused.failure.cause is Cause.BAD_REQUEST
+    assert (refused.candidate.request.index, kept.candidate.request.index) == (0, 1)
+    assert kept.candidate.offer.key == refused.candidate.offer.key
+    cluster.down().wait(60)

@@ -160,7 +160,7 @@ def test_a_choice_without_offers_is_passed_over_with_a_line(
     made = plan(spec, small, everything)
     assert made.chosen is not None
     assert made.chosen.why == "2nd choice, cheapest"
-    assert "the 1st choice has no candidate and is passed over" in made.notes
+    assert "the 1st choice adds no place and is passed over" in made.notes
     assert any(note.startswith("no cloud in the catalogue sells T4") for note in made.notes)
 
 

@@ -9,6 +9,7 @@ from nbprov.model.clusters import RunState
 from nbprov.provisioning.run import events
 from nbprov.provisioning.run.candidate_queue import UnrankedCandidates
 from nbprov.provisioning.run.context import RunContext
+from nbprov.provisioning.run.exclusions import narrowed
 
 log = logging.getLogger("nbprov.provisioning")
 
@@ -42,7 +43,9 @@ async def plan_again(context: RunContext) -> None:
     progress = context.progress
     assert context.replan is not None, "only a run that can is asked to plan again"
     try:
-        made = await context.replan(progress.spec, list(progress.failover.queue.blocks))
+        queue = progress.failover.queue
+        spec = narrowed(progress.spec, list(queue.exclusions))
+        made = await context.replan(spec, list(queue.blocks))
     except Exception as error:
         log.warning("run %s: could not plan again: %s", context.run_id, error)
         context.runlog.line(f"could not plan again: {error}")

@@ -12,8 +12,9 @@ from nbprov.model.blocks import block_after
 from nbprov.model.clusters import RunState
 from nbprov.model.failures import HOUR, Cause, Failure, Scope
 from nbprov.model.offers import Candidate
-from nbprov.model.resources import Image
-from nbprov.provisioning.run.exclusions import exclusion_after
+from nbprov.model.resources import Image, PlaceGlob, PlaceRule
+from nbprov.model.spec import Spec
+from nbprov.provisioning.run.exclusions import Exclusion, exclusion_after, narrowed
 
 FIRST = candidate(0, cloud="aws", region="east", zone="east-a", kind="gpu-1")
 
@@ -98,3 +99,28 @@ def test_an_excluded_place_stays_so_in_later_passes_and_plans() -> None:
             world.pass_time(world.wake - world.time)
         assert [world.deeds[t].candidate.offer.cloud for t in world.busy()] == ["gcp"]
         world.refuse(world.busy()[0], Failure(Cause.CAPACITY, "none"))
+
+
+@pytest.mark.parametrize(
+    ("scope", "denied"),
+    [
+        (None, PlaceGlob("aws")),
+        (Scope.REGION, PlaceGlob("aws", "east")),
+        (Scope.ZONE, PlaceGlob("aws", "east", "east-a")),
+    ],
+)
+def test_places_are_denied_to_the_alternative_that_was_refused(
+    scope: Scope | None, denied: PlaceGlob
+) -> None:
+    image = Image(machine=(("", "ami-1"),))
+    first = FIRST.request
+    other = replace(first, index=first.index + 1, image=image)
+    exclusion = Exclusion(FIRST, scope)
+    spec = narrowed(Spec((first, other)), [exclusion])
+    assert spec.requests == (replace(first, places=(PlaceRule(deny=(denied,)),)), other)
+
+
+@pytest.mark.parametrize("scope", [Scope.OFFER, Scope.ACCOUNT])
+def test_what_frees_no_offer_narrows_nothing(scope: Scope) -> None:
+    spec = Spec((FIRST.request,))
+    assert narrowed(spec, [Exclusion(FIRST, scope)]) == spec
