@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nbprov.clouds.base import LOGIN_LABEL, Capabilities
 from nbprov.model.clock import Instant
-from nbprov.model.launches import Launch
+from nbprov.model.launches import Launch, OnShutdown
 from nbprov.model.offers import Candidate
 from nbprov.model.resources import Image, Request
 from nbprov.model.spec import ExposedPorts, Spec
@@ -33,6 +33,7 @@ def make_launch(
     The key material stays in `keys` and is filled in when the create is sent.
     """
     lifetime, request = spec.guards.max_lifetime, candidate.request
+    shutdown = on_shutdown(spec.guards, capabilities, candidate)
     return Launch(
         token=token,
         owner=owner,
@@ -49,10 +50,10 @@ def make_launch(
             "nbprov-run": run_id,
             "nbprov-name": name,
         },
-        user_data_template=_start_script(request, capabilities),
+        user_data_template=_start_script(request, capabilities, shutdown),
         public_key=keys.client_public,
         ports=public_ports(request.ports, spec.expose),
-        on_shutdown=on_shutdown(spec.guards, capabilities, candidate),
+        on_shutdown=shutdown,
         terminate_after=lifetime if capabilities.own_timer else None,
         answer_by=answer_by,
         disk_tier=request.disk_tier,
@@ -97,12 +98,13 @@ def public_ports(
     return tuple(sorted((low, high) for low, high in both if low <= high))
 
 
-def _start_script(request: Request, capabilities: Capabilities) -> str:
+def _start_script(request: Request, capabilities: Capabilities, shutdown: OnShutdown) -> str:
     """The start script as a template.
 
     It makes the login, which a label may set where the user's own image has another than the
-    cloud's usual one.
+    cloud's usual one. A machine that stays alone after its boot ends as the spec's guards do: it
+    may be one that was stopped and has work on its disk.
     """
     login = dict(request.labels).get(LOGIN_LABEL, "") or capabilities.login
     command = end_command(capabilities)
-    return boot_template(command, login=login) if login else boot_template(command)
+    return boot_template(command, mode=shutdown.value, login=login)

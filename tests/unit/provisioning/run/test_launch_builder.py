@@ -136,9 +136,7 @@ def test_the_start_script_makes_the_login(
 
     can = Capabilities(login=login, poweroff_ends_bill=True)
     made = _made(keys, Request(labels=labels), can)
-    assert made.user_data_template == (
-        boot_template("sudo -n poweroff", login=who) if who else boot_template("sudo -n poweroff")
-    )
+    assert made.user_data_template == boot_template("sudo -n poweroff", login=who)
 
 
 def test_where_poweroff_ends_no_bill_the_boot_guard_powers_nothing_off(keys: ClusterKeys) -> None:
@@ -277,3 +275,14 @@ def test_what_will_be_open_to_the_internet_is_said_before_launch(
         )
         == []
     )
+
+
+@pytest.mark.parametrize(("down", "mode"), [(False, "stop"), (True, "terminate")])
+def test_a_machine_that_stays_alone_ends_as_its_guards_say(
+    keys: ClusterKeys, down: bool, mode: str
+) -> None:
+    spec = replace(SPEC, guards=Guards(autostop=Autostop(60.0, down=down), is_default=False))
+    can = replace(CAN, poweroff="turn-off {mode} {reason}", poweroff_ends_bill=True)
+    template = _made(keys, Request(), can, spec).user_data_template
+    assert f"turn-off {mode} " in template
+    assert f'"mode": "{mode}"' in template
