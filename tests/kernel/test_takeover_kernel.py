@@ -161,8 +161,12 @@ def test_neither_a_handle_nor_a_panel_of_what_has_ended_ends_what_came_after(
 
 def test_a_name_that_is_still_ending_is_waited_for(home, kernel: Kernel) -> None:
     kernel.run(f"%%provision dev --yes --wait\n{CPU}")
-    market(home, end=1.5)
-    kernel.run("ending = dev.wait().down()")
+    market(home, end=3.0)
+    # Until its end has begun the next cell would take it back.
+    kernel.run(
+        "import nbprov, time\nending = dev.wait().down()\n"
+        "while nbprov.clusters()[0].state.value == 'running':\n    time.sleep(0.01)"
+    )
     told = kernel.run(f"%%provision dev --yes --wait\n{CPU}").text
     assert "dev is being ended; waiting until that is confirmed …" in told
     assert kernel.value("[ending.done, dev.wait().state.value]") == [True, "running"]

@@ -215,7 +215,8 @@ def _run_as(user: int, work: Callable[[], None]) -> str:
 def test_nothing_in_the_place_of_a_file_or_directory_leads_out_or_holds_up(
     place: Path, kind: Callable[[Path, Path], None], names: tuple[str, ...], user: int
 ) -> None:
-    assert _run_as(user, lambda: _story(place, names, kind)) == ""
+    error = _run_as(user, lambda: _story(place, names, kind))
+    assert not error, error
 
 
 def test_the_list_of_files_is_what_the_daemon_touches() -> None:
