@@ -1,9 +1,11 @@
 // The run panel: one launch from its plan to its cluster, live.
 
-import { costAt, duration, makeClock, usd } from "./format.js";
+import { costAt, makeClock, usd } from "./format.js";
+import { makeAttempts } from "./run_attempts.js";
 import { makeLanes } from "./run_lanes.js";
+import { makeOpenings } from "./run_openings.js";
 import { outlook } from "./run_outlook.js";
-import { linked, make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
+import { linked, make, makeBadge, makeRoot, makeStatus, setText } from "./dom.js";
 import { makeFilterTools } from "./filter_tools.js";
 import { makeGrid } from "./grid.js";
 import { connect } from "./link.js";
@@ -12,21 +14,10 @@ import { copy } from "./clipboard.js";
 import { columnOf } from "./table.js";
 
 /** @typedef {import("./types").RunState} RunState */
-/** @typedef {import("./types").AttemptState} AttemptState */
 
 const ROWS_WAITING = 8;
 const ROWS_RUNNING = 6;
 const TICK_MS = 1000;
-const COLUMNS = ["#", "place", "type", "market", "$/h", "state", "elapsed", "reason"];
-/** @type {Record<string, string>} */
-const CLASSES = {
-  "#": "nbprov-number",
-  "$/h": "nbprov-number",
-  elapsed: "nbprov-number",
-  place: "nbprov-place",
-  reason: "nbprov-reason",
-};
-
 /** @type {import("@anywidget/types").Render<import("./types").Traits<RunState>>} */
 function render({ model, el }) {
   const controller = new AbortController();
@@ -51,10 +42,13 @@ function render({ model, el }) {
   const attempts = makeAttempts(signal);
   const lanes = makeLanes();
   const next = make("div", { class: "nbprov-outlook" });
+  const openings = makeOpenings(signal, (text) =>
+    copy(text).then(() => say("copied: paste it into the cell, in place of what it changes")),
+  );
   const error = make("pre", { class: "nbprov-error", hidden: true });
   const log = make("pre", { class: "nbprov-log", hidden: true });
   const bar = make("div", { class: "nbprov-bar" }, facts, buttons.element);
-  root.append(head.element, status, next, log, bar, error);
+  root.append(head.element, status, next, log, bar, openings.element, error);
   root.append(lanes.element, attempts.element, plan.element);
 
   let state = model.get("state");
@@ -92,6 +86,7 @@ function render({ model, el }) {
     lanes.show(state);
     setText(log, state.log.join("\n"));
     log.hidden = !state.log.length;
+    openings.show(state.openings);
     setText(error, state.error);
     error.hidden = !state.error;
     plan.show(state);
@@ -302,107 +297,6 @@ function makePlan(signal, onSelect) {
       );
       showLines(notes, [...state.plan.dropped.map((d) => `left out: ${d}`), ...state.plan.notes]);
       update();
-    },
-  };
-}
-
-/** @param {AbortSignal} signal */
-function makeAttempts(signal) {
-  const body = make("tbody");
-  const head = make(
-    "tr",
-    {},
-    ...COLUMNS.map((c) => make("th", { scope: "col", class: CLASSES[c] ?? "" }, c)),
-  );
-  const table = make(
-    "table",
-    { class: "nbprov-list", "aria-label": "Attempts" },
-    make("thead", {}, head),
-    body,
-  );
-  const element = make("div", { class: "nbprov-scroll", hidden: true }, table);
-  /** @type {Map<string, ReturnType<typeof makeAttempt>>} */
-  const shown = new Map();
-  return {
-    element,
-    /** @param {AttemptState[]} attempts */
-    show(attempts) {
-      element.hidden = !attempts.length;
-      patchList(
-        body,
-        shown,
-        attempts,
-        (a) => a.key,
-        (a) => makeAttempt(a, signal),
-      );
-      for (const attempt of attempts) shown.get(attempt.key)?.show(attempt);
-    },
-    /**
-     * @param {RunState} state
-     * @param {number} now
-     */
-    tick(state, now) {
-      const end =
-        state.is_final && !state.attempts.some((a) => a.state === "ending") ? state.now : now;
-      for (const attempt of state.attempts) shown.get(attempt.key)?.tick(attempt, end);
-    },
-  };
-}
-
-/**
- * @param {AttemptState} first
- * @param {AbortSignal} signal
- */
-function makeAttempt(first, signal) {
-  const badge = makeBadge();
-  const cells = COLUMNS.map((c) => make("td", { class: CLASSES[c] ?? "" }));
-  const [number, place, kind, market, price, state, elapsed, reason] =
-    /** @type {HTMLElement[] & { length: 8 }} */ (cells);
-  state.append(badge.element);
-  const more = make("button", { type: "button", class: "nbprov-toggle", "aria-expanded": "false" });
-  reason.append(more);
-  const raw = make("div", { class: "nbprov-raw" });
-  const advice = make("div", { class: "nbprov-advice" });
-  const detail = make(
-    "tr",
-    { class: "nbprov-detail", hidden: true },
-    make("td"),
-    make("td", { colspan: COLUMNS.length - 1 }, raw, advice),
-  );
-  const row = make("tr", {}, ...cells);
-  more.addEventListener(
-    "click",
-    () => {
-      detail.hidden = !detail.hidden;
-      more.setAttribute("aria-expanded", String(!detail.hidden));
-    },
-    { signal },
-  );
-  setText(number, String(first.number));
-  return {
-    elements: [row, detail],
-    /** @param {AttemptState} attempt */
-    show(attempt) {
-      setText(place, attempt.place);
-      setText(kind, attempt.instance_type);
-      setText(market, attempt.market);
-      setText(price, attempt.price);
-      badge.show(attempt.look);
-      row.classList.toggle("nbprov-kept", attempt.is_kept);
-      setText(more, attempt.reason);
-      more.hidden = !attempt.reason;
-      setText(
-        raw,
-        [attempt.code, attempt.raw].filter(Boolean).join(": ") || "no message from the cloud",
-      );
-      setText(advice, attempt.advice);
-    },
-    /**
-     * @param {AttemptState} attempt
-     * @param {number} now
-     */
-    tick(attempt, now) {
-      setText(elapsed, duration((attempt.ended ?? now) - attempt.started));
     },
   };
 }

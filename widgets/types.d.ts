@@ -101,6 +101,8 @@ export interface RunState {
   log_path: string;
   /** The version of the table with the plan's candidates; 0 where there are none. */
   version: number;
+  /** Changes of the spec that would open more places; `text` is what to paste, or empty. */
+  openings: { words: string; text: string }[];
   /** The buttons that have a callback. */
   actions: string[];
   /** Whether its cluster runs now. */

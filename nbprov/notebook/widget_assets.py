@@ -44,6 +44,8 @@ RUN_PANEL = (
     "clipboard.js",
     "run_outlook.js",
     "run_lanes.js",
+    "run_attempts.js",
+    "run_openings.js",
     "run_panel.js",
 )
 CLUSTERS_TABLE = (

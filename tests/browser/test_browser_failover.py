@@ -27,6 +27,10 @@ def test_a_launch_that_failed_is_launched_again(
     expect(again).to_be_visible()
     lanes = run.get_by_role("img", name="9 places tried")
     expect(lanes.locator(".nbprov-span[data-tone=bad]")).to_have_count(9)
+    opening = run.locator(".nbprov-openings").get_by_role("button").first
+    expect(opening).to_be_visible()
+    opening.click()
+    expect(run.get_by_role("status")).to_contain_text("copied")
     album.take("failed", run)
     set_market(notebook.home, accept=0.1, boot=0.5, stocked=True)
     again.click()

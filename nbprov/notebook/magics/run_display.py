@@ -6,7 +6,7 @@ import concurrent.futures
 import time
 from collections.abc import Callable, Hashable
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbprov.api import Cluster, Run, session
 from nbprov.model.clusters import ClusterState, RunState, RunView
@@ -15,6 +15,7 @@ from nbprov.notebook.panels import LiveDisplay, RunPanel, frontend
 from nbprov.notebook.panels.actions import PanelActions
 from nbprov.notebook.panels.display_follower import DisplayFollower
 from nbprov.notebook.panels.displays import show
+from nbprov.notebook.panels.run_panel import Opening
 from nbprov.notebook.rendering.tables import safe_text
 from nbprov.notebook.terminal import say
 from nbprov.runtime.waiting import SLICE
@@ -23,8 +24,14 @@ from nbprov.runtime.worker_pool import WorkerPool
 from .handle_variable import store_handle
 from .subjects import RUN, run_stage
 
+if TYPE_CHECKING:
+    from nbprov.planning import Relaxation
+
 _workers = WorkerPool("launch again")
 """Planning may take seconds, and buttons wait for nothing."""
+
+MOST_OPENINGS = 4
+"""So many changes that open more places are shown, the cheapest first."""
 
 
 class RunDisplay:
@@ -63,11 +70,29 @@ class RunDisplay:
             lambda view: _is_over(run, view),
             session().engine,
         )
-        run.settled_future.add_done_callback(lambda _: follower.changed())
+        run.settled_future.add_done_callback(lambda _: self._is_settled(run, follower))
         if run.plan is not self._panel.view.plan:
             # The plan was reordered after the panel was drawn and before the follower listened.
             follower.changed()
         return follower
+
+    def _is_settled(self, run: Run, follower: DisplayFollower) -> None:
+        follower.changed()
+        if run.state is RunState.FAILED and self.display.where is frontend.Frontend.WIDGETS:
+            future = _workers.submit(lambda: session().relax(run.spec))
+            future.add_done_callback(lambda _: self._show_openings(run, future))
+
+    def _show_openings(
+        self, run: Run, found: concurrent.futures.Future[tuple[Relaxation, ...]]
+    ) -> None:
+        if found.exception() is not None or run is not self._run:
+            return  # nothing more is known; `%nbprov plan --relax` says why
+        self._panel.openings = tuple(
+            Opening(one.words(), one.change if one.is_yaml else "")
+            for one in found.result()
+            if one.offers
+        )[:MOST_OPENINGS]
+        self.display.update(run.view())
 
     def _launch_again(self) -> None:
         earlier = self._run
@@ -85,6 +110,7 @@ class RunDisplay:
             self._actions.notice(f"{made.name} is there already: nothing was launched")
             return
         self._follower.stop()
+        self._panel.openings = ()
         self._run, self._panel.subject = made, f"{RUN}:{made.run_id}"
         self.display.update(made.view())
         self.display.freeze()

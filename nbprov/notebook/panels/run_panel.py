@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from nbprov.model.clusters import ClusterState, RunView
@@ -16,6 +16,14 @@ from .panel import Callback, NamedCallback, Panel, RankCallback, call
 
 PLAN_ROWS = 5000
 """The most candidates in the panel's table. Each is built separately, and few scroll further."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A change of the spec that opens more places, in words and as text to paste; or `""`."""
+
+    words: str
+    text: str
 
 
 class RunPanel(Panel[RunView]):
@@ -37,6 +45,11 @@ class RunPanel(Panel[RunView]):
         Returns the ssh command that logs in to the cluster of this name.
     on_select
         Called with the rank of a candidate that the person chose in the plan.
+
+    Attributes
+    ----------
+    openings
+        What would open more places to a launch that failed, once that is known.
     """
 
     def __init__(
@@ -60,6 +73,7 @@ class RunPanel(Panel[RunView]):
         self._on_stop = on_stop
         self._ssh = ssh
         self._on_select = on_select
+        self.openings: tuple[Opening, ...] = ()
         super().__init__(view)
 
     def state(self) -> dict[str, Any]:
@@ -76,6 +90,7 @@ class RunPanel(Panel[RunView]):
         return {
             **asdict(run_facts(self._view)),
             "is_running": cluster is not None and cluster.state is ClusterState.RUNNING,
+            "openings": [asdict(opening) for opening in self.openings],
             "version": self._version if self._view.plan.candidates else 0,
             "actions": [name for name, callback in listening.items() if callback is not None],
         }
