@@ -20,6 +20,7 @@ export function makeOpenings(signal, take) {
       if (shown === JSON.stringify(openings)) return;
       shown = JSON.stringify(openings);
       element.replaceChildren(
+        make("strong", {}, "What would open more places"),
         ...openings.map(({ words, text }) => {
           const line = make("div", {}, make("span", {}, words));
           if (!text) return line;

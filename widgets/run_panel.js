@@ -18,6 +18,7 @@ import { columnOf } from "./table.js";
 const ROWS_WAITING = 8;
 const ROWS_RUNNING = 6;
 const TICK_MS = 1000;
+const PASTE = "copied: paste it into the cell, in place of what it changes";
 /** @type {import("@anywidget/types").Render<import("./types").Traits<RunState>>} */
 function render({ model, el }) {
   const controller = new AbortController();
@@ -43,7 +44,7 @@ function render({ model, el }) {
   const lanes = makeLanes();
   const next = make("div", { class: "nbprov-outlook" });
   const openings = makeOpenings(signal, (text) =>
-    copy(text).then(() => say("copied: paste it into the cell, in place of what it changes")),
+    copy(text).then(() => say(text.startsWith("%") ? "copied: run it in a cell" : PASTE)),
   );
   const error = make("pre", { class: "nbprov-error", hidden: true });
   const log = make("pre", { class: "nbprov-log", hidden: true });

@@ -75,8 +75,8 @@ class Constraints:
                 short_duration(end(block.expires for block in live) - now) for end in (min, max)
             )
             words = (
-                f"waiting {first} for the block to end"
-                if len(live) == 1
+                f"waiting {first} for the {'block' if len(live) == 1 else 'blocks'} to end"
+                if first == last
                 else f"waiting for the blocks to end, {first} to {last} from now"
             )
             yield SpecChange("blocks", words, spec, unblocked=True, origin=Origin(""))

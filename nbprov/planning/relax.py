@@ -46,6 +46,8 @@ class Relaxation:
         Whether `change` is YAML.
     origin
         Where the constraint was written.
+    cloud
+        The cloud that is to be set up; empty for every other change.
     """
 
     field: str
@@ -55,6 +57,7 @@ class Relaxation:
     hourly: Micros | None
     is_yaml: bool = False
     origin: Origin = RESOURCES
+    cloud: str = ""
 
     def words(self) -> str:
         """One line: `max_price: 3.10 opens 4 more places, from $3.10/h`."""
@@ -169,6 +172,7 @@ class _Relaxer:
             change.words,
             *_opened(self._table, self._before, self._taken, after),
             is_yaml=change.is_yaml,
+            cloud="" if change.enabled is None else change.field,
             origin=change.origin,
         )
 

@@ -88,9 +88,7 @@ class RunDisplay:
         if found.exception() is not None or run is not self._run:
             return  # nothing more is known; `%nbprov plan --relax` says why
         self._panel.openings = tuple(
-            Opening(one.words(), one.change if one.is_yaml else "")
-            for one in found.result()
-            if one.offers
+            Opening(one.words(), _text_to_paste(one)) for one in found.result() if one.offers
         )[:MOST_OPENINGS]
         self.display.update(run.view())
 
@@ -178,3 +176,9 @@ def wait_for_launch_button(run: Run) -> None:
         )
     while not run.launched and not run.done:
         time.sleep(SLICE)
+
+
+def _text_to_paste(change: Relaxation) -> str:
+    if change.is_yaml:
+        return change.change
+    return f"%nbprov check {change.cloud}" if change.cloud else ""

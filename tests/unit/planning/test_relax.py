@@ -209,6 +209,8 @@ def test_a_cloud_that_could_be_set_up(small: Catalog) -> None:
     spec, every = parse("resources: {accelerators: L4}"), skypilot_clouds(FIVE)
     off = {name: every[name] for name in ("runpod", "primeintellect")}
     found = {r.field: r for r in relax(spec, small, {"aws": every["aws"]}, off=off)}
+    assert found["runpod"].cloud == "runpod"
+    assert not any(one.cloud for one in found.values() if one.is_yaml)
     assert found["runpod"].words() == "setting up runpod opens 2 more places, from $0.49/h"
     assert found["primeintellect"].words() == "setting up primeintellect opens nothing more"
     assert not found["runpod"].is_yaml
