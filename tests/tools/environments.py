@@ -16,7 +16,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from prepare import PrepareError, fingerprint, make_venv, pip_install
+from prepare import PrepareError, fingerprint, install, make_venv
 from tree import ROOT
 
 IPYKERNELS = ("6.31.0", "7.1.0", "7.3.0", "7.4.0")
@@ -89,10 +89,8 @@ def lowest_environment(root: Path = ROOT) -> tuple[Path, list[str]]:
     if not stamp.exists() or json.loads(stamp.read_text(encoding="utf-8")) != wanted:
         constraints = venv / "constraints.txt"
         constraints.write_text("\n".join(pins) + "\n", encoding="utf-8")
-        # Not compiled: a module is when it is first imported, and most never are.
-        pip_install(
+        install(
             python,
-            "--no-compile",
             "--constraint",
             str(constraints),
             "--editable",
@@ -106,7 +104,7 @@ def lowest_environment(root: Path = ROOT) -> tuple[Path, list[str]]:
 
 
 def _verify(python: Path, pins: list[str]) -> None:
-    """Check that pip kept every pin, or a run with the lowest versions would prove nothing."""
+    """Check that every pin was kept, or a run with the lowest versions would prove nothing."""
     code = (
         "import json, sys; from importlib.metadata import version;"
         " print(json.dumps([version(name) for name in sys.argv[1:]]))"
@@ -117,7 +115,7 @@ def _verify(python: Path, pins: list[str]) -> None:
     ).stdout
     for pin, have in zip(pins, json.loads(told), strict=True):
         if not Requirement(pin).specifier.contains(have, prereleases=True):
-            raise PrepareError(f"asked for {pin}, pip installed {have}")
+            raise PrepareError(f"asked for {pin}, got {have}")
 
 
 def ipykernel_folder(version: str, python: Path, root: Path = ROOT) -> Path:
@@ -130,7 +128,7 @@ def ipykernel_folder(version: str, python: Path, root: Path = ROOT) -> Path:
     if not done.exists():
         # nest-asyncio: releases before 7.3 import it, later ones another package which the main
         # environment has.
-        pip_install(
+        install(
             python,
             "--no-deps",
             "--upgrade",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -137,8 +136,6 @@ def build(files: Mapping[str, CloudFiles]) -> bytes:
         nominal_gb,
     ):
         remembered.cache_clear()
-    # tuples kept for reuse lie scattered over the memory of the rows and would keep all of it
-    gc.collect()
     return data
 
 
