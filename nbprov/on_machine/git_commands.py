@@ -21,6 +21,10 @@ STALL_SECONDS = 120.0
 """How long git may say nothing.
 
 A server that packs a large repository says how far it is every second."""
+LEAST_SPEED = 1000
+"""Bytes a second over http; its progress alone is less, while the server packs."""
+SLOW_SECONDS = 600
+"""How long a transfer over http may be slower than that."""
 LONGEST_SECONDS = 4 * 3600.0
 """The longest that one call of git may take: 30 GB at 2 MB/s."""
 TOLD_EVERY = 1.0
@@ -105,6 +109,8 @@ class Git:
             "gc.auto=0",
             "maintenance.auto=false",
             "advice.detachedHead=false",
+            f"http.lowSpeedLimit={LEAST_SPEED}",
+            f"http.lowSpeedTime={SLOW_SECONDS}",
         ]
         flags = [part for setting in settings for part in ("-c", setting)]
         more: dict[str, Any] = (
@@ -233,6 +239,8 @@ def trouble_of_git(complaint: str) -> SyncFailure:
         said = said[len(prefix) :] if said.startswith(prefix) else said
     if "No space left" in complaint:
         return SyncFailure("full", "the disk is full")
+    if "too slow" in complaint:
+        return SyncFailure("stalled", "git moved less than 1 kB a second for 10 minutes")
     if "certificate" in complaint:
         return SyncFailure("road", said)
     if _NO_LOGIN.search(complaint):

@@ -298,6 +298,17 @@ def test_git_that_says_nothing_is_ended(
     assert caught.value.code == "stalled"
 
 
+def test_git_that_moves_next_to_nothing_is_ended(
+    server: GitDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_commands, "SLOW_SECONDS", 1)
+    server.answers.clear()
+    with pytest.raises(SyncFailure) as caught:
+        git_commands.resolve(Git(str(tmp_path), protocols="http"), f"{server.url}/o/code.git", "")
+    assert caught.value.code == "stalled"
+    assert "less than 1 kB a second" in str(caught.value)
+
+
 def test_git_is_installed_where_it_is_missing(
     server: GitDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
