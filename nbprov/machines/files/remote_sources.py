@@ -5,12 +5,39 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from urllib.parse import urldefrag, urlsplit
 
+from nbprov.model.clock import Seconds
 from nbprov.model.sources import SourceKind, shown_source, source_kind
+from nbprov.on_machine.transfer_limit import in_words
+from nbprov.remote.download.errors import DownloadError
 from nbprov.remote.download.items import DownloadItem, DownloadLink
+from nbprov.runtime.worker_pool import WorkerPool
 
 from .gcs import list_gcs
 from .s3 import list_r2, list_s3
 from .source_listing import SourceListing
+
+LISTING_SECONDS: Seconds = 600.0
+"""What a listing may take over all: the most objects are 100 pages."""
+
+_listings = WorkerPool("listings")
+
+
+async def list_in_time(uri: str, seconds: Seconds = LISTING_SECONDS) -> SourceListing:
+    """List a source, within a time over all.
+
+    Raises
+    ------
+    DownloadError
+        As `list_source`, and if it takes longer.
+    """
+    try:
+        return await _listings.run(list_source, uri, seconds=seconds)
+    except TimeoutError:
+        raise DownloadError(
+            f"{shown_source(uri)} was not listed within {in_words(seconds)}",
+            hint="run the cell again, or name a path below it",
+            code="fetch.stalled",
+        ) from None
 
 
 def list_source(uri: str) -> SourceListing:

@@ -22,7 +22,7 @@ from nbprov.remote.sync.plan import Direction, SyncPlan
 
 from .folder_sync import awake, open_connection, size_words, summary, sync_folder
 from .git_checkout import RepositoryCheckout
-from .remote_sources import list_source
+from .remote_sources import list_in_time
 from .source_listing import SourceListing
 
 Report = Callable[[str], None]
@@ -63,7 +63,7 @@ async def place_files(
     numbers = range(len(live.nodes)) if only is None else (only,)
     for mount in spec.file_mounts:
         if mount.kind is not SourceKind.LOCAL and mount.source not in found:
-            found[mount.source] = await asyncio.to_thread(list_source, mount.source)
+            found[mount.source] = await list_in_time(mount.source)
             for line in facts(found[mount.source], mount.target, live):
                 report(line)
     async with awake(live):

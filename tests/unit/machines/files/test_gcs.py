@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -15,6 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from nbprov.machines.files.gcs import list_gcs
+from nbprov.machines.files.remote_sources import list_in_time
 from nbprov.remote.download.errors import DownloadError
 
 
@@ -24,6 +26,8 @@ class Storage:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.is_public = True
+        self.goes_on = threading.Event()
+        self.goes_on.set()
         self.boundaries: list[dict[str, Any]] = []
         storage = self
 
@@ -50,7 +54,10 @@ class Storage:
         http.send_response(status)
         http.send_header("Content-Length", str(len(data)))
         http.end_headers()
-        http.wfile.write(data)
+        http.wfile.write(data[:1])
+        http.wfile.flush()
+        self.goes_on.wait()
+        http.wfile.write(data[1:])
 
     def post(self, http: BaseHTTPRequestHandler) -> None:
         asked = parse_qs(http.rfile.read(int(http.headers["Content-Length"])).decode())
@@ -189,3 +196,14 @@ def test_what_is_not_there_is_said(storage: Storage) -> None:
         with pytest.raises(DownloadError) as caught:
             list_gcs(uri)
         assert (caught.value.code, bool(caught.value.hint)) == (code, True)
+
+
+def test_a_listing_that_comes_to_no_end_is_given_up(storage: Storage) -> None:
+    storage.objects["data/a"] = b"one"
+    storage.goes_on.clear()
+    with pytest.raises(DownloadError) as caught:
+        asyncio.run(list_in_time("gs://shelf/data", 0.3))
+    storage.goes_on.set()
+    assert caught.value.code == "fetch.stalled"
+    assert "gs://shelf/data was not listed within" in str(caught.value)
+    assert asyncio.run(list_in_time("gs://shelf/data")).bytes == 3
