@@ -28,8 +28,10 @@ from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
 from nbprov.on_machine.loader import loading
 from nbprov.on_machine.pack_values import MARK
+from nbprov.on_machine.transfer_limit import TransferLimit, TransferWatch
 from nbprov.provisioning.live_cluster import LiveCluster, agent_of
 from nbprov.remote.agent.client import AgentClient
+from nbprov.remote.bounded_transfer import TransferTooSlow, bounded_transfer
 
 FIRST_PIECE = 256 * 1024
 """Bytes of the first piece.
@@ -42,6 +44,9 @@ QUICK: Seconds = 0.5
 SLOW: Seconds = 4.0
 """After a slower piece, the next one has half its size."""
 SMALLEST_PIECE = 16 * 1024
+
+COPY_LIMIT = TransferLimit(seconds=600.0)
+"""The usual one, but for 10 minutes: the line to the machine may be down for so long."""
 
 TOUCH_SECONDS: Seconds = 300.0
 """Interval of the signs that a box is still needed.
@@ -115,15 +120,21 @@ async def send(
     names: Sequence[str],
     copying: Copying,
     on_output: OnOutput,
+    limit: TransferLimit = COPY_LIMIT,
 ) -> Told:
     """Copy what `pack` wrote to the head and load it into the kernel there, all or nothing.
 
     Returns what the program there said.
+
+    Raises
+    ------
+    TransferInterrupted
+        If the bytes move slower than the limit allows, or what arrived is not what was sent.
     """
     async with _copy(live, copying) as agent, _box(agent) as box:
         copying.begin("sending {}", len(data))
-        async with _report_connection(live, agent, on_output):
-            path = await _fill(agent, box, data, copying)
+        async with _report_connection(live, agent, on_output), _bounded(limit) as watch:
+            path = await _fill(agent, box, data, copying, watch)
         copying.begin("unpacking {} there")
         told = await _run_program(
             live,
@@ -142,10 +153,16 @@ async def fetch(
     is_plain: bool,
     copying: Copying,
     on_output: OnOutput,
+    limit: TransferLimit = COPY_LIMIT,
 ) -> tuple[Told, list[bytes]]:
     """Pack variables of the head's kernel and copy them here.
 
     Returns what the program there said, and the bytes of each variable.
+
+    Raises
+    ------
+    TransferInterrupted
+        As `send`.
     """
     async with _copy(live, copying) as agent, _box(agent) as box:
         copying.begin("packing {} there")
@@ -163,9 +180,9 @@ async def fetch(
         sizes = _sizes(told, len(names), most)
         copying.begin("fetching {}", sum(sizes))
         found, begun = [], 0
-        async with _report_connection(live, agent, on_output):
+        async with _report_connection(live, agent, on_output), _bounded(limit) as watch:
             for size in sizes:
-                found.append(await _read(agent, box, begun, size, copying))
+                found.append(await _read(agent, box, begun, size, copying, watch))
                 begun += size
         return told, found
 
@@ -268,7 +285,26 @@ async def _copy_piece(piece: Awaitable[Any], size: int) -> tuple[Any, int]:
     return found, max(SMALLEST_PIECE, min(LARGEST_PIECE, fitting))
 
 
-async def _fill(agent: AgentClient, box: str, data: bytes | memoryview, copying: Copying) -> str:
+@asynccontextmanager
+async def _bounded(limit: TransferLimit) -> AsyncIterator[TransferWatch]:
+    """Yield the watch of a copy, which ends with an error once it passes its limit."""
+    try:
+        async with bounded_transfer(limit) as watch:
+            with watch.moving():
+                yield watch
+    except TransferTooSlow as slow:
+        raise TransferInterrupted(
+            f"the copy {slow}, and was ended", hint="run the cell again"
+        ) from None
+
+
+async def _fill(
+    agent: AgentClient,
+    box: str,
+    data: bytes | memoryview,
+    copying: Copying,
+    watch: TransferWatch | None = None,
+) -> str:
     """Write all bytes, from wherever the machine says that it is; return the box's path."""
     piece, at, turns = FIRST_PIECE, 0, 0
     view = memoryview(data)
@@ -283,12 +319,16 @@ async def _fill(agent: AgentClient, box: str, data: bytes | memoryview, copying:
                 "the machine loses what is sent to it",
                 hint="its agent is ended again and again; %nbprov logs, or another machine",
             )
+        if watch is not None:
+            watch.moved(max(0, there - at))
         at = copying.done = there
         if at >= len(view):
             return str(path)
 
 
-async def _read(agent: AgentClient, box: str, begun: int, size: int, copying: Copying) -> bytes:
+async def _read(
+    agent: AgentClient, box: str, begun: int, size: int, copying: Copying, watch: TransferWatch
+) -> bytes:
     piece, pieces, got = FIRST_PIECE, [], 0
     while got < size:
         data, piece = await _copy_piece(
@@ -301,6 +341,7 @@ async def _read(agent: AgentClient, box: str, begun: int, size: int, copying: Co
         pieces.append(data)
         got += len(data)
         copying.done += len(data)
+        watch.moved(len(data))
     return b"".join(pieces)
 
 

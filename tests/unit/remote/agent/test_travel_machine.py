@@ -25,6 +25,7 @@ from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market, Place
 from nbprov.model.resources import Request
 from nbprov.on_machine.pack_values import pack
+from nbprov.on_machine.transfer_limit import TransferLimit
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.agent import transport
 from nbprov.remote.agent.boxes import BoxClient
@@ -194,6 +195,33 @@ async def test_a_copy_says_that_its_line_is_down_and_goes_on_once_it_is_back(
         proxy.come_up()
         assert await task == {}
         assert await value(live, "len(noise)") == str(len(NOISE))
+
+
+@pytest.mark.parametrize("way", ["there", "back"])
+async def test_a_copy_whose_line_stays_down_is_given_up(
+    shared_machine: Any, until: Any, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr(transfer, "FIRST_PIECE", 16 * 1024)
+    monkeypatch.setattr(transfer, "LARGEST_PIECE", 16 * 1024)
+    limit = TransferLimit(seconds=0.5)
+    async with (
+        cutting_proxy(shared_machine.port) as proxy,
+        cluster_at(proxy.port, shared_machine.keys) as live,
+    ):
+        await python_cell(live, "wide = bytes(8_000_000)")
+        copying = Copying()
+        copy: Any = (
+            transfer.send(live, packed(noise=NOISE), ["noise"], copying, None, limit)
+            if way == "there"
+            else transfer.fetch(live, ["wide"], MOST, True, copying, None, limit)
+        )
+        task = asyncio.create_task(copy)
+        await until(lambda: copying.done > 0, "the copy is under way")
+        proxy.go_down()
+        with pytest.raises(TransferInterrupted, match="moved less than 1 kB a second"):
+            await task
+        proxy.come_up()
+        await until(lambda: boxes(shared_machine) == [], "nothing is left of the copy")
 
 
 async def test_nothing_stays_behind_of_a_copy_however_it_ends(
