@@ -119,8 +119,7 @@ def install(python: Path, *arguments: str) -> None:
     ):
         return
     # Without warnings, such as a mirror's or a newer pip's, which would bury errors.
-    pip = [python, "-m", "pip", "install", "-qq", *PIP_FLAGS, "--no-compile"]
-    if not _succeeds(*pip, *arguments):
+    if not _succeeds(python, "-m", "pip", "install", "-qq", *PIP_FLAGS, "--no-compile", *arguments):
         raise PrepareError(f"pip could not install {' '.join(arguments)} (its message is above)")
 
 

@@ -21,6 +21,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Spec
 from nbprov.on_machine.sync_protocol import Skip
+from nbprov.on_machine.transfer_limit import MOST_SECONDS, in_words
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.errors import RemoteError, SshError
 from nbprov.remote.pull.options import PullOptions, PullResult
@@ -199,14 +200,18 @@ def _allowed(
 
 
 async def _until_stalled(tasks: Sequence[asyncio.Task[None]], taking: OutputPull) -> None:
-    since, seen = time.monotonic(), (0, 0)
+    begun = since = time.monotonic()
+    seen = (0, 0)
     pending = set(tasks)
     while pending:
         _, pending = await asyncio.wait(pending, timeout=LOOK_SECONDS)
-        now = (taking.steps, taking.sent // LEAST_BYTES)
-        if now != seen:
-            since, seen = time.monotonic(), now
-        elif time.monotonic() - since > STALL_SECONDS:
+        now, progress = time.monotonic(), (taking.steps, taking.sent // LEAST_BYTES)
+        if now - begun > MOST_SECONDS:
+            taking.left.append((taking.name, f"not all had come after {in_words(MOST_SECONDS)}"))
+            return
+        if progress != seen:
+            since, seen = now, progress
+        elif now - since > STALL_SECONDS:
             taking.left.append(
                 (taking.name, f"hardly a byte came for {STALL_SECONDS / 60:.0f} minutes")
             )

@@ -195,3 +195,17 @@ def test_a_pull_that_brings_nothing_is_given_up(
     monkeypatch.setattr(outputs, "LOOK_SECONDS", 0.1)
     with pytest.raises(OutputsNotPulled, match="hardly a byte"):
         cluster.down().wait(WAIT_SECONDS)
+
+
+def test_a_pull_that_comes_to_no_end_is_given_up(
+    world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import nbprov.machines.files.outputs as outputs
+
+    (cluster := up("[results]")).bash(
+        "mkdir -p results; head -c 30000000 /dev/zero > results/new", timeout=WAIT_SECONDS
+    )
+    monkeypatch.setattr(outputs, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(outputs, "LOOK_SECONDS", 0.001)
+    with pytest.raises(OutputsNotPulled, match="not all had come after 0 seconds"):
+        cluster.down().wait(WAIT_SECONDS)
