@@ -14,7 +14,11 @@ function initialize({ model }) {
   if (!context?.model?.cells) return undefined;
   /** @param {FromKernelToPage} message */
   const received = (message) => {
-    for (const one of message.outputs ?? []) placeForm(context, one.anchor, one);
+    if (message.type === "outputs") {
+      for (const one of message.outputs) placeForm(context, one.anchor, one);
+    } else if (manager.restoredStatus) {
+      tell();
+    }
   };
   // Sending fails where the kernel has ended since: there is nothing to keep then.
   const tell = () =>

@@ -250,10 +250,8 @@ export interface FromPage {
 }
 
 /** Static forms as they are to be saved, those of earlier kernels among them. */
-export interface FromKernelToPage {
-  type: "outputs";
-  outputs: (FormOutputs & { anchor: string })[];
-}
+export type FromKernelToPage =
+  { type: "outputs"; outputs: (FormOutputs & { anchor: string })[] } | { type: "listening" };
 
 /** A static form in a notebook, by its anchor, and what it shows. */
 export interface Form {

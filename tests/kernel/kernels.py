@@ -315,13 +315,22 @@ class Kernel:
         return self._widgets(are_panels=True)
 
     def page_link(self) -> str:
-        """Return the comm of the one widget that runs in every page."""
-        (link,) = self.page_links()
+        """Wait for the one widget that runs in every page, and return its comm."""
+        (link,) = self.until(self.page_links, "the link of the pages")
         return link
 
     def page_links(self) -> list[str]:
-        """Return the comms of the widgets that run in every page; one for each load."""
-        return self._widgets(are_panels=False)
+        """Return the comms of the widgets that run in every page; one for each load.
+
+        Pages tell what they have when such a widget says that it listens.
+        """
+        listening = {
+            m["content"]["comm_id"]
+            for m in self.messages
+            if m["msg_type"] == "comm_msg"
+            and m["content"]["data"].get("content") == {"type": "listening"}
+        }
+        return [link for link in self._widgets(are_panels=False) if link in listening]
 
     def _widgets(self, *, are_panels: bool) -> list[str]:
         opened = [m["content"] for m in self.messages if m["msg_type"] == "comm_open"]

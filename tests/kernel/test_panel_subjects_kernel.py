@@ -84,7 +84,7 @@ def test_the_next_kernel_goes_on_with_the_panels_of_a_page(home, kernel: Kernel)
     kernel.until(lambda: machines(home) == 1, "a machine")
     kernel.restart()
     kernel.run("%load_ext nbprov")
-    (link,) = kernel.until(kernel.page_links, "the link")
+    link = kernel.page_link()
     kernel.press(link, type="forms", forms=[*forms, foreign, {"anchor": 3}, None])
     taken = kernel.until(lambda: outputs(kernel, link), "the outputs")
     assert [one["anchor"] for one in taken] == [form["anchor"] for form in forms]
@@ -114,7 +114,7 @@ def test_a_kernel_that_left_nothing_is_followed_as_well(home, kernel: Kernel) ->
     kernel.restart()
     loaded = kernel.run("%load_ext nbprov")
     assert loaded.displays == []
-    (link,) = kernel.until(kernel.page_links, "the link")
+    link = kernel.page_link()
     kernel.press(link, type="forms", forms=[form_of(table.displays[0])])
     kernel.until(lambda: outputs(kernel, link), "the outputs")
     kernel.run(f"%%provision dev --yes --wait\n{CPU}")

@@ -58,6 +58,8 @@ class PageLink:
             if self._widget is None:
                 self._widget = PageLinkWidget(self._receive)
                 allow_subshells(self._widget)
+                # What a page told before the comm had its handler is lost: it tells it again.
+                self._widget.send({"type": "listening"})
 
     def close(self) -> None:
         """Close all displays and answer no page any more. The next `open` takes them up again."""

@@ -41,7 +41,7 @@ class PageLinkWidget(anywidget.AnyWidget):
     _esm = widget_assets.module(widget_assets.PAGE_LINK)
 
     def __init__(self, receive: Callable[[Any, Any, Any], None]) -> None:
-        # First, because a page sends its message as soon as the widget is opened.
+        # First, because a page sends its message as soon as it hears that this one listens.
         self.on_msg(receive)
         super().__init__()
 
