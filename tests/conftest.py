@@ -222,10 +222,12 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Leave what collection made, some million objects, out of every later run of the garbage
-    collector: nothing of it is garbage.
+    collector: nothing of it is garbage. The collector runs seldom, since a process of tests lives
+    for minutes and has the memory.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
 
 
 @pytest.fixture(autouse=True)
