@@ -4,6 +4,7 @@ import { costAt, DASH, duration, makeClock, usd } from "./format.js";
 import { make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
 import { connect } from "./link.js";
 import { makeFacts } from "./facts.js";
+import { makeDayCosts } from "./day_costs.js";
 import { makeConfirmButton } from "./confirm.js";
 
 /** @typedef {import("./types").ClusterState} ClusterState */
@@ -57,7 +58,8 @@ function render({ model, el }) {
   const list = make("div", { class: "nbprov-scroll" }, table);
   const foot = make("div", { class: "nbprov-foot" }, "* simulated: you pay $0");
   const facts = makeFacts();
-  root.append(title, facts.figures, list, foot, facts.sections, status);
+  const days = makeDayCosts();
+  root.append(title, facts.figures, list, foot, days.element, facts.sections, status);
 
   /** @type {Map<string, ReturnType<typeof makeCluster>>} */
   const shown = new Map();
@@ -79,6 +81,7 @@ function render({ model, el }) {
     foot.hidden =
       !state.clusters.some((c) => c.simulated) && !state.figures?.some((f) => f.simulated);
     facts.show(state.figures ?? [], state.sections ?? []);
+    days.show(state.days ?? { days: [], clouds: [] });
     patchList(
       body,
       shown,

@@ -143,6 +143,13 @@ export interface ClustersState {
   /** Only in a dashboard. */
   figures?: Figure[];
   sections?: Section[];
+  days?: DailyCosts;
+}
+
+/** What each cloud cost on each of the last days, in micro-dollars; days are ISO dates. */
+export interface DailyCosts {
+  days: string[];
+  clouds: { cloud: string; costs: number[]; simulated: boolean }[];
 }
 
 /** An amount at `now`, and its growth per hour. */

@@ -17,7 +17,7 @@ from .launch_terms import Terms
 from .operation import Operation
 from .price_query import Prices
 from .price_refresh import PriceFiles
-from .reports import AttemptRecord, Cost
+from .reports.costs import AttemptRecord, Cost
 from .run import Run
 from .services.setups import ClusterSetup
 from .session import Session

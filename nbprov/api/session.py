@@ -14,10 +14,8 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterView
 from nbprov.provisioning.engine_hooks import EngineHooks
 
-from . import history, reports
 from .cluster import Cluster
 from .context import Context
-from .history import History
 from .launching.launch_end import end, end_all
 from .launching.node_setup import NodeSetup
 from .launching.orphan_sweep import sweep
@@ -26,7 +24,9 @@ from .launching.stock_order import StockOrder
 from .operation import Operation
 from .planner import Planner
 from .price_refresh import PriceFiles
-from .reports import AttemptRecord, Cost
+from .reports import costs, history
+from .reports.costs import AttemptRecord, Cost
+from .reports.history import History
 from .run import Run
 from .services import Services
 from .services.adopted_launches import Say, say_nothing
@@ -312,11 +312,11 @@ class Session:
 
     def costs(self) -> list[Cost]:
         """What each run has cost, newest first; failed attempts count."""
-        return reports.costs(self.engine.ledger)
+        return costs.costs(self.engine.ledger)
 
     def attempts(self, name: str = "") -> list[AttemptRecord]:
         """The attempts of the latest run (of this name)."""
-        return reports.attempts(self.engine.ledger, name)
+        return costs.attempts(self.engine.ledger, name)
 
     def history(self, name: str = "", *, limit: int | None = None) -> History:
         """Every launch (of this name), newest first, with its times, its cost and why it ended.

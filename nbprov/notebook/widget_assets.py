@@ -55,6 +55,7 @@ CLUSTERS_TABLE = (
     "link.js",
     "confirm.js",
     "facts.js",
+    "day_costs.js",
     "clusters_table.js",
 )
 PROVISION_FORM = ("format.js", "dom.js", "clipboard.js", "form_cell.js", "provision_form.js")

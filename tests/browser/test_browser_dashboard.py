@@ -29,6 +29,8 @@ def test_dashboard(
     expect(amount).not_to_have_text(before, timeout=LONG_MS)
     expect(board).to_contain_text("blocked")
     expect(board).to_contain_text("is port 6006 of dev")
+    expect(board.get_by_role("img", name="in 30 days, the most on")).to_be_visible()
+    expect(board.locator(".nbprov-legend")).to_contain_text(re.compile(r"^local \$[\d.]+\*$"))
     assert re.fullmatch(
         r"http://127\.0\.0\.1:\d+", board.get_by_role("link").get_attribute("href") or ""
     )

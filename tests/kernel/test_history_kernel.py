@@ -58,16 +58,21 @@ def test_the_dashboard_follows_what_another_notebook_does(home, kernel: Kernel) 
             lambda: [c["name"] for c in kernel.state(panel)["clusters"]] == ["dev"],
             "the other's cluster",
         )
-        kernel.until(lambda: len(kernel.state(panel)["figures"]) == 4, "what it costs")
+        kernel.until(lambda: len(kernel.state(panel)["figures"]) == 7, "what it costs")
         state = kernel.state(panel)
         assert [f["label"] for f in state["figures"]] == [
             "today",
             "today, simulated",
+            "this month",
+            "this month, simulated",
+            "this month, if what runs goes on, simulated",
             "in total",
             "in total, simulated",
         ]
         assert state["figures"][0]["cost"] == 0
         assert state["figures"][1]["hourly"] > 0
+        assert state["figures"][4]["cost"] > state["figures"][3]["cost"]
+        assert [one["cloud"] for one in state["days"]["clouds"]] == ["local"]
         blocked = kernel.until(
             lambda: [s for s in kernel.state(panel)["sections"] if s["title"] == "blocked"],
             "what is blocked",

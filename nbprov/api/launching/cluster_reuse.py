@@ -165,6 +165,17 @@ def _own_folder(ledger: Ledger, row: ClusterRow, stored: Spec, places: OutputFol
     return (_agreed(ledger, row) if is_kept else "") or str(places.own)
 
 
+def _taken_back(row: ClusterRow) -> str:
+    """What is said of an end or a stop that has not begun and that this use takes back."""
+    if row.pending is None:
+        return ""
+    verb, word = ("ended", "down") if row.pending.is_end else ("stopped", "stop")
+    return (
+        f"{row.name} was about to be {verb}, and goes on since this cell uses it:"
+        f" %nbprov {word} {row.name} asks for it again"
+    )
+
+
 def use_again(
     context: Context,
     services: Services,
@@ -189,7 +200,7 @@ def use_again(
         return cluster
     own = Path(_own_folder(engine.ledger, row, stored, places))
     check_outputs(filled_outputs(spec, {}), replace(places, own=own))
-    remarks = []
+    remarks = [_taken_back(row)]
     engine.lifecycle.take_back(row)
     context.requested[row.run_id] = spec, folder
     guards = change_guards(engine, row, stored, spec.guards)

@@ -36,6 +36,8 @@ from .existing_cluster import ProvisionRequest, existing
 from .stock_order import StockOrder
 
 DEFAULT_NAME = "cluster"
+KEPT_RUNS = 50
+"""So many runs that are over are kept with their plans, the newest by their names."""
 
 
 def name_of(spec: Spec, name: str = "") -> str:
@@ -197,12 +199,19 @@ class Provisioner:
         own = str(request.outputs.own)
         inputs = RunInputs(given, request.folder, own)
         run = Run(self._context, self._services, driver, inputs)
-        earlier = self._runs.get(request.name)
+        earlier = self._runs.pop(request.name, None)
         if earlier is not None:
             earlier.supersede()
         self._runs[request.name] = run
+        self._forget_old_runs()
         self._order.order_behind(run)
         return run
+
+    def _forget_old_runs(self) -> None:
+        # The ledger knows them all; a kernel that lives for weeks must not keep their plans.
+        over = [name for name, run in self._runs.items() if run.done]
+        for name in over[:-KEPT_RUNS]:
+            del self._runs[name]
 
     def _plan_to_launch(self, spec: Spec) -> Steps[Plan]:
         """The plan of a spec; one that waits for stock may begin where all stock is blocked."""

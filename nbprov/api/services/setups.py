@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nbprov.api.context import Context
 from nbprov.api.errors import readable_error, with_readable_errors
 from nbprov.api.operation import Operation
-from nbprov.api.reports import is_simulated
+from nbprov.api.reports.costs import is_simulated
 from nbprov.api.spec_inputs import Ask, SpecInputs, collect
 from nbprov.machines.python.requirement_files import read_source
 from nbprov.model.clusters import ClusterState, DesiredState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from nbprov.api.context import Context
-from nbprov.api.reports import is_simulated
+from nbprov.api.reports.costs import is_simulated
 from nbprov.model.clusters import AttemptState, ClusterState, ClusterView, RunState
 from nbprov.model.guards import Guards
 from nbprov.model.spec import Spec

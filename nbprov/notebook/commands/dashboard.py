@@ -8,7 +8,8 @@ from itertools import islice
 from typing import Any
 
 from nbprov.api import session
-from nbprov.api.dashboard_data import Overview, Spending, overview
+from nbprov.api.reports.dashboard_data import Overview, overview
+from nbprov.api.reports.spending import Spending
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import RunState
 from nbprov.model.failures import RULES
@@ -108,7 +109,11 @@ def view_of(seen: Overview) -> DashboardView:
         _section("tunnels", seen.tunnels),
     ]
     return DashboardView(
-        seen.clusters, seen.now, tuple(_figures(seen)), tuple(s for s in sections if s is not None)
+        seen.clusters,
+        seen.now,
+        tuple(_figures(seen)),
+        tuple(s for s in sections if s is not None),
+        seen.days,
     )
 
 
@@ -123,7 +128,13 @@ def _figures(seen: Overview) -> list[Figure]:
             )
         return figures
 
-    return [*both("today", seen.today), *both("in total", seen.ever)]
+    figures = [*both("today", seen.today), *both("this month", seen.month)]
+    ahead = "this month, if what runs goes on"
+    if seen.month.paid_hourly:
+        figures.append(Figure(ahead, seen.forecast.paid, 0))
+    if seen.month.simulated_hourly:
+        figures.append(Figure(f"{ahead}, simulated", seen.forecast.simulated, 0, simulated=True))
+    return [*figures, *both("in total", seen.ever)]
 
 
 def _section(title: str, lines: Sequence[str]) -> DashboardSection | None:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from nbprov.api import session
-from nbprov.api.history import History, LaunchRecord
+from nbprov.api.reports.history import History, LaunchRecord
 from nbprov.model.clock import Instant, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.money import format_usd

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nbprov.api import Run
-from nbprov.api.reports import is_simulated
+from nbprov.api.reports.costs import is_simulated
 from nbprov.model.errors import UsageError
 from nbprov.notebook.rendering.prices import consent_text
 from nbprov.notebook.terminal import say

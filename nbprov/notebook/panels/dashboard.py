@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from nbprov.api.reports.spending import DailyCosts
 from nbprov.model.clusters import ClusterView
 from nbprov.model.money import Micros, format_usd
 from nbprov.notebook.rendering.clusters import (
@@ -17,6 +18,11 @@ from nbprov.notebook.rendering.clusters import (
 from nbprov.notebook.rendering.tables import html_heading, html_lines, html_page, safe_text
 
 from .clusters_table import ClustersTable, ClustersView
+
+NO_DAYS = DailyCosts((), ())
+
+MOST_DAYS = 7
+"""So many days are written where there is no plot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,7 @@ class DashboardView(ClustersView):
 
     figures: tuple[Figure, ...] = ()
     sections: tuple[DashboardSection, ...] = ()
+    days: DailyCosts = NO_DAYS
 
 
 class Dashboard(ClustersTable):
@@ -71,24 +78,44 @@ class Dashboard(ClustersTable):
             "heading": self._heading(),
             "figures": [asdict(figure) for figure in view.figures],
             "sections": [asdict(section) for section in view.sections],
+            "days": asdict(view.days),
         }
 
     def _heading(self) -> str:
         facts = [cluster_facts(view) for view in self._view.clusters]
         return f"nbprov: {clusters_count(facts, 'no cluster is live', live=' live')}"
 
+    def _all_sections(self) -> list[DashboardSection]:
+        """The sections of the static forms, which have no plot."""
+        spent = _spent_by_day(self._view.days)
+        return [*([spent] if spent.lines else []), *self._view.sections]
+
     def html(self) -> str:
         view = self._view
         parts = [html_heading(self._heading()), html_lines([f.words() for f in view.figures])]
         parts.append(clusters_html(view.clusters, view.now) if view.clusters else "")
-        for section in view.sections:
+        for section in self._all_sections():
             parts += [html_heading(section.title), html_lines(section.lines)]
         return html_page(*parts)
 
     def text(self) -> str:
         view = self._view
         lines = [self._heading(), *(figure.words() for figure in view.figures)]
-        for section in view.sections:
+        for section in self._all_sections():
             lines += ["", section.title, *(f"  {line}" for line in section.lines)]
         table = ["", clusters_text(view.clusters, view.now)] if view.clusters else []
         return safe_text("\n".join([*lines, *table]))
+
+
+def _spent_by_day(days: DailyCosts) -> DashboardSection:
+    """The last days on which something was spent, newest first, a line each."""
+    lines: list[str] = []
+    for at in reversed(range(len(days.days))):
+        costs = [(one, one.costs[at]) for one in days.clouds if one.costs[at]]
+        if costs and len(lines) < MOST_DAYS:
+            each = ", ".join(
+                f"{one.cloud} {format_usd(cost)}{' (simulated)' if one.simulated else ''}"
+                for one, cost in costs
+            )
+            lines.append(f"{days.days[at]}: {each}")
+    return DashboardSection("spent by day", tuple(lines))

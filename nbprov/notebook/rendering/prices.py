@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from nbprov.api.reports import is_simulated
+from nbprov.api.reports.costs import is_simulated
 from nbprov.model.clock import Instant
 from nbprov.model.offers import Plan
 from nbprov.model.run_policies import ConfirmAbove

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import AttemptState
@@ -13,6 +14,17 @@ from nbprov.model.money import Micros, cost_of
 from .file_state.trouble import decoded
 from .ledger_file import LedgerFile
 from .rows import candidate_of
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSegment:
+    """A time that one machine was on the bill, at one price an hour."""
+
+    run_id: str
+    token: str
+    hourly: Micros
+    started: Instant
+    ended: Instant
 
 
 @decoded
@@ -161,6 +173,18 @@ class PriceSegmentTable:
             seconds = (r["ended"] if r["ended"] is not None else now) - max(since, r["started"])
             found[r["run_id"]] = found.get(r["run_id"], 0) + cost_of(r["hourly"], max(0.0, seconds))
         return found
+
+    def segments_since(self, since: Instant) -> list[PriceSegment]:
+        """Return what was on the bill after an instant; what still is ends now."""
+        now = self._clock.now()
+        return [
+            PriceSegment(r["run_id"], r["token"], int(r["hourly"]), r["started"], r["ended"] or now)
+            for r in self._store.rows(
+                "SELECT run_id, token, hourly, started, ended FROM price_segments WHERE ended IS"
+                " NULL OR ended > ?",
+                since,
+            )
+        ]
 
     def last(self, token: str) -> dict[str, Micros]:
         """Return the present or last hourly price of each machine of a launch, by its id."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import (
     Accepted,
     CreateOperation,
     InstanceState,
+    Launch,
     Pending,
     PollResult,
     Refused,
 )
+from nbprov.model.offers import Candidate
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ReplacementRow
 from nbprov.provisioning.run.attempt import WATCH_SECONDS
@@ -120,10 +123,8 @@ class ReplacementCreate:
         launch = (self._ledger.replacements.open_one(row.token) or row).launch
         try:
             check = await PriceCheck.ask(self._cloud, launch.candidate, agreed)
-            if (dearer := check.dearer(launch)) is not None:
-                self._ledger.replacements.reprice(row, dearer)
-                launch = dearer
-            operation = await check.submit(replace(launch, template_values=values))
+            filled = replace(launch, template_values=values)
+            operation = await check.submit(filled, partial(self._book, row, launch))
         except TooDear as error:
             # A first create that is not sent makes nothing; of a repeated one the list tells.
             return error.failure if is_mine else None
@@ -132,6 +133,9 @@ class ReplacementCreate:
             return error.failure if is_mine and error.failure.cause in SURE else None
         self._ledger.replacements.sent(row, operation)
         return operation
+
+    async def _book(self, row: ReplacementRow, launch: Launch, candidate: Candidate) -> None:
+        self._ledger.replacements.reprice(row, replace(launch, candidate=candidate))
 
     def _template_values(self, row: ReplacementRow) -> dict[str, str]:
         from nbprov.remote.boot.user_data import template_values

@@ -13,6 +13,7 @@ import pytest
 import nbprov
 from nbprov import api
 from nbprov.api.errors import CloudTrouble
+from nbprov.api.launching import provisioner
 from nbprov.api.steps import Steps
 from nbprov.clouds import registry
 from nbprov.clouds.local.client import DaemonClient
@@ -168,6 +169,18 @@ def test_a_run_that_nobody_launched_waits_for_launch_again(session: api.Session)
     assert isinstance(again, api.Run)
     assert again.state is RunState.PLANNED
     assert not again.launched
+
+
+def test_runs_that_are_over_are_forgotten_but_for_the_newest(
+    session: api.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger has them all; a kernel that lives for weeks does not keep their plans."""
+    monkeypatch.setattr(provisioner, "KEPT_RUNS", 1)
+    for name in ("one", "two", "one", "three", "four"):
+        made = session.provision(SPEC, name)
+        assert isinstance(made, api.Run)
+        made.cancel()
+    assert list(session.runs) == ["three", "four"]
 
 
 def test_an_alternative_that_a_cloud_refuses_leaves_its_machines_to_the_next(

@@ -25,6 +25,7 @@ from nbprov.model.offers import Candidate
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.replacement import node_replacer, policy
 from nbprov.provisioning.run.actions import partial_gang
+from nbprov.provisioning.run.pricing import price_check
 from nbprov.provisioning.supervision import cloud_watcher, price_guard
 
 pytestmark = pytest.mark.machine
@@ -45,8 +46,8 @@ class LyingCloud(LocalCloud):
         The quote that held at each create and each start.
     lost
         How many creates are not carried out, and have no answer.
-    rises
-        The quote becomes dear right after the next request or listing of this kind.
+    rises, risen
+        The quote becomes `risen` right after the next request of this kind.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -54,10 +55,13 @@ class LyingCloud(LocalCloud):
         self.quoted: Micros = CHEAP
         self.charged: Micros = CHEAP
         self.bought: builtins.list[Micros] = []
-        self.lost, self.rises = 0, ""
+        self.lost, self.rises, self.risen = 0, "", DEAR
 
     def quote(self, candidate: Candidate) -> Quote | None:
-        return Quote(self.quoted, "test", 0.0)
+        try:
+            return Quote(self.quoted, "test", 0.0)
+        finally:
+            self._rise("quote")
 
     def submit(self, launch: Launch) -> CreateOperation:
         self.bought.append(self.quoted)
@@ -79,7 +83,7 @@ class LyingCloud(LocalCloud):
 
     def _rise(self, when: str) -> None:
         if self.rises == when:
-            self.quoted = DEAR
+            self.quoted = self.risen
 
 
 @pytest.fixture(autouse=True)
@@ -182,6 +186,27 @@ def test_nothing_is_bought_at_a_price_that_was_not_agreed_to(
     cloud = path(world)  # type: ignore[operator]
     assert cloud.bought, "the path buys something before the price rises"
     assert all(price <= AGREED for price in cloud.bought), cloud.bought
+
+
+def test_a_price_that_rose_since_it_was_asked_is_booked_before_anything_is_bought(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(price_check, "MOST_AGE", -1.0)
+    engine, cloud = kernel(world)
+    cloud.rises, cloud.risen = "quote", usd("0.12")
+    spec, plan = world.plan(engine)
+    spec = replace(spec, requests=(replace(spec.requests[0], max_hourly=usd(1)),))
+    driver = engine.prepare_run("dev", spec, replace(plan, spec=spec), agreed=True)
+    booked, submit = [], cloud.submit
+
+    def look(launch: Launch) -> CreateOperation:
+        booked.append(engine.ledger.launches.of_run(driver.run_id)[-1].launch.candidate.hourly)
+        return submit(launch)
+
+    monkeypatch.setattr(cloud, "submit", look)
+    done = world.finish(world.launch(engine, driver))
+    assert done is RunState.READY, [e.text for e in engine.ledger.events.of_run(driver.run_id)]
+    assert cloud.bought == booked == [usd("0.12")]
 
 
 def test_only_one_module_asks_a_cloud_for_machines() -> None:

@@ -54,7 +54,15 @@ class LaunchRequests:
     async def send(self, token: str, check: PriceCheck) -> CreateOperation:
         """Send the create of a launch, with its key material filled in."""
         launch = self._context.progress.rows[token].launch
-        return await check.submit(replace(launch, template_values=self._template_values()))
+        filled = replace(launch, template_values=self._template_values())
+        return await check.submit(filled, partial(self._book, token))
+
+    async def _book(self, token: str, candidate: Candidate) -> None:
+        context, row = self._context, self._context.progress.rows[token]
+        launch = replace(row.launch, candidate=candidate)
+        await self._journal.persist(lambda: context.ledger.launches.reprice(token, launch))
+        context.progress.rows[token] = replace(row, candidate=candidate, launch=launch)
+        context.set_price(token, candidate)
 
     def _template_values(self) -> dict[str, str]:
         from nbprov.remote.boot.user_data import template_values
@@ -69,14 +77,8 @@ class LaunchRequests:
         TooDear
             If it costs more now than was agreed to; nothing is sent.
         """
-        context, row = self._context, self._context.progress.rows[token]
-        check = await self.ask_price(cloud, row.candidate)
-        if (launch := check.dearer(row.launch)) is not None:
-            await self._journal.persist(lambda: context.ledger.launches.reprice(token, launch))
-            candidate = launch.candidate
-            context.progress.rows[token] = replace(row, candidate=candidate, launch=launch)
-            context.set_price(token, candidate)
-        return await self.send(token, check)
+        row = self._context.progress.rows[token]
+        return await self.send(token, await self.ask_price(cloud, row.candidate))
 
     def keep_operation(self, token: str, operation: CreateOperation) -> None:
         """Write down the operation of a create that was sent."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from nbprov.model.clock import Seconds
@@ -88,16 +88,6 @@ class PriceCheck:
         await check._ask()
         return check
 
-    def dearer(self, launch: Launch) -> Launch | None:
-        """The launch at this price, to be booked before it is sent; None if it is no dearer.
-
-        Which of several requests makes the machine is not known: the dearest price is booked, until
-        the cloud's listing tells what it is.
-        """
-        if self.candidate.hourly <= launch.candidate.hourly:
-            return None
-        return replace(launch, candidate=self.candidate)
-
     async def _ask(self) -> None:
         self._asked = time.monotonic()
         self.candidate = quoted(self.candidate, await self._cloud.quote(self.candidate))
@@ -111,9 +101,22 @@ class PriceCheck:
         if time.monotonic() - self._asked > MOST_AGE:
             await self._ask()
 
-    async def submit(self, launch: Launch) -> CreateOperation:
-        """Send a create; see `AsyncCloud.submit`."""
+    async def submit(
+        self, launch: Launch, book: Callable[[Candidate], Awaitable[None]]
+    ) -> CreateOperation:
+        """Send a create; see `AsyncCloud.submit`.
+
+        Parameters
+        ----------
+        book
+            Called before it is sent where it costs more now than the launch says. Which of several
+            requests makes the machine is not known: the dearest price is booked, until the cloud's
+            listing tells what it is.
+        """
         await self._use()
+        if self.candidate.hourly > launch.candidate.hourly:
+            await book(self.candidate)
+            launch = replace(launch, candidate=self.candidate)
         return await self._cloud.submit(launch)
 
     async def start(self, ids: Sequence[str]) -> None:

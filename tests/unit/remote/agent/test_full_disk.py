@@ -58,9 +58,10 @@ class Disk:
     def free(self) -> None:
         self.filler.unlink()
 
-    def make_read_only(self) -> None:
-        """Works while nobody has a file there open."""
-        subprocess.run(["mount", "-o", "remount,ro", str(self.machine.home)], check=True)
+    def is_read_only(self) -> bool:
+        """Make it so that nobody may write there; it is refused while a file is being written."""
+        command = ["mount", "-o", "remount,ro", str(self.machine.home)]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
     @property
     def agent_pid(self) -> int:
@@ -157,7 +158,7 @@ async def test_an_agent_started_on_a_disk_that_can_only_be_read_goes_on_with_its
         with contextlib.suppress(psutil.NoSuchProcess):
             psutil.Process(pid).kill()
     await until(lambda: not disk.machine.processes(), "the end of all processes there")
-    disk.make_read_only()
+    await until(disk.is_read_only, "nobody writes there any more")
     async with connected(disk.machine) as connection:
         await connection.run('sh "$HOME/.nbprov/start" </dev/null >/dev/null 2>&1 &')
     await until(disk.off.exists, "poweroff")

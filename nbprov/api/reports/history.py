@@ -10,7 +10,7 @@ from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.money import MICROS_PER_USD, Micros
 
-from .reports import is_simulated
+from .costs import is_simulated
 
 if TYPE_CHECKING:
     from nbprov.model.offers import Candidate

@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
+from nbprov.api.context import Context
+from nbprov.api.services import Services
 from nbprov.model.blocks import Block
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import ClusterView
-from nbprov.model.money import Micros
 from nbprov.model.stock import Stock
 
-from .context import Context
-from .reports import is_simulated
-from .services import Services
+from .spending import (
+    DailyCosts,
+    Spending,
+    daily_costs,
+    midnight,
+    month_begin,
+    month_forecast,
+    spent_since,
+)
 
 if TYPE_CHECKING:
-    from nbprov.provisioning.ledger import Ledger
     from nbprov.provisioning.ledger.rows import RunRow
 
 STOCK_AGE: Seconds = 1800.0
 """How old an answer on stock may be that the dashboard shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spending:
-    """What was spent since an instant, and what it grows by an hour.
-
-    What is paid and what is only simulated are counted apart.
-    """
-
-    since: Instant
-    paid: Micros = 0
-    paid_hourly: Micros = 0
-    simulated: Micros = 0
-    simulated_hourly: Micros = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +35,12 @@ class Overview:
 
     Attributes
     ----------
-    today, ever
-        What was spent since this computer's midnight, and in all.
+    today, month, ever
+        What was spent since this computer's midnight, since its month began, and in all.
+    forecast
+        What the month will have cost if what runs goes on.
+    days
+        What was spent on each of the last days.
     under_way
         Launches that are no clusters yet.
     stock
@@ -57,7 +52,10 @@ class Overview:
     now: Instant
     clusters: tuple[ClusterView, ...]
     today: Spending
+    month: Spending
     ever: Spending
+    forecast: Spending
+    days: DailyCosts
     under_way: tuple[RunRow, ...]
     blocks: tuple[Block, ...]
     stock: tuple[Stock, ...]
@@ -70,40 +68,17 @@ def overview(context: Context, services: Services) -> Overview:
 
     ledger, now = context.engine.ledger, context.engine.clock.now()
     clusters = tuple(services.views.views())
+    month = spent_since(ledger, clusters, month_begin(now))
     return Overview(
         now,
         clusters,
-        _spent(ledger, clusters, midnight(now)),
-        _spent(ledger, clusters, 0.0),
+        spent_since(ledger, clusters, midnight(now)),
+        month,
+        spent_since(ledger, clusters, 0.0),
+        month_forecast(month, clusters, now),
+        daily_costs(ledger, now),
         tuple(run for run in ledger.runs.unfinished() if run.state in UNDER_WAY),
         tuple(ledger.blocks.standing()),
         tuple(reversed(ledger.observations.probes(now - STOCK_AGE))),
         tuple(services.tunnels.all_words()),
-    )
-
-
-def midnight(now: Instant) -> Instant:
-    """When today began in this computer's time zone."""
-    return (
-        datetime.fromtimestamp(now)
-        .astimezone()
-        .replace(hour=0, minute=0, second=0, microsecond=0)
-        .timestamp()
-    )
-
-
-def _spent(ledger: Ledger, clusters: tuple[ClusterView, ...], since: Instant) -> Spending:
-    paid = simulated = 0
-    for run_id, cost in ledger.prices.costs_since(since).items():
-        launches = ledger.launches.of_run(run_id)
-        if launches and all(is_simulated(launch.candidate.offer) for launch in launches):
-            simulated += cost
-        else:
-            paid += cost
-    return Spending(
-        since,
-        paid,
-        sum(c.hourly_now for c in clusters if not c.simulated),
-        simulated,
-        sum(c.hourly_now for c in clusters if c.simulated),
     )
