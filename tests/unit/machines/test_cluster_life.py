@@ -301,6 +301,19 @@ def test_a_stop_of_what_is_to_be_ended_is_refused_at_once_and_the_end_is_carried
         assert error.message == "dev is to be ended: you ended it"
 
 
+@pytest.mark.parametrize("word", ["down", "stop"])
+def test_a_cell_that_uses_what_was_about_to_go_says_so(world: TunnelWorld, word: str) -> None:
+    dev, engine = world.up(), world.session.engine
+    desired = DesiredState.ENDED if word == "down" else DesiredState.STOPPED
+    assert engine.lifecycle.ask(engine.cluster("dev"), desired, "you asked for it")
+    again = world.session.provision(SPEC % "", "dev")
+    assert isinstance(again, api.Cluster)
+    assert again.cluster_id == dev.cluster_id
+    assert engine.cluster("dev").pending is None
+    (said,) = [line for line in again.remarks if "was about to be" in line]
+    assert f"%nbprov {word} dev" in said
+
+
 def test_what_another_notebook_does_is_told_to_who_follows(world: TunnelWorld) -> None:
     dev = world.up()
     with other_kernel(world) as other:
