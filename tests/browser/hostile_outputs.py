@@ -5,6 +5,7 @@ Each leaves `owned` in the page if it runs there, and asks a server for a page o
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 Bundle = dict[str, Any]
@@ -135,17 +136,38 @@ def charts(url: str) -> list[Bundle]:
         "usermeta": {"embedOptions": {"loader": {"baseURL": url}, "sourceHeader": image}},
     }
     plotly = "application/vnd.plotly.v1+json"
+    bokeh = "application/vnd.bokehjs_exec.v0+json"
     return [
         *({plotly: figure, "text/plain": "figure"} for figure in (plain, *maps)),
         *({f"application/vnd.vegalite.{version}+json": vega, "text/plain": "chart"}
           for version in ("v5", "v6.1.0")),
         {"application/vnd.vega.v5+json": {"marks": [], "data": [{"name": "t", "url": f"{url}/v"}]},
          "text/plain": "chart"},
-        {"application/javascript": ACT.format(name="bokeh", url=url),
-         "application/vnd.bokehjs_exec.v0+json": "", "text/plain": "bokeh"},
+        {"application/javascript": ACT.format(name="bokeh", url=url), bokeh: "",
+         "text/plain": "bokeh"},
+        *({"application/javascript": figure, bokeh: "", "text/plain": "figure"}
+          for figure in bokeh_figures(image)),
         {"application/javascript": ACT.format(name="bokeh-load", url=url),
          "application/vnd.bokehjs_load.v0+json": ACT.format(name="bokeh-load", url=url)},
     ]  # fmt: skip
+
+
+def bokeh_figures(text: str) -> list[str]:
+    """Return what Bokeh 3 and 2.4 write for a figure, with HTML in each place that takes text."""
+    button = {"label": text, "js_event_callbacks": {}}
+    new = {"version": "3.8.0", "title": text, "roots": [
+        {"type": "object", "name": "Div", "id": "p1", "attributes": {"text": text}}]}  # fmt: skip
+    old = {"version": "2.4.3", "title": text, "defs": [], "roots": {
+        "references": [{"id": "p1", "type": "Div", "attributes": {"text": text}},
+                       {"id": "p2", "type": "Button", "attributes": button}],
+        "root_ids": ["p1", "p2"]}}  # fmt: skip
+    items = [{"docid": "d", "roots": {"p1": text, "p2": "place"}, "root_ids": ["p1"]}]
+    return [
+        f"(function(root) {{ const docs_json = {json.dumps({'d': document})};"
+        f" const render_items = {json.dumps(items)};"
+        " root.Bokeh.embed.embed_items_notebook(docs_json, render_items); })(window);"
+        for document in (new, old)
+    ]
 
 
 def leavers(url: str, host: str) -> list[Bundle]:
