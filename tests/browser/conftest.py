@@ -105,10 +105,12 @@ def open_notebook(
     context = browser.new_context(viewport=VIEWPORT, device_scale_factor=SHARPNESS)
     pages: list[NotebookPage] = []
 
-    def open_it(cells: Sequence[str] | Path, env: Mapping[str, str] | None = None) -> NotebookPage:
+    def open_it(
+        cells: Sequence[str] | Path, env: Mapping[str, str] | None = None, view: str = "doc/tree"
+    ) -> NotebookPage:
         lab.add_kernel(name, {"NBPROV_HOME": str(nbprov_home), **(env or {})})
         file = lab.add_notebook(f"{name}.ipynb", name, cells)
-        opened = NotebookPage(context.new_page(), lab, file, name, nbprov_home)
+        opened = NotebookPage(context.new_page(), lab, file, name, nbprov_home, view)
         pages.append(opened)
         opened.open()
         return opened

@@ -36,10 +36,15 @@ class NotebookPage:
         nbprov's home for that kernel.
     question
         JupyterLab's dialog that asks which kernel to use.
+    view
+        The server's path of the front end: `doc/tree` is JupyterLab, `notebooks` is Notebook 7.
     """
 
-    def __init__(self, page: Page, lab: Lab, file: Path, kernel: str, home: Path) -> None:
+    def __init__(
+        self, page: Page, lab: Lab, file: Path, kernel: str, home: Path, view: str = "doc/tree"
+    ) -> None:
         self.page, self.lab, self.file, self.kernel, self.home = page, lab, file, kernel, home
+        self.view = view
         self.faults: list[str] = []
         self.question = page.locator(".jp-Dialog").filter(has_text="Select Kernel")
         page.on("pageerror", self._note)
@@ -61,7 +66,7 @@ class NotebookPage:
 
     def goto(self) -> None:
         """Open the notebook and wait until its cells are drawn."""
-        self.page.goto(f"{self.lab.url}/doc/tree/{self.file.name}?reset&token={TOKEN}")
+        self.page.goto(f"{self.lab.url}/{self.view}/{self.file.name}?reset&token={TOKEN}")
         self.page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=CELL_MS)
 
     def await_idle(self) -> None:

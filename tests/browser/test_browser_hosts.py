@@ -1,0 +1,57 @@
+"""The panels in other hosts than JupyterLab: Notebook 7, and Voila without any cells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from lab import TOKEN, Lab
+from local_cloud import machines, set_market
+from notebook_page import NotebookPage, button, panel, state
+from pictures import Album
+from playwright.sync_api import Browser, expect
+
+LONG_MS = 60_000
+LAUNCH = "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local}"
+
+
+def test_notebook_7(open_notebook: Callable[..., NotebookPage], album: Album) -> None:
+    """A launch, a cell there, and an end from the panel of a page that was reloaded."""
+    cells = ["%load_ext nbprov", LAUNCH, "%%on dev\nprint('it', 'runs')"]
+    notebook = open_notebook(cells, view="notebooks")
+    set_market(notebook.home, accept=0.1, boot=0.1)
+    notebook.run("%load_ext")
+    expect(state(panel(notebook.run("%%provision"), "Provision"))).to_have_text("ready")
+    expect(notebook.run("%%on")).to_contain_text("it runs")
+    album.take("notebook-7", notebook.cell("%%provision"))
+    notebook.page.keyboard.press("Escape")
+    notebook.page.keyboard.press("Control+s")
+    expect(notebook.page.locator(".jp-NotebookCheckpoint")).to_contain_text("Last Checkpoint")
+    notebook.goto()
+    run = panel(notebook.cell("%%provision"), "Provision")
+    button(run, "Down").click()
+    button(run, "Really down?").click()
+    expect(state(run)).to_have_text("ended", timeout=LONG_MS)
+    assert machines(notebook.home) == 0
+
+
+def test_voila(lab: Lab, browser: Browser, nbprov_home: Path) -> None:
+    """Tables are searched in the page, and their buttons reach the kernel."""
+    lab.add_kernel("voila", {"NBPROV_HOME": str(nbprov_home)})
+    cells = ["%load_ext nbprov", "%prices A100", "%nbprov dashboard"]
+    file = lab.add_notebook("voila.ipynb", "voila", cells)
+    page = browser.new_page()
+    page.goto(f"{lab.url}/voila/render/{file.name}?token={TOKEN}", timeout=LONG_MS)
+    prices = panel(page.locator("body"), "Prices")
+    prices.get_by_placeholder(re.compile("search")).fill("gcp spot", timeout=LONG_MS)
+    found = re.compile(r"^(\d+) of \d+ offers$")
+    expect(prices.locator(".nbprov-foot")).to_have_text(found)
+    count = found.match(prices.locator(".nbprov-foot").inner_text())
+    assert count is not None
+    button(prices, "DataFrame").click()
+    expect(prices.get_by_role("status")).to_have_text(
+        f"offers is a DataFrame of {count[1]} offers now"
+    )
+    expect(panel(page.locator("body"), "Clusters")).to_contain_text("no cluster is live")
+    page.close()
