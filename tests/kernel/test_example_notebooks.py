@@ -8,14 +8,16 @@ import io
 import re
 import sys
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
 
 import nbformat
 import pytest
-from kernels import end_cloud, new_home
+from kernels import end_cloud, machines, new_home
 from nbclient import NotebookClient
 
+SHIPPED = files("nbprov.clouds.local.daemon")
 FOLDER = Path(__file__).resolve().parents[2] / "example_notebooks"
 CELL_SECONDS = 180
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -174,14 +176,63 @@ def test_ray_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.Mon
     )
 
 
-def test_example_notebooks_are_stored_without_outputs() -> None:
+SHORT = {
+    "cheapest_h100": {"drop_duplicates": "per_gpu", "plan --assume": "H100"},
+    "failover_europe": {
+        "deny: [eu-central-1]": "eu-",
+        "%%provision dev": "dev is ready",
+        "%nbprov attempts": "over your quota",
+        "%nbprov blocks": "out of stock",
+        "%nbprov down": "ended, confirmed by the cloud's list",
+    },
+    "spot_machines": {"%%provision dev": "dev is ready", "import os": "on a spot machine"},
+    "budget": {
+        "nbprov plan": "budget: $5.00 lasts",
+        "%nbprov autostop": "idle",
+        "%nbprov costs": "you pay $0",
+    },
+    "skypilot_file": {
+        "wait_job": "epoch 3 of 3 on node 0",
+        "to_skypilot": "accelerators",
+        "train.down": "",
+    },
+    "dashboard": {"%nbprov dashboard": "today $"},
+}
+"""Words that cells of the short notebooks show, each cell by words of its own."""
+KEPT_BYTES = 80_000
+"""The size of a short notebook with its output."""
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_short_notebook_shows_what_it_promises(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    with new_home() as home:
+        monkeypatch.setenv("NBPROV_HOME", str(home))
+        quick = (SHIPPED / "market.toml").read_text(encoding="utf-8")
+        (home / "local" / "market.toml").write_text(quick, encoding="utf-8")
+        NotebookClient(
+            notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(home)}}
+        ).execute()
+        assert machines(home) == 0
+    for source, words in SHORT[name].items():
+        assert words in text_of(cell_with(notebook, source)), source
+
+
+def test_short_notebooks_are_stored_with_their_output_and_the_others_without() -> None:
     for path in FOLDER.glob("*.ipynb"):
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)
-        for cell in notebook.cells:
-            assert cell.cell_type == "markdown" or (
-                cell.outputs == [] and cell.execution_count is None
-            ), path.name
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        if path.stem not in SHORT:
+            assert all(not c.outputs and c.execution_count is None for c in code), path.name
+            continue
+        assert path.stat().st_size < KEPT_BYTES, path.name
+        assert [c.execution_count for c in code] == [*range(1, len(code) + 1)], path.name
+        for source, words in SHORT[path.stem].items():
+            assert words in text_of(cell_with(notebook, source)), (path.name, source)
+        assert not re.search(r"/(tmp|home|root|Users)/", path.read_text("utf-8")), path.name
 
 
 def quickstart_module() -> ModuleType:
