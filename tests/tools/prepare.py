@@ -38,6 +38,8 @@ PROFILES = {
 }
 
 UV = "uv>=0.9"
+OF_PIP = {"UV_DEFAULT_INDEX": "PIP_INDEX_URL", "SSL_CERT_FILE": "PIP_CERT"}
+"""uv's variables, and pip's with the same meaning."""
 PIP_FLAGS = ("--disable-pip-version-check", "--no-input", "--root-user-action=ignore")
 
 
@@ -135,8 +137,11 @@ def _uv(python: Path) -> Path | None:
 def _succeeds(*command: str | Path, is_quiet: bool = False) -> bool:
     to = subprocess.DEVNULL if is_quiet else None
     environment = dict(os.environ)
-    if "PIP_CERT" in environment:
-        environment.setdefault("SSL_CERT_FILE", environment["PIP_CERT"])
+    for of_uv, of_pip in OF_PIP.items():
+        if of_pip in environment:
+            environment.setdefault(of_uv, environment[of_pip])
+    # Where pip has a mirror that uv does not know, the package index may not be reachable at all.
+    environment.setdefault("UV_HTTP_TIMEOUT", "15")
     ended = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
