@@ -18,6 +18,7 @@ import { columnOf } from "./table.js";
 const ROWS_WAITING = 8;
 const ROWS_RUNNING = 6;
 const TICK_MS = 1000;
+const WAIT = "Wait 1 h for stock";
 const PASTE = "copied: paste it into the cell, in place of what it changes";
 /** @type {import("@anywidget/types").Render<import("./types").Traits<RunState>>} */
 function render({ model, el }) {
@@ -147,7 +148,7 @@ function makeHead() {
   };
 }
 
-/** @typedef {"launch" | "cancel" | "again" | "try" | "stop" | "down" | "ssh" | "cell"} Press */
+/** @typedef {"launch" | "cancel" | "again" | "wait" | "try" | "stop" | "down" | "ssh" | "cell"} Press */
 
 /**
  * @param {AbortSignal} signal
@@ -163,6 +164,7 @@ function makeButtons(signal, press) {
     make("button", { type: "button", class: "nbprov-button" }, words);
   const cancel = simple("Cancel");
   const again = simple("Launch again");
+  const wait = simple(WAIT);
   const tryNow = simple("Try now");
   const cell = simple("Copy next cell");
   const ssh = simple("Copy ssh");
@@ -173,7 +175,7 @@ function makeButtons(signal, press) {
     signal,
     onPress: () => pressed("down"),
   });
-  const all = [launch, cancel, again, tryNow, cell, ssh, stop, down.element];
+  const all = [launch, cancel, again, wait, tryNow, cell, ssh, stop, down.element];
   const element = make("div", { class: "nbprov-buttons" }, ...all);
   /** @type {RunState | undefined} */
   let state;
@@ -195,6 +197,7 @@ function makeButtons(signal, press) {
     );
     const isRunning = state.state === "ready" && state.is_running;
     again.hidden = !(can("again") && state.is_final && state.state !== "ready");
+    wait.hidden = !(can("wait") && state.state === "failed");
     tryNow.hidden = !(can("try") && state.state === "waiting");
     down.element.hidden = !(can("down") && state.state === "ready");
     stop.hidden = !(can("stop") && isRunning);
@@ -206,6 +209,8 @@ function makeButtons(signal, press) {
     cancel.disabled = asked === "cancel";
     setText(again, asked === "again" ? "Launching again …" : "Launch again");
     again.disabled = asked !== "";
+    setText(wait, asked === "wait" ? "Launching again …" : WAIT);
+    wait.disabled = asked !== "";
     tryNow.disabled = asked !== "";
     setText(stop, asked === "stop" ? "Stopping …" : "Stop");
     stop.disabled = asked !== "";
@@ -215,6 +220,7 @@ function makeButtons(signal, press) {
   launch.addEventListener("click", () => pressed("launch"), { signal });
   cancel.addEventListener("click", () => pressed("cancel"), { signal });
   again.addEventListener("click", () => pressed("again"), { signal });
+  wait.addEventListener("click", () => pressed("wait"), { signal });
   tryNow.addEventListener("click", () => pressed("try"), { signal });
   stop.addEventListener("click", () => pressed("stop"), { signal });
   ssh.addEventListener("click", () => press("ssh"), { signal });

@@ -207,7 +207,7 @@ export type ToKernel =
   | { type: "select"; rank: number }
   /** Make a DataFrame of the rows whose ranks are in the buffer. */
   | { type: "frame" }
-  | { type: "launch" | "cancel" | "again" | "try" }
+  | { type: "launch" | "cancel" | "again" | "wait" | "try" }
   | { type: "down" | "stop" | "start"; name: string }
   | { type: "ssh"; name: string; view: string };
 

@@ -133,17 +133,25 @@ class Provisioner:
         request = ProvisionRequest(spec, called, inputs, folder, outputs, say, agreed)
         return (yield from self._provision(request, may_replace=replace))
 
-    def again(self, run: Run) -> Steps[Run | Cluster]:
+    def again(self, run: Run, *, wait: Seconds = 0.0) -> Steps[Run | Cluster]:
         """Provision what an earlier run asked for, as `provision`.
 
         It is launched at once where the earlier run was launched and agreed to as much. Blocks of
         places that had no stock for the earlier run are removed: they are tried again.
+
+        Parameters
+        ----------
+        wait
+            How long it waits for stock; 0 for what the spec says.
         """
         self._clear_stock_blocks(run)
         inputs = run.inputs
         outputs = OutputFolders.agreed(inputs.folder, inputs.outputs_to, run.name)
+        spec = run.spec
+        if wait:
+            spec = dataclasses.replace(spec, wait=dataclasses.replace(spec.wait, seconds=wait))
         request = ProvisionRequest(
-            run.spec,
+            spec,
             run.name,
             lambda: inputs.given,
             inputs.folder,

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api import Cluster, Run, session
+from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, RunState, RunView
 from nbprov.model.errors import UsageError
 from nbprov.notebook.panels import LiveDisplay, RunPanel, frontend
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 _workers = WorkerPool("launch again")
 """Planning may take seconds, and buttons wait for nothing."""
+
+WAIT_SECONDS: Seconds = 3600.0
+"""How long a launch that is told to wait for stock does so, as its button says."""
 
 MOST_OPENINGS = 4
 """So many changes that open more places are shown, the cheapest first."""
@@ -51,6 +55,7 @@ class RunDisplay:
             on_launch=lambda: self._run.launch_soon(),
             on_cancel=lambda: self._run.cancel(),
             on_again=None if run.replaces else self._launch_again,
+            on_wait=None if run.replaces else lambda: self._launch_again(WAIT_SECONDS),
             on_try=lambda: self._run.try_now(),
             on_down=self._actions.down,
             on_stop=self._actions.stop,
@@ -92,9 +97,9 @@ class RunDisplay:
         )[:MOST_OPENINGS]
         self.display.update(run.view())
 
-    def _launch_again(self) -> None:
+    def _launch_again(self, wait: Seconds = 0.0) -> None:
         earlier = self._run
-        future = _workers.submit(lambda: session().provision_again(earlier))
+        future = _workers.submit(lambda: session().provision_again(earlier, wait=wait))
         future.add_done_callback(self._is_launched_again)
 
     def _is_launched_again(self, future: concurrent.futures.Future[Run | Cluster]) -> None:

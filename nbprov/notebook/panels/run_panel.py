@@ -35,6 +35,8 @@ class RunPanel(Panel[RunView]):
         Called without arguments; a button without a callback is not drawn.
     on_again
         Called where a launch that is over is to be launched again.
+    on_wait
+        Called where a launch that found no stock is to be launched again, and to wait for some.
     on_try
         Called where a launch that waits for stock is to try its places now.
     on_down
@@ -59,6 +61,7 @@ class RunPanel(Panel[RunView]):
         on_launch: Callback | None = None,
         on_cancel: Callback | None = None,
         on_again: Callback | None = None,
+        on_wait: Callback | None = None,
         on_try: Callback | None = None,
         on_down: NamedCallback | None = None,
         on_stop: NamedCallback | None = None,
@@ -68,6 +71,7 @@ class RunPanel(Panel[RunView]):
         self._on_launch = on_launch
         self._on_cancel = on_cancel
         self._on_again = on_again
+        self._on_wait = on_wait
         self._on_try = on_try
         self._on_down = on_down
         self._on_stop = on_stop
@@ -81,6 +85,7 @@ class RunPanel(Panel[RunView]):
             "launch": self._on_launch,
             "cancel": self._on_cancel,
             "again": self._on_again,
+            "wait": self._on_wait if _lacked_stock(self._view) else None,
             "try": self._on_try,
             "down": self._on_down,
             "stop": self._on_stop,
@@ -128,6 +133,8 @@ class RunPanel(Panel[RunView]):
             call(self._on_cancel)
         elif kind == "again":
             call(self._on_again)
+        elif kind == "wait":
+            call(self._on_wait)
         elif kind == "try":
             call(self._on_try)
         elif kind == "down":
@@ -140,3 +147,10 @@ class RunPanel(Panel[RunView]):
             self._send({"type": "copy", "view": content["view"], "text": text, "words": words})
         elif kind == "select":
             call(self._on_select, int(content["rank"]))
+
+
+def _lacked_stock(view: RunView) -> bool:
+    from nbprov.provisioning.run.waiting.stock_wait import STOCK
+
+    failures = [attempt.failure for attempt in view.attempts]
+    return any(failure is not None and failure.cause in STOCK for failure in failures)

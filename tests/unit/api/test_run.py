@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -160,6 +161,27 @@ def test_a_run_that_found_no_stock_is_launched_again_and_tries_the_same_places(
     assert again.view().attempts[0].candidate.offer.zone == tried[0]
     assert session.runs["dev"] is again
     cluster.down().wait(60)
+
+
+def test_a_run_that_found_no_stock_is_launched_again_and_waits_for_some(
+    session: api.Session, nbprov_home: Path
+) -> None:
+    market = nbprov_home / "local" / "market.toml"
+    market.parent.mkdir(parents=True, exist_ok=True)
+    text = (files("nbprov.clouds.local.daemon") / "market.toml").read_text(encoding="utf-8")
+    market.write_text(text + '\n[[faults]]\ndo = "refuse"\ncode = "InsufficientCapacity"\n')
+    run = session.provision("resources: {accelerators: A100, infra: local}", "dev", race=1)
+    assert isinstance(run, api.Run)
+    with pytest.raises(Unavailable):
+        run.launch().wait(60)
+    again = session.provision_again(run, wait=600.0)
+    assert isinstance(again, api.Run)
+    assert again.spec.wait.seconds == 600.0
+    end = time.monotonic() + 60
+    while again.state is not RunState.WAITING:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    again.cancel()
 
 
 def test_a_run_that_nobody_launched_waits_for_launch_again(session: api.Session) -> None:
