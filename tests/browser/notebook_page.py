@@ -133,10 +133,14 @@ class NotebookPage:
         return cell.locator(".jp-InputPrompt").text_content() == RUNNING
 
     def command(self, name: str, **arguments: Any) -> Any:
-        """Run one of JupyterLab's commands, as its menus do."""
+        """Run one of JupyterLab's commands, as its menus do; one that does not end fails."""
+        # Playwright waits for a script without any limit.
         return self.page.evaluate(
-            "([name, given]) => jupyterapp.commands.execute(name, given).then(() => null)",
-            [name, arguments],
+            "([name, given, ms]) => Promise.race(["
+            "jupyterapp.commands.execute(name, given).then(() => null),"
+            " new Promise((_, fail) => setTimeout(() => fail(new Error(`${name} does not end`)),"
+            " ms))])",
+            [name, arguments, CELL_MS],
         )
 
     def press_command(self, name: str) -> None:
