@@ -177,6 +177,7 @@ class Engine:
         plan: Plan,
         *,
         agreed: bool = False,
+        wait: Seconds | None = None,
     ) -> RunDriver:
         """A run that waits for Launch. Nothing is written and nothing is bought yet.
 
@@ -185,8 +186,10 @@ class Engine:
         agreed
             Launch agrees to all that the spec's caps allow, and not only to what `confirm_above`
             leaves.
+        wait
+            How long it waits for stock, from Launch on; as the spec says by default.
         """
-        return self.runs.prepare(name, spec, plan, agreed=agreed)
+        return self.runs.prepare(name, spec, plan, agreed=agreed, wait=wait)
 
     async def launch(self, driver: RunDriver, *, folder: str, outputs_to: str = "") -> None:
         """Write the run down, take its lease, and drive it. Returns as soon as it is under way.

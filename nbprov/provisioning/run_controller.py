@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -129,7 +130,15 @@ class RunController:
     def _capabilities_of(self, name: str) -> Capabilities:
         return self._clouds(name).capabilities
 
-    def prepare(self, name: str, spec: Spec, plan: Plan, *, agreed: bool = False) -> RunDriver:
+    def prepare(
+        self,
+        name: str,
+        spec: Spec,
+        plan: Plan,
+        *,
+        agreed: bool = False,
+        wait: Seconds | None = None,
+    ) -> RunDriver:
         """A run that waits for Launch; see `Engine.prepare_run`. Any thread."""
         if plan.chosen is not None:
             check_budget(spec.guards, plan.chosen)
@@ -147,9 +156,12 @@ class RunController:
         usual = lru_cache(partial(usual_accept, self.ledger))
         rule = race_rule(spec.race, plan, usual=usual)
         failover.hedging = hedging_of(rule, spec, usual, driver.context.spent)
-        driver.context.progress.notes = (
+        progress = driver.context.progress
+        progress.wait = spec.wait.seconds if wait is None else wait
+        waits = replace(spec, wait=replace(spec.wait, seconds=progress.wait))
+        progress.notes = (
             *([consent.words] if consent.words else []),
-            *notes_of(spec, consent.plan, rule, self._capabilities_of),
+            *notes_of(waits, consent.plan, rule, self._capabilities_of),
         )
         driver.passed_over = consent.passed_over
         return driver

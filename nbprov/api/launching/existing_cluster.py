@@ -22,6 +22,7 @@ from nbprov.api.services.adopted_launches import (
 from nbprov.api.spec_inputs import RunInputs, SpecInputs
 from nbprov.api.steps import Steps, result
 from nbprov.machines.files.output_targets import OutputFolders
+from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.spec import Spec
 
@@ -49,6 +50,8 @@ class ProvisionRequest:
         Called with a line that says what is waited for.
     agreed
         Whether Launch agrees to all that the spec's caps allow.
+    wait
+        How long a new run waits for stock; None for what the spec says.
     """
 
     spec: Spec
@@ -58,6 +61,7 @@ class ProvisionRequest:
     outputs: OutputFolders
     say: Say
     agreed: bool
+    wait: Seconds | None = None
 
 
 def existing(

@@ -133,7 +133,7 @@ class Provisioner:
         request = ProvisionRequest(spec, called, inputs, folder, outputs, say, agreed)
         return (yield from self._provision(request, may_replace=replace))
 
-    def again(self, run: Run, *, wait: Seconds = 0.0) -> Steps[Run | Cluster]:
+    def again(self, run: Run, *, wait: Seconds | None = None) -> Steps[Run | Cluster]:
         """Provision what an earlier run asked for, as `provision`.
 
         It is launched at once where the earlier run was launched and agreed to as much. Blocks of
@@ -142,22 +142,20 @@ class Provisioner:
         Parameters
         ----------
         wait
-            How long it waits for stock; 0 for what the spec says.
+            How long it waits for stock; as the spec says by default.
         """
         self._clear_stock_blocks(run)
         inputs = run.inputs
         outputs = OutputFolders.agreed(inputs.folder, inputs.outputs_to, run.name)
-        spec = run.spec
-        if wait:
-            spec = dataclasses.replace(spec, wait=dataclasses.replace(spec.wait, seconds=wait))
         request = ProvisionRequest(
-            spec,
+            run.spec,
             run.name,
             lambda: inputs.given,
             inputs.folder,
             outputs,
             say_nothing,
             agreed=False,
+            wait=wait,
         )
         made = yield from self._existing_or_new(request)
         if isinstance(made, Run) and run.launched and made.driver.consent <= run.driver.consent:
@@ -199,9 +197,10 @@ class Provisioner:
         given: SpecInputs = request.inputs()
         outputs = filled_outputs(request.spec, given.plain())
         check_outputs(outputs, request.outputs)
-        plan = yield from self._plan_to_launch(request.spec)
+        wait = request.spec.wait.seconds if request.wait is None else request.wait
+        plan = yield from self._plan_to_launch(request.spec, wait)
         driver = self._context.engine.prepare_run(
-            request.name, request.spec, plan, agreed=request.agreed
+            request.name, request.spec, plan, agreed=request.agreed, wait=wait
         )
         driver.context.progress.notes = (*driver.notes, *target_notes(outputs, request.outputs))
         own = str(request.outputs.own)
@@ -221,14 +220,14 @@ class Provisioner:
         for name in over[:-KEPT_RUNS]:
             del self._runs[name]
 
-    def _plan_to_launch(self, spec: Spec) -> Steps[Plan]:
-        """The plan of a spec; one that waits for stock may begin where all stock is blocked."""
+    def _plan_to_launch(self, spec: Spec, wait: Seconds) -> Steps[Plan]:
+        """The plan of a spec; a run that waits for stock may begin where all stock is blocked."""
         from nbprov.provisioning.run.waiting.stock_wait import STOCK
 
         plan = yield from self._planner.plan(spec)
         if (
             plan.chosen is not None
-            or not spec.wait.seconds
+            or not wait
             or not any(dropped.rule.kind is RuleKind.BLOCKED for dropped in plan.dropped)
         ):
             return plan

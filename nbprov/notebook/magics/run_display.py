@@ -97,7 +97,7 @@ class RunDisplay:
         )[:MOST_OPENINGS]
         self.display.update(run.view())
 
-    def _launch_again(self, wait: Seconds = 0.0) -> None:
+    def _launch_again(self, wait: Seconds | None = None) -> None:
         earlier = self._run
         future = _workers.submit(lambda: session().provision_again(earlier, wait=wait))
         future.add_done_callback(self._is_launched_again)

@@ -58,6 +58,8 @@ class RunProgress:
     ----------
     keys
         The key pairs of the cluster; None until Launch, or where they could not be loaded.
+    wait
+        How long it waits for stock, from Launch on.
     ended
         When the launch was over, with a cluster or without.
     notes
@@ -83,6 +85,7 @@ class RunProgress:
     plan: Plan
     failover: Failover
     keys: ClusterKeys | None = None
+    wait: Seconds = 0.0
     state: RunState = RunState.PLANNED
     message: str = ""
     error: str = ""

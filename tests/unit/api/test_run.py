@@ -26,6 +26,7 @@ from nbprov.model.launches import CheckResult
 from nbprov.provisioning.run.unavailable import Unavailable
 
 SPEC = "resources: {cpus: 2, infra: local}"
+GPU = "resources: {accelerators: A100, infra: local}"
 
 
 @pytest.fixture
@@ -44,6 +45,25 @@ def run_of(session: api.Session) -> api.Run:
     made = session.provision(SPEC, "dev")
     assert isinstance(made, api.Run)
     return made
+
+
+def stocked_market(home: Path, fault: str = "") -> None:
+    """Give every place of `local` room for eight machines, and a fault if one is given."""
+    market = home / "local" / "market.toml"
+    market.parent.mkdir(parents=True, exist_ok=True)
+    text = (files("nbprov.clouds.local.daemon") / "market.toml").read_text(encoding="utf-8")
+    text = text.replace("left = 0", "left = 8").replace("limit = 0", "limit = 8")
+    market.write_text(text + fault)
+
+
+def unavailable(session: api.Session, home: Path) -> api.Run:
+    """A run that found no stock anywhere."""
+    stocked_market(home, '\n[[faults]]\ndo = "refuse"\ncode = "InsufficientCapacity"\n')
+    run = session.provision(GPU, "dev", race=1)
+    assert isinstance(run, api.Run)
+    with pytest.raises(Unavailable):
+        run.launch().wait(60)
+    return run
 
 
 def test_nothing_in_an_interrupt_keeps_the_cancel_from_being_posted(
@@ -141,18 +161,10 @@ def test_a_run_that_found_no_stock_is_launched_again_and_tries_the_same_places(
     session: api.Session, nbprov_home: Path
 ) -> None:
     """Its own blocks do not keep it away, and what was agreed to holds."""
-    market = nbprov_home / "local" / "market.toml"
-    market.parent.mkdir(parents=True, exist_ok=True)
-    text = (files("nbprov.clouds.local.daemon") / "market.toml").read_text(encoding="utf-8")
-    market.write_text(text + '\n[[faults]]\ndo = "refuse"\ncode = "InsufficientCapacity"\n')
-    spec = "resources: {accelerators: A100, infra: local}"
-    run = session.provision(spec, "dev", race=1)
-    assert isinstance(run, api.Run)
-    with pytest.raises(Unavailable):
-        run.launch().wait(60)
+    run = unavailable(session, nbprov_home)
     tried = [attempt.candidate.offer.zone for attempt in run.view().attempts]
     assert len(tried) > 1
-    market.write_text(text.replace("left = 0", "left = 8").replace("limit = 0", "limit = 8"))
+    stocked_market(nbprov_home)
     again = session.provision_again(run)
     assert isinstance(again, api.Run)
     assert again.launched
@@ -166,22 +178,30 @@ def test_a_run_that_found_no_stock_is_launched_again_and_tries_the_same_places(
 def test_a_run_that_found_no_stock_is_launched_again_and_waits_for_some(
     session: api.Session, nbprov_home: Path
 ) -> None:
-    market = nbprov_home / "local" / "market.toml"
-    market.parent.mkdir(parents=True, exist_ok=True)
-    text = (files("nbprov.clouds.local.daemon") / "market.toml").read_text(encoding="utf-8")
-    market.write_text(text + '\n[[faults]]\ndo = "refuse"\ncode = "InsufficientCapacity"\n')
-    run = session.provision("resources: {accelerators: A100, infra: local}", "dev", race=1)
-    assert isinstance(run, api.Run)
-    with pytest.raises(Unavailable):
-        run.launch().wait(60)
-    again = session.provision_again(run, wait=600.0)
+    """Its cell, executed once more, still names the same launch."""
+    again = session.provision_again(unavailable(session, nbprov_home), wait=600.0)
     assert isinstance(again, api.Run)
-    assert again.spec.wait.seconds == 600.0
+    assert any(note.startswith("wait: ") for note in again.view().notes)
     end = time.monotonic() + 60
     while again.state is not RunState.WAITING:
         assert time.monotonic() < end
         time.sleep(0.05)
+    assert session.provision(GPU, "dev", race=1) is again
     again.cancel()
+
+
+def test_a_wait_that_was_asked_for_once_is_not_in_the_launch_after_it(
+    session: api.Session, nbprov_home: Path
+) -> None:
+    again = session.provision_again(unavailable(session, nbprov_home), wait=600.0)
+    assert isinstance(again, api.Run)
+    again.cancel()
+    again.settled(60)
+    third = session.provision_again(again)
+    assert isinstance(third, api.Run)
+    with pytest.raises(Unavailable):
+        third.wait(60)
+    assert third.state is RunState.FAILED
 
 
 def test_a_run_that_nobody_launched_waits_for_launch_again(session: api.Session) -> None:
@@ -209,12 +229,9 @@ def test_an_alternative_that_a_cloud_refuses_leaves_its_machines_to_the_next(
     session: api.Session, nbprov_home: Path
 ) -> None:
     """Both alternatives ask for the same machines and differ in what the cloud refuses."""
-    market = nbprov_home / "local" / "market.toml"
-    market.parent.mkdir(parents=True, exist_ok=True)
-    text = (files("nbprov.clouds.local.daemon") / "market.toml").read_text(encoding="utf-8")
-    text = text.replace("left = 0", "left = 8").replace("limit = 0", "limit = 8")
-    fault = '\n[[faults]]\ndo = "refuse"\ncode = "InvalidParameter"\nfirst = 1\n'
-    market.write_text(text + fault)
+    stocked_market(
+        nbprov_home, '\n[[faults]]\ndo = "refuse"\ncode = "InvalidParameter"\nfirst = 1\n'
+    )
     spec = """
     resources:
       accelerators: A100

@@ -15,11 +15,11 @@ log = logging.getLogger("nbprov.provisioning")
 
 
 def begin_wait(context: RunContext) -> float | None:
-    """Begin the wait that the spec asks for; return its end, or None where it asks for none."""
+    """Begin the wait for stock; return its end, or None for a run that does not wait."""
     progress = context.progress
-    if not progress.spec.wait.seconds:
+    if not progress.wait:
         return None
-    until = context.clock.now() + progress.spec.wait.seconds
+    until = context.clock.now() + progress.wait
     progress.failover.stock_wait.until = until
     return until
 
