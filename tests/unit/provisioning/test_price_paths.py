@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from engine_world import EngineWorld
+from provisioning_samples import launch
 
 import nbprov.provisioning
 from nbprov.clouds.local.provisioner import LocalCloud
@@ -26,6 +27,7 @@ from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.replacement import node_replacer, policy
 from nbprov.provisioning.run.actions import partial_gang
 from nbprov.provisioning.run.pricing import price_check
+from nbprov.provisioning.run.pricing.price_check import PriceCheck, TooDear
 from nbprov.provisioning.supervision import cloud_watcher, price_guard
 
 pytestmark = pytest.mark.machine
@@ -207,6 +209,31 @@ def test_a_price_that_rose_since_it_was_asked_is_booked_before_anything_is_bough
     done = world.finish(world.launch(engine, driver))
     assert done is RunState.READY, [e.text for e in engine.ledger.events.of_run(driver.run_id)]
     assert cloud.bought == booked == [usd("0.12")]
+
+
+def test_a_price_that_rises_while_the_ledger_is_locked_is_asked_again(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was within what was agreed to when its booking began, and is beyond it afterwards."""
+    monkeypatch.setattr(price_check, "MOST_AGE", -1.0)
+    engine, cloud = kernel(world)
+    _, plan = world.plan(engine)
+    chosen = plan.candidates[0]
+    booked = []
+
+    async def buy() -> None:
+        check = await PriceCheck.ask(engine.cloud("local"), chosen, usd(1))
+        cloud.quoted = usd("0.12")
+
+        async def book(candidate: Candidate) -> None:
+            booked.append(candidate.hourly)
+            cloud.quoted = DEAR
+
+        await check.submit(launch("0" * 32, chosen), book)
+
+    with pytest.raises(TooDear, match=r"\$5\.00/h"):
+        world.do(engine, buy())
+    assert (booked, cloud.bought) == ([usd("0.12")], [])
 
 
 def test_only_one_module_asks_a_cloud_for_machines() -> None:

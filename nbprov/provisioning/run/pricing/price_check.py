@@ -94,10 +94,12 @@ class PriceCheck:
         if words := self._refusal(self.candidate):
             raise TooDear(words)
 
-    async def _use(self) -> None:
+    def _use(self) -> None:
         if self._is_used:
             raise RuntimeError("a price allows one request: ask again before the next one")
         self._is_used = True
+
+    async def _renew(self) -> None:
         if time.monotonic() - self._asked > MOST_AGE:
             await self._ask()
 
@@ -113,15 +115,18 @@ class PriceCheck:
             requests makes the machine is not known: the dearest price is booked, until the cloud's
             listing tells what it is.
         """
-        await self._use()
-        if self.candidate.hourly > launch.candidate.hourly:
+        self._use()
+        await self._renew()
+        while self.candidate.hourly > launch.candidate.hourly:
             await book(self.candidate)
             launch = replace(launch, candidate=self.candidate)
+            await self._renew()  # the ledger may have been locked for long
         return await self._cloud.submit(launch)
 
     async def start(self, ids: Sequence[str]) -> None:
         """Start machines; see `AsyncCloud.start`."""
-        await self._use()
+        self._use()
+        await self._renew()
         await self._cloud.start(ids)
 
 
