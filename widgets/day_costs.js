@@ -17,9 +17,13 @@ const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 const dayWords = (day) =>
   new Date(`${day}T12:00:00`).toLocaleDateString(undefined, { month: "short", day: "numeric" });
 
+/** @param {DailyCosts} days */
+const dayTotals = (days) =>
+  days.days.map((_, at) => sum(days.clouds.map((one) => one.costs[at] ?? 0)));
+
 /** What a plot says to those who cannot see it. @param {DailyCosts} days */
 export function words(days) {
-  const totals = days.days.map((_, at) => sum(days.clouds.map((one) => one.costs[at] ?? 0)));
+  const totals = dayTotals(days);
   const most = totals.indexOf(Math.max(...totals));
   const dearest = `the most on ${dayWords(days.days[most] ?? "")}: ${usd(totals[most] ?? 0)}`;
   return `${usd(sum(totals))} in ${totals.length} days, ${dearest}`;
@@ -43,7 +47,7 @@ export function makeDayCosts() {
       drawn = next;
       setText(said, words(days));
       bars.setAttribute("aria-label", words(days));
-      const totals = days.days.map((_, at) => sum(days.clouds.map((one) => one.costs[at] ?? 0)));
+      const totals = dayTotals(days);
       const most = Math.max(...totals, 1);
       bars.replaceChildren(
         ...days.days.map((day, at) => {

@@ -92,5 +92,10 @@ def attempts(ledger: Ledger, name: str = "") -> list[AttemptRecord]:
 
 
 def is_simulated(offer: Offer) -> bool:
-    """Whether nobody pays this price: a cloud that simulates says so in its prices' source."""
-    return "simulated" in offer.source.lower()
+    """Whether nobody pays this price."""
+    return is_simulated_source(offer.source)
+
+
+def is_simulated_source(source: str) -> bool:
+    """Whether nobody pays prices of this source: a cloud that simulates says so in it."""
+    return "simulated" in source.lower()

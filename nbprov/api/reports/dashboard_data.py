@@ -12,15 +12,7 @@ from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import ClusterView
 from nbprov.model.stock import Stock
 
-from .spending import (
-    DailyCosts,
-    Spending,
-    daily_costs,
-    midnight,
-    month_begin,
-    month_forecast,
-    spent_since,
-)
+from .spending import Bill, DailyCosts, Spending, midnight, month_begin, month_forecast
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger.rows import RunRow
@@ -68,15 +60,16 @@ def overview(context: Context, services: Services) -> Overview:
 
     ledger, now = context.engine.ledger, context.engine.clock.now()
     clusters = tuple(services.views.views())
-    month = spent_since(ledger, clusters, month_begin(now))
+    bill = Bill(ledger)
+    month = bill.since(month_begin(now), clusters)
     return Overview(
         now,
         clusters,
-        spent_since(ledger, clusters, midnight(now)),
+        bill.since(midnight(now), clusters),
         month,
-        spent_since(ledger, clusters, 0.0),
+        bill.since(0.0, clusters),
         month_forecast(month, clusters, now),
-        daily_costs(ledger, now),
+        bill.daily(),
         tuple(run for run in ledger.runs.unfinished() if run.state in UNDER_WAY),
         tuple(ledger.blocks.standing()),
         tuple(reversed(ledger.observations.probes(now - STOCK_AGE))),

@@ -11,10 +11,9 @@ from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import ClusterView
 from nbprov.model.money import Micros, cost_of
 
-from .costs import is_simulated
+from .costs import is_simulated_source
 
 if TYPE_CHECKING:
-    from nbprov.model.offers import Offer
     from nbprov.provisioning.ledger import Ledger
 
 SHOWN_DAYS = 30
@@ -77,23 +76,44 @@ def month_end(now: Instant) -> Instant:
     return _local(later.replace(day=1)).timestamp()
 
 
-def spent_since(ledger: Ledger, clusters: Iterable[ClusterView], since: Instant) -> Spending:
-    """What was spent since an instant, and what these clusters cost now."""
-    clusters = tuple(clusters)
-    paid = simulated = 0
-    for run_id, cost in ledger.prices.costs_since(since).items():
-        launches = ledger.launches.of_run(run_id)
-        if launches and all(is_simulated(launch.candidate.offer) for launch in launches):
-            simulated += cost
-        else:
-            paid += cost
-    return Spending(
-        since,
-        paid,
-        sum(c.hourly_now for c in clusters if not c.simulated),
-        simulated,
-        sum(c.hourly_now for c in clusters if c.simulated),
-    )
+class Bill:
+    """All that was on the bill, read from the ledger once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._now = ledger.clock.now()
+        self._segments = [
+            (segment, is_simulated_source(segment.source)) for segment in ledger.prices.segments()
+        ]
+
+    def since(self, since: Instant, clusters: Iterable[ClusterView]) -> Spending:
+        """What was spent since an instant, and what these clusters cost now."""
+        spent, hourly = {True: 0, False: 0}, {True: 0, False: 0}
+        for segment, simulated in self._segments:
+            spent[simulated] += segment.cost(since, self._now)
+        for cluster in clusters:
+            hourly[cluster.simulated] += cluster.hourly_now
+        return Spending(since, spent[False], hourly[False], spent[True], hourly[True])
+
+    def daily(self, days: int = SHOWN_DAYS) -> DailyCosts:
+        """What each cloud cost on each of the last days.
+
+        A machine that ran over midnight counts for both days.
+        """
+        today = _day(self._now)
+        begins = [_local(today - timedelta(days=back)) for back in reversed(range(days))]
+        edges = [*(begin.timestamp() for begin in begins), self._now]
+        found: dict[tuple[str, bool], list[Micros]] = {}
+        for segment, simulated in self._segments:
+            if segment.ended <= edges[0]:
+                continue
+            costs = found.setdefault((segment.cloud or "unknown", simulated), [0] * days)
+            for day in range(days):
+                costs[day] += segment.cost(edges[day], edges[day + 1])
+        clouds = (CloudCosts(cloud, tuple(costs), free) for (cloud, free), costs in found.items())
+        return DailyCosts(
+            tuple(begin.date().isoformat() for begin in begins),
+            tuple(sorted(clouds, key=lambda one: (-sum(one.costs), one.cloud))),
+        )
 
 
 def month_forecast(month: Spending, clusters: Iterable[ClusterView], now: Instant) -> Spending:
@@ -114,34 +134,6 @@ def month_forecast(month: Spending, clusters: Iterable[ClusterView], now: Instan
         else:
             paid += more
     return Spending(month.since, paid, 0, simulated, 0)
-
-
-def daily_costs(ledger: Ledger, now: Instant, days: int = SHOWN_DAYS) -> DailyCosts:
-    """What each cloud cost on each of the last days.
-
-    A machine that ran over midnight counts for both days.
-    """
-    first = _day(now)
-    begins = [_local(first - timedelta(days=back)) for back in reversed(range(days))]
-    edges = [*(begin.timestamp() for begin in begins), now]
-    offers: dict[str, dict[str, Offer]] = {}
-    found: dict[tuple[str, bool], list[Micros]] = {}
-    for segment in ledger.prices.segments_since(edges[0]):
-        if segment.run_id not in offers:
-            launches = ledger.launches.of_run(segment.run_id)
-            offers[segment.run_id] = {one.token: one.candidate.offer for one in launches}
-        offer = offers[segment.run_id].get(segment.token)
-        if offer is None:
-            continue
-        costs = found.setdefault((offer.cloud, is_simulated(offer)), [0] * days)
-        for day in range(days):
-            seconds = min(segment.ended, edges[day + 1]) - max(segment.started, edges[day])
-            costs[day] += cost_of(segment.hourly, seconds) if seconds > 0 else 0
-    clouds = [CloudCosts(cloud, tuple(costs), is_free) for (cloud, is_free), costs in found.items()]
-    return DailyCosts(
-        tuple(begin.date().isoformat() for begin in begins),
-        tuple(sorted(clouds, key=lambda one: (-sum(one.costs), one.cloud))),
-    )
 
 
 def _still_to_come(cluster: ClusterView, seconds: Seconds, now: Instant) -> Micros:

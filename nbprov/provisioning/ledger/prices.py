@@ -18,13 +18,26 @@ from .rows import candidate_of
 
 @dataclass(frozen=True, slots=True)
 class PriceSegment:
-    """A time that one machine was on the bill, at one price an hour."""
+    """A time that one machine was on the bill, at one price an hour.
 
-    run_id: str
-    token: str
+    Attributes
+    ----------
+    cloud
+        Empty where the ledger does not know any more.
+    source
+        Where the price was read.
+    """
+
+    cloud: str
+    source: str
     hourly: Micros
     started: Instant
     ended: Instant
+
+    def cost(self, since: Instant, until: Instant) -> Micros:
+        """What it cost between two instants."""
+        seconds = min(self.ended, until) - max(self.started, since)
+        return cost_of(self.hourly, seconds) if seconds > 0 else 0
 
 
 @decoded
@@ -161,29 +174,23 @@ class PriceSegmentTable:
             spent[r["token"]] = spent.get(r["token"], 0) + cost_of(r["hourly"], seconds)
         return spent
 
-    def costs_since(self, since: Instant) -> dict[str, Micros]:
-        """Return the cost of each run since an instant; runs without costs are left out."""
+    def segments(self) -> list[PriceSegment]:
+        """Return all that was ever on the bill; what still is ends now."""
         now = self._clock.now()
-        found: dict[str, Micros] = {}
         query = (
-            "SELECT run_id, hourly, started, ended FROM price_segments WHERE ended IS NULL"
-            " OR ended > ?"
+            "SELECT launches.cloud, json_extract(candidate, '$.offer.source') AS source,"
+            " segment.hourly, started, segment.ended FROM price_segments AS segment"
+            " LEFT JOIN launches USING (token)"
         )
-        for r in self._store.rows(query, since):
-            seconds = (r["ended"] if r["ended"] is not None else now) - max(since, r["started"])
-            found[r["run_id"]] = found.get(r["run_id"], 0) + cost_of(r["hourly"], max(0.0, seconds))
-        return found
-
-    def segments_since(self, since: Instant) -> list[PriceSegment]:
-        """Return what was on the bill after an instant; what still is ends now."""
-        now = self._clock.now()
         return [
-            PriceSegment(r["run_id"], r["token"], int(r["hourly"]), r["started"], r["ended"] or now)
-            for r in self._store.rows(
-                "SELECT run_id, token, hourly, started, ended FROM price_segments WHERE ended IS"
-                " NULL OR ended > ?",
-                since,
+            PriceSegment(
+                r["cloud"] or "",
+                r["source"] or "",
+                int(r["hourly"]),
+                r["started"],
+                r["ended"] if r["ended"] is not None else now,
             )
+            for r in self._store.rows(query)
         ]
 
     def last(self, token: str) -> dict[str, Micros]:

@@ -51,7 +51,7 @@ def _used(path: Path) -> None:
         ledger.launches.of_run("run-1"), ledger.launches.ids_of("t1"), ledger.launches.tokens()
         ledger.instances.of_launch("t1"), ledger.clusters.latest(), ledger.blocks.standing()
         ledger.clusters.named("dev"), ledger.events.of_run("run-1"), ledger.guards.get("run-1")
-        ledger.prices.cost("run-1"), ledger.prices.costs_since(0), ledger.side_objects.listed()
+        ledger.prices.cost("run-1"), ledger.prices.segments(), ledger.side_objects.listed()
         ledger.leases.take("run-1")
         ledger.blocks.free_quota(candidate())
         ledger.clusters.move("run-1", ClusterState.ENDED, "you ended it")

@@ -9,13 +9,12 @@ from manual_clock import ManualClock
 from provisioning_samples import candidate, launch_row
 
 from nbprov.api.reports.spending import (
+    Bill,
     Spending,
-    daily_costs,
     midnight,
     month_begin,
     month_end,
     month_forecast,
-    spent_since,
 )
 from nbprov.model.clusters import ClusterState, ClusterView, RunState
 from nbprov.model.guards import Guards
@@ -50,7 +49,7 @@ def test_a_machine_that_ran_over_midnight_counts_for_both_days(
     ran(ledger, "t1", "aws", "2", today - HOUR, today + 2 * HOUR)
     ran(ledger, "t2", "gcp", "1", today - 30 * HOUR, today - 29 * HOUR)
     ran(ledger, "t3", "local", "9", today + HOUR, today + 2 * HOUR)
-    found = daily_costs(ledger, now, days=3)
+    found = Bill(ledger).daily(3)
     assert found.days == tuple(
         (datetime.fromtimestamp(now) - timedelta(days=back)).date().isoformat()
         for back in (2, 1, 0)
@@ -60,8 +59,8 @@ def test_a_machine_that_ran_over_midnight_counts_for_both_days(
         ("aws", (0, usd(2), usd(4)), False),
         ("gcp", (usd(1), 0, 0), False),
     ]
-    assert spent_since(ledger, (), today).paid == usd(4)
-    assert spent_since(ledger, (), today - HOUR).paid == usd(6)
+    assert Bill(ledger).since(today, ()).paid == usd(4)
+    assert Bill(ledger).since(today - HOUR, ()).paid == usd(6)
 
 
 def test_what_ran_before_the_days_that_are_shown_is_left_out(
@@ -69,9 +68,19 @@ def test_what_ran_before_the_days_that_are_shown_is_left_out(
 ) -> None:
     today = midnight(clock.now())
     ran(ledger, "t1", "aws", "2", today - 49 * HOUR, today - 47 * HOUR)
-    (aws,) = daily_costs(ledger, clock.now(), days=3).clouds
+    (aws,) = Bill(ledger).daily(3).clouds
     assert aws.costs == (usd(2), 0, 0)
-    assert daily_costs(ledger, clock.now(), days=2).clouds == ()
+    assert Bill(ledger).daily(2).clouds == ()
+
+
+def test_a_machine_whose_launch_the_ledger_does_not_know_is_paid_for(ledger: Ledger) -> None:
+    today = midnight(ledger.clock.now())
+    ran(ledger, "t1", "aws", "2", today - HOUR, today)
+    ledger.store._connection.execute("PRAGMA foreign_keys = OFF")
+    ledger.store._connection.execute("DELETE FROM launches")
+    assert Bill(ledger).since(0.0, ()).paid == usd(2)
+    (unknown,) = Bill(ledger).daily(3).clouds
+    assert (unknown.cloud, unknown.costs, unknown.simulated) == ("unknown", (0, usd(2), 0), False)
 
 
 def test_a_month_begins_and_ends_at_its_first_midnights() -> None:
