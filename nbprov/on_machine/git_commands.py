@@ -239,8 +239,9 @@ def trouble_of_git(complaint: str) -> SyncFailure:
         said = said[len(prefix) :] if said.startswith(prefix) else said
     if "No space left" in complaint:
         return SyncFailure("full", "the disk is full")
-    if "too slow" in complaint:
-        return SyncFailure("stalled", "git moved less than 1 kB a second for 10 minutes")
+    if "Operation too slow" in complaint:  # libcurl's words
+        moved = f"git moved less than {LEAST_SPEED // 1000} kB a second for {SLOW_SECONDS} s"
+        return SyncFailure("stalled", moved)
     if "certificate" in complaint:
         return SyncFailure("road", said)
     if _NO_LOGIN.search(complaint):

@@ -10,7 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from kernels import CPU, Kernel, new_home, new_kernel
+from homes import new_home
+from kernels import CPU, Kernel, new_kernel
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kernels import CPU, DEADLINE, GPU, Kernel, machines, market
+from homes import DEADLINE, machines, market
+from kernels import CPU, GPU, Kernel
 
 BURST = """
 import time

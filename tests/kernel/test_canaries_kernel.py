@@ -12,7 +12,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from kernels import Kernel, new_home, new_kernel
+from homes import new_home
+from kernels import Kernel, new_kernel
 
 SECRET = "canary-7d1f-of-the-spec"
 JOB, CELL = "canary-7d1f-of-a-job", "canary-7d1f-of-a-cell"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from kernels import ANSI, DEADLINE, Kernel, new_kernel
+from homes import DEADLINE
+from kernels import ANSI, Kernel, new_kernel
 
 
 def at(kernel: Kernel, marked: str) -> list[str]:

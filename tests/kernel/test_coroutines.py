@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kernels import machines
+from homes import machines
 
 SCRIPT = """
 import asyncio, json

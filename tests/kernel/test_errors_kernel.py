@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import nbformat
 import pytest
-from kernels import CPU, GPU, Kernel, machines, market, new_kernel
+from homes import machines, market
+from kernels import CPU, GPU, Kernel, new_kernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 

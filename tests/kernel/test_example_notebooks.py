@@ -14,7 +14,7 @@ from types import ModuleType
 
 import nbformat
 import pytest
-from kernels import end_cloud, machines, new_home
+from homes import end_cloud, machines, new_home
 from nbclient import NotebookClient
 
 SHIPPED = files("nbprov.clouds.local.daemon")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kernels import CPU, GPU, Kernel, market, new_kernel
+from homes import market
+from kernels import CPU, GPU, Kernel, new_kernel
 
 
 def test_history_tells_of_every_launch_and_why_it_ended(home, kernel: Kernel) -> None:

@@ -4,7 +4,8 @@ flags."""
 from __future__ import annotations
 
 import pytest
-from kernels import CPU, DEADLINE, GPU, Kernel, machines, market
+from homes import DEADLINE, machines, market
+from kernels import CPU, GPU, Kernel
 
 
 def test_the_same_cell_again(home, kernel: Kernel) -> None:

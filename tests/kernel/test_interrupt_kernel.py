@@ -6,7 +6,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from kernels import GPU, Kernel, machines, market
+from homes import machines, market
+from kernels import GPU, Kernel
 
 SLOW = 5.0
 PROMPTLY = 4.5

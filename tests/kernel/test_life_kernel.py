@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 
-from kernels import CPU, GPU, Kernel, machines, new_kernel
+from homes import machines
+from kernels import CPU, GPU, Kernel, new_kernel
 
 
 def test_two_notebooks_on_one_cluster(home, kernel: Kernel) -> None:

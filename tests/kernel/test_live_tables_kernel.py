@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernels import CPU, Kernel, machines, market, new_kernel
+from homes import machines, market
+from kernels import CPU, Kernel, new_kernel
 
 STUCK = """
 [[faults]]

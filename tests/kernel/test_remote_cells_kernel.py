@@ -6,7 +6,8 @@ import re
 import time
 
 import pytest
-from kernels import CPU, Kernel, market, new_kernel
+from homes import market
+from kernels import CPU, Kernel, new_kernel
 
 RICH = """%%on dev
 from IPython.display import display, HTML, Image

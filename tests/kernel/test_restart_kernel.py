@@ -4,7 +4,8 @@ it."""
 from __future__ import annotations
 
 import pytest
-from kernels import CPU, Kernel, machines, market
+from homes import machines, market
+from kernels import CPU, Kernel
 
 NORTH = "resources: {accelerators: A100, infra: local/north}"
 

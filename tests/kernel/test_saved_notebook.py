@@ -9,7 +9,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from kernels import Kernel, machines, new_home
+from homes import machines, new_home
+from kernels import Kernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 

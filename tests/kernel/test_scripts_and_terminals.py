@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from kernels import CPU, machines, market, new_home
+from homes import machines, market, new_home
+from kernels import CPU
 
 SCRIPT = f"""
 import nbprov

@@ -4,7 +4,8 @@ ones."""
 from __future__ import annotations
 
 import pytest
-from kernels import CPU, Kernel, machines, market, new_kernel
+from homes import machines, market
+from kernels import CPU, Kernel, new_kernel
 
 NORTH = "resources: {accelerators: A100, infra: local/north}"
 

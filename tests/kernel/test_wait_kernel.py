@@ -3,7 +3,8 @@ its kernel."""
 
 from __future__ import annotations
 
-from kernels import Kernel, machines, market
+from homes import machines, market
+from kernels import Kernel
 
 SOLD_OUT = """
 [[stock]]

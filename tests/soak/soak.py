@@ -23,7 +23,8 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "kernel"))
 
 from cutting import Cutter
 from growth import judged, table
-from kernels import Kernel, new_home, new_kernel
+from homes import new_home
+from kernels import Kernel, new_kernel
 from readings import processes_of, sample
 from rounds import LINES, Tally, one_round, prepare
 

@@ -12,7 +12,8 @@ import pytest
 import soak
 from cutting import Cutter
 from growth import LEAST_SAMPLES, WATCHED, judged, table
-from kernels import Outcome, machines, new_home, new_kernel
+from homes import machines, new_home
+from kernels import Outcome, new_kernel
 from readings import sample
 from rounds import Tally, one_round, prepare
 

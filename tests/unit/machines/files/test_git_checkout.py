@@ -288,25 +288,27 @@ def test_nothing_of_a_clone_that_was_stopped_stays(world: TunnelWorld, server: G
     assert there(cluster, NOW) == [commit, "1", url]
 
 
-def test_git_that_says_nothing_is_ended(
-    server: GitDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("limit", "seconds", "words"),
+    [
+        ("STALL_SECONDS", 0.2, "said nothing"),
+        ("SLOW_SECONDS", 1, "less than 1 kB a second for 1 s"),
+    ],
+)
+def test_git_that_moves_nothing_is_ended(
+    server: GitDouble,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    seconds: float,
+    words: str,
 ) -> None:
-    monkeypatch.setattr(git_commands, "STALL_SECONDS", 0.2)
+    monkeypatch.setattr(git_commands, limit, seconds)
     server.answers.clear()
     with pytest.raises(SyncFailure) as caught:
         git_commands.resolve(Git(str(tmp_path), protocols="http"), f"{server.url}/o/code.git", "")
     assert caught.value.code == "stalled"
-
-
-def test_git_that_moves_next_to_nothing_is_ended(
-    server: GitDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(git_commands, "SLOW_SECONDS", 1)
-    server.answers.clear()
-    with pytest.raises(SyncFailure) as caught:
-        git_commands.resolve(Git(str(tmp_path), protocols="http"), f"{server.url}/o/code.git", "")
-    assert caught.value.code == "stalled"
-    assert "less than 1 kB a second" in str(caught.value)
+    assert words in str(caught.value)
 
 
 def test_git_is_installed_where_it_is_missing(
