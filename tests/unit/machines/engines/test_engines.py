@@ -30,7 +30,7 @@ from nbprov.machines.engines.processes import printable
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
 from nbprov.model.spec import ComputeEngine
-from nbprov.on_machine.engines import lazy_rfc3987
+from nbprov.on_machine import engines
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 
 HERE = {"distributed": "2026.8.0", "dask": "2026.8.0"}
@@ -191,7 +191,7 @@ def test_a_module_that_comes_late_is_the_packages_own_once_it_is_used(tmp_path: 
     late, place = tmp_path / "late", tmp_path / "packages" / "rfc3987_syntax"
     late.mkdir()
     place.mkdir(parents=True)
-    shutil.copy(Path(lazy_rfc3987.__file__), late / "rfc3987_syntax.py")
+    shutil.copy(Path(engines.__file__).parent / "lazy_rfc3987.py", late / "rfc3987_syntax.py")
     (place / "__init__.py").write_text("from .helpers import *\n")
     (place / "helpers.py").write_text(
         "count = 1\ndef parse():\n    return count\n"
