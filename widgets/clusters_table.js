@@ -6,11 +6,13 @@ import { connect } from "./link.js";
 import { makeFacts } from "./facts.js";
 import { makeDayCosts } from "./day_costs.js";
 import { makeConfirmButton } from "./confirm.js";
+import { makeLoad } from "./machine_load.js";
 
 /** @typedef {import("./types").ClusterState} ClusterState */
 /** @typedef {import("./types").ClustersState} ClustersState */
 
 const TICK_MS = 1000;
+const LOOK_MS = 5000;
 const COLUMNS = [
   "name",
   "state",
@@ -101,9 +103,15 @@ function render({ model, el }) {
     },
     isLive: () => state.figures !== undefined || state.clusters.some((c) => c.can_down),
   });
-  const timer = setInterval(tick, TICK_MS);
-  signal.addEventListener("abort", () => clearInterval(timer));
+  // The machines are asked only while their load can be seen.
+  const look = () => {
+    const isSeen = document.visibilityState === "visible" && root.checkVisibility();
+    if (isSeen && state.clusters.some((c) => c.state === "running")) link.look();
+  };
+  const timers = [setInterval(tick, TICK_MS), setInterval(look, LOOK_MS)];
+  signal.addEventListener("abort", () => timers.forEach(clearInterval));
   show(state, 0);
+  look();
   return () => controller.abort();
 }
 
@@ -121,6 +129,12 @@ function makeCluster(first, signal, send) {
   const confirmed = make("div", { class: "nbprov-why" });
   state.append(badge.element, why, confirmed);
   const where = make("div");
+  const load = makeLoad();
+  const loadRow = make(
+    "tr",
+    { class: "nbprov-load" },
+    make("td", { colspan: String(COLUMNS.length) }, load.element),
+  );
   const guardsBelow = make("div", { class: "nbprov-why nbprov-narrow" });
   place.append(where, guardsBelow);
   let asked = "";
@@ -162,7 +176,7 @@ function makeCluster(first, signal, send) {
     down.setBusy(asked === "down");
   }
   return {
-    elements: [make("tr", {}, ...cells)],
+    elements: [make("tr", {}, ...cells), loadRow],
     /**
      * @param {ClusterState} cluster
      * @param {string[]} actions
@@ -187,6 +201,8 @@ function makeCluster(first, signal, send) {
       setText(hourly, cluster.hourly ? usd(cluster.hourly) : DASH);
       setText(guards, cluster.guards);
       setText(guardsBelow, cluster.guards);
+      loadRow.hidden = !cluster.load.length;
+      load.show(cluster.name, cluster.load);
       update();
     },
     /** Enable the buttons again, because the kernel refused the request. */

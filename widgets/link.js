@@ -104,6 +104,10 @@ export function connect(model, signal, on) {
   return {
     view,
     send,
+    /** Tell that a person sees the panel; nothing is said where the kernel has ended. */
+    look() {
+      trySend({ type: "look" });
+    },
     /**
      * Send a message with numbers beside it.
      * @param {ToKernel} message

@@ -132,6 +132,14 @@ export interface ClusterState {
   can_stop: boolean;
   can_start: boolean;
   can_down: boolean;
+  load: Meter[];
+}
+
+/** One figure of a cluster's load; `history` is in percent, oldest first. */
+export interface Meter {
+  label: string;
+  words: string;
+  history: number[];
 }
 
 /** The state of a `ClustersTable`. */
@@ -207,6 +215,8 @@ export type ToKernel =
   | { type: "select"; rank: number }
   /** Make a DataFrame of the rows whose ranks are in the buffer. */
   | { type: "frame" }
+  /** A person sees running clusters: their load is wanted. */
+  | { type: "look" }
   | { type: "launch" | "cancel" | "again" | "wait" | "try" }
   | { type: "down" | "stop" | "start"; name: string }
   | { type: "ssh"; name: string; view: string };

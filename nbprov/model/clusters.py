@@ -1,4 +1,4 @@
-"""Runs and clusters as people see them: states, attempts and costs."""
+"""Runs and clusters as people see them: states, attempts, costs and load."""
 
 from __future__ import annotations
 
@@ -145,6 +145,60 @@ class AttemptView:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuLoad:
+    """The use of one GPU, as its driver tells; None for what it does not.
+
+    Attributes
+    ----------
+    percent
+        The share of the time in which it computed, 0 to 100.
+    memory_used, memory
+        Bytes.
+    """
+
+    percent: float | None
+    memory_used: int | None
+    memory: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSample:
+    """What a machine did at one moment.
+
+    Attributes
+    ----------
+    cores
+        CPU use, in cores.
+    memory
+        Bytes in use, caches aside.
+    """
+
+    at: Instant
+    cores: float
+    memory: int
+    gpus: tuple[GpuLoad, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLoad:
+    """What a machine did within the last minute, and its size.
+
+    Attributes
+    ----------
+    samples
+        Some seconds apart, oldest first.
+    memory, disk_used, disk
+        Bytes.
+    """
+
+    samples: tuple[LoadSample, ...]
+    cpus: int
+    memory: int
+    disk_used: int
+    disk: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
     """A row of the clusters table, from the ledger: a cluster, or a launch that may become one.
 
@@ -163,6 +217,8 @@ class ClusterView:
         How far the latest attempt of a launch is; None for a cluster.
     uptime
         How long its machines ran so far, without the time while they were stopped.
+    loads
+        What its machines did within the last minute; empty where nobody asked.
     """
 
     name: str
@@ -182,6 +238,7 @@ class ClusterView:
     notes: tuple[str, ...] = ()
     attempt: AttemptState | None = None
     uptime: Seconds = 0.0
+    loads: tuple[MachineLoad, ...] = ()
 
     @property
     def is_launch(self) -> bool:

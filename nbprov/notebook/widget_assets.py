@@ -56,6 +56,7 @@ CLUSTERS_TABLE = (
     "confirm.js",
     "facts.js",
     "day_costs.js",
+    "machine_load.js",
     "clusters_table.js",
 )
 PROVISION_FORM = ("format.js", "dom.js", "clipboard.js", "form_cell.js", "provision_form.js")

@@ -94,7 +94,7 @@ async def set_up_gang(gang: GangConfig, nodes: Sequence[GangNode], keys: Cluster
     async def join(rank: int, node: GangNode) -> None:
         assert node.agent is not None, "a gang is set up once its agents run"
         try:
-            await node.agent.join_gang(rank, agents, shared)
+            await node.agent.gang.join(rank, agents, shared)
         except RemoteError as error:
             state.unheard.add(rank)
             state.notes.append(f"node {node.instance.node}: {error.message}")
@@ -130,7 +130,9 @@ async def _hears_all(nodes: Sequence[GangNode], rank: int) -> bool:
     end = asyncio.get_running_loop().time() + HEARD_SECONDS
     while True:
         try:
-            if all(peer.heard is not None or peer.node in missing for peer in await agent.gang()):
+            if all(
+                peer.heard is not None or peer.node in missing for peer in await agent.gang.peers()
+            ):
                 return True
         except RemoteError:
             return False

@@ -12,6 +12,10 @@ from pictures import Album
 from playwright.sync_api import expect
 
 LONG_MS = 60_000
+WORK = (
+    "%%on dev\nimport threading, time\ndef work():\n    end = time.time() + 40\n"
+    "    while time.time() < end: sum(range(10**6))\nthreading.Thread(target=work).start()"
+)
 LAUNCH = "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local, ports: 6006}"
 
 
@@ -19,9 +23,11 @@ def test_dashboard(
     open_notebook: Callable[..., NotebookPage], nbprov_home: Path, album: Album
 ) -> None:
     set_market(nbprov_home, accept=0.1, boot=0.1)
-    notebook = open_notebook(["%load_ext nbprov", LAUNCH, "%nbprov dashboard", "%nbprov history"])
+    cells = ["%load_ext nbprov", LAUNCH, WORK, "%nbprov dashboard", "%nbprov history"]
+    notebook = open_notebook(cells)
     notebook.run("%load_ext")
     notebook.run("%%provision")
+    notebook.run("%%on dev")
     board = panel(notebook.run("%nbprov dashboard"), "Clusters")
     expect(board.locator(".nbprov-title")).to_have_text("nbprov: 1 cluster live")
     amount = board.locator(".nbprov-figure", has_text="today, simulated").locator(".nbprov-amount")
@@ -34,6 +40,13 @@ def test_dashboard(
     assert re.fullmatch(
         r"http://127\.0\.0\.1:\d+", board.get_by_role("link").get_attribute("href") or ""
     )
+    load = board.get_by_role("group", name="Load of dev")
+    expect(load).to_contain_text(re.compile(r"GPU0 %"))
+    expect(load).to_contain_text(re.compile(r"CPU[1-9]\d* % of 12"), timeout=LONG_MS)
+    expect(load).to_contain_text(re.compile(r"memory[\d.]+ of 85 GiB"))
+    expect(load).to_contain_text(re.compile(r"disk[\d.]+ of \d+ GiB"))
+    lines = load.locator("polyline")
+    expect(lines.first).to_have_attribute("points", re.compile(r"(\S+ ){3}"), timeout=LONG_MS)
     expect(notebook.run("%nbprov history")).to_contain_text("1 launch")
     album.take("dashboard", notebook.cell("%nbprov dashboard"))
     button(board, "Down").click()

@@ -19,6 +19,7 @@ from .engine_clients import EngineClientService
 from .folder_sync import FolderService
 from .job_archive import JobArchiveService
 from .jobs import JobService
+from .machine_loads import LoadService
 from .outputs import OutputService
 from .prices import PriceService
 from .remote import RemoteService
@@ -50,7 +51,8 @@ class Services:
         self.watches = StockWatchService(context, self.clouds, self.prices, self.stock)
         self.names = NameService(context, renamed)
         self.outputs = OutputService(context)
-        self.views = ViewService(context, self.outputs)
+        self.loads = LoadService(context)
+        self.views = ViewService(context, self.outputs, self.loads)
         self.archive = JobArchiveService(context)
         self.ssh = SshService(context)
         self.tunnels = TunnelService(context)

@@ -11,6 +11,7 @@ from nbprov.model.guards import Guards
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import ClusterRow, LaunchRow, Ledger, RunRow
 
+from .machine_loads import LoadService
 from .outputs import OutputService
 
 
@@ -32,8 +33,8 @@ _STATES = {
 class ViewService:
     """Makes views of clusters from the ledger. Any thread."""
 
-    def __init__(self, context: Context, outputs: OutputService) -> None:
-        self._context, self._outputs = context, outputs
+    def __init__(self, context: Context, outputs: OutputService, loads: LoadService) -> None:
+        self._context, self._outputs, self._loads = context, outputs, loads
 
     def view(self, row: ClusterRow) -> ClusterView:
         """A cluster with its machines, guards and cost."""
@@ -59,6 +60,7 @@ class ViewService:
             reason=reason_words(row),
             simulated=is_simulated(row.candidate.offer),
             uptime=ledger.prices.uptime(row.token),
+            loads=self._loads.of(row.run_id) if row.state is ClusterState.RUNNING else (),
         )
 
     def views(self, *, ended: bool = False, kept: Collection[str] = ()) -> list[ClusterView]:

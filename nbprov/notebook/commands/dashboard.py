@@ -70,7 +70,13 @@ def dashboard_subject() -> Subject:
 
     def panel(view: DashboardView) -> Dashboard:
         buttons = PanelActions()
-        made = Dashboard(view, on_stop=buttons.stop, on_start=buttons.start, on_down=buttons.down)
+        made = Dashboard(
+            view,
+            on_stop=buttons.stop,
+            on_start=buttons.start,
+            on_down=buttons.down,
+            on_look=buttons.look,
+        )
         buttons.panel = made
         return made
 

@@ -196,7 +196,13 @@ def clusters_subject(*, ended: bool) -> Subject:
 def clusters_panel(views: Any) -> ClustersTable:
     """Return a clusters table whose buttons work."""
     actions = PanelActions()
-    panel = ClustersTable(views, on_stop=actions.stop, on_start=actions.start, on_down=actions.down)
+    panel = ClustersTable(
+        views,
+        on_stop=actions.stop,
+        on_start=actions.start,
+        on_down=actions.down,
+        on_look=actions.look,
+    )
     actions.panel = panel
     return panel
 

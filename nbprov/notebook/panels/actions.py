@@ -38,6 +38,10 @@ class PanelActions:
         """Terminate a cluster, or cancel its launch."""
         self._report_failure_of(session().down(name, cluster_id=self._id_of(name)))
 
+    def look(self) -> None:
+        """Ask what the machines of running clusters do, since a person sees them."""
+        session().services.loads.look()
+
     def ssh(self, name: str) -> str:
         """Return the ssh command that logs in to a cluster."""
         return self._shown_cluster(name).ssh_command()

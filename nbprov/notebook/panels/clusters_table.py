@@ -45,6 +45,8 @@ class ClustersTable(Panel[ClustersView]):
     on_stop, on_start, on_down
         Called with the cluster's name; a button without a callback is not drawn. Down needs a
         second press.
+    on_look
+        Called every few seconds while a person sees running clusters.
     """
 
     def __init__(
@@ -54,7 +56,9 @@ class ClustersTable(Panel[ClustersView]):
         on_stop: NamedCallback | None = None,
         on_start: NamedCallback | None = None,
         on_down: NamedCallback | None = None,
+        on_look: Callable[[], None] | None = None,
     ) -> None:
+        self._on_look = on_look
         self._listening = {"stop": on_stop, "start": on_start, "down": on_down}
         super().__init__(_view_of(clusters))
 
@@ -84,5 +88,7 @@ class ClustersTable(Panel[ClustersView]):
         return ClustersTableWidget
 
     def _handle(self, kind: str, content: Mapping[str, Any]) -> None:
+        if kind == "look" and self._on_look is not None:
+            self._on_look()
         if kind in self._listening:
             call(self._listening[kind], str(content["name"]))

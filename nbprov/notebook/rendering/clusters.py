@@ -18,6 +18,7 @@ from .formatting import (
     format_place,
     format_utc,
 )
+from .machine_load import Meter, meters
 from .tables import Column, html_heading, html_lines, html_page, html_table, safe_text, text_table
 
 _COLUMNS = (
@@ -50,6 +51,8 @@ class ClusterFacts:
         What will end it, and the notes on that.
     can_stop, can_start, can_down
         Which commands its state allows. A cloud that cannot stop machines says so when asked.
+    load
+        What its machines do; empty where nobody asked them.
     """
 
     key: str
@@ -72,6 +75,7 @@ class ClusterFacts:
     can_stop: bool
     can_start: bool
     can_down: bool
+    load: tuple[Meter, ...] = ()
 
 
 def cluster_facts(view: ClusterView) -> ClusterFacts:
@@ -101,6 +105,7 @@ def cluster_facts(view: ClusterView) -> ClusterFacts:
         can_stop=view.state is ClusterState.RUNNING,
         can_start=view.state is ClusterState.STOPPED,
         can_down=view.state not in _ENDING,
+        load=meters(view.loads, offer),
     )
 
 

@@ -19,6 +19,8 @@ SSH_SERVERS = ("sshd", "sshd-session", "dropbear")
 RESTING_SYNC = "nbprov-resting"
 """The name of a sync program that waits for the next sync, and ends by itself."""
 FEW_TICKS = 200
+PAGE = os.sysconf("SC_PAGE_SIZE")
+_NUMBER = re.compile(r"\d+(\.\d+)?\Z")
 
 
 class Activity:
@@ -38,6 +40,11 @@ class Activity:
         Use of the busiest GPU; None where there is no real one.
     gpus
         The lines of `nvidia-smi -L`.
+    gpu_loads
+        Of each GPU its use in percent, its memory in use and its memory, in MiB; None for what it
+        does not tell.
+    resident
+        Bytes that the processes hold in memory; what they share counts for each.
     """
 
     def __init__(self) -> None:
@@ -49,6 +56,13 @@ class Activity:
         self.sessions, self.cores = 0, 0.0
         self.gpu_percent: float | None = None
         self.gpus: list[str] = []
+        self.gpu_loads: list[list[float | None]] = []
+        self.resident = 0
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether other machines share this system, so that only marked processes are its own."""
+        return bool(self._marker)
 
     @property
     def gpu_count(self) -> int:
@@ -66,6 +80,7 @@ class Activity:
         every = processes()
         ours = {pid: process for pid, process in every.items() if self._is_ours(process)}
         self._marked = {key: value for key, value in self._marked.items() if key[0] in every}
+        self.resident = sum(process.pages for process in ours.values()) * PAGE
         self.sessions = sum(
             1
             for process in ours.values()
@@ -98,13 +113,15 @@ class Activity:
         if time.monotonic() - self._gpu_read < GPU_SECONDS and self._gpu_read:
             return
         self._gpu_read = time.monotonic()
-        percent: float | None = None
+        loads: list[list[float | None]] = []
         try:
             self.gpus = (await command_output("nvidia-smi", "-L", seconds=GPU_SECONDS)).splitlines()
-            if self.gpus and has_nvidia_device() and not self._marker:
-                percent = await _gpu_percent()
+            loads = await _gpu_loads() if self.gpus else []
         finally:
-            self.gpu_percent = percent
+            self.gpu_loads = loads
+            used = [load[0] for load in loads if load and load[0] is not None]
+            is_real = has_nvidia_device() and not self._marker
+            self.gpu_percent = max(used) if used and is_real else None
 
     def _is_ours(self, process: ProcessEntry) -> bool:
         if not self._marker:
@@ -119,15 +136,17 @@ class Activity:
         return self._marked[key]
 
 
-async def _gpu_percent() -> float | None:
+async def _gpu_loads() -> list[list[float | None]]:
     text = await command_output(
         "nvidia-smi",
-        "--query-gpu=utilization.gpu",
+        "--query-gpu=utilization.gpu,memory.used,memory.total",
         "--format=csv,noheader,nounits",
         seconds=GPU_SECONDS,
     )
-    words = [word for word in text.split() if re.match(r"\d+(\.\d+)?\Z", word)]
-    return max(map(float, words)) if words else None
+    return [
+        [float(word) if _NUMBER.match(word) else None for word in line.split(", ")]
+        for line in text.splitlines()
+    ]
 
 
 def _is_session(process: ProcessEntry, every: dict[int, ProcessEntry]) -> bool:

@@ -29,6 +29,7 @@ from .kernels.interpreter import KernelInterpreter
 from .kernels.launcher import HostLauncher, KernelRecord
 from .kernels.pool import KernelPool
 from .lifecycle.standby import Standby
+from .load import LoadHistory
 from .log import report_error
 from .machine_operations import MachineOperations
 from .secret_registry import SecretRegistry
@@ -91,6 +92,7 @@ class Agent:
             KernelRecord(folder, self._started, identity),
             secrets,
         )
+        self._load = LoadHistory(self.activity)
         gang_jobs = GangJobs(lambda: self.guards.age, self.queue.begin_ready)
         self.gang = GangHeartbeat(folder, self.guards.idle_since, gang_jobs)
         for task in self.tasks.all():
@@ -105,6 +107,7 @@ class Agent:
             self.clients,
             self.shutdown,
             Standby(folder, umask, archive),
+            self._load,
         )
         self.task_operations = self._make_task_operations(secrets)
         self._server = AgentServer(
@@ -178,6 +181,7 @@ class Agent:
             self.guards,
             self.gang,
             self.activity,
+            self._load,
             self.watch,
             self.shutdown,
             self._stopped.set,

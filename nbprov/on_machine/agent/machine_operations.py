@@ -22,6 +22,7 @@ from .guards.shutdown import MachineShutdown
 from .guards.watch import GuardWatch
 from .json_types import Json
 from .kernels.pool import KernelPool, kernel_name
+from .load import LoadHistory
 from .system import boottime, home
 from .task_operations import STATUS_GPU_SECONDS
 from .tasks.store import TaskStore
@@ -47,13 +48,14 @@ class MachineOperations:
         guards: GuardClocks,
         gang: GangHeartbeat,
         activity: Activity,
+        load: LoadHistory,
         watch: GuardWatch,
         shutdown: MachineShutdown,
         stop: Callable[[], None],
     ) -> None:
         self._tasks, self._kernels, self._boxes = tasks, kernels, boxes
         self._guards, self._gang, self._activity = guards, gang, activity
-        self._watch, self._shutdown, self._stop = watch, shutdown, stop
+        self._load, self._watch, self._shutdown, self._stop = load, watch, shutdown, stop
         self._started = boottime()
 
     async def bridge(self, client: BridgeClient, frame: Json) -> Json:
@@ -92,6 +94,10 @@ class MachineOperations:
             "disk_free": disk.free,
             "disk_total": disk.total,
         }
+
+    async def load(self, client: BridgeClient, frame: Json) -> Json:
+        """Return what the machine did within the last minute. It measures nothing."""
+        return self._load.told()
 
     async def complete(self, client: BridgeClient, frame: Json) -> Json:
         """Return what an idle kernel offers at a cursor of a code."""

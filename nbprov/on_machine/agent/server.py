@@ -45,6 +45,7 @@ class AgentServer:
             "bridge": machine.bridge,
             "ping": machine.ping,
             "status": machine.status,
+            "load": machine.load,
             "start": tasks.start,
             "submit": tasks.submit,
             "release": tasks.release,

@@ -75,7 +75,7 @@ def become_last_oom_victim() -> None:
 class ProcessEntry:
     """One row of /proc."""
 
-    __slots__ = ("name", "parent", "pid", "session", "start", "ticks")
+    __slots__ = ("name", "pages", "parent", "pid", "session", "start", "ticks")
 
     def __init__(self, pid: int, stat: str) -> None:
         head, _, tail = stat.rpartition(")")
@@ -83,6 +83,7 @@ class ProcessEntry:
         self.pid, self.name = pid, head.partition("(")[2]
         self.parent, self.session, self.start = int(fields[1]), int(fields[3]), int(fields[19])
         self.ticks = sum(int(field) for field in fields[11:15])
+        self.pages = int(fields[21])
 
 
 def processes() -> dict[int, ProcessEntry]:

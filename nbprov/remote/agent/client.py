@@ -7,22 +7,23 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from nbprov.model.clock import Seconds
+from nbprov.model.clock import Instant, Seconds
+from nbprov.model.clusters import MachineLoad
 from nbprov.remote.ssh.connection import Connection
 
 from .boxes import BoxClient
 from .config import AgentConfig, GuardConfig
 from .framing import AgentError, parsed
+from .gang import GangClient
 from .kernels import KernelClient
 from .messages import (
     AgentStatus,
     Environment,
     GuardState,
-    PeerState,
     TaskInfo,
     environment_fields,
     guard_states,
-    peer_states,
+    machine_load,
 )
 from .output_stream import OutputStream
 from .tasks import all_tasks, find_task
@@ -59,6 +60,7 @@ class AgentClient:
         self.transport = transport
         self.boxes = BoxClient(transport)
         self.kernels = KernelClient(transport)
+        self.gang = GangClient(transport)
         self.found_unset = False
         self._guarded: dict[str, Any] | None = None
 
@@ -136,6 +138,16 @@ class AgentClient:
         """Return what the agent says of itself and its machine."""
         return parsed(AgentStatus.of, await self.transport.ask("status"))
 
+    async def load(self, now: Instant) -> MachineLoad:
+        """Return what the machine did within the last minute. That keeps no machine awake.
+
+        Parameters
+        ----------
+        now
+            The time here, by which the samples are dated.
+        """
+        return parsed(lambda data: machine_load(data, now), await self.transport.ask("load"))
+
     async def set_guards(self, guards: GuardConfig) -> tuple[GuardState, ...]:
         """Replace the guards.
 
@@ -160,32 +172,6 @@ class AgentClient:
         They are: started, guards_lost, guards, warning, guard (one is due), hook, poweroff.
         """
         return OutputStream(self.transport, "agent", since)
-
-    async def join_gang(self, rank: int, nodes: Sequence[tuple[str, int]], secret: bytes) -> None:
-        """Tell the agent which machines make up its cluster.
-
-        The agents then tell each other when they were last active.
-
-        Parameters
-        ----------
-        rank
-            Which of `nodes` this machine is.
-        nodes
-            Address and UDP port of every machine's agent, head first.
-        secret
-            Of this cluster alone; the agents authenticate each other by it.
-
-        Raises
-        ------
-        AgentError
-            `agent.gang`, where the machine cannot listen at its address.
-        """
-        config = {"rank": rank, "nodes": [list(node) for node in nodes], "secret": secret.hex()}
-        await self.transport.ask("gang", config=config)
-
-    async def gang(self) -> tuple[PeerState, ...]:
-        """Return the other machines of the cluster, as far as this one has heard of them."""
-        return parsed(peer_states, (await self.transport.ask("gang")).get("peers"))
 
     async def run_job(
         self,

@@ -7,10 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbprov.model.clock import Instant, Seconds
+from nbprov.model.clusters import GpuLoad, LoadSample, MachineLoad
 from nbprov.model.secret import Secret
 
 from .framing import instant, number, printable
 
+MIB = 1024**2
+MOST_SAMPLES = 20
+"""Samples of a load that are read; an agent keeps a minute's, 5 s apart."""
+MOST_GPUS = 64
 MOST_COUNT = 2**53
 """The largest count that JSON tells exactly, which also fits the ledger's 64-bit columns."""
 
@@ -277,6 +282,41 @@ def peer_states(rows: Iterable[Mapping[str, Any]]) -> tuple[PeerState, ...]:
         PeerState(int(number(row["node"])), _moment(row["heard"]), _moment(row["idle"]))
         for row in rows
     )
+
+
+def machine_load(data: Mapping[str, Any], now: Instant) -> MachineLoad:
+    """Read the agent's answer on its machine's load, whose samples have ages."""
+    return MachineLoad(
+        tuple(
+            LoadSample(
+                now - number(row["age"]),
+                number(row["cores"]),
+                _bytes(row["memory"]),
+                tuple(map(_gpu_load, row["gpus"][:MOST_GPUS])),
+            )
+            for row in data["samples"][-MOST_SAMPLES:]
+        ),
+        int(number(data["cpus"] or 0)),
+        _bytes(data["memory"]),
+        _bytes(data["disk_used"]),
+        _bytes(data["disk_total"]),
+    )
+
+
+def _gpu_load(row: Sequence[object]) -> GpuLoad:
+    percent, used, total = row
+    return GpuLoad(
+        None if percent is None else number(percent),
+        None if used is None else _bytes(used, MIB),
+        None if total is None else _bytes(total, MIB),
+    )
+
+
+def _bytes(value: object, unit: int = 1) -> int:
+    count = number(value) * unit
+    if not 0 <= count < MOST_COUNT:
+        raise TypeError("a size is expected")
+    return int(count)
 
 
 def plain_environment(env: Environment | None) -> dict[str, str]:

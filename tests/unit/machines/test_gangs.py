@@ -255,7 +255,7 @@ def test_agents_that_cannot_hear_of_each_other_are_told_by_the_kernel(
     async def deaf(*_: Any) -> None:
         raise AgentError("this machine cannot listen for the others", code="agent.gang")
 
-    monkeypatch.setattr("nbprov.remote.agent.client.AgentClient.join_gang", deaf)
+    monkeypatch.setattr("nbprov.remote.agent.gang.GangClient.join", deaf)
     monkeypatch.setattr(idle_inhibitor, "TOUCH_EVERY", 0.2)
     pair = world.up("pair", rest="\nnum_nodes: 2")
     live = _live(world)

@@ -13,6 +13,7 @@ from ..boxes import Boxes
 from ..clients import Clients
 from ..gang.gang import GangHeartbeat
 from ..lifecycle.standby import Standby
+from ..load import LoadHistory
 from ..log import forget_error, report_error
 from ..state_files import write_unwritten
 from ..system import boottime
@@ -56,11 +57,12 @@ class GuardWatch:
         clients: Clients,
         shutdown: MachineShutdown,
         standby: Standby,
+        load: LoadHistory,
     ) -> None:
         self._guards, self._activity = guards, activity
         self._tasks, self._queue, self._boxes = tasks, queue, boxes
         self._gang, self._clients, self._shutdown = gang, clients, shutdown
-        self._standby = standby
+        self._standby, self._load = standby, load
         self._wanted, self._looked = asyncio.Event(), asyncio.Event()
         self.active: list[str] = []
         self.on_look: Callable[[], None] = lambda: None
@@ -73,6 +75,7 @@ class GuardWatch:
         """Measure the activity and advance the clocks; what cannot be measured is no activity."""
         if not _try("the measurement of activity", self._measure):
             self._activity.forget()
+        _try("the sample of the load", self._load.note)
         found: list[str] = []
         if not _try("the list of what is active", lambda: found.extend(self.what_is_active())):
             found = []

@@ -134,7 +134,7 @@ def test_a_lost_worker_is_replaced_under_the_same_token_with_its_number(world: E
 
     async def states() -> list[Any]:
         return [(await n.agent.status()).guards for n in live.nodes if n.agent is not None] + [
-            await live.nodes[0].agent.gang()
+            await live.nodes[0].agent.gang.peers()
         ]  # type: ignore[union-attr]
 
     *guards, heard = world.do(engine, states())

@@ -34,7 +34,7 @@ async def _joined(
     ]
     nodes = [("127.0.0.1", free_port(socket.SOCK_DGRAM)) for _ in machines]
     await asyncio.gather(
-        *(client.join_gang(rank, nodes, SECRET) for rank, client in enumerate(clients))
+        *(client.gang.join(rank, nodes, SECRET) for rank, client in enumerate(clients))
     )
     for client in clients:
         await _heard(client)
@@ -42,7 +42,7 @@ async def _joined(
 
 
 async def _heard(client: Any) -> None:
-    while any(peer.heard is None for peer in await client.gang()):  # noqa: ASYNC110
+    while any(peer.heard is None for peer in await client.gang.peers()):  # noqa: ASYNC110
         await asyncio.sleep(0.02)
 
 

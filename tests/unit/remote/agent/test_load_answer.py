@@ -1,0 +1,48 @@
+"""What a machine says of its load is read, and not believed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nbprov.model.clusters import GpuLoad
+from nbprov.remote.agent.framing import AgentError, parsed
+from nbprov.remote.agent.messages import MOST_GPUS, MOST_SAMPLES, machine_load
+
+
+def answer(**changes: Any) -> dict[str, Any]:
+    sample = {"age": 5.0, "cores": 1.5, "memory": 1000, "gpus": [[87.0, 2.0, 40.0], [None] * 3]}
+    whole = {"samples": [sample], "cpus": 8, "memory": 9000, "disk_used": 10, "disk_total": 100}
+    return {**whole, **changes}
+
+
+def test_ages_become_times_and_mebibytes_bytes() -> None:
+    (sample,) = machine_load(answer(), 1000.0).samples
+    assert sample.at == 995.0
+    assert sample.gpus == (GpuLoad(87.0, 2 * 2**20, 40 * 2**20), GpuLoad(None, None, None))
+
+
+def test_no_more_is_read_than_an_agent_keeps() -> None:
+    many = answer()["samples"][0] | {"gpus": [[1.0, 1.0, 1.0]] * 5000}
+    load = machine_load(answer(samples=[many] * 5000), 0.0)
+    assert len(load.samples) == MOST_SAMPLES
+    assert len(load.samples[0].gpus) == MOST_GPUS
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"samples": [{"age": "5"}]},
+        {"samples": "none"},
+        {"memory": -1},
+        {"memory": 2.0**60},
+        {"cpus": float("nan")},
+        {"disk_used": float("inf")},
+        {"samples": [answer()["samples"][0] | {"gpus": [[1.0]]}]},
+        {"samples": [answer()["samples"][0] | {"gpus": [["<b>", 1.0, 1.0]]}]},
+    ],
+)
+def test_what_no_agent_sends_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(AgentError):
+        parsed(lambda data: machine_load(data, 0.0), answer(**changes))
