@@ -1,7 +1,7 @@
 // The clusters table: what runs, what it costs, its guards, and buttons to end it.
 
 import { costAt, DASH, duration, makeClock, usd } from "./format.js";
-import { make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
+import { keepFocus, make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
 import { connect } from "./link.js";
 import { makeFacts } from "./facts.js";
 import { makeDayCosts } from "./day_costs.js";
@@ -30,7 +30,8 @@ const CLASSES = {
   name: "nbprov-strong",
   place: "nbprov-place",
   nodes: "nbprov-number nbprov-nodes",
-  uptime: "nbprov-number",
+  type: "nbprov-wide",
+  uptime: "nbprov-number nbprov-wide",
   "cost so far": "nbprov-number",
   "$/h": "nbprov-number",
   guards: "nbprov-guards",
@@ -71,11 +72,9 @@ function render({ model, el }) {
       shown.get(cluster.key)?.tick(cluster, state.now, clock.now());
     facts.tick(state.now, clock.now());
   };
-  /**
-   * @param {ClustersState} given
-   * @param {number} age
-   */
-  const show = (given, age) => {
+  const show = (/** @type {ClustersState} */ given, /** @type {number} */ age) =>
+    keepFocus(root, () => draw(given, age));
+  const draw = (/** @type {ClustersState} */ given, /** @type {number} */ age) => {
     state = given;
     clock.set(state.now + age);
     setText(title, state.heading);
@@ -135,8 +134,9 @@ function makeCluster(first, signal, send) {
     { class: "nbprov-load" },
     make("td", { colspan: String(COLUMNS.length) }, load.element),
   );
+  const kindBelow = make("div", { class: "nbprov-why nbprov-narrowest" });
   const guardsBelow = make("div", { class: "nbprov-why nbprov-narrow" });
-  place.append(where, guardsBelow);
+  place.append(where, kindBelow, guardsBelow);
   let asked = "";
   /** @type {ClusterState} */
   let shown = first;
@@ -168,7 +168,8 @@ function makeCluster(first, signal, send) {
     update();
     send({ type, name: shown.name });
   }
-  function update() {
+  const update = () => keepFocus(commands, draw);
+  function draw() {
     stop.hidden = !(shown.can_stop && allowed.includes("stop"));
     start.hidden = !(shown.can_start && allowed.includes("start"));
     down.element.hidden = !(shown.can_down && allowed.includes("down"));
@@ -197,6 +198,7 @@ function makeCluster(first, signal, send) {
           cluster.instance_type +
           (cluster.market === "spot" ? " spot" : ""),
       );
+      setText(kindBelow, kind.textContent ?? "");
       setText(nodes, cluster.nodes ? String(cluster.nodes) : DASH);
       setText(hourly, cluster.hourly ? usd(cluster.hourly) : DASH);
       setText(guards, cluster.guards);

@@ -156,6 +156,25 @@ export function leave(root) {
 }
 
 /**
+ * Change something, and keep the keyboard's focus in the panel where the button that had it is gone.
+ * It goes to no other button, which a second Enter would press.
+ * @param {HTMLElement} inside
+ * @param {() => void} change
+ */
+export function keepFocus(inside, change) {
+  const focused = document.activeElement;
+  const root = inside.closest(".nbprov-root");
+  const isOurs = inside.contains(focused);
+  change();
+  if (!isOurs || !(focused instanceof HTMLElement) || !(root instanceof HTMLElement)) return;
+  if (focused.isConnected && focused.checkVisibility() && !focused.matches(":disabled")) return;
+  // Only for now: a click on the panel's text must not take the focus from the cell.
+  root.tabIndex = -1;
+  root.focus({ preventScroll: true });
+  root.addEventListener("blur", () => root.removeAttribute("tabindex"), { once: true });
+}
+
+/**
  * Update children to match a list, by key; the elements of items that stay keep their focus.
  * @template T
  * @template {{ elements: HTMLElement[] }} V

@@ -215,6 +215,8 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
     layout = tools.layout(table, order);
     active.row = Math.min(active.row, size() - 1);
     body.style.height = `${Math.min(size() * ROW_PX, MOST_PX)}px`;
+    // A search does not move what stands below; groups are closed and opened on purpose.
+    scroller.style.setProperty("--nbprov-least", String(layout.groups.length ? 0 : table.rows));
     scroller.setAttribute("aria-rowcount", String(size() + 1));
     scroller.setAttribute("aria-colcount", String(table.columns.length));
     empty.hidden = size() > 0 || table.rows === 0;

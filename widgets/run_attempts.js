@@ -11,7 +11,8 @@ const COLUMNS = ["#", "place", "type", "market", "$/h", "state", "elapsed", "rea
 const CLASSES = {
   "#": "nbprov-number",
   "$/h": "nbprov-number",
-  elapsed: "nbprov-number",
+  elapsed: "nbprov-number nbprov-wide",
+  market: "nbprov-wide",
   place: "nbprov-place",
   reason: "nbprov-reason",
 };

@@ -97,7 +97,8 @@ function makeLane(first) {
         bar.dataset.tone = span.tone;
         bar.dataset.phase = span.words;
         bar.title = `${span.words}: ${duration(span.to - span.from)}`;
-        bar.style.left = `${percent(span.from).toFixed(2)}%`;
+        // A phase of no length has a width all the same, also at the right end.
+        bar.style.left = `min(${percent(span.from).toFixed(2)}%, 100% - 3px)`;
         bar.style.width = `${(percent(span.to) - percent(span.from)).toFixed(2)}%`;
       });
     },

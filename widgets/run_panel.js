@@ -5,7 +5,7 @@ import { makeAttempts } from "./run_attempts.js";
 import { makeLanes } from "./run_lanes.js";
 import { makeOpenings } from "./run_openings.js";
 import { outlook } from "./run_outlook.js";
-import { linked, make, makeBadge, makeRoot, makeStatus, setText } from "./dom.js";
+import { keepFocus, linked, make, makeBadge, makeRoot, makeStatus, setText } from "./dom.js";
 import { makeFilterTools } from "./filter_tools.js";
 import { makeGrid } from "./grid.js";
 import { connect } from "./link.js";
@@ -70,7 +70,8 @@ function render({ model, el }) {
     state = given;
     clock.set(state.now + age);
     head.show(state);
-    setText(status, state.message);
+    const news = state.message || (state.is_final && state.summary[0]) || "";
+    setText(status, news);
     showLines(
       facts,
       state.is_final
@@ -81,7 +82,7 @@ function render({ model, el }) {
     // Hidden where the summary repeats it, but still read by screen readers.
     status.classList.toggle(
       "nbprov-quiet",
-      state.summary.some((line) => line.startsWith(state.message)),
+      state.summary.some((line) => line.startsWith(news)),
     );
     buttons.show(state);
     attempts.show(state.attempts);
@@ -187,7 +188,8 @@ function makeButtons(signal, press) {
     update();
     press(type);
   }
-  function update() {
+  const update = () => keepFocus(element, draw);
+  function draw() {
     if (!state) return;
     const can = (/** @type {string} */ action) => state?.actions.includes(action) ?? false;
     launch.hidden = !(can("launch") && state.needs_launch);

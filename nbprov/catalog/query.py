@@ -92,6 +92,19 @@ class Query:
     fresh_days: float | None = None
 
     @property
+    def names_hardware(self) -> bool:
+        """Whether it says what machine is meant: a GPU, a type, or how large it is."""
+        return self.has_accelerator is not None or bool(
+            self.accelerator
+            or self.cpus
+            or self.memory
+            or self.instance_type
+            or self.families
+            or self.device_gib
+            or self.maker
+        )
+
+    @property
     def wants_accelerator(self) -> bool:
         """Whether the query asks for machines with accelerators."""
         return (

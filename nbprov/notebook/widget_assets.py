@@ -8,6 +8,7 @@ must therefore be unique across the files of a panel, which the tests check.
 from __future__ import annotations
 
 import base64
+import json
 import re
 import zlib
 from functools import cache
@@ -75,6 +76,12 @@ const text = await new Response(stream).text();
 const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
 const panel = await import(url);
 URL.revokeObjectURL(url);
+if (!document.querySelector("style[data-nbprov-style=VERSION]")) {
+  const sheet = document.createElement("style");
+  sheet.dataset.nbprovStyle = "VERSION";
+  sheet.textContent = panel.style;
+  document.head.append(sheet);
+}
 export default panel.default;
 """
 
@@ -110,13 +117,15 @@ def module(names: tuple[str, ...]) -> str:
 
 @cache
 def packed(names: tuple[str, ...]) -> str:
-    """Return a module that unpacks the joined one and exports its panel.
+    """Return a module that unpacks the joined one with the style, and exports its panel.
 
     The text travels to the browser with every panel, and into a notebook that keeps the state of
-    its widgets; packed it is less than half as long.
+    its widgets; packed it is less than half as long. A page gets the style once.
     """
-    code = base64.b64encode(zlib.compress(module(names).encode(), 9)).decode("ascii")
-    return _LOADER.replace("PACKED", code)
+    text = f"{module(names)}export const style = {json.dumps(style())};\n"
+    code = base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")
+    version = f"v{zlib.crc32(style().encode()):x}"
+    return _LOADER.replace("PACKED", code).replace("VERSION", version)
 
 
 @cache

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from .lookup.catalog_columns import CatalogColumns, Ints
 
+MOST_NAMED = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Relaxation:
@@ -48,6 +50,8 @@ class Relaxation:
         Where the constraint was written.
     cloud
         The cloud that is to be set up; empty for every other change.
+    named
+        The zones or regions of the cheapest places, at most three.
     """
 
     field: str
@@ -58,6 +62,7 @@ class Relaxation:
     is_yaml: bool = False
     origin: Origin = RESOURCES
     cloud: str = ""
+    named: tuple[str, ...] = ()
 
     def words(self) -> str:
         """One line: `max_price: 3.10 opens 4 more places, from $3.10/h`."""
@@ -67,7 +72,9 @@ class Relaxation:
         if self.places:
             offers = f"{self.places} more place{'' if self.places == 1 else 's'}"
             offers += f" ({self.offers} offers)" if self.offers > self.places else ""
-        return f"{self.change} opens {offers}, from {format_usd(self.hourly)}/h"
+        more = ", …" if self.places > len(self.named) else ""
+        where = f": {', '.join(self.named)}{more}" if self.cloud and self.named else ""
+        return f"{self.change} opens {offers}, from {format_usd(self.hourly)}/h{where}"
 
 
 def relax(
@@ -142,13 +149,15 @@ class _Relaxer:
         self._table = table
         self._conditions = conditions
         self._constraints = Constraints(spec, catalog)
-        self._before = self._rows_of(spec, conditions)
+        *_, found = search_spec(spec, catalog, table, conditions)
+        self._before = found.rows
+        self._blocks = [block for block, _ in found.blocked]
         self._taken = frozenset(_places(table, self._before))
 
     def relaxations(self, off: Mapping[str, EnabledCloud]) -> Iterator[Relaxation]:
         """One relaxation for each constraint that can be dropped alone."""
         given = self._conditions
-        for change in self._constraints.changes(given.blocks, given.now, given.enabled, off):
+        for change in self._constraints.changes(self._blocks, given.now, given.enabled, off):
             try:
                 relaxation = self._relaxation(change)
             except PlanError:
@@ -166,37 +175,39 @@ class _Relaxer:
             enabled=change.enabled or self._conditions.enabled,
             blocks=() if change.unblocked else self._conditions.blocks,
         )
-        after = self._rows_of(change.spec, conditions)
+        *_, after = search_spec(change.spec, self._catalog, self._table, conditions)
+        places, offers, hourly, named = self._opened(after.rows)
         return Relaxation(
             change.field,
             change.words,
-            *_opened(self._table, self._before, self._taken, after),
+            places,
+            offers,
+            hourly,
+            named=named,
             is_yaml=change.is_yaml,
             cloud="" if change.enabled is None else change.field,
             origin=change.origin,
         )
 
-    def _rows_of(self, spec: Spec, conditions: PlanConditions) -> Ints:
-        *_, result = search_spec(spec, self._catalog, self._table, conditions)
-        return result.rows
+    def _opened(self, after: Ints) -> tuple[int, int, Micros | None, tuple[str, ...]]:
+        """Counts of new places and offers, their cheapest price, and the cheapest places."""
+        import numpy as np
 
-
-def _opened(
-    table: CatalogColumns, before: Ints, taken: frozenset[int], after: Ints
-) -> tuple[int, int, Micros | None]:
-    """Counts of new places and new offers, and the cheapest price of these."""
-    import numpy as np
-
-    known = np.zeros(table.size, dtype=bool)
-    known[before] = True
-    new = after[~known[after]]
-    if not len(new):
-        return 0, 0, None
-    return (
-        len(taken.union(_places(table, new))) - len(taken),
-        len(new),
-        int(table.of("hourly", new).min()),
-    )
+        table = self._table
+        known = np.zeros(table.size, dtype=bool)
+        known[self._before] = True
+        new = after[~known[after]]
+        if not len(new):
+            return 0, 0, None, ()
+        hourly = table.of("hourly", new)
+        cheapest = new[np.argsort(hourly, kind="stable")]
+        first: dict[int, int] = {}
+        for place, row in zip(_places(table, cheapest), cheapest.tolist(), strict=True):
+            if place not in self._taken:
+                first.setdefault(place, row)
+        cheap = [table.offer(row) for row in list(first.values())[:MOST_NAMED]]
+        named = (offer.zone or offer.region for offer in cheap)
+        return len(first), len(new), int(hourly.min()), tuple(named)
 
 
 def _places(table: CatalogColumns, rows: Ints) -> list[int]:

@@ -34,7 +34,6 @@ _COLUMNS = (
     Column("credentials", flexible=True),
     Column("account", flexible=True),
     Column("details", flexible=True),
-    Column("what to do next", flexible=True),
 )
 _IN_TEXT = 4
 """How many of the columns fit a terminal; the others are printed in full below the table."""
@@ -60,9 +59,9 @@ class CheckTable(ResultTable):
         usable = sum(result.enabled for result in results)
         heading = f"{usable} of {len(results)} cloud{'' if len(results) == 1 else 's'} can be used"
         names = ", ".join(without_adapter)
-        lines = (
-            [f"prices are known, but nothing can be launched there yet: {names}"] if names else []
-        )
+        lines = [*_next_steps(results)]
+        if names:
+            lines.append(f"prices are known, but nothing can be launched there yet: {names}")
         super().__init__(
             heading, _COLUMNS, [_row(result) for result in results], lines, tuple(results)
         )
@@ -95,13 +94,21 @@ def _row(result: CheckResult) -> list[str]:
         result.credential or DASH,
         result.account or DASH,
         "; ".join(result.details) or DASH,
-        "" if result.enabled else next_step(result),
     ]
 
 
 def _lines(result: CheckResult) -> list[str]:
-    wrong = [] if result.enabled else [why_not(result), f"next: {next_step(result)}"]
+    wrong = [] if result.enabled else [why_not(result)]
     return [f"{result.cloud}: {line}" for line in (*wrong, *result.details)]
+
+
+def _next_steps(results: Sequence[CheckResult]) -> list[str]:
+    """A line for each next step, with all clouds that it is for."""
+    steps: dict[str, list[str]] = {}
+    for result in results:
+        if not result.enabled:
+            steps.setdefault(next_step(result), []).append(result.cloud)
+    return [f"next for {', '.join(clouds)}: {step}" for step, clouds in steps.items()]
 
 
 def why_not(result: CheckResult) -> str:

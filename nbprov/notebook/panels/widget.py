@@ -50,25 +50,21 @@ class PriceTableWidget(PanelWidget):
     """Draws `widgets/price_table.js`."""
 
     _esm = widget_assets.packed(widget_assets.PRICE_TABLE)
-    _css = widget_assets.style()
 
 
 class ProvisionFormWidget(PanelWidget):
     """Draws `widgets/provision_form.js`."""
 
     _esm = widget_assets.packed(widget_assets.PROVISION_FORM)
-    _css = widget_assets.style()
 
 
 class RunPanelWidget(PanelWidget):
     """Draws `widgets/run_panel.js`."""
 
     _esm = widget_assets.packed(widget_assets.RUN_PANEL)
-    _css = widget_assets.style()
 
 
 class ClustersTableWidget(PanelWidget):
     """Draws `widgets/clusters_table.js`."""
 
     _esm = widget_assets.packed(widget_assets.CLUSTERS_TABLE)
-    _css = widget_assets.style()

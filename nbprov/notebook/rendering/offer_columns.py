@@ -44,6 +44,7 @@ def table_of_prices(prices: Prices, off: Mapping[str, str] | None = None) -> Tab
     """Make the price table of all offers of a question.
 
     What can be launched comes first, each part in the order of the question, which is by price.
+    Where no machine was asked for, those with GPUs come before the others.
 
     Parameters
     ----------
@@ -55,7 +56,9 @@ def table_of_prices(prices: Prices, off: Mapping[str, str] | None = None) -> Tab
     rows = prices.rows
     reasons = [(off or {}).get(str(cloud), "") for cloud in rows.table("cloud")]
     is_off = np.array([bool(reason) for reason in reasons], dtype=bool)[rows.codes("cloud")]
-    rank = np.argsort(is_off, kind="stable").astype(np.int32)
+    has_none = rows.column("accelerator_count") == 0
+    later = 2 * is_off + (has_none & (not prices.query.names_hardware))
+    rank = np.argsort(later, kind="stable").astype(np.int32)
     sorted_rows = rows.take(rank)
     made: dict[str, CodedColumn | Array] = {
         key: _coded(sorted_rows.codes(name), rows.table(name)) for key, name in _TEXTS.items()

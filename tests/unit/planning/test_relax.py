@@ -205,13 +205,26 @@ def test_blocks_say_when_they_end(small: Catalog) -> None:
     ]
 
 
+def test_a_block_of_something_else_is_not_waited_for(small: Catalog) -> None:
+    spec, enabled = parse("resources: {accelerators: L4}"), skypilot_clouds(["aws"])
+    zone = Block(cloud="aws", zone="use1-az1", cause=Cause.CAPACITY, expires=NOW + 180)
+    other = Block(cloud="aws", quota_family="p5", cause=Cause.QUOTA, expires=NOW + 3600)
+    found = relax(spec, small, enabled, blocks=[other, zone], now=NOW)
+    (blocks,) = [one for one in found if one.field == "blocks"]
+    assert blocks.change == "waiting 3 min for the block to end"
+    assert not [
+        one for one in relax(spec, small, enabled, blocks=[other], now=NOW) if one.field == "blocks"
+    ]
+
+
 def test_a_cloud_that_could_be_set_up(small: Catalog) -> None:
     spec, every = parse("resources: {accelerators: L4}"), skypilot_clouds(FIVE)
     off = {name: every[name] for name in ("runpod", "primeintellect")}
     found = {r.field: r for r in relax(spec, small, {"aws": every["aws"]}, off=off)}
     assert found["runpod"].cloud == "runpod"
     assert not any(one.cloud for one in found.values() if one.is_yaml)
-    assert found["runpod"].words() == "setting up runpod opens 2 more places, from $0.49/h"
+    words = "setting up runpod opens 2 more places, from $0.49/h: US-CA-1, EU-CZ-1"
+    assert found["runpod"].words() == words
     assert found["primeintellect"].words() == "setting up primeintellect opens nothing more"
     assert not found["runpod"].is_yaml
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -78,11 +79,14 @@ def test_a_panel_is_one_small_module_that_loads(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", PANELS)
-def test_a_packed_panel_unpacks_to_its_module(name: str) -> None:
+def test_a_packed_panel_unpacks_to_its_module_and_the_style(name: str) -> None:
     loader = widget_assets.packed(PANELS[name])
     code = re.search(r'atob\("([A-Za-z0-9+/=]+)"\)', loader)
     assert code is not None
-    assert zlib.decompress(base64.b64decode(code[1])).decode() == widget_assets.module(PANELS[name])
+    text = zlib.decompress(base64.b64decode(code[1])).decode()
+    module, _, style = text.partition("export const style = ")
+    assert module == widget_assets.module(PANELS[name])
+    assert json.loads(style.removesuffix(";\n")) == widget_assets.style()
     assert loader.count("export default") == 1
 
 

@@ -40,7 +40,7 @@ def test_one_row_a_cloud_with_all_there_is_to_say() -> None:
     assert re.match(r"aws +● yes +profile dev \(…WXYZ\) +123456789012$", lines[3])
     assert re.match(r"gcp +✕ no +", lines[4])
     assert f"gcp: permission missing: {LONG}" in lines, "a message that is cut helps nobody"
-    assert f"gcp: next: {RULES[Cause.PERMISSION].advice}" in lines
+    assert f"next for gcp: {RULES[Cause.PERMISSION].advice}" in lines
     assert "aws: balance: $3.14" in lines
     assert "runpod: not set up" in lines
     assert lines[-1] == "prices are known, but nothing can be launched there yet: azure, vast"
@@ -57,6 +57,16 @@ def test_the_html_says_the_same_in_its_cells() -> None:
     ):
         assert escape(said) in html
     assert html.count("<tr>") == 1 + len(RESULTS)
+
+
+def test_a_step_that_several_clouds_need_is_said_once() -> None:
+    missing = Failure(Cause.CREDENTIALS, "no key is set")
+    results = [CheckResult(name, False, problem=missing) for name in ("aws", "gcp")]
+    sheet = check_table([*results, CheckResult("runpod", False)])
+    for form in (sheet.text(), sheet.html()):
+        assert form.count("provide working credentials") == 1
+        assert f"next for aws, gcp: {NEXT[Cause.CREDENTIALS]}" in form
+        assert "next for runpod: provide credentials" in form
 
 
 def test_what_a_cloud_says_is_only_text() -> None:

@@ -144,7 +144,7 @@ def test_what_a_notebook_saves_of_forty_thousand_rows_is_small() -> None:
     assert panel.widget is not None
     with_state = len(json.dumps(data)) + len(json.dumps(panel.widget.get_state()))
     assert len(json.dumps(data)) < 25_000
-    assert with_state < 55_000
+    assert with_state < 50_000
 
 
 def test_other_prices_get_another_version() -> None:

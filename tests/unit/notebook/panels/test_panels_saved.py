@@ -96,7 +96,7 @@ def test_where_somebody_looks_on_the_panel_lives_and_its_saved_form_is_renewed(
     rows, table = displays(prices)
     assert "39,980 more rows" in rows["text/html"]
     stored = states[table[WIDGET]["model_id"]]
-    assert len(json.dumps(stored)) + len(json.dumps([rows, table])) < 55_000, (
+    assert len(json.dumps(stored)) + len(json.dumps([rows, table])) < 50_000, (
         "table data has got into the saved notebook"
     )
 

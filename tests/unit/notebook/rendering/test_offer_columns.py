@@ -10,6 +10,7 @@ from packed_tables import unpack
 
 from nbprov.api.price_query import Prices, narrowed
 from nbprov.catalog import Query, default_catalog
+from nbprov.model.resources import Compare, Quantity
 from nbprov.model.stock import Stock, StockLevel
 from nbprov.notebook.rendering import TableData
 from nbprov.notebook.rendering.offer_columns import table_of_prices
@@ -32,11 +33,14 @@ def _prices(**conditions: object) -> Prices:
 )
 def test_it_is_the_table_of_the_offers(conditions: dict[str, object]) -> None:
     prices = _prices(**conditions)
-    rows, offers = table_of_prices(prices), TableData.from_offers(prices.offers())
+    rows = table_of_prices(prices)
     assert rows.rows == rows.total == len(prices)
-    read, expected = unpack(rows), unpack(offers)
+    read, every = unpack(rows), prices.offers()
+    in_order = [every[int(rank)] for rank in read["rank"]]  # type: ignore[call-overload]
+    assert sorted(map(id, in_order)) == sorted(map(id, every))
+    expected = unpack(TableData.from_offers(in_order))
     for key in expected:
-        if key in ("off", "stock"):
+        if key in ("off", "stock", "rank"):
             continue
         same = [
             a == b
@@ -64,6 +68,19 @@ def test_what_can_be_launched_comes_first_and_keeps_its_rank() -> None:
     assert launchable == sorted(launchable)
 
 
+def test_machines_with_gpus_come_first_unless_it_is_said_what_is_wanted() -> None:
+    read = unpack(table_of_prices(_prices(region="us-east-1")))
+    has_gpu = [bool(gpu) for gpu in read["gpu"]]
+    assert has_gpu == sorted(has_gpu, reverse=True)
+    assert {True, False} == set(has_gpu)
+    for part in (True, False):
+        hourly = [h for h, has in zip(read["hourly"], has_gpu, strict=True) if has is part]
+        assert hourly == sorted(hourly)
+    asked = unpack(table_of_prices(_prices(region="us-east-1", cpus=Quantity(Compare.AT_LEAST, 4))))
+    assert asked["hourly"] == sorted(asked["hourly"])
+    assert not asked["gpu"][0]
+
+
 def test_the_other_market_is_the_same_machine_in_the_same_place() -> None:
     prices = _prices(cloud="gcp")
     read = unpack(table_of_prices(prices))
@@ -72,7 +89,9 @@ def test_the_other_market_is_the_same_machine_in_the_same_place() -> None:
         least = by_key.setdefault(offer.key[:4], {})
         market = offer.market.value
         least[market] = min(offer.hourly, least.get(market, offer.hourly))
-    for offer, other in zip(prices.offers(), read["other"], strict=True):
+    every = prices.offers()
+    for rank, other in zip(read["rank"], read["other"], strict=True):
+        offer = every[int(rank)]  # type: ignore[call-overload]
         theirs = {m: p for m, p in by_key[offer.key[:4]].items() if m != offer.market.value}
         assert (other != other) == (not theirs)
         if theirs:
