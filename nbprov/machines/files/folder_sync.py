@@ -148,8 +148,9 @@ def summary(plan: SyncPlan, here: str, there: str, name: str, *, dry: bool = Fal
 
     Examples
     --------
-    >>> from nbprov.remote.sync.plan import Direction, Entry, SyncPlan
-    >>> plan = SyncPlan(Direction.PUSH, up=(Entry("a", "f", 2_000_000, 0, 0, 0o644, ""),))
+    >>> from nbprov.remote.sync.listing import ListedPath
+    >>> from nbprov.remote.sync.plan import Direction, SyncPlan
+    >>> plan = SyncPlan(Direction.PUSH, up=(ListedPath("a", "f", 2_000_000, 0, 0, 0o644, ""),))
     >>> summary(plan, "x", "~/x", "dev")
     ['x to ~/x on dev: 1 file, 2.0 MB (1 new)', '  largest: a 2.0 MB']
     """

@@ -111,8 +111,8 @@ def chosen(
     --------
     >>> items = [DownloadItem("x/a", "x/a"), DownloadItem("x/../b", "x/../b")]
     >>> files, skipped = chosen(items, "x/")
-    >>> [file.name for file in files], skipped
-    (['a'], (('x/../b', 'a name that leads out of the folder'),))
+    >>> [file.name for file in files], [(name, str(why)) for name, why in skipped]
+    (['a'], [('x/../b', 'a name that leads out of the folder')])
     """
     taken: dict[str, DownloadItem] = {}
     skipped: list[tuple[str, str]] = []

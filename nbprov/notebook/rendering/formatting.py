@@ -175,7 +175,7 @@ def format_stock(stock: Stock | None, now: Instant) -> str:
     --------
     >>> from nbprov.model.stock import Pool, StockLevel
     >>> pool = Pool("runpod", "CZ", "EU-CZ-1", "1x_L40S_SECURE", "on-demand")
-    >>> format_stock(Stock(100.0, pool, Level.HIGH), 120.0), format_stock(None, 120.0)
+    >>> format_stock(Stock(100.0, pool, StockLevel.HIGH), 120.0), format_stock(None, 120.0)
     ('high, 20 s ago', '')
     """
     if stock is None:

@@ -55,10 +55,7 @@ def table_of_prices(prices: Prices, off: Mapping[str, str] | None = None) -> Tab
 
     rows = prices.rows
     reasons = [(off or {}).get(str(cloud), "") for cloud in rows.table("cloud")]
-    is_off = np.array([bool(reason) for reason in reasons], dtype=bool)[rows.codes("cloud")]
-    has_none = rows.column("accelerator_count") == 0
-    later = 2 * is_off + (has_none & (not prices.query.names_hardware))
-    rank = np.argsort(later, kind="stable").astype(np.int32)
+    rank = _rank(prices, reasons)
     sorted_rows = rows.take(rank)
     made: dict[str, CodedColumn | Array] = {
         key: _coded(sorted_rows.codes(name), rows.table(name)) for key, name in _TEXTS.items()
@@ -101,6 +98,17 @@ def table_of_prices(prices: Prices, off: Mapping[str, str] | None = None) -> Tab
             if reason and str(cloud) in _words_of(made["cloud"])
         },
     )
+
+
+def _rank(prices: Prices, reasons: Sequence[str]) -> Array:
+    """The rows in the order of the table; `reasons` say for each cloud why it cannot be used."""
+    import numpy as np
+
+    rows = prices.rows
+    is_off = np.array([bool(reason) for reason in reasons], dtype=bool)[rows.codes("cloud")]
+    has_none = rows.column("accelerator_count") == 0
+    later = 2 * is_off + (has_none & (not prices.query.names_hardware))
+    return np.argsort(later, kind="stable").astype(np.int32)
 
 
 def _words_of(column: CodedColumn | Array) -> Sequence[str]:

@@ -59,7 +59,7 @@ def inert_name(name: str) -> str:
     >>> inert_name("run1/scores.csv"), inert_name("a/numpy.py"), inert_name("x.git/HEAD")
     ('run1/scores.csv', 'a/numpy.py.pulled', 'x.git/HEAD.pulled')
     >>> inert_name(".vscode/tasks.json"), inert_name("Makefile"), inert_name("config.json")
-    ('.vscode.pulled/tasks.json.pulled', 'Makefile.pulled', 'config.json')
+    ('.vscode.pulled/tasks.json', 'Makefile.pulled', 'config.json')
     """
     folders, slash, last = name.rpartition("/")
     is_live = _is_live(last) or _is_program(last)
