@@ -48,6 +48,20 @@ def test_load_with_nothing_live_shows_nothing(home) -> None:
         assert (outcome.displays, outcome.text, outcome.stderr) == ([], "", "")
 
 
+def test_a_home_that_cannot_be_written_is_one_readable_line(home) -> None:
+    (home / "file").touch()
+    with new_kernel(home, load=False, NBPROV_HOME=str(home / "file" / "nbprov")) as kernel:
+        loaded = kernel.run("%load_ext nbprov")
+        assert loaded.error is None
+        said: list[str] = []
+        for cell in ("%prices H100", "%nbprov down --all", "%%provision dev\nresources: {cpus: 2}"):
+            outcome = kernel.finish(kernel.send(cell))
+            said.append(outcome.everything)
+            assert "Traceback" not in outcome.everything
+        assert "cannot be written" in said[-1]
+        assert "ls -ld" in said[-1], "it says where to look"
+
+
 def test_help_of_every_magic_is_printed_and_nothing_is_done(shared: Kernel, shared_home) -> None:
     for magic, body in (
         ("%%provision", "\nresources: {infra: local}"),

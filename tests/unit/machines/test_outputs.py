@@ -101,7 +101,7 @@ printf '[core]\\n\\trepositoryformatversion = 0\\n\\tworktree = .\\n' >bare/conf
 printf '\\tfsmonitor = touch %s/ran; false\\n' @ >>bare/config
 for f in .vscode/tasks.json requests/__init__.py site-packages/x.pth Makefile compose.yml uv.toml \\
   build.rs package.json .envrc conftest.py test_x.py sitecustomize.py pixi.toml tool data.csv \\
-  config.json model.pth .zarray; do printf 'open("%s/ran", "w")' @ >$f; done
+  docker-compose.yaml config.json model.pth .zarray; do printf 'open("%s/ran", "w")' @ >$f; done
 chmod +x tool; ln -s data.csv ssl.py
 """
 
@@ -110,7 +110,7 @@ def test_nothing_runs_by_being_pulled(notebook: Path, up: Up) -> None:
     cluster = up("[out]")
     make(cluster, HARMFUL.replace("@", str(notebook)))
     done = cluster.outputs()
-    assert (done.is_whole, done.files) == (True, 21)
+    assert (done.is_whole, done.files) == (True, 22)
     here = notebook / "dev-outputs" / "out"
     plain = {"bare/config", "data.csv", "config.json", "model.pth", ".zarray", "tool"}
     assert {name for name in listed(here) if ".pulled" not in name} == plain

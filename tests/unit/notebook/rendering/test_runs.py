@@ -114,6 +114,13 @@ def test_what_is_blocked_is_not_called_unsold() -> None:
     assert "nothing on sale fits" in nothing.message
 
 
+def test_one_attempt_is_not_several() -> None:
+    failed = [attempt for attempt in VIEW.attempts if attempt.failure is not None]
+    for count, words in ((1, "no machine in 1 attempt: "), (2, "no machine in 2 attempts: ")):
+        view = replace(VIEW, state=RunState.FAILED, attempts=tuple(failed[:1] * count))
+        assert words in Unavailable.of(view).message
+
+
 def test_what_nobody_here_may_buy_is_not_called_unsold() -> None:
     dropped = (
         Dropped(

@@ -256,6 +256,7 @@ def test_a_stopped_cluster_costs_nothing_and_a_started_one_again(
     assert ledger.prices.cost("run-1") == usd(3)
     assert ledger.prices.cost("run-1", "t1") == usd(3)
     assert ledger.prices.cost("run-1", "t2") == 0
+    assert ledger.prices.uptime("t1") == 3 * HOUR, "a stop is no uptime"
 
 
 def test_a_listing_that_shows_a_machine_gone_ends_its_price_alone(

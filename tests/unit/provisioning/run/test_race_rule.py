@@ -319,3 +319,8 @@ def test_a_stopped_cluster_is_due_after_its_second_clock() -> None:
         "while none runs it stays stopped, and its disk on the bill" in note
         for note in guard_notes(FULL)
     )
+
+
+def test_another_width_keeps_the_hedge_of_the_cell() -> None:
+    assert Race(2, 4.0).widened(3, hedge=20.0) == Race(3, 4.0)
+    assert Race().widened(3, hedge=20.0) == Race(3, 20.0)
