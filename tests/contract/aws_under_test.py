@@ -40,6 +40,7 @@ class AwsUnderTest(CloudUnderTest):
         "a_machine_costs_what_its_offer_does": "a listing has no prices",
         "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
         "a_fetched_list_has_the_units_of_the_catalogue": "files on another host: test_prices.py",
+        "a_price_list_that_cannot_be_read_is_not_empty": "the same",
         "stock_follows_what_is_left": "scores tell of spot: tests/unit/clouds/aws/test_stock.py",
     }
 

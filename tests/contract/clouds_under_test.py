@@ -67,6 +67,9 @@ spot = 0.5
 """
 
 OF_REQUESTS = (
+    "a_create_ends_in_time_wherever_it_hangs",
+    "a_machine_that_names_no_owner_is_nobodys",
+    "secrets_are_sent_where_they_are_needed_alone",
     "a_change_that_fails_says_so",
     "a_check_that_fails_says_so_and_raises_nothing",
     "a_create_that_was_never_sent_is_no_unknown_outcome",
@@ -112,7 +115,9 @@ class LocalUnderTest(CloudUnderTest):
         "a_state_nobody_knows_is_unknown_and_billed": "daemon and adapter share one list of states",
         "every_state_that_bills_is_billed": "its machines cost nothing",
         "a_fetched_list_has_the_units_of_the_catalogue": "its offers are read from the market file",
+        "a_price_list_that_cannot_be_read_is_not_empty": "the same",
         "stock_follows_what_is_left": "no stock can be asked for",
+        "stock_that_cannot_be_asked_is_not_told": "the same",
     }
 
     def __init__(self) -> None:

@@ -69,6 +69,7 @@ class GcpUnderTest(CloudUnderTest):
         "a_machine_costs_what_its_offer_does": "a listing has no prices",
         "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
         "a_fetched_list_has_the_units_of_the_catalogue": "parts of machines: test_prices.py",
+        "a_price_list_that_cannot_be_read_is_not_empty": "the same",
         "stock_follows_what_is_left": "chances tell of spot: tests/unit/clouds/gcp/test_stock.py",
     }
 

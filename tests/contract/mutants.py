@@ -108,6 +108,32 @@ MUTANTS: tuple[Mutant, ...] = (
         'lambda page: page["machines"] and page["after"] and {"after": page["after"]},',
         PAGES,
     ),
+    fluffy("403 is no machine", ADAPTER, LIST, LIST_OR_NONE.format(codes='("403",)'), BREAKS),
+    fluffy(
+        "a machine of nobody is ours",
+        ADAPTER,
+        'owner=row["owner"],',
+        'owner=row["owner"] or "owner-1",',
+        "a_machine_that_names_no_owner_is_nobodys",
+    ),
+    fluffy(
+        "the script is in a tag, too",
+        ADAPTER,
+        '"tags": dict(launch.tags),',
+        '"tags": {**launch.tags, "script": launch.user_data()},',
+        "secrets_are_sent_where_they_are_needed_alone",
+    ),
+    fluffy(
+        "stock that cannot be asked is there",
+        ADAPTER,
+        '        sizes = api().call("GET", "/sizes", seconds=STOCK_SECONDS)\n'
+        "        return counting",
+        '        try:\n            sizes = api().call("GET", "/sizes", seconds=STOCK_SECONDS)\n'
+        "        except CloudError:\n"
+        '            sizes = [{"burrow": o.region, "size": o.instance_type, "left": 9}'
+        " for o in offers]\n        return counting",
+        "stock_that_cannot_be_asked_is_not_told",
+    ),
     fluffy("410 is no machine", ADAPTER, LIST, LIST_OR_NONE.format(codes='("410",)'), BREAKS),
     fluffy("404 is no machine", ADAPTER, LIST, LIST_OR_NONE.format(codes='("404",)'), BREAKS),
     fluffy("429 is no machine", ADAPTER, LIST, LIST_OR_NONE.format(codes='("429",)'), BREAKS),

@@ -32,7 +32,8 @@ Call = Callable[[Cloud], object]
 
 def calls(launch: Launch, machine: str) -> dict[str, tuple[Call, float]]:
     """Return all calls of an adapter, with the seconds that each may take."""
-    ids, offer, ports = [machine], launch.candidate.offer, [(8888, 8890)]
+    # Two machines: a call that gives each of them its whole time takes too long.
+    ids, offer, ports = [machine, f"{machine}0"], launch.candidate.offer, [(8888, 8890)]
     operation = CreateOperation(offer.cloud, launch.token, machine)
     return {
         "check": (lambda cloud: cloud.check(), CHECK_SECONDS),
@@ -95,6 +96,32 @@ def no_call_takes_longer_than_it_says(subject: CloudUnderTest) -> None:
         if seconds > late[name][1] + SLACK / 2
     }
     assert not over, f"calls without an answer took too long: {sorted(over)}"
+
+
+@check
+def a_create_ends_in_time_wherever_it_hangs(subject: CloudUnderTest) -> None:
+    relay = subject.relay
+    with relay.noted() as sent:
+        subject.make().submit(subject.launch())
+    hung, asked = RelayFault(seconds=CALL_SECONDS * 10), subject.launch()
+    submit: dict[str, tuple[Call, float]] = {
+        "submit": (lambda cloud: cloud.submit(asked), CALL_SECONDS)
+    }
+    # The first request hangs in the check above.
+    for number in sorted({1, len(sent) - 1} - {0, -1}):
+
+        def hangs(now: int, _: object, number: int = number) -> RelayFault | None:
+            return hung if now >= number else None
+
+        with relay.scripted(hangs), shortened(subject.cloud):
+            seconds = _measured(subject, submit, most=CALL_SECONDS * SHARE + SLACK / 3)["submit"]
+        if seconds > CALL_SECONDS * SHARE + SLACK / 4:
+            with relay.scripted(hangs):
+                seconds = _measured(subject, submit, most=CALL_SECONDS + SLACK)["submit"]
+        assert seconds <= CALL_SECONDS + SLACK / 2, (
+            f"a create whose request {number + 1} has no answer: expected {CALL_SECONDS:g} s, took"
+            f" {seconds:.1f} s or more"
+        )
 
 
 def _measured(

@@ -15,6 +15,8 @@ EMPTY_PAGES = 12
 BROKEN: tuple[tuple[RelayFault, tuple[Cause, ...]], ...] = (
     (RelayFault(500, PAGE), (Cause.TRANSIENT,)),
     (RelayFault(429, b"", {"Retry-After": "0"}), (Cause.RATE_LIMIT, Cause.TRANSIENT)),
+    (RelayFault(401, b""), ()),
+    (RelayFault(403, b""), ()),
     (RelayFault(410, b""), ()),
     (RelayFault(404, b""), ()),
     (RelayFault(200, b""), (Cause.TRANSIENT, Cause.UNKNOWN)),
@@ -35,6 +37,28 @@ def an_owner_sees_only_their_own(subject: CloudUnderTest) -> None:
     assert {i.id for i in subject.cloud.list("owner-12")} == {other.id}
     assert subject.cloud.list("owner-3") == []
     assert subject.make().list("owner") == []
+
+
+@check
+def a_machine_that_names_no_owner_is_nobodys(subject: CloudUnderTest) -> None:
+    """Machines that people made by hand are in the same listings."""
+    launch, found = subject.launch(), list[int]()
+    subject.running(launch)
+    owner = launch.owner.encode()
+
+    def unowned(_: int, body: bytes) -> bytes:
+        for left, right in ((b'"', b'"'), (b">", b"<")):
+            found.append(body.count(left + owner + right))
+            body = body.replace(left + owner + right, left + right)
+        return body
+
+    subject.relay.rewrite = unowned
+    try:
+        listed = [one for one in subject.make().list(launch.owner) if one.owner == launch.owner]
+    finally:
+        subject.relay.rewrite = None
+    needs(sum(found), "its listing does not have owners as values of their own")
+    assert listed == [], f"expected no machine of {launch.owner}, whom none names; got {listed}"
 
 
 @check

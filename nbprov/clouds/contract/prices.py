@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 from nbprov.model.money import format_usd
@@ -10,8 +11,10 @@ from nbprov.model.places import Market
 from nbprov.model.stock import StockLevel
 
 from .checks import check, needs
+from .relay import PAGE, RelayFault
 from .subject import CloudUnderTest
 
+UNREADABLE = (RelayFault(500, PAGE), RelayFault(429, b"", {"Retry-After": "0"}), RelayFault())
 NEAR = 2.0
 """How far a shipped price may be from today's: a price in cents, a month or for each GPU is not."""
 
@@ -93,6 +96,36 @@ def a_fetched_list_has_the_units_of_the_catalogue(subject: CloudUnderTest) -> No
             ("memory_gib", row.memory_gib, wanted.memory_gib),
         ):
             assert was is None or was == expected, f"{name}: expected {expected}, fetched {was}"
+
+
+@check
+def a_price_list_that_cannot_be_read_is_not_empty(subject: CloudUnderTest) -> None:
+    needs(subject.price_list(), "its price list is read from elsewhere (`price_list` returns None)")
+    empty: list[RelayFault] = []
+    for fault in UNREADABLE:
+        script = subject.relay.scripted(lambda *_, fault=fault: fault)
+        with script, contextlib.suppress(Exception):
+            found = subject.price_list()
+            is_told = found is not None and (found.rows or found.failed)
+            empty += [] if is_told else [fault]
+    assert empty == [], (
+        "for a price list: expected an error, or the regions that could not be read; got an empty"
+        f" list, which says that nothing is sold, where the answer was {empty}"
+    )
+
+
+@check
+def stock_that_cannot_be_asked_is_not_told(subject: CloudUnderTest) -> None:
+    needs(subject.cloud.capabilities.stock_probe, "stock_probe is False")
+    offer = subject.launch().candidate.offer
+    for fault in UNREADABLE:
+        with subject.relay.scripted(lambda *_, fault=fault: fault):
+            try:
+                told = [*subject.make().stock([offer], 1)]
+            except Exception as error:
+                subject.cloud.classify(error)
+                continue
+        assert told == [], f"{fault} for stock: expected an error or no answer, got {told}"
 
 
 @check

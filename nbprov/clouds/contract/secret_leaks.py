@@ -105,6 +105,23 @@ def secrets_stay_out_of_what_is_kept_and_shown(subject: CloudUnderTest) -> None:
 
 
 @check
+def secrets_are_sent_where_they_are_needed_alone(subject: CloudUnderTest) -> None:
+    """A label or a name is shown to whoever may look at the account."""
+    launch, secrets = with_canary(subject.launch())
+    with subject.relay.noted() as sent:
+        subject.accepted(subject.cloud.submit(launch))
+    for one in sent:
+        told = {f"the body of {one.method} {one.target}": one.body.decode("utf-8", "replace")}
+        expect_none(subject.secrets(), told)
+        for secret in secrets:
+            count = one.body.count(secret.encode())
+            assert count <= 1, (
+                f"{one.method} {one.target} has a secret of the start script {count} times:"
+                " expected it in the script alone"
+            )
+
+
+@check
 def secrets_stay_out_of_what_a_lost_create_says(subject: CloudUnderTest) -> None:
     launch, secrets = with_canary(subject.launch())
     subject.lose_answer()
