@@ -29,7 +29,8 @@ class InstanceTable:
         """Store what a listing said of our machines.
 
         A change of state opens or closes prices, and a price that the cloud tells is booked in the
-        place of the one that was asked; an unchanged state is not written.
+        place of the one that was asked; an unchanged state is not written, unless the launch of
+        the machine counts as over: then that it was seen later is what `RunTable.over` asks.
 
         Returns
         -------
@@ -37,16 +38,16 @@ class InstanceTable:
             Whether anything was new, such as a state or an address.
         """
         listed = list(instances)
-        known = {
-            (r["cloud"], r["id"]): r["data"]
+        rows = {
+            (r["cloud"], r["id"]): r
             for instance in listed
-            for r in self._store.rows(
-                "SELECT cloud, id, data FROM instances WHERE cloud = ? AND id = ?",
-                instance.cloud,
-                instance.id,
-            )
+            for r in self._store.rows(_KNOWN, instance.cloud, instance.id)
         }
-        changed = [i for i in listed if known.get((i.cloud, i.id)) != dump(i)]
+        known = {key: row["data"] for key, row in rows.items()}
+        late = {key for key, row in rows.items() if row["is_late"]}
+        changed = [
+            i for i in listed if known.get(key := (i.cloud, i.id)) != dump(i) or key in late
+        ]
         if not changed and not self._prices.differing(listed):
             return False
         now = self._clock.now()
@@ -92,6 +93,14 @@ class InstanceTable:
         """
         ids = self._launches.ids_of(token)
         return [i for i in self.of_launch(token) if not ids or i.id in ids]
+
+
+_KNOWN = """
+    SELECT cloud, id, data, instances.state <> 'gone'
+        AND last_seen <= (SELECT ended FROM launches WHERE token = instances.token) AS is_late
+    FROM instances WHERE cloud = ? AND id = ?
+"""
+"""A machine is late when it is on a list though its launch was over when it was last written."""
 
 
 def _told_before(known: dict[tuple[str, str], str], instance: Instance) -> bool:

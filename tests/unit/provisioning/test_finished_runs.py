@@ -328,6 +328,24 @@ def test_a_cluster_keeps_its_keys_until_it_has_ended_with_all_that_replaced_its_
         home.teardown()
 
 
+def test_a_machine_that_is_still_listed_unchanged_after_its_launch_was_refused_keeps_its_keys() -> (
+    None
+):
+    home = KeptKeys()
+    try:
+        home.launch_in_vain([AttemptState.REFUSED], late=False)
+        home.list_a_machine(0, 0)
+        home.wait(1.0)
+        home.list_a_machine(0, 0)
+        home._collect(0)
+        assert home._there() == {"run-0"}
+        home.list_it_as_gone(0, 0)
+        home._collect(0)
+        assert home._there() == set()
+    finally:
+        home.teardown()
+
+
 def _home(ledger: Ledger, run_id: str = "run-1", state: RunState = RunState.LAUNCHING) -> Path:
     keys = ledger.store.path.parent / "keys"
     ClusterKeys.create(keys / run_id)
