@@ -20,6 +20,7 @@ const GONE = "The kernel of this panel has ended: run the cell again.";
  *   rows?: () => void,
  *   notice: (text: string) => void,
  *   copy?: (text: string, words: string) => void,
+ *   console?: (key: string, text: string) => void,
  *   isLive?: () => boolean,
  * }} on
  */
@@ -64,6 +65,7 @@ export function connect(model, signal, on) {
     if (message.type === "state") on.state(message.state, message.age);
     else if (message.type === "notice") on.notice(message.text);
     else if (message.type === "copy") on.copy?.(message.text, message.words);
+    else if (message.type === "console") on.console?.(message.key, message.text);
     else if (message.type === "table") {
       table = decodeTable(message.table, buffers, message.end);
       version = message.version;

@@ -17,8 +17,13 @@ const CLASSES = {
   reason: "nbprov-reason",
 };
 
-/** @param {AbortSignal} signal */
-export function makeAttempts(signal) {
+const CONSOLE_SECONDS = 5;
+
+/**
+ * @param {AbortSignal} signal
+ * @param {(key: string) => void} askConsole
+ */
+export function makeAttempts(signal, askConsole) {
   const body = make("tbody");
   const head = make(
     "tr",
@@ -36,17 +41,26 @@ export function makeAttempts(signal) {
   const shown = new Map();
   return {
     element,
-    /** @param {AttemptState[]} attempts */
-    show(attempts) {
+    /** @param {RunState} state */
+    show({ attempts, actions }) {
       element.hidden = !attempts.length;
       patchList(
         body,
         shown,
         attempts,
         (a) => a.key,
-        (a) => makeAttempt(a, signal),
+        (a) => makeAttempt(a, signal, () => askConsole(a.key)),
       );
-      for (const attempt of attempts) shown.get(attempt.key)?.show(attempt);
+      const canAsk = actions.includes("console");
+      for (const attempt of attempts) shown.get(attempt.key)?.show(attempt, canAsk);
+    },
+    /**
+     * Show what the machine of an attempt wrote on its console.
+     * @param {string} key
+     * @param {string} text
+     */
+    tell(key, text) {
+      shown.get(key)?.tell(text);
     },
     /**
      * @param {RunState} state
@@ -63,13 +77,15 @@ export function makeAttempts(signal) {
 /**
  * @param {AttemptState} first
  * @param {AbortSignal} signal
+ * @param {() => void} askConsole
  */
-function makeAttempt(first, signal) {
+function makeAttempt(first, signal, askConsole) {
   const badge = makeBadge();
   const cells = COLUMNS.map((c) => make("td", { class: CLASSES[c] ?? "" }));
   const [number, place, kind, market, price, state, elapsed, reason] =
     /** @type {HTMLElement[] & { length: 8 }} */ (cells);
-  state.append(badge.element);
+  const log = makeConsole(signal, askConsole);
+  state.append(badge.element, log.button);
   const more = make("button", { type: "button", class: "nbprov-toggle", "aria-expanded": "false" });
   reason.append(more);
   const raw = make("div", { class: "nbprov-raw" });
@@ -91,9 +107,14 @@ function makeAttempt(first, signal) {
   );
   setText(number, String(first.number));
   return {
-    elements: [row, detail],
-    /** @param {AttemptState} attempt */
-    show(attempt) {
+    elements: [row, detail, log.row],
+    tell: log.tell,
+    /**
+     * @param {AttemptState} attempt
+     * @param {boolean} canAsk
+     */
+    show(attempt, canAsk) {
+      log.show(canAsk && attempt.has_machine);
       setText(place, attempt.place);
       setText(kind, attempt.instance_type);
       setText(market, attempt.market);
@@ -114,6 +135,57 @@ function makeAttempt(first, signal) {
      */
     tick(attempt, now) {
       setText(elapsed, duration((attempt.ended ?? now) - attempt.started));
+      if (attempt.ended === null && !attempt.is_kept) log.tick(now);
+    },
+  };
+}
+
+/**
+ * What a machine wrote on its console, behind a button; asked again while it boots and is shown.
+ * @param {AbortSignal} signal
+ * @param {() => void} ask
+ */
+function makeConsole(signal, ask) {
+  const button = make(
+    "button",
+    { type: "button", class: "nbprov-toggle nbprov-console", "aria-expanded": "false", hidden: true },
+    "console",
+  );
+  const text = make("pre", { class: "nbprov-log", tabindex: "0", "aria-label": "Console" });
+  const cell = make("td", { colspan: COLUMNS.length - 1 }, text);
+  const row = make("tr", { class: "nbprov-detail", hidden: true }, make("td"), cell);
+  let asked = 0;
+  button.addEventListener(
+    "click",
+    () => {
+      row.hidden = !row.hidden;
+      button.setAttribute("aria-expanded", String(!row.hidden));
+      if (row.hidden) return;
+      setText(text, "asking its cloud …");
+      ask();
+    },
+    { signal },
+  );
+  return {
+    button,
+    row,
+    /** @param {boolean} canAsk */
+    show(canAsk) {
+      button.hidden = !canAsk;
+      row.hidden ||= !canAsk;
+    },
+    /** @param {string} said */
+    tell(said) {
+      const wasAtEnd = text.scrollTop + text.clientHeight >= text.scrollHeight - 4;
+      setText(text, said);
+      if (wasAtEnd) text.scrollTop = text.scrollHeight;
+    },
+    /** @param {number} now */
+    tick(now) {
+      const isSeen = !row.hidden && document.visibilityState === "visible";
+      if (!isSeen || now - asked < CONSOLE_SECONDS) return;
+      asked = now;
+      ask();
     },
   };
 }

@@ -41,7 +41,9 @@ function render({ model, el }) {
     setText(status, text);
   };
   const plan = makePlan(signal, (rank) => link.send({ type: "select", rank }));
-  const attempts = makeAttempts(signal);
+  const attempts = makeAttempts(signal, (key) =>
+    link.send({ type: "console", key, view: link.view }),
+  );
   const lanes = makeLanes();
   const next = make("div", { class: "nbprov-outlook" });
   const openings = makeOpenings(signal, (text) =>
@@ -85,7 +87,7 @@ function render({ model, el }) {
       state.summary.some((line) => line.startsWith(news)),
     );
     buttons.show(state);
-    attempts.show(state.attempts);
+    attempts.show(state);
     lanes.show(state);
     setText(log, state.log.join("\n"));
     log.hidden = !state.log.length;
@@ -106,6 +108,7 @@ function render({ model, el }) {
       buttons.release();
     },
     copy: (text, words) => void copy(text).then(() => say(words)),
+    console: attempts.tell,
     isLive: () => !state.is_final,
   });
   const timer = setInterval(() => (state.hourly || !state.is_final) && tick(), TICK_MS);

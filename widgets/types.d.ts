@@ -46,6 +46,8 @@ export interface AttemptState {
   advice: string;
   raw: string;
   code: string;
+  /** Whether its cloud made a machine, so that there may be a console to read. */
+  has_machine: boolean;
   /** Whether it became the cluster. */
   is_kept: boolean;
   /** The states that it went through, oldest first. */
@@ -219,7 +221,9 @@ export type ToKernel =
   | { type: "look" }
   | { type: "launch" | "cancel" | "again" | "wait" | "try" }
   | { type: "down" | "stop" | "start"; name: string }
-  | { type: "ssh"; name: string; view: string };
+  | { type: "ssh"; name: string; view: string }
+  /** What the machine of the attempt with this key wrote on its console is wanted. */
+  | { type: "console"; key: string; view: string };
 
 /** A value of kind `stock` is a level and the time of its report: `high@1790000000.0`. */
 export type Kind = "rank" | "text" | "date" | "stock" | "money" | "number";
@@ -257,6 +261,8 @@ export type FromKernel<S> =
   /** `age` is in seconds since the state was taken. A trait has none; it is read on arrival. */
   | { type: "state"; view: string; state: S; age: number }
   | { type: "notice"; view: string; text: string }
+  /** What the machine of an attempt wrote on its console. */
+  | { type: "console"; view: string; key: string; text: string }
   /** A text for the clipboard of the view that asked, and what to say then. */
   | { type: "copy"; view: string; text: string; words: string };
 

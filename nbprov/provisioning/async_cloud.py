@@ -201,6 +201,10 @@ class AsyncCloud:
         """Whether launches leave objects beside their machines that this cloud can name."""
         return getattr(self.adapter.side_objects, "__func__", None) is not Cloud.side_objects
 
+    async def console(self, instance_id: str) -> str:
+        """See `Cloud.console`."""
+        return await self._call(self.adapter.console, instance_id, seconds=LIST_SECONDS)
+
     async def side_objects(self, owner: str) -> Sequence[SideObject]:
         """See `Cloud.side_objects`."""
         return await self._call(self.adapter.side_objects, owner, seconds=LIST_SECONDS)

@@ -41,6 +41,12 @@ def test_a_launch_that_failed_is_launched_again(
     expect(state(run)).to_have_text("ready")
     expect(again).to_be_hidden()
     expect(run.get_by_role("table", name="Attempts")).to_contain_text("ready")
+    console = run.get_by_role("button", name="console")
+    expect(console).to_have_count(1)  # the nine that were refused have no machine
+    console.click()
+    expect(run.get_by_label("Console")).to_contain_text("Server listening")
+    album.take("console", run)
+    console.click()
     expect(notebook.run("%%on")).to_contain_text("it runs")
     expect(notebook.run("dev")).to_contain_text("ready")
     button(run, "Down").click()

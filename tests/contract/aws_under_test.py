@@ -15,12 +15,12 @@ from aws_models_once import read_models_once
 from clouds_under_test import CloudUnderTest, end_folder, left_of, own_folder
 
 from nbprov.clouds.base import Cloud
+from nbprov.clouds.pricing.fetcher import Fetcher
 from nbprov.model.failures import Cause
 from nbprov.model.launches import Launch
 from nbprov.model.money import usd
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.price_list import PriceList
 
 TYPE, REGION, ZONE = "m6i.large", "us-east-1", "use1-az6"
 HOURLY = usd("0.5")
@@ -37,10 +37,16 @@ class AwsUnderTest(CloudUnderTest):
     tells_poweroff_reason = False
     does_not_apply: ClassVar[Mapping[str, str]] = {
         "the_clouds_own_timer_ends_a_machine": "instances have no time limit",
+        "whether_credentials_are_there_is_told_without_a_request": "files may have them, too",
         "a_machine_costs_what_its_offer_does": "a listing has no prices",
         "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
         "a_fetched_list_has_the_units_of_the_catalogue": "files on another host: test_prices.py",
         "a_price_list_that_cannot_be_read_is_not_empty": "the same",
+        "a_fetcher_obeys_the_stop": "the same",
+        "a_quote_is_of_its_type_in_its_place": "the same",
+        "an_unknown_price_is_not_free": "its listings and quotes have prices under other names",
+        "a_machine_without_labels_breaks_no_listing": "machines are chosen by the cloud, by label",
+        "a_machine_that_lacks_a_field_is_listed_or_an_error": "ids are made of several fields",
         "stock_follows_what_is_left": "scores tell of spot: tests/unit/clouds/aws/test_stock.py",
     }
 
@@ -115,7 +121,7 @@ class AwsUnderTest(CloudUnderTest):
     def rules(self) -> list[tuple[str, int, int]] | None:
         return [(network, low, high) for network, low, high in self.double.told("rules")]
 
-    def price_list(self) -> PriceList | None:
+    def fetcher(self) -> Fetcher | None:
         return None
 
     def bodies(self) -> dict[str, str]:

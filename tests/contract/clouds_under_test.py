@@ -68,7 +68,16 @@ spot = 0.5
 
 OF_REQUESTS = (
     "a_create_ends_in_time_wherever_it_hangs",
+    "a_call_ends_in_time_though_every_answer_is_slow",
+    "a_create_that_became_late_is_not_sent",
+    "a_machine_that_lacks_a_field_is_listed_or_an_error",
     "a_machine_that_names_no_owner_is_nobodys",
+    "a_machine_without_labels_breaks_no_listing",
+    "a_persons_own_objects_are_nobodys",
+    "a_quote_that_cannot_be_asked_is_not_told",
+    "a_server_that_does_not_prove_who_it_is_is_sent_nothing",
+    "an_unknown_price_is_not_free",
+    "nothing_secret_is_sent_unencrypted",
     "secrets_are_sent_where_they_are_needed_alone",
     "a_change_that_fails_says_so",
     "a_check_that_fails_says_so_and_raises_nothing",
@@ -82,7 +91,11 @@ OF_REQUESTS = (
     "no_call_takes_longer_than_it_says",
     "only_ssh_is_open_and_only_to_the_caller",
     "secrets_that_a_refusal_repeats_are_not_passed_on",
+    "side_objects_that_cannot_be_asked_are_not_forgotten",
     "to_end_nothing_asks_nothing",
+    "what_a_cloud_can_do_is_in_its_create",
+    "what_hinders_one_machine_hinders_no_other",
+    "what_launches_share_is_made_once_for_each_owner",
 )
 """The checks that read or spoil requests, which needs a cloud that is reached over HTTP."""
 
@@ -116,6 +129,10 @@ class LocalUnderTest(CloudUnderTest):
         "every_state_that_bills_is_billed": "its machines cost nothing",
         "a_fetched_list_has_the_units_of_the_catalogue": "its offers are read from the market file",
         "a_price_list_that_cannot_be_read_is_not_empty": "the same",
+        "a_fetcher_obeys_the_stop": "the same",
+        "a_quote_is_of_its_type_in_its_place": "the same",
+        "a_disk_tier_makes_another_create": "it has one kind of disk",
+        "whether_credentials_are_there_is_told_without_a_request": "nobody logs in",
         "stock_follows_what_is_left": "no stock can be asked for",
         "stock_that_cannot_be_asked_is_not_told": "the same",
     }

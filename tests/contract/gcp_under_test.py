@@ -22,12 +22,12 @@ from nbprov.clouds.base import Cloud
 from nbprov.clouds.contract.listings import ODD_STATE
 from nbprov.clouds.gcp.account.price_list_auth import KEY_VARIABLES
 from nbprov.clouds.gcp.billing_quote import BILLING_VARIABLE
+from nbprov.clouds.pricing.fetcher import Fetcher
 from nbprov.model.failures import Cause
 from nbprov.model.launches import Launch
 from nbprov.model.money import usd
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.price_list import PriceList
 
 SPEED = 200.0
 """How much faster the double's clock runs, because Google accepts no time limit below 30 s."""
@@ -62,14 +62,22 @@ class GcpUnderTest(CloudUnderTest):
     name = "gcp"
     addresses = ("NBPROV_GCP_ENDPOINT",)
     billed_states = ("PROVISIONING", "STAGING", "RUNNING", "REPAIRING", "STOPPING", "SUSPENDING")
+    passing_states = ("STOPPING", "SUSPENDING")
     tells_stock = False
     tells_poweroff_reason = False
     does_not_apply: ClassVar[Mapping[str, str]] = {
         "without_credentials_nothing_is_sent": "files have its logins: test_credentials.py",
+        "whether_credentials_are_there_is_told_without_a_request": "the same",
+        "a_quote_that_cannot_be_asked_is_not_told": "quotes are asked of another host",
         "a_machine_costs_what_its_offer_does": "a listing has no prices",
         "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
         "a_fetched_list_has_the_units_of_the_catalogue": "parts of machines: test_prices.py",
         "a_price_list_that_cannot_be_read_is_not_empty": "the same",
+        "a_fetcher_obeys_the_stop": "the same",
+        "a_quote_is_of_its_type_in_its_place": "the same",
+        "an_unknown_price_is_not_free": "its listings and quotes have prices under other names",
+        "a_machine_without_labels_breaks_no_listing": "machines are chosen by the cloud, by label",
+        "a_machine_that_lacks_a_field_is_listed_or_an_error": "ids are made of several fields",
         "stock_follows_what_is_left": "chances tell of spot: tests/unit/clouds/gcp/test_stock.py",
     }
 
@@ -157,7 +165,7 @@ class GcpUnderTest(CloudUnderTest):
                     found.append((network, int(low), int(high or low)))
         return found
 
-    def price_list(self) -> PriceList | None:
+    def fetcher(self) -> Fetcher | None:
         return None
 
     def traces(self, ids: Sequence[str]) -> list[str]:

@@ -44,6 +44,7 @@ class LambdaUnderTest(CloudUnderTest):
         "a_lost_machine_is_replaced_once_under_its_token": "a create makes one machine",
         "a_listing_goes_through_every_page": "it lists everything at once",
         "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
+        "a_disk_tier_makes_another_create": "it has one kind of disk",
     }
 
     def __init__(self) -> None:

@@ -134,6 +134,60 @@ MUTANTS: tuple[Mutant, ...] = (
         " for o in offers]\n        return counting",
         "stock_that_cannot_be_asked_is_not_told",
     ),
+    fluffy(
+        "machines that lack a field are skipped",
+        ADAPTER,
+        ROWS,
+        f'{ROWS[:-1]} if {{"size", "mood", "burrow", "id"}} <= {{*row}}]',
+        "a_machine_that_lacks_a_field_is_listed_or_an_error",
+    ),
+    fluffy(
+        "a machine that wakes is ending",
+        ADAPTER,
+        '"carrot-wait": InstanceState.PENDING',
+        '"carrot-wait": InstanceState.ENDING',
+        BILLED,
+    ),
+    fluffy(
+        "a quote of another type",
+        ADAPTER,
+        '(size["burrow"], size["size"]): size',
+        '(size["burrow"], candidate.offer.instance_type): size',
+        "a_quote_is_of_its_type_in_its_place",
+    ),
+    fluffy(
+        "a quote that cannot be asked is the old price",
+        ADAPTER,
+        '        sizes = {\n            (size["burrow"]',
+        '        try:\n            api().call("GET", "/sizes", seconds=CHECK_SECONDS)\n'
+        "        except CloudError:\n"
+        '            return Quote(candidate.offer.hourly, "old", time.time())\n'
+        '        sizes = {\n            (size["burrow"]',
+        "a_quote_that_cannot_be_asked_is_not_told",
+    ),
+    fluffy(
+        "an end that is refused is silent",
+        ADAPTER,
+        END,
+        f"try:\n                {END}\n            except CloudError as error:\n"
+        '                if error.failure.code not in ("401", "403", "409"):\n'
+        "                    raise",
+        CHANGE,
+    ),
+    fluffy(
+        "the timer is not sent",
+        ADAPTER,
+        '"end_after": launch.terminate_after,',
+        '"end_after": None,',
+        "what_a_cloud_can_do_is_in_its_create",
+    ),
+    fluffy(
+        "the order is in a warning",
+        ADAPTER,
+        ORDER,
+        '        __import__("warnings").warn(str(order))\n' + ORDER,
+        SECRETS,
+    ),
     fluffy("410 is no machine", ADAPTER, LIST, LIST_OR_NONE.format(codes='("410",)'), BREAKS),
     fluffy("404 is no machine", ADAPTER, LIST, LIST_OR_NONE.format(codes='("404",)'), BREAKS),
     fluffy("429 is no machine", ADAPTER, LIST, LIST_OR_NONE.format(codes='("429",)'), BREAKS),
@@ -433,7 +487,23 @@ MUTANTS: tuple[Mutant, ...] = (
         '"STARTING": InstanceState.STOPPED',
         BILLED,
     ),
-    runpod("all owners", ADAPTER, "and pods.owner_of(pod) == owner", "", OWNERS),
+    runpod("all owners", ADAPTER, "if owner and pods.owner_of(pod) == owner", "if owner", OWNERS),
+    runpod(
+        "pods without an id are skipped",
+        "api.py",
+        "        if not all(isinstance(entry, dict)",
+        '        entries = [entry for entry in entries if entry.get("id")]\n'
+        "        if not all(isinstance(entry, dict)",
+        "a_machine_that_lacks_a_field_is_listed_or_an_error",
+    ),
+    Mutant(
+        "runpod",
+        "any server is believed",
+        "nbprov/clouds/web/response.py",
+        "timeout=(CONNECT_SECONDS, READ_SECONDS),",
+        "timeout=(CONNECT_SECONDS, READ_SECONDS), verify=False,",
+        "a_server_that_does_not_prove_who_it_is_is_sent_nothing",
+    ),
     runpod(
         "a quote for a minute",
         ADAPTER,
@@ -462,10 +532,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "if not launch.token:",
         "spot_is_spot_or_refused",
     ),
-    runpod(
+    Mutant(
+        "runpod",
         "a create too late is sent",
-        ADAPTER,
-        "if launch.answer_by and time.time() > launch.answer_by:",
+        "nbprov/clouds/launch_checks.py",
+        "if time.time() >= launch.answer_by > 0:",
         "if not launch.token:",
         "a_create_that_comes_too_late_is_not_begun",
     ),

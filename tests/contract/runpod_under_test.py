@@ -45,6 +45,7 @@ class RunPodUnderTest(CloudUnderTest):
         "a_token_with_other_parameters_is_refused": NO_TOKEN,
         "a_lost_machine_is_replaced_once_under_its_token": "a create makes one pod",
         "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
+        "a_disk_tier_makes_another_create": "it has one kind of disk",
     }
 
     def __init__(self) -> None:
@@ -66,8 +67,8 @@ class RunPodUnderTest(CloudUnderTest):
         return self.launch_of(offer, **{"ports": ((8888, 8890),), **changes})
 
     def other_launch(self, **changes: Any) -> Launch:
-        kind = ("US", "US-TX-3", "1x_A100-80GB_SECURE", "A100-80GB", 1, 12, 62)
-        offer = Offer("runpod", *kind, Market.ON_DEMAND, usd("4.59"))
+        kind = ("US", "US-TX-3", "1x_A100-80GB_SECURE", "A100-80GB", 1, 8, 117)
+        offer = Offer("runpod", *kind, Market.ON_DEMAND, usd("1.39"))
         return self.launch_of(offer, **changes)
 
     def refuse(self, cause: Cause) -> None:

@@ -15,6 +15,7 @@ from nbprov.api.context import Context
 from .clouds import CloudService
 from .cluster_names import NameService
 from .compute_engines import ComputeEngineService
+from .consoles import ConsoleService
 from .engine_clients import EngineClientService
 from .folder_sync import FolderService
 from .job_archive import JobArchiveService
@@ -52,6 +53,7 @@ class Services:
         self.names = NameService(context, renamed)
         self.outputs = OutputService(context)
         self.loads = LoadService(context)
+        self.consoles = ConsoleService(context)
         self.views = ViewService(context, self.outputs, self.loads)
         self.archive = JobArchiveService(context)
         self.ssh = SshService(context)

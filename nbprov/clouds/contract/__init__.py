@@ -17,10 +17,12 @@ PARTS = (
     "broken_calls",
     "lifecycle",
     "creates",
+    "order_fields",
     "listings",
     "prices",
     "side_objects",
     "network",
+    "transport",
     "secret_leaks",
     "deadlines",
 )

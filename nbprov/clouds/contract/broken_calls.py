@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from functools import partial
 
 from nbprov.model.failures import Cause
 from nbprov.model.launches import Accepted, Pending
 
 from .checks import check, expect_cause, failure_of, needs
-from .relay import PAGE, RelayFault
+from .relay import PAGE, RelayedRequest, RelayFault
 from .subject import CloudUnderTest
 
 BROKEN = (
@@ -21,6 +23,7 @@ BROKEN = (
     RelayFault(200, PAGE),
     RelayFault(),
 )
+DENIED = (RelayFault(401, b""), RelayFault(403, b""), RelayFault(409, b""))
 
 
 @check
@@ -30,6 +33,9 @@ def says_whether_it_can_be_used(subject: CloudUnderTest) -> None:
     assert told.problem is None
     assert told.cloud == subject.cloud.name
     assert told.account, "`check` has to say whose account it is"
+    assert subject.balance in " ".join(told.details), (
+        f"expected the balance {subject.balance}, got {told.details}"
+    )
 
 
 @check
@@ -64,6 +70,31 @@ def without_credentials_nothing_is_sent(subject: CloudUnderTest) -> None:
 
 
 @check
+def whether_credentials_are_there_is_told_without_a_request(subject: CloudUnderTest) -> None:
+    """`missing` of the package and `ready` of its fetcher say it, with credentials and without."""
+    needs(subject.credentials, "it has no variables with credentials (`credentials`)")
+    module = type(subject.cloud).__module__.rpartition(".")[0]
+    missing = getattr(sys.modules[module], "missing", lambda: None)
+    found, context = subject.fetcher(), subject.fetch_context()
+    with subject.relay.noted() as sent:
+        ready, lacks = "" if found is None else found.ready(context), missing()
+    assert ready == "", f"the fetcher with credentials: expected to be ready, got {ready!r}"
+    assert lacks is None, f"with credentials: expected nothing missing, got {lacks}"
+    before = {name: os.environ.pop(name) for name in subject.credentials}
+    try:
+        with subject.relay.noted() as more:
+            said = missing()
+            if found is not None:
+                found.ready(context)
+    finally:
+        os.environ.update(before)
+    assert sent + more == [], f"a request was sent: {sent + more}"
+    needs(
+        said is not None, "credentials may be elsewhere, too: `missing` says nothing without them"
+    )
+
+
+@check
 def a_poll_that_fails_decides_nothing(subject: CloudUnderTest) -> None:
     relay, launch = subject.relay, subject.launch()
     operation = subject.cloud.submit(launch)
@@ -94,6 +125,11 @@ def a_change_that_fails_says_so(subject: CloudUnderTest) -> None:
                 )
             causes = (Cause.RATE_LIMIT, Cause.TRANSIENT, Cause.UNKNOWN_OUTCOME)
             expect_cause(failure, *causes, what=f"{verb} got {fault}")
+    verbs += ["start"] if cloud.capabilities.stop else []
+    for fault in DENIED:
+        for verb in verbs:
+            with relay.scripted(lambda *_, fault=fault: fault):
+                failure_of(subject, partial(getattr(cloud, verb), [machine.id]), f"{verb}, {fault}")
     with relay.unreachable():
         for verb in verbs:
             failure = failure_of(
@@ -101,6 +137,26 @@ def a_change_that_fails_says_so(subject: CloudUnderTest) -> None:
             )
             expect_cause(failure, Cause.TRANSIENT, what=f"{verb} without a connection")
     assert [i.id for i in subject.alive(launch.owner)] == [machine.id]
+
+
+@check
+def what_hinders_one_machine_hinders_no_other(subject: CloudUnderTest) -> None:
+    """One id that is gone, or whose request fails, keeps no other from being ended."""
+    relay, launch = subject.relay, subject.launch()
+    (first,) = subject.running(launch)
+    subject.cloud.terminate(["i-000000000000", first.id])
+    subject.gone(launch.owner, [first.id])
+    machines = [subject.running(subject.launch())[0].id for _ in range(2)]
+
+    def spoil(_: int, asked: RelayedRequest) -> RelayFault | None:
+        named = [one for one in machines if one in asked.readable]
+        return BROKEN[0] if asked.method != "GET" and named == machines[:1] else None
+
+    with relay.scripted(spoil), contextlib.suppress(Exception):
+        subject.cloud.terminate(machines)
+    subject.gone(launch.owner, machines[1:])
+    subject.cloud.terminate(machines)
+    subject.gone(launch.owner, machines)
 
 
 @check

@@ -7,16 +7,17 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 
 import pytest
 
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, STOCK_SECONDS, Cloud
-from nbprov.model.launches import CreateOperation, Launch
+from nbprov.model.clock import Seconds
+from nbprov.model.launches import CreateOperation, Launch, SideObject
 
 from .checks import check
-from .relay import RelayFault
+from .relay import PAGE, RelayFault
 from .subject import CloudUnderTest
 
 SLACK = 10.0
@@ -27,13 +28,26 @@ LIMITS = ("CALL_SECONDS", "CHECK_SECONDS", "LIST_SECONDS", "STOCK_SECONDS")
 MOST_REPEATS = 2
 """How often one call may send the same request: more is a loop that waits."""
 LEAST_SLEEP = 0.005
+MOST_PAUSE = 1.0
+"""Seconds that a call to a busy cloud may wait in all before it asks again."""
+MORE = 4
+"""So many machines are named beside the one that exists."""
+SLOW_SHARE = 0.1
+SLOW = 0.7
+"""The part of a call's limit after which a slow cloud answers each of its requests."""
+EMPTY_PAGES = 5
+BUSY = (None, RelayFault(429, b"", {"Retry-After": "0"}), RelayFault(503, PAGE))
+"""What a call may meet: nothing odd, or a cloud that is busy."""
 Call = Callable[[Cloud], object]
 
 
-def calls(launch: Launch, machine: str) -> dict[str, tuple[Call, float]]:
+def calls(
+    launch: Launch, machine: str, objects: Sequence[SideObject]
+) -> dict[str, tuple[Call, float]]:
     """Return all calls of an adapter, with the seconds that each may take."""
-    # Two machines: a call that gives each of them its whole time takes too long.
-    ids, offer, ports = [machine, f"{machine}0"], launch.candidate.offer, [(8888, 8890)]
+    # Several machines: a call that gives each of them its whole time takes too long.
+    ids = [machine, *(f"{machine}{number}" for number in range(MORE))]
+    offer, ports = launch.candidate.offer, [(8888, 8890)]
     operation = CreateOperation(offer.cloud, launch.token, machine)
     return {
         "check": (lambda cloud: cloud.check(), CHECK_SECONDS),
@@ -50,6 +64,7 @@ def calls(launch: Launch, machine: str) -> dict[str, tuple[Call, float]]:
         "side_objects": (lambda cloud: cloud.side_objects(launch.owner), LIST_SECONDS),
         "console": (lambda cloud: cloud.console(machine), LIST_SECONDS),
         "terminate": (lambda cloud: cloud.terminate(ids), CALL_SECONDS),
+        "remove": (lambda cloud: cloud.remove(objects), CALL_SECONDS),
     }
 
 
@@ -62,13 +77,13 @@ def modules_of(cloud: Cloud) -> list[ModuleType]:
 
 
 @contextlib.contextmanager
-def shortened(cloud: Cloud) -> Iterator[None]:
+def shortened(cloud: Cloud, share: float = SHARE) -> Iterator[None]:
     """Shorten the limits of `base.py` wherever this adapter's modules have imported them."""
     with pytest.MonkeyPatch.context() as patch:
         for module in modules_of(cloud):
             for name in LIMITS:
                 if isinstance(value := getattr(module, name, None), float):
-                    patch.setattr(module, name, value * SHARE)
+                    patch.setattr(module, name, value * share)
         yield
 
 
@@ -76,7 +91,8 @@ def shortened(cloud: Cloud) -> Iterator[None]:
 def no_call_takes_longer_than_it_says(subject: CloudUnderTest) -> None:
     relay = subject.relay
     (machine,) = subject.running(subject.launch())
-    late = calls(subject.launch(), machine.id)
+    objects = subject.cloud.side_objects(machine.owner)
+    late = calls(subject.launch(), machine.id, objects)
     everything = RelayFault(seconds=CALL_SECONDS * 10)
     with relay.scripted(lambda *_: everything), shortened(subject.cloud):
         taken = _measured(subject, late, most=CALL_SECONDS * SHARE + SLACK / 3)
@@ -101,8 +117,9 @@ def no_call_takes_longer_than_it_says(subject: CloudUnderTest) -> None:
 @check
 def a_create_ends_in_time_wherever_it_hangs(subject: CloudUnderTest) -> None:
     relay = subject.relay
-    with relay.noted() as sent:
-        subject.make().submit(subject.launch())
+    for _ in range(2):  # the first one also makes what launches share
+        with relay.noted() as sent:
+            subject.make().submit(subject.launch())
     hung, asked = RelayFault(seconds=CALL_SECONDS * 10), subject.launch()
     submit: dict[str, tuple[Call, float]] = {
         "submit": (lambda cloud: cloud.submit(asked), CALL_SECONDS)
@@ -122,6 +139,38 @@ def a_create_ends_in_time_wherever_it_hangs(subject: CloudUnderTest) -> None:
             f"a create whose request {number + 1} has no answer: expected {CALL_SECONDS:g} s, took"
             f" {seconds:.1f} s or more"
         )
+
+
+@check
+def a_call_ends_in_time_though_every_answer_is_slow(subject: CloudUnderTest) -> None:
+    """Each answer comes in time: what a call may take is for all its requests together."""
+    (machine,) = subject.running(subject.launch())
+    for name, pages in (("submit", (100, 0)), ("list", (1, EMPTY_PAGES))):
+        subject.page(*pages)
+        # An adapter with limits of its own is given all of its time.
+        for share in (SLOW_SHARE, 1.0):
+            call, limit = calls(subject.launch(), machine.id, ())[name]
+            seconds = _slowly(subject, call, limit * share, share)
+            if seconds <= limit * share + SLACK / 4:
+                break
+        else:
+            raise AssertionError(
+                f"{name}, each of whose requests is answered slowly: expected {limit:g} s in all,"
+                f" took {seconds:.1f} s or more"
+            )
+    left = [one.id for one in subject.alive(machine.owner)]
+    subject.cloud.terminate(left)
+    subject.gone(machine.owner, left)
+
+
+def _slowly(subject: CloudUnderTest, call: Call, limit: Seconds, share: float) -> Seconds:
+    """Return what a call takes if each of its requests takes most of its limit."""
+
+    def late(*_: object) -> None:
+        subject.relay.wait(limit * SLOW)
+
+    with subject.relay.scripted(late), shortened(subject.cloud, share):
+        return _measured(subject, {"it": (call, limit)}, most=limit + SLACK / 3)["it"]
 
 
 def _measured(
@@ -154,18 +203,30 @@ def no_call_sleeps_or_waits_in_a_loop(subject: CloudUnderTest) -> None:
     launch = subject.launch()
     (machine,) = subject.running(launch)
     more = subject.launch()
-    for name, (call, _) in calls(more, machine.id).items():
-        cloud, before = subject.make(), len(subject.relay.requests) if subject.addresses else 0
-        with slept(cloud) as seconds, contextlib.suppress(Exception):
-            call(cloud)
-        assert not seconds, f"{name} slept for {seconds} s: waiting is the engine's"
-        if subject.addresses:
-            lines = Counter(one.line for one in subject.relay.requests[before:])
-            often = [f"{k[0]} {k[1]}" for k, n in lines.items() if n > MOST_REPEATS]
-            assert not often, f"{name} sent the same request more than twice: {often}"
+    objects = subject.cloud.side_objects(launch.owner)
+    for fault in BUSY if subject.addresses else BUSY[:1]:
+        for name, (call, _) in calls(more, machine.id, objects).items():
+            _one_that_waits_for_nothing(subject, name, call, fault)
     left = [machine.id for machine in subject.alive(launch.owner)]
     subject.cloud.terminate(left)
     subject.gone(launch.owner, left)
+
+
+def _one_that_waits_for_nothing(
+    subject: CloudUnderTest, name: str, call: Call, fault: RelayFault | None
+) -> None:
+    """Make a call, all of whose requests meet this fault."""
+    cloud, before = subject.make(), len(subject.relay.requests) if subject.addresses else 0
+    met = subject.relay.scripted(lambda *_: fault) if fault else contextlib.nullcontext()
+    with met, slept(cloud) as seconds, contextlib.suppress(Exception):
+        call(cloud)
+    what = f"{name}, answered by {fault}," if fault else name
+    most = MOST_PAUSE if fault else 0.0
+    assert sum(seconds) <= most, f"{what} slept for {seconds} s: waiting is the engine's"
+    if subject.addresses and fault is None:
+        lines = Counter(one.line for one in subject.relay.requests[before:])
+        often = [f"{k[0]} {k[1]}" for k, n in lines.items() if n > MOST_REPEATS]
+        assert not often, f"{what} sent the same request more than twice: {often}"
 
 
 @contextlib.contextmanager

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from nbprov.model.failures import Cause
-from nbprov.model.launches import InstanceState
+from nbprov.model.launches import Instance, InstanceState
 
 from .checks import check, needs
 from .relay import PAGE, RelayedRequest, RelayFault
@@ -54,11 +57,112 @@ def a_machine_that_names_no_owner_is_nobodys(subject: CloudUnderTest) -> None:
 
     subject.relay.rewrite = unowned
     try:
-        listed = [one for one in subject.make().list(launch.owner) if one.owner == launch.owner]
+        with subject.relay.noted() as sent:
+            listed = subject.make().list(launch.owner)
     finally:
         subject.relay.rewrite = None
+    if any(launch.owner in one.readable for one in sent):
+        # The cloud chose by owner; what it answers may then lack the label.
+        listed = [one for one in listed if one.owner == launch.owner]
     needs(sum(found), "its listing does not have owners as values of their own")
     assert listed == [], f"expected no machine of {launch.owner}, whom none names; got {listed}"
+
+
+@check
+def a_machine_without_labels_breaks_no_listing(subject: CloudUnderTest) -> None:
+    """People make machines by hand, which have none."""
+    launch, changed = subject.launch(), list[bool]()
+    (machine,) = subject.running(launch)
+
+    def without(document: Any) -> None:
+        for row in _rows(document, machine.id):
+            for labels in _holders(row, launch.owner):
+                labels.clear()
+                changed.append(True)
+
+    listed = _listed_after(subject, without)
+    needs(changed, "its listing is no JSON with labels under their names")
+    assert [one for one in listed if one.owner == launch.owner] == [], listed
+
+
+@check
+def a_machine_that_lacks_a_field_is_listed_or_an_error(subject: CloudUnderTest) -> None:
+    """A row that cannot be read and is skipped is a machine that bills and is shown to nobody."""
+    launch, names = subject.launch(), set[str]()
+    (machine,) = subject.running(launch)
+    ours = {launch.owner, launch.token}
+
+    def note(document: Any) -> None:
+        for row in _rows(document, machine.id):
+            names.update(n for n, value in row.items() if not ours & {*_strings(value)})
+
+    _listed_after(subject, note)
+    needs(names, "its listing is no JSON with a machine as one object")
+    for name in sorted(names):
+
+        def without(document: Any, name: str = name) -> None:
+            for row in _rows(document, machine.id):
+                row.pop(name, None)
+
+        try:
+            listed = _listed_after(subject, without)
+        except Exception as error:
+            subject.cloud.classify(error)
+            continue
+        assert [one.id for one in listed] == [machine.id], (
+            f"a machine whose {name!r} is missing: expected it in the listing, or an error; got"
+            f" {listed}"
+        )
+
+
+def _listed_after(subject: CloudUnderTest, change: Callable[[Any], None]) -> list[Instance]:
+    """List while every document of the cloud is changed so."""
+
+    def changed(_: int, body: bytes) -> bytes:
+        try:
+            document = json.loads(body)
+        except ValueError:
+            return body
+        change(document)
+        return json.dumps(document).encode()
+
+    subject.relay.rewrite = changed
+    try:
+        return subject.make().list("owner-1")
+    finally:
+        subject.relay.rewrite = None
+
+
+def _rows(document: Any, machine: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a document that have the id of this machine as a value of their own."""
+    for one in _objects(document):
+        if machine in one.values():
+            yield one
+
+
+def _holders(row: dict[str, Any], owner: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects inside a row that have its owner as a value: its labels."""
+    for one in _objects(row):
+        if one is not row and owner in one.values() and owner not in row.values():
+            yield one
+
+
+def _objects(document: Any) -> Iterator[dict[str, Any]]:
+    """Yield all objects of a JSON document, outer ones first."""
+    if isinstance(document, dict):
+        yield document
+    inside = document.values() if isinstance(document, dict) else document
+    for one in [*inside] if isinstance(document, dict | list) else ():
+        yield from _objects(one)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yield all strings of a JSON document, keys left out."""
+    if isinstance(value, str):
+        yield value
+    inside = value.values() if isinstance(value, dict) else value
+    for one in inside if isinstance(value, dict | list) else ():
+        yield from _strings(one)
 
 
 @check
@@ -199,4 +303,9 @@ def every_state_that_bills_is_billed(subject: CloudUnderTest) -> None:
         assert len(shown) == 1, f"a machine in the billed state {state!r} is not listed"
         assert shown[0] not in (InstanceState.STOPPED, InstanceState.GONE), (
             f"the cloud bills in {state!r}: expected a state that is billed, got {shown[0]}"
+        )
+        leaves = shown[0] in (InstanceState.STOPPING, InstanceState.ENDING)
+        assert state in subject.passing_states or not leaves, (
+            f"a machine in {state!r} is shown as {shown[0]}, so that nobody ends it: expected"
+            " another state, or that `passing_states` names it"
         )

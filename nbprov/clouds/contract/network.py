@@ -13,7 +13,7 @@ from nbprov.model.failures import CloudError
 from .checks import check
 from .subject import CloudUnderTest
 
-ANYWHERE = re.compile(r"\d+\.\d+\.\d+\.\d+\\?/[0-7]\b|::\\?/0|::0\\?/0")
+ANYWHERE = re.compile(r"\d+\.\d+\.\d+\.\d+\\?/[0-7]\b|::\\?/0|::0\\?/0|\"\*\"")
 """Networks so wide that two or a hundred of them are everybody, too."""
 PORTS = [(8888, 8890)]
 

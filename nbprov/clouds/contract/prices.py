@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import threading
 from dataclasses import replace
+from datetime import date
 
-from nbprov.model.money import format_usd
+import pytest
+
+from nbprov.clouds.web.client import HttpClient
+from nbprov.clouds.web.response import Stopped
+from nbprov.model.money import Micros, format_usd
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
+from nbprov.model.price_list import PriceList, PriceRow
 from nbprov.model.stock import StockLevel
 
 from .checks import check, needs
 from .relay import PAGE, RelayFault
 from .subject import CloudUnderTest
 
+ELSEWHERE = "its price list is read from elsewhere (`fetcher` returns None)"
 UNREADABLE = (RelayFault(500, PAGE), RelayFault(429, b"", {"Retry-After": "0"}), RelayFault())
-NEAR = 2.0
-"""How far a shipped price may be from today's: a price in cents, a month or for each GPU is not."""
+NEAR = 1.9
+"""How far a shipped price may be from today's: one in cents, a month or for each of two GPUs is
+further.
+"""
+MOST_QUOTES = 12
+PRICED = re.compile(
+    rb'("[^"]*(?:price|cent|cost|usd|hourly)[^"]*"\s*:\s*)"?\$?\d[\d.]*"?', re.IGNORECASE
+)
+"""A price in a JSON document, by the name of its field."""
 
 
 @check
@@ -46,10 +62,22 @@ def a_machine_costs_what_its_offer_does(subject: CloudUnderTest) -> None:
 def offers_have_the_units_of_the_catalogue(subject: CloudUnderTest) -> None:
     found = subject.cloud.offers()
     needs(found is not None, "its prices are the catalogue's (`offers` returns None)")
-    wanted = subject.launch().candidate.offer
-    same = [o for o in found or () if _same(o, wanted) and o.market is wanted.market]
-    assert len(same) == 1, f"expected one offer of {wanted}, got {same}"
-    _compare(same[0], wanted)
+    first, *others = _wanted(subject)
+    same = [o for o in found or () if _same(o, first) and o.market is first.market]
+    assert len(same) == 1, f"expected one offer of {first}, got {same}"
+    _compare(same[0], first)
+    for wanted in others:
+        for offer in found or ():
+            if _same(offer, wanted) and offer.market is wanted.market:
+                _compare(offer, wanted)
+    for offer in found or ():
+        assert subject.cloud.capabilities.simulated or date.fromisoformat(offer.as_of), offer
+
+
+def _wanted(subject: CloudUnderTest) -> list[Offer]:
+    """Return what the launches of a subject ask for."""
+    launches = (subject.launch(), subject.other_launch())
+    return [one.candidate.offer for one in launches if one is not None]
 
 
 def _same(offer: Offer, wanted: Offer) -> bool:
@@ -72,9 +100,26 @@ def _compare(offer: Offer, wanted: Offer) -> None:
 
 @check
 def a_fetched_list_has_the_units_of_the_catalogue(subject: CloudUnderTest) -> None:
-    found, wanted = subject.price_list(), subject.launch().candidate.offer
-    needs(found, "its price list is read from elsewhere (`price_list` returns None)")
+    found = subject.price_list()
+    needs(found, ELSEWHERE)
     assert found is not None
+    for wanted in _wanted(subject):
+        _compare_rows(found, wanted)
+    shipped = {
+        (offer.region, offer.zone, offer.instance_type): offer.hourly
+        for offer in subject.cloud.offers() or ()
+        if offer.market is Market.ON_DEMAND
+    }
+    for row in found.rows:
+        was, now = shipped.get((row.region, row.zone, row.instance_type)), row.on_demand
+        assert not was or not now or now / NEAR <= was <= now * NEAR, (
+            f"{row.instance_type} in {row.region}: {format_usd(was)} is shipped, {format_usd(now)}"
+            " was fetched"
+        )
+
+
+def _compare_rows(found: PriceList, wanted: Offer) -> None:
+    """Compare the rows of a list that an offer is of with this offer."""
     rows = [
         row
         for row in found.rows
@@ -100,7 +145,7 @@ def a_fetched_list_has_the_units_of_the_catalogue(subject: CloudUnderTest) -> No
 
 @check
 def a_price_list_that_cannot_be_read_is_not_empty(subject: CloudUnderTest) -> None:
-    needs(subject.price_list(), "its price list is read from elsewhere (`price_list` returns None)")
+    needs(subject.fetcher(), ELSEWHERE)
     empty: list[RelayFault] = []
     for fault in UNREADABLE:
         script = subject.relay.scripted(lambda *_, fault=fault: fault)
@@ -112,6 +157,90 @@ def a_price_list_that_cannot_be_read_is_not_empty(subject: CloudUnderTest) -> No
         "for a price list: expected an error, or the regions that could not be read; got an empty"
         f" list, which says that nothing is sold, where the answer was {empty}"
     )
+
+
+@check
+def a_fetcher_obeys_the_stop(subject: CloudUnderTest) -> None:
+    """What is not sent through `context.http` has neither its stop nor its deadlines."""
+    found = subject.fetcher()
+    needs(found, ELSEWHERE)
+    assert found is not None
+    stop = threading.Event()
+    stop.set()
+    with subject.relay.noted() as sent, pytest.raises(Stopped):
+        found.fetch(subject.fetch_context(HttpClient(stop=stop)))
+    assert sent == [], f"a fetch that was stopped sent {sent}"
+
+
+@check
+def a_quote_is_of_its_type_in_its_place(subject: CloudUnderTest) -> None:
+    """Quotes and the fetched list agree for every row: who mixes two rows up buys the dearer."""
+    found, launch = subject.price_list(), subject.launch()
+    needs(found, ELSEWHERE)
+    needs(subject.cloud.quote(launch.candidate), "it quotes no price (`quote` returns None)")
+    assert found is not None
+    rows = [row for row in found.rows if row.on_demand is not None and row.region]
+    for row in rows[:MOST_QUOTES]:
+        offer = replace(
+            launch.candidate.offer,
+            region=row.region,
+            zone=row.zone,
+            instance_type=row.instance_type,
+            accelerator=row.accelerator,
+            accelerator_count=row.count,
+            market=Market.ON_DEMAND,
+        )
+        quoted = subject.make().quote(replace(launch.candidate, offer=offer))
+        assert quoted is None or quoted.hourly == row.on_demand, (
+            f"{row.instance_type} in {row.region}: quoted {quoted.hourly}, fetched {row.on_demand}"
+        )
+
+
+@check
+def an_unknown_price_is_not_free(subject: CloudUnderTest) -> None:
+    relay, launch, found = subject.relay, subject.launch(), list[int]()
+    (machine,) = subject.running(launch)
+
+    def unpriced(_: int, body: bytes) -> bytes:
+        body, count = PRICED.subn(rb"\1null", body)
+        found.append(count)
+        return body
+
+    prices: list[object] = []
+    relay.rewrite = unpriced
+    try:
+        with contextlib.suppress(Exception):
+            prices += [one.hourly for one in subject.make().list(launch.owner)]
+        with contextlib.suppress(Exception):
+            prices += [one and one.hourly for one in [subject.make().quote(launch.candidate)]]
+        with contextlib.suppress(Exception):
+            fetched = subject.price_list()
+            prices += [price for row in fetched.rows for price in _prices(row)] if fetched else []
+    finally:
+        relay.rewrite = None
+    needs(sum(found), "its answers are no JSON with prices under names that say so")
+    assert 0 not in prices, f"prices that the cloud does not tell: expected None, got {prices}"
+    subject.cloud.terminate([machine.id])
+
+
+def _prices(row: PriceRow) -> tuple[Micros | None, Micros | None]:
+    return row.on_demand, row.spot
+
+
+@check
+def a_quote_that_cannot_be_asked_is_not_told(subject: CloudUnderTest) -> None:
+    launch = subject.launch()
+    with subject.relay.noted() as sent:
+        needs(subject.make().quote(launch.candidate), "it quotes no price (`quote` returns None)")
+    needs(sent, "quotes are asked of another service")
+    for fault in UNREADABLE:
+        with subject.relay.scripted(lambda *_, fault=fault: fault):
+            try:
+                told = subject.make().quote(launch.candidate)
+            except Exception as error:
+                subject.cloud.classify(error)
+                continue
+        assert told is None, f"{fault} for a quote: expected an error or no answer, got {told}"
 
 
 @check
@@ -137,13 +266,21 @@ def stock_follows_what_is_left(subject: CloudUnderTest) -> None:
     levels = []
     for left in (20, 0, 20):
         subject.leave(left)
-        told = {one.pool: one.level for one in subject.make().stock([offer, odd], 1)}
+        told = _told(subject, offer, odd)
         odd_level = told.get(odd.pool, StockLevel.NONE)
         assert odd_level is StockLevel.NONE, f"a type that nobody knows is in stock: {told}"
         levels.append(next((level for pool, level in told.items() if _covers(pool, offer)), None))
+    spot = replace(offer, market=Market.SPOT)
+    told = {} if subject.cloud.capabilities.spot else _told(subject, spot)
+    assert told.get(spot.pool, StockLevel.NONE) is StockLevel.NONE, f"no spot is sold: {told}"
     assert levels[0] not in (None, StockLevel.NONE), f"with 20 left: got {levels[0]}"
     assert levels[1] is StockLevel.NONE, f"with none left: expected none, got {levels[1]}"
     assert levels[2] not in (None, StockLevel.NONE), f"with 20 again: got {levels[2]}"
+
+
+def _told(subject: CloudUnderTest, *offers: Offer) -> dict[tuple[str, ...], StockLevel]:
+    """Ask for the stock of offers, by the pools of the answer."""
+    return {one.pool: one.level for one in subject.make().stock([*offers], 1)}
 
 
 def _covers(pool: tuple[str, ...], offer: Offer) -> bool:

@@ -8,11 +8,15 @@ import json
 import logging
 import os
 import re
+import sys
+import threading
 import traceback
 import uuid
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, Launch
@@ -26,7 +30,10 @@ LIBRARIES = frozenset({"boto3", "botocore", "google", "s3transfer", "urllib3"})
 
 @contextlib.contextmanager
 def printed() -> Iterator[io.StringIO]:
-    """Yield everything that is printed or logged at any level."""
+    """Yield everything that is printed, warned of or logged at any level.
+
+    The command lines of processes that are started, and what is written into files, count too.
+    """
     said = io.StringIO()
     handler, root = logging.StreamHandler(said), logging.getLogger()
     handler.addFilter(
@@ -38,11 +45,65 @@ def printed() -> Iterator[io.StringIO]:
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
     try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        with (
+            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(said),
+            warnings.catch_warnings(record=True) as warned,
+            watched() as done,
+        ):
+            warnings.simplefilter("always")
             yield said
+        said.writelines(str(one.message) for one in warned)
+        said.writelines(done)
     finally:
         root.setLevel(before)
         root.removeHandler(handler)
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[list[str]]:
+    """Yield a list of the commands that this process starts and the texts of files that it writes.
+
+    The list is filled at the end.
+    """
+    commands, paths, me = list[str](), list[str](), threading.get_ident()
+
+    def note(event: str, told: tuple[Any, ...]) -> None:
+        if threading.get_ident() != me:
+            return
+        if event == "subprocess.Popen":
+            commands.append(str(told[1]))
+        elif event == "open" and isinstance(told[0], str) and _is_written(told):
+            paths.append(told[0])
+
+    done: list[str] = []
+    _watchers.append(note)
+    if len(_hooks) == 0:
+        _hooks.append(_tell)
+        sys.addaudithook(_tell)
+    try:
+        yield done
+    finally:
+        _watchers.remove(note)
+        done += commands
+        for path in dict.fromkeys(paths):
+            if Path(path).is_file():
+                done.append(Path(path).read_bytes().decode("utf-8", "replace"))
+
+
+_watchers: list[Callable[[str, tuple[Any, ...]], None]] = []
+_hooks: list[Callable[[str, tuple[Any, ...]], None]] = []
+"""Python keeps an audit hook for good: there is one, from the first watcher on."""
+
+
+def _tell(event: str, told: tuple[Any, ...]) -> None:
+    for watcher in _watchers:
+        watcher(event, told)
+
+
+def _is_written(told: tuple[Any, ...]) -> bool:
+    mode, flags = told[1], told[2]
+    return bool({*"wax+"} & {*(mode or "")}) or bool((flags or 0) & (os.O_WRONLY | os.O_RDWR))
 
 
 def with_canary(launch: Launch) -> tuple[Launch, list[str]]:
@@ -93,6 +154,8 @@ def secrets_stay_out_of_what_is_kept_and_shown(subject: CloudUnderTest) -> None:
             "the adapter's repr": f"{subject.cloud!r}{vars(subject.cloud)!r}",
         }
         eventually(lambda: answers(shown), "an ssh server")
+        if subject.addresses and (found := subject.fetcher()) is not None:
+            told["the price list"] = repr(found.fetch(subject.fetch_context()))
         told["the console"] = subject.cloud.console(machine)
         assert len(told["the console"]) <= 64_000, "a console longer than 64 kB"
         subject.cloud.terminate([machine])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from nbprov.model.launches import SideObject
 
 from .checks import answers, check
+from .relay import PAGE, RelayedRequest, RelayFault
 from .subject import CloudUnderTest, eventually
 
 FREED = 10.0
@@ -54,3 +57,81 @@ def side_objects_of_others_are_left_alone(subject: CloudUnderTest) -> None:
         gone = [rule for rule in rules if rule not in (subject.rules() or ())]
         assert len(gone) <= len(rules) / 2, f"rules of the other owner are gone: {gone}"
     subject.cloud.remove(subject.cloud.side_objects("owner-1"))
+
+
+@check
+def what_launches_share_is_made_once_for_each_owner(subject: CloudUnderTest) -> None:
+    """Such as an ssh key: looked up, told, and never another owner's."""
+    orders: list[list[RelayedRequest]] = []
+    for owner in ("owner-1", "owner-1", "owner-12"):
+        with subject.relay.noted() as sent:
+            ids = subject.accepted(subject.make().submit(subject.launch(owner=owner)))
+        orders.append(sent)
+        if len(orders) == 1:
+            first = _shared(subject, owner)
+            subject.cloud.terminate(ids)
+    changes = [sum(one.method != "GET" for one in sent) for sent in orders]
+    assert first or changes[0] <= changes[1], (
+        f"the first create of an owner sent {changes[0]} requests that change something and the"
+        f" second {changes[1]}: expected what it made in `side_objects`"
+    )
+    assert _shared(subject, "owner-1") == first, "each create of an owner makes another of these"
+    used = [
+        (id, one.target)
+        for id in first
+        for one in orders[2]
+        if re.search(rf"(?<![\w-]){re.escape(id)}(?![\w-])", one.readable)
+    ]
+    assert used == [], f"a create of owner-12 used what is owner-1's: {used}"
+    for owner in ("owner-1", "owner-12"):
+        ids = tuple(one.id for one in subject.alive(owner))
+        subject.cloud.terminate(ids)
+        subject.gone(owner, ids)
+
+
+def _shared(subject: CloudUnderTest, owner: str) -> list[str]:
+    return sorted(one.id for one in subject.cloud.side_objects(owner) if one.shared)
+
+
+@check
+def a_persons_own_objects_are_nobodys(subject: CloudUnderTest) -> None:
+    """A key called `laptop`, a rule that somebody made by hand."""
+    launch, found = subject.launch(), list[int]()
+    subject.accepted(subject.cloud.submit(launch))
+    named = re.compile(rb'(?<=[">])[^"<>]*' + launch.owner.encode() + rb'[^"<>]*(?=["<])')
+
+    def own(_: int, body: bytes) -> bytes:
+        body, count = named.subn(b"laptop", body)
+        found.append(count)
+        return body
+
+    subject.relay.rewrite = own
+    try:
+        with subject.relay.noted() as sent:
+            shown = subject.make().side_objects(launch.owner)
+    finally:
+        subject.relay.rewrite = None
+    if any(launch.owner in one.readable for one in sent):
+        return  # the cloud chooses by owner: what it answers is the owner's
+    assert not sum(found) or shown == [], f"nothing there names {launch.owner}: got {shown}"
+
+
+@check
+def side_objects_that_cannot_be_asked_are_not_forgotten(subject: CloudUnderTest) -> None:
+    relay, launch = subject.relay, subject.launch()
+    subject.accepted(subject.cloud.submit(launch))
+    known = subject.cloud.side_objects(launch.owner)
+    for fault in (RelayFault(500, PAGE), RelayFault(429, b""), RelayFault(403, b""), RelayFault()):
+        with relay.scripted(lambda *_, fault=fault: fault):
+            try:
+                told = subject.make().side_objects(launch.owner)
+            except Exception as error:
+                subject.cloud.classify(error)
+                told = known
+            try:
+                left = subject.make().remove(known)
+            except Exception as error:
+                subject.cloud.classify(error)
+                left = known
+        assert told == known, f"{fault} for a listing: expected an error or {known}, got {told}"
+        assert left == known, f"{fault} for `remove`: it says that {known} are gone"

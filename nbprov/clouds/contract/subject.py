@@ -107,6 +107,11 @@ class CloudUnderTest(ABC):
     billed_states
         The states in the cloud's own words in which it bills, according to its documentation:
         starting, restarting, stopping and the like included.
+    passing_states
+        Those of them through which a machine goes on its way to stopped or gone. The engine ends
+        no machine that is shown as stopping or ending, so that no other state may be shown so.
+    balance
+        What `check` has to say of the balance of the double's account, such as `$12.50`.
     tells_retry_after
         A refusal for too many requests says how long to wait.
     tells_poweroff_reason
@@ -128,6 +133,8 @@ class CloudUnderTest(ABC):
     credentials: ClassVar[tuple[str, ...]] = ()
     causes: ClassVar[frozenset[Cause]] = frozenset(SCRIPTED)
     billed_states: ClassVar[tuple[str, ...]] = ()
+    passing_states: ClassVar[tuple[str, ...]] = ()
+    balance: ClassVar[str] = ""
     tells_retry_after: ClassVar[bool] = True
     tells_poweroff_reason: ClassVar[bool] = True
     labels: ClassVar[bool] = True
@@ -272,15 +279,20 @@ class CloudUnderTest(ABC):
         """
         return None
 
-    def price_list(self) -> PriceList | None:
-        """Fetch the price list from the double; None if it is read from another service."""
-        found = price_fetchers.find(self.name) or self._own_fetcher()
-        if found is None:
-            return None
+    def fetcher(self) -> price_fetchers.Fetcher | None:
+        """Return what fetches the price list; None if it is read from another service."""
+        return price_fetchers.find(self.name) or self._own_fetcher()
+
+    def fetch_context(self, http: HttpClient | None = None) -> price_fetchers.FetchContext:
+        """Return what a fetcher needs to read the price list of the double."""
         address = os.environ[self.addresses[0]] if self.addresses else ""
         places = dict.fromkeys(PRICE_ENDPOINTS, address) if address else {}
-        context = price_fetchers.FetchContext(HttpClient(), "2026-11-25", endpoints=places)
-        return found.fetch(context)
+        return price_fetchers.FetchContext(http or HttpClient(), "2026-11-25", endpoints=places)
+
+    def price_list(self) -> PriceList | None:
+        """Fetch the price list from the double; None if it is read from another service."""
+        found = self.fetcher()
+        return None if found is None else found.fetch(self.fetch_context())
 
     def _own_fetcher(self) -> price_fetchers.Fetcher | None:
         """Return the fetcher beside an adapter that is not installed."""

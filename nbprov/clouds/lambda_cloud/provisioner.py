@@ -22,6 +22,7 @@ from nbprov.clouds.base import (
     Capabilities,
     Cloud,
 )
+from nbprov.clouds.launch_checks import refuse_late
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import (
@@ -209,8 +210,7 @@ class LambdaCloud(Cloud):
         """
         self._pace.wait_is_over(access.base)
         body["ssh_key_names"] = [ssh_keys.ensured(access, launch.owner, STEP_SECONDS)]
-        if time.time() >= launch.answer_by > 0:
-            raise _too_late()
+        refuse_late(launch)
         self._pace.launched(access.base)
         sent.unclear = True
         try:
@@ -289,12 +289,7 @@ def _refuse_what_cannot_be(launch: Launch) -> None:
         raise CloudError(Failure(Cause.BAD_REQUEST, message, "count"))
     if launch.ports:
         raise CloudError(Failure(Cause.BAD_REQUEST, f"no port can be opened: {FIREWALL}", "ports"))
-    if time.time() >= launch.answer_by > 0:
-        raise _too_late()
-
-
-def _too_late() -> CloudError:
-    return CloudError(Failure(Cause.TIMEOUT, "the create was not sent in time", "too-late"))
+    refuse_late(launch)
 
 
 def _request(launch: Launch) -> dict[str, object]:

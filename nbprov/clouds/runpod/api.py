@@ -47,7 +47,13 @@ class Api:
     def listed(
         self, path: str, name: str, params: Mapping[str, Any] | None = None, *, seconds: Seconds
     ) -> list[dict[str, Any]]:
-        """Return all entries of a list, from all its pages, within `seconds` in all."""
+        """Return all entries of a list, from all its pages, within `seconds` in all.
+
+        Raises
+        ------
+        CloudError
+            Also where an entry has no id: what is left out of a listing counts as gone.
+        """
 
         def following(page: Any) -> Mapping[str, Any] | None:
             told = page.get("pagination") or {}
@@ -56,7 +62,9 @@ class Api:
         entries = self._api.pages(
             path, lambda page: page[name], following, params=params, seconds=seconds
         )
-        return [entry for entry in entries if isinstance(entry, dict)]
+        if not all(isinstance(entry, dict) and entry.get("id") for entry in entries):
+            raise self._api.odd(f"{name} without ids")
+        return entries
 
     def call(
         self,

@@ -31,6 +31,7 @@ from nbprov.clouds.base import (
     Capabilities,
     Cloud,
 )
+from nbprov.clouds.launch_checks import refuse_late
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.launches import (
@@ -155,7 +156,7 @@ class RunPodCloud(Cloud):
         hidden = [*launch.template_values.values(), pod_entrypoint.packed(launch.user_data())]
         kept = secrets.keep(api, launch, seconds=deadline.left(LOOK_SECONDS))
         try:
-            _in_time(launch)
+            refuse_late(launch)
             asked = pods.body(launch, kind, gpu_id, centres, container, api.access, kept.value)
             made = api.call(
                 "POST",
@@ -193,7 +194,7 @@ class RunPodCloud(Cloud):
         return [
             pods.instance(pod, self._kinds)
             for pod in listed
-            if pod.get("id") and owner and pods.owner_of(pod) == owner
+            if owner and pods.owner_of(pod) == owner
         ]
 
     def terminate(self, ids: Sequence[str]) -> None:
@@ -368,10 +369,5 @@ def _checked(launch: Launch) -> GpuType | CpuType:
                 Scope.OFFER,
             )
         )
-    _in_time(launch)
+    refuse_late(launch)
     return kind
-
-
-def _in_time(launch: Launch) -> None:
-    if launch.answer_by and time.time() > launch.answer_by:
-        raise CloudError(Failure(Cause.TIMEOUT, "the create was not sent in time", "too-late"))

@@ -130,7 +130,11 @@ COMMANDS: dict[str, Command] = {
         "wait until a cloud has a GPU in stock, and say so; nothing is launched", "watch"
     ),
     "log": Command(
-        "print the provision log of the latest launch", "reports", "log", "launch_argument"
+        "print the provision log of the latest launch; --console prints what its machine wrote on"
+        " its console while it booted",
+        "reports",
+        "log",
+        "log_arguments",
     ),
     "jobs": Command(
         "list, submit, wait for or cancel jobs: shell scripts that queue for the machines' GPUs",

@@ -20,6 +20,7 @@ from nbprov.notebook.rendering.formatting import (
 )
 from nbprov.notebook.rendering.tables import Column, text_table
 from nbprov.notebook.terminal import say
+from nbprov.runtime.waiting import wait_for
 
 
 def print_table(heads: list[str], rows: list[list[str]], none: str) -> None:
@@ -116,8 +117,18 @@ def sweep(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     say("\n".join(lines) if lines else "the ledger knows all your machines")
 
 
+def log_arguments(parser: MagicParser) -> None:
+    """Add the arguments of `%nbprov log`."""
+    launch_argument(parser)
+    parser.add_argument(
+        "--console",
+        action="store_true",
+        help="the console of its latest machine instead, as its cloud tells it",
+    )
+
+
 def log(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """Print the provision log of the latest launch."""
+    """Print the provision log of the latest launch, or the console of its machine."""
     here = session()
     run = next(
         (
@@ -133,6 +144,9 @@ def log(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
             if arguments.name
             else "nothing has been launched yet"
         )
+        return
+    if arguments.console:
+        say(wait_for(here.services.consoles.read_cluster(run.run_id)))
         return
     path = here.engine.home / "logs" / f"{run.run_id}.log"
     say(

@@ -60,6 +60,7 @@ class RunDisplay:
             on_down=self._actions.down,
             on_stop=self._actions.stop,
             ssh=self._actions.ssh,
+            on_console=self._actions.console,
         )
         self._actions.panel = self._panel
         self._panel.subject = f"{RUN}:{run.run_id}"

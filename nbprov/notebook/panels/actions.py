@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from typing import Any
 
 from nbprov.api import Cluster, Operation, session
 from nbprov.model.clusters import ClusterState, RunView
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import CloudError
 
 from .clusters_table import ClustersView
 from .panel import Panel
@@ -42,6 +44,16 @@ class PanelActions:
         """Ask what the machines of running clusters do, since a person sees them."""
         session().services.loads.look()
 
+    def console(self, token: str, view: str) -> None:
+        """Ask what the machine of an attempt wrote on its console, and send it to a view."""
+        asked = session().services.consoles.read(token)
+        asked.add_done_callback(lambda done: self._send_console(done, token, view))
+
+    def _send_console(self, done: Future[str], token: str, view: str) -> None:
+        error = done.exception()
+        text = done.result() if error is None else _words_of(error)
+        self._send({"type": "console", "view": view, "key": token, "text": text})
+
     def ssh(self, name: str) -> str:
         """Return the ssh command that logs in to a cluster."""
         return self._shown_cluster(name).ssh_command()
@@ -69,19 +81,24 @@ class PanelActions:
 
     def report(self, error: BaseException) -> None:
         """Show an error in the panel. Any thread."""
-        self.notice(
-            f"{error.message} {error.hint}".strip()
-            if isinstance(error, NbprovError)
-            else f"{type(error).__name__}: {error}"
-        )
+        self.notice(_words_of(error))
 
     def notice(self, text: str) -> None:
         """Show a line in the panel. Any thread."""
-        # Sent as a message through the publisher, since the panel's state does not hold it.
-        engine = session().engine
+        self._send({"type": "notice", "view": "", "text": text})
 
+    def _send(self, message: dict[str, str]) -> None:
+        # Sent as a message through the publisher, since the panel's state does not hold it.
         def send() -> None:
             if self.panel is not None and self.panel.widget is not None:
-                self.panel.widget.send({"type": "notice", "view": "", "text": text})
+                self.panel.widget.send(message)
 
-        engine.publisher.mark(("notice", id(self), text), send)
+        session().engine.publisher.mark((id(self), *message.values()), send)
+
+
+def _words_of(error: BaseException) -> str:
+    if isinstance(error, NbprovError):
+        return f"{error.message} {error.hint}".strip()
+    if isinstance(error, CloudError):
+        return error.failure.sentence()
+    return f"{type(error).__name__}: {error}"

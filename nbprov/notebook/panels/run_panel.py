@@ -45,6 +45,8 @@ class RunPanel(Panel[RunView]):
         Called with the cluster's name.
     ssh
         Returns the ssh command that logs in to the cluster of this name.
+    on_console
+        Called with the token of an attempt whose console a person opened, and the view that asks.
     on_select
         Called with the rank of a candidate that the person chose in the plan.
 
@@ -66,6 +68,7 @@ class RunPanel(Panel[RunView]):
         on_down: NamedCallback | None = None,
         on_stop: NamedCallback | None = None,
         ssh: Callable[[str], str] | None = None,
+        on_console: Callable[[str, str], None] | None = None,
         on_select: RankCallback | None = None,
     ) -> None:
         self._on_launch = on_launch
@@ -76,6 +79,7 @@ class RunPanel(Panel[RunView]):
         self._on_down = on_down
         self._on_stop = on_stop
         self._ssh = ssh
+        self._on_console = on_console
         self._on_select = on_select
         self.openings: tuple[Opening, ...] = ()
         super().__init__(view)
@@ -90,6 +94,7 @@ class RunPanel(Panel[RunView]):
             "down": self._on_down,
             "stop": self._on_stop,
             "ssh": self._ssh,
+            "console": self._on_console,
         }
         cluster = self._view.cluster
         return {
@@ -145,6 +150,8 @@ class RunPanel(Panel[RunView]):
             text = self._ssh(str(content["name"]))
             words = "the ssh command is copied: paste it into a terminal"
             self._send({"type": "copy", "view": content["view"], "text": text, "words": words})
+        elif kind == "console" and self._on_console is not None:
+            self._on_console(str(content["key"]), str(content["view"]))
         elif kind == "select":
             call(self._on_select, int(content["rank"]))
 

@@ -75,6 +75,8 @@ class AttemptFacts:
         fail.
     hourly
         What it costs per hour while it is billed, in micros; 0 once it is not.
+    has_machine
+        Its cloud made a machine, so that there may be a console to read.
     is_kept
         It became the cluster.
     phases, cut_off, usual
@@ -99,6 +101,7 @@ class AttemptFacts:
     advice: str
     raw: str
     code: str
+    has_machine: bool
     is_kept: bool
     phases: tuple[PhaseFacts, ...]
     cut_off: Instant | None
@@ -195,6 +198,7 @@ def attempt_facts(attempt: AttemptView) -> AttemptFacts:
         advice=rule.advice if rule is not None else "",
         raw=failure.message.strip() if failure is not None else "",
         code=failure.code if failure is not None else "",
+        has_machine=any(phase.state in _BILLED for phase in attempt.phases),
         is_kept=attempt.state is AttemptState.READY,
         phases=tuple(_phase_facts(phase) for phase in attempt.phases),
         cut_off=attempt.cut_off,

@@ -45,9 +45,7 @@ class InstanceTable:
         }
         known = {key: row["data"] for key, row in rows.items()}
         late = {key for key, row in rows.items() if row["is_late"]}
-        changed = [
-            i for i in listed if known.get(key := (i.cloud, i.id)) != dump(i) or key in late
-        ]
+        changed = [i for i in listed if known.get(key := (i.cloud, i.id)) != dump(i) or key in late]
         if not changed and not self._prices.differing(listed):
             return False
         now = self._clock.now()

@@ -16,6 +16,7 @@ from nbprov.clouds.aws.instances.states import CLOUD, ssh_port
 from nbprov.clouds.aws.network.security_groups import SecurityGroups, covered, without
 from nbprov.clouds.aws.network.subnets import Networks, Subnet
 from nbprov.clouds.base import SSH_PORT_LABEL
+from nbprov.clouds.launch_checks import refuse_late
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.launches import (
@@ -61,7 +62,7 @@ class Submitter:
 
     def submit(self, launch: Launch) -> CreateOperation:
         """Send one create for all machines of a launch."""
-        _not_too_late(launch)
+        refuse_late(launch)
         region = launch.candidate.offer.region
         if narrowed() and region not in narrowed():
             # No listing would show a machine there.
@@ -81,7 +82,7 @@ class Submitter:
             note = self._noted(launch, before)
         except CloudError as error:
             raise CloudError(self._explained(region, error.failure)) from None
-        _not_too_late(launch)
+        refuse_late(launch)
         return self._create(launch, note, image, subnet, groups, efa=efa, is_first=before is None)
 
     def poll(self, operation: CreateOperation) -> PollResult:
@@ -333,14 +334,3 @@ class Submitter:
             return failure
         words = f"the region {region} is not enabled for this account: {failure.message}"
         return Failure(Cause.PERMISSION, words, failure.code, Scope.REGION)
-
-
-def _not_too_late(launch: Launch) -> None:
-    if launch.answer_by and time.time() > launch.answer_by:
-        raise CloudError(
-            Failure(
-                Cause.TIMEOUT,
-                "the create was not sent in time",
-                "TooLate",
-            )
-        )

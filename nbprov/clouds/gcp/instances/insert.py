@@ -24,6 +24,7 @@ from nbprov.clouds.gcp.images import ComputeImage, Images
 from nbprov.clouds.gcp.instances import insert_bodies
 from nbprov.clouds.gcp.instances.label_search import rows
 from nbprov.clouds.gcp.network.firewall import Firewall, is_gone
+from nbprov.clouds.launch_checks import refuse_late
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, CreateOperation, Launch, Pending, PollResult, Refused
@@ -53,8 +54,7 @@ class Inserter:
 
     def submit(self, compute: Compute, launch: Launch) -> CreateOperation:
         """See `Cloud.submit`."""
-        if launch.answer_by and time.time() > launch.answer_by:
-            raise CloudError(Failure(Cause.TIMEOUT, "the create was not sent in time", "too-late"))
+        refuse_late(launch)
         deadline = Deadline(CALL_SECONDS)
         offer = launch.candidate.offer
         shape = insert_bodies.shape_of(offer.instance_type)
@@ -90,6 +90,7 @@ class Inserter:
             raise CloudError(Failure(Cause.TRANSIENT, words, "not-noted")) from error
         if "region" in create.place and any(rows(compute, deadline, labels.TOKEN, launch.token)):
             return self._repeated(compute, deadline, launch, data)
+        refuse_late(launch)
         try:
             answer = compute.call(
                 create.service,

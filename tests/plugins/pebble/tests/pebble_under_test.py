@@ -44,6 +44,8 @@ class PebbleUnderTest(JsonDoubleUnderTest):
     }
     # The states in which the cloud's documentation says that it bills, in its own words.
     billed_states = ("booting", "up", "rebooting", "halting")
+    # Those through which a machine goes that stops or ends.
+    passing_states = ("halting",)
 
     def make(self) -> Cloud:
         from pebble.provisioner import Pebble

@@ -364,3 +364,13 @@ def test_a_machine_that_is_ready_can_be_stopped_and_logged_in_to() -> None:
     ((message, _),) = browser.heard
     assert (message["type"], message["view"], message["text"]) == ("copy", "v1", "ssh to dev")
     assert not RunPanel(samples.waiting_run()).state()["is_running"]
+
+
+def test_a_console_that_a_person_opens_is_asked_for_by_its_attempt() -> None:
+    asked: list[tuple[str, str]] = []
+    panel = RunPanel(samples.ready_run(), on_console=lambda *told: asked.append(told))
+    state = panel.state()
+    assert "console" in state["actions"]
+    assert [one["has_machine"] for one in state["attempts"]] == [False, False, True, True]
+    Browser(panel).say(type="console", key="abc", view="v1")
+    assert asked == [("abc", "v1")]

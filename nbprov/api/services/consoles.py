@@ -1,0 +1,66 @@
+"""What machines wrote on their consoles, such as the log of a boot, asked of their clouds."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+from nbprov.api.context import Context
+from nbprov.model.errors import UsageError
+from nbprov.model.text.plain import printable
+
+SHOWN_CHARACTERS = 16_000
+"""The end of a console that is shown; what went wrong last stands there."""
+
+
+class ConsoleService:
+    """Asks clouds for the consoles of machines."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def read(self, token: str) -> Future[str]:
+        """Ask what the machines of a launch wrote, newest last. Any thread.
+
+        Returns
+        -------
+        Future
+            The text, with secrets masked and safe to show, or what is known in its place.
+
+        Raises
+        ------
+        CloudError
+            By the future, if the cloud refuses.
+        """
+        return self._context.engine.thread.call(self._read(token))
+
+    def read_cluster(self, run_id: str) -> Future[str]:
+        """Ask what the machines of the latest launch of a run wrote. Any thread.
+
+        Raises
+        ------
+        UsageError
+            If nothing was launched by this run.
+        """
+        launches = self._context.engine.ledger.launches.of_run(run_id)
+        if not launches:
+            raise UsageError(
+                "no machine was asked for yet",
+                hint="%nbprov attempts shows what was tried",
+                code="console.no-machine",
+            )
+        return self.read(launches[-1].token)
+
+    async def _read(self, token: str) -> str:
+        engine = self._context.engine
+        machines = engine.ledger.instances.of_launch(token)
+        if not machines:
+            return "no machine of it is known yet"
+        texts = []
+        for machine in machines:
+            said = await engine.cloud(machine.cloud).console(machine.id)
+            said = (
+                said or f"{machine.cloud} shows no console of {machine.id}, or nothing is there yet"
+            )
+            texts.append(f"node {machine.node}:\n{said}" if len(machines) > 1 else said)
+        text = printable(self._context.mask("\n".join(texts)))
+        return text[-SHOWN_CHARACTERS:].strip()
