@@ -17,7 +17,7 @@ from .errors import OtherCluster, with_readable_errors
 from .launching.cluster_start import ClusterStart, restored_lines, runs_now
 from .operation import Operation
 from .services import Services
-from .services.engine_clients import EngineClientService
+from .services.engines.engine_clients import EngineClientService
 from .services.folder_sync import FolderService
 from .services.jobs import JobService
 from .services.outputs import OutputService

@@ -14,9 +14,9 @@ from nbprov.api.context import Context
 
 from .clouds import CloudService
 from .cluster_names import NameService
-from .compute_engines import ComputeEngineService
 from .consoles import ConsoleService
-from .engine_clients import EngineClientService
+from .engines.compute_engines import ComputeEngineService
+from .engines.engine_clients import EngineClientService
 from .folder_sync import FolderService
 from .job_archive import JobArchiveService
 from .jobs import JobService

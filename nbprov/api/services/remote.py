@@ -14,7 +14,7 @@ from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import Interrupted, NbprovError
 
 from .adopted_launches import Say, say_nothing, until_settled
-from .compute_engines import ComputeEngineService
+from .engines.compute_engines import ComputeEngineService
 from .setups import SetupService
 
 if TYPE_CHECKING:

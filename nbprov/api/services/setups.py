@@ -23,7 +23,7 @@ from nbprov.model.events import EventKind
 from nbprov.model.money import format_usd
 from nbprov.model.spec import DOWN, Spec
 
-from .compute_engines import ComputeEngineService
+from .engines.compute_engines import ComputeEngineService
 from .job_archive import JobArchiveService
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError
 from nbprov.provisioning.supervision.desired_state import reason_words
 
-from .compute_engines import ComputeEngineService
+from .engines.compute_engines import ComputeEngineService
 from .job_archive import JobArchiveService
 from .outputs import STOP_SECONDS, UP, NotReached, OutputService
 from .tunnels import TunnelService

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from nbprov.api.context import Context
 from nbprov.api.errors import readable_error
+from nbprov.api.services.tunnels import TunnelService
 from nbprov.api.spec_inputs import found_again
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import ComputeEngine
-
-from .tunnels import TunnelService
 
 if TYPE_CHECKING:
     from nbprov.machines.engines.engine_state import RunningEngine

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from nbprov.api.context import Context
 from nbprov.api.errors import with_readable_errors
+from nbprov.api.services.remote import RemoteService
+from nbprov.api.services.tunnels import TunnelService
 from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import Interrupted
 
 from .compute_engines import CONNECT_SECONDS, ComputeEngineService
-from .remote import RemoteService
-from .tunnels import TunnelService
 
 if TYPE_CHECKING:
     from distributed import Client
