@@ -9,6 +9,7 @@ import gc
 import ipaddress
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -28,6 +29,10 @@ if str(DOUBLES) not in sys.path:
 # jsonschema builds a grammar of international addresses when it is imported, a second of CPU, where
 # this package is there; no test checks one.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+
+# A shell's background job begins with Ctrl-C ignored, and so would all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MARKER = "NBPROV_TEST_SESSION"
 ENDING_SECONDS = 20.0

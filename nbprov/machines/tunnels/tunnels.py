@@ -165,7 +165,7 @@ class Tunnels:
         listener = listen_near(tunnel.port, avoid=avoid) if local is None else listen_on(local)
         number = int(listener.getsockname()[1])
 
-        async def reach(session: Callable[[], MachineEnd]) -> None:
+        async def reach(session: Callable[[asyncio.Event], MachineEnd]) -> None:
             await self._open_channel(tunnel, session)
 
         forward = Forward(listener, reach)
@@ -176,7 +176,7 @@ class Tunnels:
             tunnel.forward, tunnel.local, tunnel.paused = forward, number, ""
 
     async def _open_channel(
-        self, tunnel: PersistentTunnel, session: Callable[[], MachineEnd]
+        self, tunnel: PersistentTunnel, session: Callable[[asyncio.Event], MachineEnd]
     ) -> None:
         loop = asyncio.get_running_loop()
         end, pause = loop.time() + WAIT_SECONDS, FIRST_PAUSE

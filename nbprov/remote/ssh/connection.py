@@ -251,7 +251,9 @@ class Connection:
             words = f"copying {source} {slow}, and was ended"
             raise SshError(SshCode.TIMEOUT, words) from None
 
-    async def reach(self, port: int, session: Callable[[], Any], at: str = "127.0.0.1") -> None:
+    async def reach(
+        self, port: int, session: Callable[[asyncio.Event], Any], at: str = "127.0.0.1"
+    ) -> None:
         """Open a channel to a port of the machine's own, for an asyncssh session.
 
         Parameters
@@ -274,6 +276,7 @@ class Connection:
 
     async def close(self) -> None:
         """Close the connection and its channels. What the agent runs on the machine goes on."""
+        self._lost.set()
         if self._ssh is not None:
             self._ssh.close()
             await self.warm_programs.drop()
@@ -285,6 +288,7 @@ class Connection:
 
     def abort(self) -> None:
         """Drop the connection at once, without telling the machine."""
+        self._lost.set()
         if self._ssh is not None:
             self._ssh.abort()
 

@@ -47,17 +47,18 @@ class PortRefused(NbprovError):
     code = "tunnel.refused"
 
 
-Reach = Callable[[Callable[[], "MachineEnd"]], Awaitable[None]]
+Reach = Callable[[Callable[[asyncio.Event], "MachineEnd"]], Awaitable[None]]
 """Opens a channel to the port for the session that the given function makes.
 
-It raises `NbprovError` where that cannot be done.
+The function is given an event that is set once the ssh connection is broken or ended. `NbprovError`
+is raised where no channel can be opened.
 """
 
 
 async def open_channel(
     ssh: asyncssh.SSHClientConnection,
     port: int,
-    session: Callable[[], Any],
+    session: Callable[[asyncio.Event], Any],
     where: str,
     lost: asyncio.Event,
     at: str = LOOPBACK,
@@ -67,7 +68,9 @@ async def open_channel(
 
     # Shielded: a channel that is cancelled while it is being opened would stay open on the machine
     # for as long as the connection.
-    opening = asyncio.ensure_future(ssh.create_connection(session, at, port, LOOPBACK, 0))
+    opening = asyncio.ensure_future(
+        ssh.create_connection(lambda: session(lost), at, port, LOOPBACK, 0)
+    )
     opening.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
         await asyncio.shield(opening)
@@ -199,7 +202,7 @@ class LocalEnd(asyncio.Protocol):
     async def _join(self) -> None:
         known = self._forward.troubles
         try:
-            await self._forward.reach(lambda: MachineEnd(self))
+            await self._forward.reach(lambda lost: MachineEnd(self, lost))
         except NbprovError as error:
             self._forward.in_trouble(error.message)
             self.reset()
@@ -271,10 +274,17 @@ class LocalEnd(asyncio.Protocol):
                 return
         self._end_if_over()
 
-    def channel_lost(self) -> None:
-        """Close the connection if the machine had sent all it will, else break it."""
+    def channel_lost(self, is_closed: bool) -> None:
+        """Close the connection if the machine had sent all it will, else break it.
+
+        Parameters
+        ----------
+        is_closed
+            The machine closed the channel itself, which it does after its last data. asyncssh
+            (2.24) does not tell of their end where some still waited for a slow client.
+        """
         self._channel = None
-        if not self._is_written:
+        if not self._is_written and not is_closed:
             self.reset()
         elif self._transport is not None:
             self._transport.close()
@@ -310,10 +320,16 @@ class LocalEnd(asyncio.Protocol):
 
 
 class MachineEnd:
-    """The machine's end of one connection: what asyncssh calls a session."""
+    """The machine's end of one connection: what asyncssh calls a session.
 
-    def __init__(self, near: LocalEnd) -> None:
-        self._near = near
+    Parameters
+    ----------
+    lost
+        Set once the ssh connection is broken or ended.
+    """
+
+    def __init__(self, near: LocalEnd, lost: asyncio.Event) -> None:
+        self._near, self._lost = near, lost
 
     def connection_made(self, chan: Any) -> None:
         """Take the open channel. asyncssh calls this and all below."""
@@ -333,7 +349,7 @@ class MachineEnd:
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Pass on that the channel is closed, or the whole connection is gone."""
-        self._near.channel_lost()
+        self._near.channel_lost(is_closed=exc is None and not self._lost.is_set())
 
     def pause_writing(self) -> None:
         """Pass on that the channel is full."""

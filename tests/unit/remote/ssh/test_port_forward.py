@@ -18,6 +18,8 @@ from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.ssh.keys import ClusterKeys
 from nbprov.remote.ssh.port_forward import Forward, MachineEnd, PortRefused
 
+SMALL = 4096
+"""Bytes in a socket's buffer, so that what is sent waits elsewhere."""
 Connected = Callable[[Any], AbstractAsyncContextManager[Connection]]
 
 
@@ -61,7 +63,7 @@ async def test_a_server_that_forwards_nothing_is_named_as_such(keys: ClusterKeys
     ) as server:
         connection = await Connection.open("127.0.0.1", server.get_port(), keys, 30)
         with pytest.raises(PortRefused, match="forwards no ports"):
-            await connection.reach(80, Told)
+            await connection.reach(80, lambda _: Told())
         await connection.close()
 
 
@@ -79,11 +81,11 @@ async def test_it_leads_to_the_machines_own_loopback(
         await asyncio.start_server(greet, "127.0.0.1", 0) as server,
     ):
         port = server.sockets[0].getsockname()[1]
-        await connection.reach(port, lambda: told)
+        await connection.reach(port, lambda _: told)
         await told.ended.wait()
         assert told.data == b"hello"
     with pytest.raises(SshError) as raised:
-        await connection.reach(port, Told)
+        await connection.reach(port, lambda _: Told())
     assert raised.value.code is SshCode.LOST
 
 
@@ -92,7 +94,7 @@ async def test_a_connection_that_breaks_meanwhile_is_lost_and_no_refusal(
     shared_machine: Any, connected: Connected
 ) -> None:
     async with connected(shared_machine) as connection:
-        opening = asyncio.create_task(connection.reach(9, Told))
+        opening = asyncio.create_task(connection.reach(9, lambda _: Told()))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         connection.abort()
@@ -122,7 +124,9 @@ async def test_who_gives_up_leaves_no_channel_open(
         connected(shared_machine) as connection,
         await asyncio.start_server(wait, "127.0.0.1", 0) as server,
     ):
-        opening = asyncio.create_task(connection.reach(server.sockets[0].getsockname()[1], Nobody))
+        opening = asyncio.create_task(
+            connection.reach(server.sockets[0].getsockname()[1], lambda _: Nobody())
+        )
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         opening.cancel()
@@ -139,7 +143,7 @@ async def test_why_one_was_refused_is_not_forgotten_for_an_earlier_one(
     monkeypatch.setattr(port_forward, "MOST_CONNECTIONS", 1)
     may_join, has_joined = asyncio.Event(), asyncio.Event()
 
-    async def reach(session: Callable[[], MachineEnd]) -> None:
+    async def reach(session: Callable[[asyncio.Event], MachineEnd]) -> None:
         await may_join.wait()
         has_joined.set()
 
@@ -168,8 +172,8 @@ async def test_why_one_was_refused_is_not_forgotten_for_an_earlier_one(
 async def test_a_client_that_is_gone_when_the_machine_ends_breaks_nothing_else() -> None:
     reached: asyncio.Queue[Any] = asyncio.Queue()
 
-    async def reach(session: Callable[[], Any]) -> None:
-        reached.put_nowait(session())
+    async def reach(session: Callable[[asyncio.Event], Any]) -> None:
+        reached.put_nowait(session(asyncio.Event()))
 
     listener = socket.create_server(("127.0.0.1", 0))
     forward = Forward(listener, reach)
@@ -185,3 +189,40 @@ async def test_a_client_that_is_gone_when_the_machine_ends_breaks_nothing_else()
         assert forward.open_now == 0
     finally:
         forward.close()
+
+
+@pytest.mark.machine
+async def test_a_slow_client_gets_all_from_a_machine_that_closed_long_before(
+    shared_machine: Any, connected: Connected
+) -> None:
+    whole, closed = bytes(1 << 20), asyncio.Event()
+
+    async def tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()  # until the client sends no more: now both ends have ended
+        writer.write(whole)
+        writer.close()
+        await writer.wait_closed()
+        closed.set()
+
+    async with (
+        connected(shared_machine) as connection,
+        await asyncio.start_server(tell, "127.0.0.1", 0) as server,
+    ):
+        port = server.sockets[0].getsockname()[1]
+        listener = socket.create_server(("127.0.0.1", 0))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
+        forward = Forward(listener, lambda session: connection.reach(port, session))
+        await forward.open()
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
+            client.connect(listener.getsockname())
+            client.shutdown(socket.SHUT_WR)
+            await closed.wait()
+            for _ in range(3):  # so that all that the machine sent before is here
+                await connection.run("true")
+            client.setblocking(False)
+            loop, received = asyncio.get_running_loop(), 0
+            while piece := await loop.sock_recv(client, 1 << 16):
+                received += len(piece)
+        forward.close()
+    assert received == len(whole)
