@@ -30,7 +30,7 @@ BASE ?=
 MUTANTS ?=
 BENCH_JSON ?= build/benchmarks.json
 
-.PHONY: help demo lab test check chaos mutants soak bench lint types fuzz verify-doubles kernel-pins clean setup-demo setup-lab setup-test
+.PHONY: help demo lab test check site chaos mutants soak bench lint types fuzz verify-doubles kernel-pins clean setup-demo setup-lab setup-test
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -47,6 +47,9 @@ test: setup-test ## the whole suite, browser tests included (ONLY=unit,kernel ch
 
 check: setup-test ## what has changed since main, within a minute: lint, types, layers, and the unit tests that show it (BASE=COMMIT)
 	@$(PY) tests/tools/check_changed.py $(if $(BASE),--base $(BASE))
+
+site: setup-test ## the documentation as a site, in build/site
+	@$(PY) tests/tools/run_all.py --only site
 
 chaos: setup-test ## kill the engine at every state transition and around each cloud's create, and count what is left (RUNS=200 CLOUD_RUNS=30 SEED=1)
 	@$(PY) tests/chaos/run.py --runs $(RUNS) --seed $(SEED)

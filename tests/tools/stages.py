@@ -92,6 +92,12 @@ def layers(work: Work) -> None:
     work.command([SCRIPTS / "lint-imports", "--no-cache"])
 
 
+def site(work: Work) -> None:
+    """The documentation as a site, in build/site: no link leads nowhere."""
+    options = ["-q", "-W", "--keep-going", "-b", "html"]
+    work.command([sys.executable, "-m", "sphinx", *options, "docs", "build/site"])
+
+
 def widgets(work: Work) -> None:
     """The panels' ESM: types and syntax."""
     script = TOOLS / "check_widgets.py"
@@ -236,6 +242,7 @@ STAGES = (
     Stage("types", "mypy --strict, for this platform and for Windows", types, beside=True),
     Stage("layers", "the import contracts of the house", layers, beside=True),
     Stage("widgets", "the panels' ESM", widgets, beside=True),
+    Stage("site", "the documentation as a site, without a warning", site, beside=True),
     Stage("wheel", "the wheel, built from a clean copy and used", wheel, beside=True),
     Stage("unit", "what needs no account and no kernel", unit, deadline=2400.0),
     Stage("contract", "every cloud against the contract", contract, beside=True),
