@@ -149,7 +149,7 @@ export function spansOf(attempt, now) {
  * @param {RunState} state
  * @param {number} now
  */
-function lastInstant(state, now) {
+export function lastInstant(state, now) {
   if (!state.is_final || state.attempts.some((a) => a.ended === null)) return now;
   return Math.max(...state.attempts.map((a) => a.ended ?? state.now), state.started + 1);
 }

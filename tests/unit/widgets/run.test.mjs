@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { lanesOf, spansOf, ticksOf } from "../../../widgets/run_lanes.js";
+import { lanesOf, lastInstant, spansOf, ticksOf } from "../../../widgets/run_lanes.js";
 import { outlook } from "../../../widgets/run_outlook.js";
 
 const attempt = (fields) => ({
@@ -69,6 +69,21 @@ test("the axis has few ticks at round times, however long it is", () => {
   assert.deepEqual(ticksOf(47), [0, 10, 20, 30, 40]);
   assert.deepEqual(ticksOf(400), [0, 120, 240, 360]);
   for (const whole of [1, 59, 61, 3599, 90_000, 4e6]) assert.ok(ticksOf(whole).length <= 6);
+});
+
+test("the axis of a launch that is over ends with its last attempt, whenever it is looked at", () => {
+  const over = {
+    is_final: true,
+    started: 100,
+    now: 900,
+    attempts: [attempt({ ended: 120 }), attempt({ ended: 160 })],
+  };
+  assert.equal(lastInstant(over, 900), 160);
+  assert.equal(lastInstant(over, 90_000), 160);
+  assert.equal(lastInstant({ ...over, is_final: false }, 900), 900, "it goes on");
+  const ending = { ...over, attempts: [attempt({ ended: null })] };
+  assert.equal(lastInstant(ending, 900), 900, "a machine of it is still being ended");
+  assert.equal(lastInstant({ ...over, attempts: [] }, 900), 101, "never an axis without length");
 });
 
 test("what comes next is said with its times, and nothing once it is over", () => {
