@@ -7,6 +7,7 @@ import { makeFacts } from "./facts.js";
 import { makeDayCosts } from "./day_costs.js";
 import { makeConfirmButton } from "./confirm.js";
 import { makeLoad } from "./machine_load.js";
+import { makeWork } from "./cluster_work.js";
 
 /** @typedef {import("./types").ClusterState} ClusterState */
 /** @typedef {import("./types").ClustersState} ClustersState */
@@ -88,7 +89,7 @@ function render({ model, el }) {
       shown,
       state.clusters,
       (c) => c.key,
-      (c) => makeCluster(c, signal, link.send),
+      (c) => makeCluster(c, signal, link.send, link.view),
     );
     for (const cluster of state.clusters) shown.get(cluster.key)?.show(cluster, state.actions);
     setText(status, "");
@@ -100,8 +101,15 @@ function render({ model, el }) {
       setText(status, text);
       for (const view of shown.values()) view.release();
     },
+    work: (name, items, problem) => clusterOf(name)?.work.list(items, problem),
+    output: (name, id, text) => clusterOf(name)?.work.tell(id, text),
     isLive: () => state.figures !== undefined || state.clusters.some((c) => c.can_down),
   });
+  // The machine of a lost race has the name of its cluster too, and does nothing.
+  const clusterOf = (/** @type {string} */ name) => {
+    const cluster = state.clusters.find((c) => c.name === name && c.state === "running");
+    return cluster && shown.get(cluster.key);
+  };
   // The machines are asked only while their load can be seen.
   const look = () => {
     const isSeen = document.visibilityState === "visible" && root.checkVisibility();
@@ -118,8 +126,9 @@ function render({ model, el }) {
  * @param {ClusterState} first
  * @param {AbortSignal} signal
  * @param {(message: import("./types").ToKernel) => void} send
+ * @param {string} view
  */
-function makeCluster(first, signal, send) {
+function makeCluster(first, signal, send, view) {
   const cells = COLUMNS.map((c) => make("td", { class: CLASSES[c] ?? "" }));
   const [name, state, place, kind, nodes, uptime, cost, hourly, guards, commands] =
     /** @type {HTMLElement[] & { length: 10 }} */ (cells);
@@ -134,6 +143,11 @@ function makeCluster(first, signal, send) {
     { class: "nbprov-load" },
     make("td", { colspan: String(COLUMNS.length) }, load.element),
   );
+  const label = make("span");
+  const work = makeWork(first.name, COLUMNS.length, signal, (kind, id) =>
+    send({ type: "work", name: shown.name, kind, id, view }),
+  );
+  name.append(label, work.button);
   const kindBelow = make("div", { class: "nbprov-why nbprov-narrowest" });
   const guardsBelow = make("div", { class: "nbprov-why nbprov-narrow" });
   place.append(where, kindBelow, guardsBelow);
@@ -177,7 +191,8 @@ function makeCluster(first, signal, send) {
     down.setBusy(asked === "down");
   }
   return {
-    elements: [make("tr", {}, ...cells), loadRow],
+    elements: [make("tr", {}, ...cells), loadRow, work.row],
+    work,
     /**
      * @param {ClusterState} cluster
      * @param {string[]} actions
@@ -186,7 +201,8 @@ function makeCluster(first, signal, send) {
       if (cluster.state !== shown.state) asked = "";
       shown = cluster;
       allowed = actions;
-      setText(name, cluster.name);
+      setText(label, cluster.name);
+      work.show(cluster.state === "running" && actions.includes("work"));
       stop.setAttribute("aria-label", `Stop ${cluster.name}`);
       start.setAttribute("aria-label", `Start ${cluster.name}`);
       badge.show(cluster.look);

@@ -16,6 +16,7 @@ WORK = (
     "%%on dev\nimport threading, time\ndef work():\n    end = time.time() + 40\n"
     "    while time.time() < end: sum(range(10**6))\nthreading.Thread(target=work).start()"
 )
+JOB = "%nbprov jobs dev submit --name count -- echo step 1; echo step 2"
 LAUNCH = "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local, ports: 6006}"
 
 
@@ -23,7 +24,7 @@ def test_dashboard(
     open_notebook: Callable[..., NotebookPage], nbprov_home: Path, album: Album
 ) -> None:
     set_market(nbprov_home, accept=0.1, boot=0.1)
-    cells = ["%load_ext nbprov", LAUNCH, WORK, "%nbprov dashboard", "%nbprov history"]
+    cells = ["%load_ext nbprov", LAUNCH, WORK, "%nbprov dashboard", "%nbprov history", JOB]
     notebook = open_notebook(cells)
     notebook.run("%load_ext")
     notebook.run("%%provision")
@@ -48,6 +49,18 @@ def test_dashboard(
     lines = load.locator("polyline")
     expect(lines.first).to_have_attribute("points", re.compile(r"(\S+ ){3}"), timeout=LONG_MS)
     expect(notebook.run("%nbprov history")).to_contain_text("1 launch")
+    notebook.run("%nbprov jobs dev submit")
+    toggle = board.get_by_role("button", name="Jobs and cells of dev")
+    toggle.click()
+    items = board.get_by_role("list", name="Jobs and cells of dev")
+    expect(items).to_contain_text(
+        re.compile(r"job count-1.*cell \S+ ok.* · import threading, time")
+    )
+    items.get_by_role("button", name="job count-1").click()
+    expect(board.get_by_label("Output of count-1")).to_have_text("step 1\nstep 2")
+    album.take("work", board)
+    toggle.click()
+    expect(items).to_be_hidden()
     album.take("dashboard", notebook.cell("%nbprov dashboard"))
     button(board, "Down").click()
     button(board, "Really down?").click()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from dataclasses import asdict
 from typing import Any
 
 from nbprov.api import Cluster, Operation, session
+from nbprov.machines.work import WorkItem, end_of_output, list_work
 from nbprov.model.clusters import ClusterState, RunView
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
+from nbprov.notebook.cell_sources import first_line_of
 
 from .clusters_table import ClustersView
 from .panel import Panel
@@ -54,6 +57,31 @@ class PanelActions:
         text = done.result() if error is None else _words_of(error)
         self._send({"type": "console", "view": view, "key": token, "text": text})
 
+    def work(self, name: str, kind: str, id: str, view: str) -> None:
+        """Send what a cluster has to do to a view, or the output of one job or cell of it."""
+        remote = session().services.remote
+        self._shown_cluster(name)  # another cluster may have taken the name
+        if not id:
+            listed = remote.begin_attached(name, list_work)
+            listed.add_done_callback(lambda done: self._send_work(done, name, view))
+            return
+        read = remote.begin_attached(name, lambda live: end_of_output(live, kind, id))
+        read.add_done_callback(lambda done: self._send_output(done, name, id, view))
+
+    def _send_work(self, done: Future[list[WorkItem]], name: str, view: str) -> None:
+        error = done.exception()
+        found = done.result() if error is None else []
+        items = [{**asdict(item), "code": first_line_of(item.id)} for item in found]
+        problem = _words_of(error) if error is not None else ""
+        told = {"type": "work", "view": view, "name": name, "items": items, "problem": problem}
+        self._send(told)
+
+    def _send_output(self, done: Future[str], name: str, id: str, view: str) -> None:
+        error = done.exception()
+        text = done.result() if error is None else _words_of(error)
+        text = session().context.mask(text) or "nothing was printed so far"
+        self._send({"type": "output", "view": view, "name": name, "id": id, "text": text})
+
     def ssh(self, name: str) -> str:
         """Return the ssh command that logs in to a cluster."""
         return self._shown_cluster(name).ssh_command()
@@ -87,13 +115,13 @@ class PanelActions:
         """Show a line in the panel. Any thread."""
         self._send({"type": "notice", "view": "", "text": text})
 
-    def _send(self, message: dict[str, str]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         # Sent as a message through the publisher, since the panel's state does not hold it.
         def send() -> None:
             if self.panel is not None and self.panel.widget is not None:
                 self.panel.widget.send(message)
 
-        session().engine.publisher.mark((id(self), *message.values()), send)
+        session().engine.publisher.mark((id(self), repr(message)), send)
 
 
 def _words_of(error: BaseException) -> str:
