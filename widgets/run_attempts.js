@@ -155,6 +155,11 @@ function makeConsole(signal, ask) {
   const cell = make("td", { colspan: COLUMNS.length - 1 }, text);
   const row = make("tr", { class: "nbprov-detail", hidden: true }, make("td"), cell);
   let asked = 0;
+  let isWaiting = false;
+  const askAgain = () => {
+    isWaiting = true;
+    ask();
+  };
   button.addEventListener(
     "click",
     () => {
@@ -162,7 +167,7 @@ function makeConsole(signal, ask) {
       button.setAttribute("aria-expanded", String(!row.hidden));
       if (row.hidden) return;
       setText(text, "asking its cloud …");
-      ask();
+      askAgain();
     },
     { signal },
   );
@@ -173,9 +178,11 @@ function makeConsole(signal, ask) {
     show(canAsk) {
       button.hidden = !canAsk;
       row.hidden ||= !canAsk;
+      button.setAttribute("aria-expanded", String(!row.hidden));
     },
     /** @param {string} said */
     tell(said) {
+      isWaiting = false;
       const wasAtEnd = text.scrollTop + text.clientHeight >= text.scrollHeight - 4;
       setText(text, said);
       if (wasAtEnd) text.scrollTop = text.scrollHeight;
@@ -183,9 +190,9 @@ function makeConsole(signal, ask) {
     /** @param {number} now */
     tick(now) {
       const isSeen = !row.hidden && document.visibilityState === "visible";
-      if (!isSeen || now - asked < CONSOLE_SECONDS) return;
+      if (!isSeen || isWaiting || now - asked < CONSOLE_SECONDS) return;
       asked = now;
-      ask();
+      askAgain();
     },
   };
 }

@@ -73,7 +73,7 @@ OF_REQUESTS = (
     "a_machine_that_lacks_a_field_is_listed_or_an_error",
     "a_machine_that_names_no_owner_is_nobodys",
     "a_machine_without_labels_breaks_no_listing",
-    "a_persons_own_objects_are_nobodys",
+    "side_objects_that_name_no_owner_are_not_listed",
     "a_quote_that_cannot_be_asked_is_not_told",
     "a_server_that_does_not_prove_who_it_is_is_sent_nothing",
     "an_unknown_price_is_not_free",

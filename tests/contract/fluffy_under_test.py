@@ -131,6 +131,8 @@ class FluffyUnderTest(LocalUnderTest):
         "a_create_that_became_late_is_not_sent": "a create is its first request",
         "whether_credentials_are_there_is_told_without_a_request": "it has no `missing`",
         "a_machine_without_labels_breaks_no_listing": "the owner is a field of every machine",
+        "side_objects_that_name_no_owner_are_not_listed": "nothing lies beside its machines",
+        "side_objects_that_cannot_be_asked_are_not_forgotten": "the same",
         "a_disk_tier_makes_another_create": "it has one kind of disk",
     }
     causes = frozenset(SCRIPTED) - {Cause.SPOT}

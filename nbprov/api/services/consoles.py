@@ -6,6 +6,8 @@ from concurrent.futures import Future
 
 from nbprov.api.context import Context
 from nbprov.model.errors import UsageError
+from nbprov.model.failures import CloudError
+from nbprov.model.launches import Instance
 from nbprov.model.text.plain import printable
 
 SHOWN_CHARACTERS = 16_000
@@ -24,12 +26,7 @@ class ConsoleService:
         Returns
         -------
         Future
-            The text, with secrets masked and safe to show, or what is known in its place.
-
-        Raises
-        ------
-        CloudError
-            By the future, if the cloud refuses.
+            The text, with secrets masked and safe to show; why there is none, in its place.
         """
         return self._context.engine.thread.call(self._read(token))
 
@@ -51,16 +48,20 @@ class ConsoleService:
         return self.read(launches[-1].token)
 
     async def _read(self, token: str) -> str:
-        engine = self._context.engine
-        machines = engine.ledger.instances.of_launch(token)
+        machines = self._context.engine.ledger.instances.of_launch(token)
         if not machines:
-            return "no machine of it is known yet"
-        texts = []
-        for machine in machines:
-            said = await engine.cloud(machine.cloud).console(machine.id)
-            said = (
-                said or f"{machine.cloud} shows no console of {machine.id}, or nothing is there yet"
-            )
-            texts.append(f"node {machine.node}:\n{said}" if len(machines) > 1 else said)
-        text = printable(self._context.mask("\n".join(texts)))
-        return text[-SHOWN_CHARACTERS:].strip()
+            return "no machine of this launch is known yet"
+        most = SHOWN_CHARACTERS // len(machines)
+        texts = [(await self._console(machine))[-most:].strip() for machine in machines]
+        if len(machines) > 1:
+            pairs = zip(machines, texts, strict=True)
+            texts = [f"node {machine.node}:\n{text}" for machine, text in pairs]
+        return "\n\n".join(texts)
+
+    async def _console(self, machine: Instance) -> str:
+        try:
+            said = await self._context.engine.cloud(machine.cloud).console(machine.id)
+        except CloudError as error:
+            return error.failure.sentence()
+        text = printable(self._context.mask(said))
+        return text or f"{machine.cloud} shows no console of {machine.id}"

@@ -30,11 +30,11 @@ MOST_REPEATS = 2
 LEAST_SLEEP = 0.005
 MOST_PAUSE = 1.0
 """Seconds that a call to a busy cloud may wait in all before it asks again."""
-MORE = 4
-"""So many machines are named beside the one that exists."""
-SLOW_SHARE = 0.1
+EXTRA_IDS = 4
+"""How many ids of machines that do not exist are passed beside the real one."""
+SLOW_SHARE = 0.25
 SLOW = 0.7
-"""The part of a call's limit after which a slow cloud answers each of its requests."""
+"""A slow cloud answers each request after this part of what the whole call may take."""
 EMPTY_PAGES = 5
 BUSY = (None, RelayFault(429, b"", {"Retry-After": "0"}), RelayFault(503, PAGE))
 """What a call may meet: nothing odd, or a cloud that is busy."""
@@ -46,7 +46,7 @@ def calls(
 ) -> dict[str, tuple[Call, float]]:
     """Return all calls of an adapter, with the seconds that each may take."""
     # Several machines: a call that gives each of them its whole time takes too long.
-    ids = [machine, *(f"{machine}{number}" for number in range(MORE))]
+    ids = [machine, *(f"{machine}{number}" for number in range(EXTRA_IDS))]
     offer, ports = launch.candidate.offer, [(8888, 8890)]
     operation = CreateOperation(offer.cloud, launch.token, machine)
     return {
@@ -164,7 +164,7 @@ def a_call_ends_in_time_though_every_answer_is_slow(subject: CloudUnderTest) -> 
 
 
 def _slowly(subject: CloudUnderTest, call: Call, limit: Seconds, share: float) -> Seconds:
-    """Return what a call takes if each of its requests takes most of its limit."""
+    """Return what a call takes if each of its requests takes `SLOW` of the whole call's limit."""
 
     def late(*_: object) -> None:
         subject.relay.wait(limit * SLOW)

@@ -76,7 +76,7 @@ def a_machine_without_labels_breaks_no_listing(subject: CloudUnderTest) -> None:
 
     def without(document: Any) -> None:
         for row in _rows(document, machine.id):
-            for labels in _holders(row, launch.owner):
+            for labels in _labels(row, launch.owner):
                 labels.clear()
                 changed.append(True)
 
@@ -140,11 +140,13 @@ def _rows(document: Any, machine: str) -> Iterator[dict[str, Any]]:
             yield one
 
 
-def _holders(row: dict[str, Any], owner: str) -> Iterator[dict[str, Any]]:
-    """Yield the objects inside a row that have its owner as a value: its labels."""
-    for one in _objects(row):
-        if one is not row and owner in one.values() and owner not in row.values():
-            yield one
+def _labels(row: dict[str, Any], owner: str) -> Iterator[dict[str, Any] | list[Any]]:
+    """Yield what a row has its owner inside of: its labels, as an object or a list."""
+    if owner in row.values():
+        return  # a field of its own, which every machine has
+    for value in row.values():
+        if isinstance(value, dict | list) and owner in _strings(value):
+            yield value
 
 
 def _objects(document: Any) -> Iterator[dict[str, Any]]:

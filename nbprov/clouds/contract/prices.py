@@ -24,13 +24,13 @@ from .subject import CloudUnderTest
 
 ELSEWHERE = "its price list is read from elsewhere (`fetcher` returns None)"
 UNREADABLE = (RelayFault(500, PAGE), RelayFault(429, b"", {"Retry-After": "0"}), RelayFault())
-NEAR = 1.9
-"""How far a shipped price may be from today's: one in cents, a month or for each of two GPUs is
-further.
+MOST_RATIO = 1.9
+"""The largest ratio of a shipped price to today's. A wrong unit (cents, a month, each of two GPUs)
+is a factor of two or more.
 """
 MOST_QUOTES = 12
 PRICED = re.compile(
-    rb'("[^"]*(?:price|cent|cost|usd|hourly)[^"]*"\s*:\s*)"?\$?\d[\d.]*"?', re.IGNORECASE
+    rb'("[^"]*(?:price|cents|cost|usd|hourly)[^"]*"\s*:\s*)"?\$?\d[\d.]*"?', re.IGNORECASE
 )
 """A price in a JSON document, by the name of its field."""
 
@@ -89,7 +89,7 @@ def _same(offer: Offer, wanted: Offer) -> bool:
 
 
 def _compare(offer: Offer, wanted: Offer) -> None:
-    assert wanted.hourly / NEAR <= offer.hourly <= wanted.hourly * NEAR, (
+    assert wanted.hourly / MOST_RATIO <= offer.hourly <= wanted.hourly * MOST_RATIO, (
         f"{wanted.instance_type}: expected about {format_usd(wanted.hourly)} an hour,"
         f" got {format_usd(offer.hourly)}"
     )
@@ -112,7 +112,7 @@ def a_fetched_list_has_the_units_of_the_catalogue(subject: CloudUnderTest) -> No
     }
     for row in found.rows:
         was, now = shipped.get((row.region, row.zone, row.instance_type)), row.on_demand
-        assert not was or not now or now / NEAR <= was <= now * NEAR, (
+        assert not was or not now or now / MOST_RATIO <= was <= now * MOST_RATIO, (
             f"{row.instance_type} in {row.region}: {format_usd(was)} is shipped, {format_usd(now)}"
             " was fetched"
         )
@@ -130,9 +130,10 @@ def _compare_rows(found: PriceList, wanted: Offer) -> None:
     ]
     assert rows, f"the fetched list has no price of {wanted.instance_type} in {wanted.place}"
     for row in rows:
-        assert row.on_demand == wanted.hourly, (
+        price = row.on_demand if wanted.market is Market.ON_DEMAND else row.spot
+        assert price == wanted.hourly, (
             f"{wanted.instance_type}: expected {wanted.hourly} micro-dollars of a machine for an"
-            f" hour, fetched {row.on_demand}"
+            f" hour, fetched {price}"
         )
         for name, was, expected in (
             ("accelerator", row.accelerator, wanted.accelerator),
@@ -174,7 +175,7 @@ def a_fetcher_obeys_the_stop(subject: CloudUnderTest) -> None:
 
 @check
 def a_quote_is_of_its_type_in_its_place(subject: CloudUnderTest) -> None:
-    """Quotes and the fetched list agree for every row: who mixes two rows up buys the dearer."""
+    """Quotes and the fetched list agree; who mixes rows up launches at a price nobody saw."""
     found, launch = subject.price_list(), subject.launch()
     needs(found, ELSEWHERE)
     needs(subject.cloud.quote(launch.candidate), "it quotes no price (`quote` returns None)")

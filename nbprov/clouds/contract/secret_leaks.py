@@ -62,7 +62,7 @@ def printed() -> Iterator[io.StringIO]:
 
 @contextlib.contextmanager
 def watched() -> Iterator[list[str]]:
-    """Yield a list of the commands that this process starts and the texts of files that it writes.
+    """Yield a list of the commands that this thread starts and the texts of files that it writes.
 
     The list is filled at the end.
     """

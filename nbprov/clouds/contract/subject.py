@@ -108,8 +108,8 @@ class CloudUnderTest(ABC):
         The states in the cloud's own words in which it bills, according to its documentation:
         starting, restarting, stopping and the like included.
     passing_states
-        Those of them through which a machine goes on its way to stopped or gone. The engine ends
-        no machine that is shown as stopping or ending, so that no other state may be shown so.
+        The billed states that lead to stopped or gone by themselves. Only these may be shown as
+        `STOPPING` or `ENDING`, because the engine ends no machine that is shown so.
     balance
         What `check` has to say of the balance of the double's account, such as `$12.50`.
     tells_retry_after

@@ -20,6 +20,7 @@ from .subject import CloudUnderTest, own_folder
 
 ELSEWHERE = "plain.cloud.example"
 """A host that is not this computer."""
+LOOK_SECONDS = 0.1
 
 
 @check
@@ -76,14 +77,15 @@ def _impostor(heard: list[bytes]) -> Iterator[int]:
     folder = own_folder("t")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(_certificate(folder))
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener, is_over = socket.create_server(("127.0.0.1", 0)), threading.Event()
+    listener.settimeout(LOOK_SECONDS)
 
     def serve() -> None:
-        while True:
+        while not is_over.is_set():
             try:
                 link, _ = listener.accept()
-            except OSError:
-                return  # closed
+            except TimeoutError:
+                continue
             link.settimeout(5)
             with contextlib.suppress(OSError), context.wrap_socket(link, server_side=True) as told:
                 if said := told.recv(1 << 16):
@@ -94,9 +96,9 @@ def _impostor(heard: list[bytes]) -> Iterator[int]:
     try:
         yield int(listener.getsockname()[1])
     finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
+        is_over.set()
         thread.join(10)
+        listener.close()
 
 
 def _certificate(folder: Path) -> Path:

@@ -123,7 +123,7 @@ def log_arguments(parser: MagicParser) -> None:
     parser.add_argument(
         "--console",
         action="store_true",
-        help="the console of its latest machine instead, as its cloud tells it",
+        help="the consoles of its latest machines instead, as their cloud tells them",
     )
 
 

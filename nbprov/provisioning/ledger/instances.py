@@ -30,7 +30,7 @@ class InstanceTable:
 
         A change of state opens or closes prices, and a price that the cloud tells is booked in the
         place of the one that was asked; an unchanged state is not written, unless the launch of
-        the machine counts as over: then that it was seen later is what `RunTable.over` asks.
+        the machine counts as over: then `last_seen` is written, because `RunTable.over` reads it.
 
         Returns
         -------
@@ -44,8 +44,10 @@ class InstanceTable:
             for r in self._store.rows(_KNOWN, instance.cloud, instance.id)
         }
         known = {key: row["data"] for key, row in rows.items()}
-        late = {key for key, row in rows.items() if row["is_late"]}
-        changed = [i for i in listed if known.get(key := (i.cloud, i.id)) != dump(i) or key in late]
+        outlived = {key for key, row in rows.items() if row["outlived_launch"]}
+        changed = [
+            i for i in listed if known.get(key := (i.cloud, i.id)) != dump(i) or key in outlived
+        ]
         if not changed and not self._prices.differing(listed):
             return False
         now = self._clock.now()
@@ -95,10 +97,11 @@ class InstanceTable:
 
 _KNOWN = """
     SELECT cloud, id, data, instances.state <> 'gone'
-        AND last_seen <= (SELECT ended FROM launches WHERE token = instances.token) AS is_late
+        AND last_seen <= (SELECT ended FROM launches WHERE token = instances.token)
+        AS outlived_launch
     FROM instances WHERE cloud = ? AND id = ?
 """
-"""A machine is late when it is on a list though its launch was over when it was last written."""
+"""A machine outlived its launch if it is listed though that was over when it was last written."""
 
 
 def _told_before(known: dict[tuple[str, str], str], instance: Instance) -> bool:

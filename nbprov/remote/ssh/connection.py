@@ -276,7 +276,6 @@ class Connection:
 
     async def close(self) -> None:
         """Close the connection and its channels. What the agent runs on the machine goes on."""
-        self._lost.set()
         if self._ssh is not None:
             self._ssh.close()
             await self.warm_programs.drop()
@@ -288,7 +287,6 @@ class Connection:
 
     def abort(self) -> None:
         """Drop the connection at once, without telling the machine."""
-        self._lost.set()
         if self._ssh is not None:
             self._ssh.abort()
 

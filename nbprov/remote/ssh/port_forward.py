@@ -281,7 +281,7 @@ class LocalEnd(asyncio.Protocol):
         ----------
         is_closed
             The machine closed the channel itself, which it does after its last data. asyncssh
-            (2.24) does not tell of their end where some still waited for a slow client.
+            (2.24) does not call `eof_received` if data was still queued for a slow client then.
         """
         self._channel = None
         if not self._is_written and not is_closed:
@@ -349,6 +349,10 @@ class MachineEnd:
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Pass on that the channel is closed, or the whole connection is gone."""
+        # asyncssh tells the channels of a connection that is gone before it tells its owner.
+        asyncio.get_running_loop().call_soon(self._closed, exc)
+
+    def _closed(self, exc: Exception | None) -> None:
         self._near.channel_lost(is_closed=exc is None and not self._lost.is_set())
 
     def pause_writing(self) -> None:
