@@ -204,7 +204,8 @@ class Cloud(ABC):
     def terminate(self, ids: Sequence[str]) -> None:
         """Ask the cloud to end these machines and delete their disks. At most `CALL_SECONDS`.
 
-        Ids that are gone are skipped.
+        Ids that are gone are skipped. An id that fails keeps no other from being ended; the first
+        failure is raised after all were asked for.
         """
 
     def start(self, ids: Sequence[str]) -> None:
