@@ -13,6 +13,7 @@ from pictures import Album
 from playwright.sync_api import Browser, expect
 
 LONG_MS = 60_000
+NARROW = 400
 LAUNCH = "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local}"
 
 
@@ -60,5 +61,20 @@ def test_voila(lab: Lab, browser: Browser, nbprov_home: Path) -> None:
     expect(prices.get_by_role("status")).to_have_text(
         f"offers is a DataFrame of {count[1]} offers now"
     )
-    expect(panel(page.locator("body"), "Clusters")).to_contain_text("no cluster is live")
+    clusters = panel(page.locator("body"), "Clusters")
+    expect(clusters).to_contain_text("no cluster is live")
+    # A phone, or a page of 800 pixels at 200 %.
+    page.set_viewport_size({"width": NARROW, "height": 800})
+    for part in (prices, clusters):
+        width = part.evaluate("root => [root.scrollWidth, root.clientWidth]")
+        assert width[0] <= width[1] <= NARROW, "a panel is scrolled as a whole"
+    for part in (
+        prices.get_by_role("searchbox"),
+        button(prices, "DataFrame"),
+        prices.locator("h2"),
+    ):
+        if part.count():
+            box = part.bounding_box()
+            assert box is not None
+            assert 0 <= box["x"] < box["x"] + box["width"] <= NARROW
     page.close()

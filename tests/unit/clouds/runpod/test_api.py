@@ -124,10 +124,18 @@ def test_list_that_is_not_whole_is_none(web: WebDouble) -> None:
 
 
 def test_list_of_the_older_form_is_whole(web: WebDouble) -> None:
-    web.on("/v2/pods", json_answer({"pods": [{"id": "a"}, "odd"]}))
+    web.on("/v2/pods", json_answer({"pods": [{"id": "a"}]}))
     assert Api(KeyAccess(web.url(), KEY, "test")).listed("/v2/pods", "pods", seconds=5) == [
         {"id": "a"}
     ]
+
+
+@pytest.mark.parametrize("odd", ["odd", {"name": "no id"}, None])
+def test_an_entry_that_cannot_be_told_from_others_is_an_error(web: WebDouble, odd: object) -> None:
+    """What a listing leaves out counts as gone."""
+    web.on("/v2/pods", json_answer({"pods": [{"id": "a"}, odd]}))
+    with pytest.raises(CloudError, match="answered pods without ids"):
+        Api(KeyAccess(web.url(), KEY, "test")).listed("/v2/pods", "pods", seconds=5)
 
 
 @pytest.mark.parametrize("creates", [True, False])
