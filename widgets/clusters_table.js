@@ -7,7 +7,7 @@ import { makeFacts } from "./facts.js";
 import { makeDayCosts } from "./day_costs.js";
 import { makeConfirmButton } from "./confirm.js";
 import { makeLoad } from "./machine_load.js";
-import { makeWork } from "./cluster_work.js";
+import { makeTasks } from "./cluster_tasks.js";
 
 /** @typedef {import("./types").ClusterState} ClusterState */
 /** @typedef {import("./types").ClustersState} ClustersState */
@@ -101,8 +101,8 @@ function render({ model, el }) {
       setText(status, text);
       for (const view of shown.values()) view.release();
     },
-    work: (name, items, problem) => clusterOf(name)?.work.list(items, problem),
-    output: (name, id, text) => clusterOf(name)?.work.tell(id, text),
+    tasks: (name, found, problem) => clusterOf(name)?.tasks.list(found, problem),
+    output: (name, id, text) => clusterOf(name)?.tasks.tell(id, text),
     isLive: () => state.figures !== undefined || state.clusters.some((c) => c.can_down),
   });
   // The machine of a lost race has the name of its cluster too, and does nothing.
@@ -144,10 +144,10 @@ function makeCluster(first, signal, send, view) {
     make("td", { colspan: String(COLUMNS.length) }, load.element),
   );
   const label = make("span");
-  const work = makeWork(first.name, COLUMNS.length, signal, (kind, id) =>
-    send({ type: "work", name: shown.name, kind, id, view }),
+  const tasks = makeTasks(first.name, COLUMNS.length, signal, (kind, id) =>
+    send({ type: "tasks", name: shown.name, kind, id, view }),
   );
-  name.append(label, work.button);
+  name.append(label, tasks.button);
   const kindBelow = make("div", { class: "nbprov-why nbprov-narrowest" });
   const guardsBelow = make("div", { class: "nbprov-why nbprov-narrow" });
   place.append(where, kindBelow, guardsBelow);
@@ -191,8 +191,8 @@ function makeCluster(first, signal, send, view) {
     down.setBusy(asked === "down");
   }
   return {
-    elements: [make("tr", {}, ...cells), loadRow, work.row],
-    work,
+    elements: [make("tr", {}, ...cells), loadRow, tasks.row],
+    tasks,
     /**
      * @param {ClusterState} cluster
      * @param {string[]} actions
@@ -202,7 +202,7 @@ function makeCluster(first, signal, send, view) {
       shown = cluster;
       allowed = actions;
       setText(label, cluster.name);
-      work.show(cluster.state === "running" && actions.includes("work"));
+      tasks.show(cluster.state === "running" && actions.includes("tasks"));
       stop.setAttribute("aria-label", `Stop ${cluster.name}`);
       start.setAttribute("aria-label", `Start ${cluster.name}`);
       badge.show(cluster.look);

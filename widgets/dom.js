@@ -205,3 +205,38 @@ export function patchList(parent, shown, items, keyOf, add) {
     }
   }
 }
+
+/**
+ * Make a button that shows and hides what belongs to it, such as a row of a table.
+ * @param {string} words
+ * @param {HTMLElement} shown hidden at first
+ * @param {AbortSignal} signal
+ * @param {() => void} onOpen
+ */
+export function makeToggle(words, shown, signal, onOpen) {
+  const button = make(
+    "button",
+    { type: "button", class: "nbprov-toggle nbprov-more", "aria-expanded": "false", hidden: true },
+    words,
+  );
+  shown.hidden = true;
+  const update = () => button.setAttribute("aria-expanded", String(!shown.hidden));
+  button.addEventListener(
+    "click",
+    () => {
+      shown.hidden = !shown.hidden;
+      update();
+      if (!shown.hidden) onOpen();
+    },
+    { signal },
+  );
+  return {
+    button,
+    /** @param {boolean} can whether there is anything to show */
+    allow(can) {
+      button.hidden = !can;
+      shown.hidden ||= !can;
+      update();
+    },
+  };
+}

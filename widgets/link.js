@@ -21,7 +21,7 @@ const GONE = "The kernel of this panel has ended: run the cell again.";
  *   notice: (text: string) => void,
  *   copy?: (text: string, words: string) => void,
  *   console?: (key: string, text: string) => void,
- *   work?: (name: string, items: import("./types").WorkItem[], problem: string) => void,
+ *   tasks?: (name: string, tasks: import("./types").Task[], problem: string) => void,
  *   output?: (name: string, id: string, text: string) => void,
  *   isLive?: () => boolean,
  * }} on
@@ -68,7 +68,7 @@ export function connect(model, signal, on) {
     else if (message.type === "notice") on.notice(message.text);
     else if (message.type === "copy") on.copy?.(message.text, message.words);
     else if (message.type === "console") on.console?.(message.key, message.text);
-    else if (message.type === "work") on.work?.(message.name, message.items, message.problem);
+    else if (message.type === "tasks") on.tasks?.(message.name, message.tasks, message.problem);
     else if (message.type === "output") on.output?.(message.name, message.id, message.text);
     else if (message.type === "table") {
       table = decodeTable(message.table, buffers, message.end);

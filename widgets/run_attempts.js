@@ -1,7 +1,7 @@
 // The attempts of a launch as a live table.
 
 import { duration } from "./format.js";
-import { make, makeBadge, patchList, setText } from "./dom.js";
+import { make, makeBadge, makeToggle, patchList, setText } from "./dom.js";
 
 /** @typedef {import("./types").RunState} RunState */
 /** @typedef {import("./types").AttemptState} AttemptState */
@@ -146,40 +146,23 @@ function makeAttempt(first, signal, askConsole) {
  * @param {() => void} ask
  */
 function makeConsole(signal, ask) {
-  const button = make(
-    "button",
-    { type: "button", class: "nbprov-toggle nbprov-console", "aria-expanded": "false", hidden: true },
-    "console",
-  );
   const text = make("pre", { class: "nbprov-log", tabindex: "0", "aria-label": "Console" });
   const cell = make("td", { colspan: COLUMNS.length - 1 }, text);
-  const row = make("tr", { class: "nbprov-detail", hidden: true }, make("td"), cell);
+  const row = make("tr", { class: "nbprov-detail" }, make("td"), cell);
   let asked = 0;
   let isWaiting = false;
   const askAgain = () => {
     isWaiting = true;
     ask();
   };
-  button.addEventListener(
-    "click",
-    () => {
-      row.hidden = !row.hidden;
-      button.setAttribute("aria-expanded", String(!row.hidden));
-      if (row.hidden) return;
-      setText(text, "asking its cloud …");
-      askAgain();
-    },
-    { signal },
-  );
+  const toggle = makeToggle("console", row, signal, () => {
+    setText(text, "asking its cloud …");
+    askAgain();
+  });
   return {
-    button,
+    button: toggle.button,
     row,
-    /** @param {boolean} canAsk */
-    show(canAsk) {
-      button.hidden = !canAsk;
-      row.hidden ||= !canAsk;
-      button.setAttribute("aria-expanded", String(!row.hidden));
-    },
+    show: toggle.allow,
     /** @param {string} said */
     tell(said) {
       isWaiting = false;

@@ -225,7 +225,7 @@ export type ToKernel =
   /** What the machine of the attempt with this key wrote on its console is wanted. */
   | { type: "console"; key: string; view: string }
   /** The output of a job or cell of a cluster is wanted, or the list of them (empty texts). */
-  | { type: "work"; name: string; kind: string; id: string; view: string };
+  | { type: "tasks"; name: string; kind: string; id: string; view: string };
 
 /** A value of kind `stock` is a level and the time of its report: `high@1790000000.0`. */
 export type Kind = "rank" | "text" | "date" | "stock" | "money" | "number";
@@ -266,14 +266,14 @@ export type FromKernel<S> =
   /** What the machine of an attempt wrote on its console. */
   | { type: "console"; view: string; key: string; text: string }
   /** The latest jobs and cells of a cluster, newest first, or why they cannot be told. */
-  | { type: "work"; view: string; name: string; items: WorkItem[]; problem: string }
+  | { type: "tasks"; view: string; name: string; tasks: Task[]; problem: string }
   /** The end of what one of them printed. */
   | { type: "output"; view: string; name: string; id: string; text: string }
   /** A text for the clipboard of the view that asked, and what to say then. */
   | { type: "copy"; view: string; text: string; words: string };
 
 /** A job or cell of a cluster; its times are the machine's, in seconds since 1970. */
-export interface WorkItem {
+export interface Task {
   kind: "job" | "cell";
   id: string;
   /** The first line of a cell of this kernel; else empty. */

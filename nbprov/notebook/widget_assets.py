@@ -58,7 +58,7 @@ CLUSTERS_TABLE = (
     "facts.js",
     "day_costs.js",
     "machine_load.js",
-    "cluster_work.js",
+    "cluster_tasks.js",
     "clusters_table.js",
 )
 PROVISION_FORM = ("format.js", "dom.js", "clipboard.js", "form_cell.js", "provision_form.js")

@@ -50,7 +50,7 @@ def test_dashboard(
     expect(lines.first).to_have_attribute("points", re.compile(r"(\S+ ){3}"), timeout=LONG_MS)
     expect(notebook.run("%nbprov history")).to_contain_text("1 launch")
     notebook.run("%nbprov jobs dev submit")
-    toggle = board.get_by_role("button", name="Jobs and cells of dev")
+    toggle = board.get_by_role("button", name="jobs, cells of dev")
     toggle.click()
     items = board.get_by_role("list", name="Jobs and cells of dev")
     expect(items).to_contain_text(
@@ -58,7 +58,7 @@ def test_dashboard(
     )
     items.get_by_role("button", name="job count-1").click()
     expect(board.get_by_label("Output of count-1")).to_have_text("step 1\nstep 2")
-    album.take("work", board)
+    album.take("tasks", board)
     toggle.click()
     expect(items).to_be_hidden()
     album.take("dashboard", notebook.cell("%nbprov dashboard"))

@@ -132,11 +132,8 @@ def _sentences(subject: CloudUnderTest) -> Iterator[list[str]]:
     if not subject.addresses:
         yield said
         return
-    subject.relay.rewrite = note
-    try:
+    with subject.relay.rewritten(note):
         yield said
-    finally:
-        subject.relay.rewrite = None
 
 
 @check

@@ -55,12 +55,8 @@ def a_machine_that_names_no_owner_is_nobodys(subject: CloudUnderTest) -> None:
             body = body.replace(left + owner + right, left + right)
         return body
 
-    subject.relay.rewrite = unowned
-    try:
-        with subject.relay.noted() as sent:
-            listed = subject.make().list(launch.owner)
-    finally:
-        subject.relay.rewrite = None
+    with subject.relay.rewritten(unowned), subject.relay.noted() as sent:
+        listed = subject.make().list(launch.owner)
     if any(launch.owner in one.readable for one in sent):
         # The cloud chose by owner; what it answers may then lack the label.
         listed = [one for one in listed if one.owner == launch.owner]
@@ -126,11 +122,8 @@ def _listed_after(subject: CloudUnderTest, change: Callable[[Any], None]) -> lis
         change(document)
         return json.dumps(document).encode()
 
-    subject.relay.rewrite = changed
-    try:
+    with subject.relay.rewritten(changed):
         return subject.make().list("owner-1")
-    finally:
-        subject.relay.rewrite = None
 
 
 def _rows(document: Any, machine: str) -> Iterator[dict[str, Any]]:
@@ -258,11 +251,8 @@ def a_machine_of_a_type_nobody_knows_is_listed(subject: CloudUnderTest) -> None:
         found.append(count)
         return body
 
-    relay.rewrite = renamed
-    try:
+    with relay.rewritten(renamed):
         listed = sorted(one.id for one in subject.make().list(launches[0].owner))
-    finally:
-        relay.rewrite = None
     needs(sum(found), "its listing does not name the type as offers do")
     assert listed == machines, f"machines of new types: expected {machines}, listed {listed}"
 

@@ -12,10 +12,10 @@ import pytest
 
 from nbprov.clouds.web.client import HttpClient
 from nbprov.clouds.web.response import Stopped
-from nbprov.model.money import Micros, format_usd
+from nbprov.model.money import format_usd
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.price_list import PriceList, PriceRow
+from nbprov.model.price_list import PriceList
 from nbprov.model.stock import StockLevel
 
 from .checks import check, needs
@@ -208,24 +208,19 @@ def an_unknown_price_is_not_free(subject: CloudUnderTest) -> None:
         return body
 
     prices: list[object] = []
-    relay.rewrite = unpriced
-    try:
+    with relay.rewritten(unpriced):
         with contextlib.suppress(Exception):
             prices += [one.hourly for one in subject.make().list(launch.owner)]
         with contextlib.suppress(Exception):
-            prices += [one and one.hourly for one in [subject.make().quote(launch.candidate)]]
+            quoted = subject.make().quote(launch.candidate)
+            prices += [quoted.hourly] if quoted else []
         with contextlib.suppress(Exception):
             fetched = subject.price_list()
-            prices += [price for row in fetched.rows for price in _prices(row)] if fetched else []
-    finally:
-        relay.rewrite = None
+            for row in fetched.rows if fetched else ():
+                prices += [row.on_demand, row.spot]
     needs(sum(found), "its answers are no JSON with prices under names that say so")
     assert 0 not in prices, f"prices that the cloud does not tell: expected None, got {prices}"
     subject.cloud.terminate([machine.id])
-
-
-def _prices(row: PriceRow) -> tuple[Micros | None, Micros | None]:
-    return row.on_demand, row.spot
 
 
 @check

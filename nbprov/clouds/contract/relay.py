@@ -99,7 +99,6 @@ class Relay:
     def __init__(self) -> None:
         self.requests: list[RelayedRequest] = []
         self.rewrite: Callable[[int, bytes], bytes] | None = None
-        """Given the status and the body of an answer of the cloud: the body that is passed on."""
         self._lock = threading.Lock()
         self._script: Script | None = None
         self._number = self._last = 0
@@ -144,6 +143,15 @@ class Relay:
             with self._lock:
                 self._script = None
             self._free.set()
+
+    @contextmanager
+    def rewritten(self, rewrite: Callable[[int, bytes], bytes]) -> Iterator[None]:
+        """Pass on what this makes of the status and the body of each answer of the cloud."""
+        self.rewrite = rewrite
+        try:
+            yield
+        finally:
+            self.rewrite = None
 
     @contextmanager
     def unreachable(self, *, after: int = 0) -> Iterator[None]:

@@ -216,16 +216,13 @@ def secrets_that_a_refusal_repeats_are_not_passed_on(subject: CloudUnderTest) ->
 
     subject.refuse(Cause.BAD_REQUEST)
     error: CloudError | None = None
-    relay.rewrite = echoed
-    with printed() as said:
+    with relay.rewritten(echoed), printed() as said:
         try:
             subject.accepted(subject.cloud.submit(launch))
         except CloudError as refused:
             error = refused
         except AssertionError:
             pass
-        finally:
-            relay.rewrite = None
     told = {"what was printed or logged": said.getvalue()}
     if error is not None:
         told["the message"] = f"{error}{error.failure}"

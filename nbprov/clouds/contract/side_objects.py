@@ -106,12 +106,8 @@ def side_objects_that_name_no_owner_are_not_listed(subject: CloudUnderTest) -> N
         found.append(count)
         return body
 
-    subject.relay.rewrite = own
-    try:
-        with subject.relay.noted() as sent:
-            shown = subject.make().side_objects(launch.owner)
-    finally:
-        subject.relay.rewrite = None
+    with subject.relay.rewritten(own), subject.relay.noted() as sent:
+        shown = subject.make().side_objects(launch.owner)
     needs(sum(found), "none of its side objects has the owner in a text of its own")
     if any(launch.owner in one.readable for one in sent):
         return  # the cloud chooses by owner: what it answers is the owner's

@@ -75,7 +75,7 @@ def dashboard_subject() -> Subject:
             on_stop=buttons.stop,
             on_start=buttons.start,
             on_down=buttons.down,
-            on_work=buttons.work,
+            on_tasks=buttons.tasks,
             on_look=buttons.look,
         )
         buttons.panel = made

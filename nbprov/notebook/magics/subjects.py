@@ -201,7 +201,7 @@ def clusters_panel(views: Any) -> ClustersTable:
         on_stop=actions.stop,
         on_start=actions.start,
         on_down=actions.down,
-        on_work=actions.work,
+        on_tasks=actions.tasks,
         on_look=actions.look,
     )
     actions.panel = panel

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from nbprov.api import Cluster, Operation, session
-from nbprov.machines.work import WorkItem, end_of_output, list_work
+from nbprov.machines.recent_tasks import RecentTask, end_of_output, recent_tasks
 from nbprov.model.clusters import ClusterState, RunView
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
@@ -57,23 +57,23 @@ class PanelActions:
         text = done.result() if error is None else _words_of(error)
         self._send({"type": "console", "view": view, "key": token, "text": text})
 
-    def work(self, name: str, kind: str, id: str, view: str) -> None:
-        """Send what a cluster has to do to a view, or the output of one job or cell of it."""
+    def tasks(self, name: str, kind: str, id: str, view: str) -> None:
+        """Send the latest jobs and cells of a cluster to a view, or the output of one of them."""
         remote = session().services.remote
         self._shown_cluster(name)  # another cluster may have taken the name
         if not id:
-            listed = remote.begin_attached(name, list_work)
-            listed.add_done_callback(lambda done: self._send_work(done, name, view))
+            listed = remote.begin_attached(name, recent_tasks)
+            listed.add_done_callback(lambda done: self._send_tasks(done, name, view))
             return
         read = remote.begin_attached(name, lambda live: end_of_output(live, kind, id))
         read.add_done_callback(lambda done: self._send_output(done, name, id, view))
 
-    def _send_work(self, done: Future[list[WorkItem]], name: str, view: str) -> None:
+    def _send_tasks(self, done: Future[list[RecentTask]], name: str, view: str) -> None:
         error = done.exception()
         found = done.result() if error is None else []
-        items = [{**asdict(item), "code": first_line_of(item.id)} for item in found]
+        tasks = [{**asdict(task), "code": first_line_of(task.id)} for task in found]
         problem = _words_of(error) if error is not None else ""
-        told = {"type": "work", "view": view, "name": name, "items": items, "problem": problem}
+        told = {"type": "tasks", "view": view, "name": name, "tasks": tasks, "problem": problem}
         self._send(told)
 
     def _send_output(self, done: Future[str], name: str, id: str, view: str) -> None:

@@ -45,7 +45,7 @@ class ClustersTable(Panel[ClustersView]):
     on_stop, on_start, on_down
         Called with the cluster's name; a button without a callback is not drawn. Down needs a
         second press.
-    on_work
+    on_tasks
         Called with a cluster's name, the kind and id of a job or cell of it, and the view that asks
         for its output; with empty texts in their place the list is wanted.
     on_look
@@ -59,10 +59,10 @@ class ClustersTable(Panel[ClustersView]):
         on_stop: NamedCallback | None = None,
         on_start: NamedCallback | None = None,
         on_down: NamedCallback | None = None,
-        on_work: Callable[[str, str, str, str], None] | None = None,
+        on_tasks: Callable[[str, str, str, str], None] | None = None,
         on_look: Callable[[], None] | None = None,
     ) -> None:
-        self._on_work, self._on_look = on_work, on_look
+        self._on_tasks, self._on_look = on_tasks, on_look
         self._listening = {"stop": on_stop, "start": on_start, "down": on_down}
         super().__init__(_view_of(clusters))
 
@@ -72,7 +72,7 @@ class ClustersTable(Panel[ClustersView]):
 
     def state(self) -> dict[str, Any]:
         facts = [cluster_facts(c) for c in self._view.clusters]
-        listening = {**self._listening, "work": self._on_work}
+        listening = {**self._listening, "tasks": self._on_tasks}
         actions = [name for name, callback in listening.items() if callback is not None]
         return {
             "heading": clusters_heading(facts),
@@ -95,7 +95,7 @@ class ClustersTable(Panel[ClustersView]):
     def _handle(self, kind: str, content: Mapping[str, Any]) -> None:
         if kind == "look" and self._on_look is not None:
             self._on_look()
-        if kind == "work" and self._on_work is not None:
-            self._on_work(*(str(content[key]) for key in ("name", "kind", "id", "view")))
+        if kind == "tasks" and self._on_tasks is not None:
+            self._on_tasks(*(str(content[key]) for key in ("name", "kind", "id", "view")))
         if kind in self._listening:
             call(self._listening[kind], str(content["name"]))

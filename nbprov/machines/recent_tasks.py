@@ -1,4 +1,4 @@
-"""What a cluster's head has to do and did: its jobs and cells, and the end of their output."""
+"""The latest tasks of a cluster, which are jobs and cells, and the end of their output."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from nbprov.machines.jobs.format import state_words
 from nbprov.machines.jobs.jobs import find_job, list_jobs
 from nbprov.machines.jobs.logs import read_log, tail_of
 from nbprov.model.clock import Instant
-from nbprov.model.text.plain import printable
+from nbprov.model.text.plain import one_line, printable
 from nbprov.provisioning.live_cluster import LiveCluster
 
 JOB, CELL = "job", "cell"
-MOST_ITEMS = 12
+MOST_TASKS = 12
 """So many are listed, the latest ones; `%nbprov jobs` and `%nbprov cells` list all."""
 SHOWN_LINES = 200
+MOST_WORDS = 200
+"""Characters of a state: a machine may say anything."""
 
 
 @dataclass(frozen=True, slots=True)
-class WorkItem:
+class RecentTask:
     """A job or a cell of a cluster.
 
     Attributes
@@ -39,18 +41,34 @@ class WorkItem:
     ended: Instant | None
 
 
-async def list_work(live: LiveCluster) -> list[WorkItem]:
+async def recent_tasks(live: LiveCluster) -> list[RecentTask]:
     """Return the latest jobs and cells of a cluster, newest first."""
     found = [
-        (job.created, WorkItem(JOB, job.id, state_words(job), job.started, job.ended))
+        (
+            job.created,
+            RecentTask(JOB, job.id, _short(state_words(job)), job.started, job.ended),
+        )
         for job in await list_jobs(live)
     ]
     found += [
-        (cell.created, WorkItem(CELL, cell.id, cell.status or cell.state, cell.started, cell.ended))
+        (
+            cell.created,
+            RecentTask(
+                CELL,
+                cell.id,
+                _short(cell.status or cell.state),
+                cell.started,
+                cell.ended,
+            ),
+        )
         for cell in await list_cells(live)
     ]
     found.sort(key=lambda one: one[0] or 0.0, reverse=True)
-    return [item for _, item in found[:MOST_ITEMS]]
+    return [task for _, task in found[:MOST_TASKS]]
+
+
+def _short(words: str) -> str:
+    return one_line(words, MOST_WORDS)
 
 
 async def end_of_output(live: LiveCluster, kind: str, id: str) -> str:

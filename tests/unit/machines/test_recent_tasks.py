@@ -1,19 +1,26 @@
-"""What a cluster has to do and did, as its table shows it: jobs, cells, and what they printed."""
+"""The latest jobs and cells of a cluster, as its table shows them, and what they printed."""
 
 from __future__ import annotations
 
 import pytest
 from tunnel_world import TunnelWorld, until
 
-from nbprov.machines.work import CELL, JOB, MOST_ITEMS, WorkItem, end_of_output, list_work
+from nbprov.machines.recent_tasks import (
+    CELL,
+    JOB,
+    MOST_TASKS,
+    RecentTask,
+    end_of_output,
+    recent_tasks,
+)
 from nbprov.model.errors import NotFound
 
 pytestmark = pytest.mark.machine
 
 
-def items_of(world: TunnelWorld) -> list[WorkItem]:
+def tasks_of(world: TunnelWorld) -> list[RecentTask]:
     """What is listed now."""
-    return world.session.services.remote.begin_attached("dev", list_work).result(60)
+    return world.session.services.remote.begin_attached("dev", recent_tasks).result(60)
 
 
 def output_of(world: TunnelWorld, kind: str, id: str) -> str:
@@ -25,11 +32,11 @@ def output_of(world: TunnelWorld, kind: str, id: str) -> str:
 
 def test_the_latest_jobs_and_cells_are_listed_with_what_they_printed(world: TunnelWorld) -> None:
     dev = world.up()
-    assert items_of(world) == []
+    assert tasks_of(world) == []
     dev.bash("printf 'from\\033[31m a cell\\033[0m\\n'")
     job = dev.submit("seq 500; exit 3", name="count")
-    until(lambda: items_of(world)[0].ended, "the end of the job")
-    last, first = items_of(world)
+    until(lambda: tasks_of(world)[0].ended, "the end of the job")
+    last, first = tasks_of(world)
     assert (last.kind, last.id, first.kind) == (JOB, job.id, CELL)
     assert last.words.startswith("failed")
     assert first.words == "ok"
@@ -42,8 +49,8 @@ def test_the_latest_jobs_and_cells_are_listed_with_what_they_printed(world: Tunn
 
 def test_no_more_are_listed_than_a_person_reads(world: TunnelWorld) -> None:
     dev = world.up()
-    for number in range(MOST_ITEMS + 2):
+    for number in range(MOST_TASKS + 2):
         dev.submit("true", name=f"job{number}")
-    listed = items_of(world)
-    assert len(listed) == MOST_ITEMS
-    assert listed[0].id.startswith(f"job{MOST_ITEMS + 1}-")
+    listed = tasks_of(world)
+    assert len(listed) == MOST_TASKS
+    assert listed[0].id.startswith(f"job{MOST_TASKS + 1}-")
