@@ -12,7 +12,7 @@ from nbprov.model.launches import Launch
 from nbprov.model.places import Market
 
 from .base import Capabilities
-from .web.json_api import without
+from .web.error_text import without
 
 CONTAINER = "docker:"
 """The beginning of an image that is a container's."""

@@ -26,6 +26,10 @@ _FOLLOWER = "nbprov.notebook.panels.display_follower"
 _PAGE_LINK = "nbprov.notebook.panels.page_link"
 """Looked up in `sys.modules` only: if they were never imported, there is no display."""
 
+_REST_SECONDS = 1.0
+"""How long after a load the panels are imported, and those of earlier kernels become live again.
+It takes some 0.3 s, for which the cells right behind the load would have to wait."""
+
 log = logging.getLogger("nbprov.notebook")
 
 
@@ -41,7 +45,7 @@ class _Registration:
     after_cell: Any
     log: logging.Handler
     remove_inspection: Callable[[], None]
-    linking: threading.Thread
+    opening: threading.Timer
     transform: Any
 
 
@@ -72,8 +76,7 @@ def load(shell: InteractiveShell) -> None:
         _flush_displays,
         LogFile(paths.home() / "logs" / "nbprov.log"),
         install(shell),
-        # A thread, because importing the widgets takes longer than a load may.
-        threading.Thread(target=_link_pages, name="nbprov-page-link", daemon=True),
+        _opening_timer(),
         give_body,
     )
     shell.register_magics(magics)
@@ -82,7 +85,7 @@ def load(shell: InteractiveShell) -> None:
     shell.events.register("post_run_cell", loaded.after_cell)
     logging.getLogger(_LOG).addHandler(loaded.log)
     setattr(shell, _MARK, loaded)
-    loaded.linking.start()
+    loaded.opening.start()
     if _has_live_rows():
         from .load_message import report_earlier_kernels
 
@@ -110,7 +113,8 @@ def unload(shell: InteractiveShell) -> None:
     logging.getLogger(_LOG).removeHandler(loaded.log)
     loaded.log.close()
     delattr(shell, _MARK)
-    loaded.linking.join()
+    loaded.opening.cancel()
+    loaded.opening.join()
     _close_session()
 
 
@@ -125,13 +129,18 @@ def _close_session() -> None:
         api.close()
 
 
-def _link_pages() -> None:
-    """Make the panels that an earlier kernel left in the notebook live again.
+def _opening_timer() -> threading.Timer:
+    timer = threading.Timer(_REST_SECONDS, _open_panels)
+    timer.name, timer.daemon = "nbprov-panels", True
+    return timer
 
-    Only a kernel with a ledger can know what they show.
+
+def _open_panels() -> None:
+    """Import what the first table of a kernel needs, before a person asks for one.
+
+    The panels that an earlier kernel left in the notebook become live again, if there is a ledger:
+    without one no kernel can know what they show.
     """
-    if not _ledger().exists():
-        return
     try:
         from .panels import frontend
 
@@ -142,9 +151,10 @@ def _link_pages() -> None:
         from .panels.page_link import page_link
 
         more_subjects[DASHBOARD] = dashboard_subject
-        page_link.open()
+        if _ledger().exists():
+            page_link.open()
     except Exception:
-        log.exception("the link to the pages")
+        log.exception("the panels")
 
 
 def _flush_displays(result: Any = None) -> None:

@@ -87,6 +87,7 @@ export default panel.default;
 """
 
 
+@cache
 def folder() -> Path:
     """Return the folder of the files: inside an installed wheel, or beside the package.
 

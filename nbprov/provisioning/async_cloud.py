@@ -20,7 +20,7 @@ from nbprov.clouds.base import (
     Capabilities,
     Cloud,
 )
-from nbprov.clouds.web.json_api import without
+from nbprov.clouds.web.error_text import without
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Retry
 from nbprov.model.launches import (

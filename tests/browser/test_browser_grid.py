@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 
 ROWS = 40_000
 LONGER = (
-    f"from nbprov.notebook.panels import PriceTable\noffers = _.prices.offers()\n"
+    f"from nbprov.notebook.panels.price_table import PriceTable\noffers = _.prices.offers()\n"
     f"PriceTable((offers * 2)[:{ROWS}])"
 )
 MOST_DRAWN = 100

@@ -19,6 +19,8 @@ from nbprov.model.text.plain import one_line
 
 CAUSES = {401: Cause.CREDENTIALS, 403: Cause.PERMISSION, 429: Cause.RATE_LIMIT}
 MOST_WORDS = 300
+LEAST_SECRET = 6
+"""Shorter secrets reveal nothing, and removing them would make a message unreadable."""
 SECRET_NAMES = ("key", "token", "secret", "authorization", "password", "signature")
 SPOKEN = (
     "message",
@@ -228,3 +230,11 @@ def is_page(start: bytes) -> bool:
     (True, False)
     """
     return start.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"<"
+
+
+def without(text: str, secrets: Iterable[str]) -> str:
+    """Return the text without these secrets, line by line, because JSON writes breaks its own
+    way.
+    """
+    lines = (line for secret in secrets for line in secret.splitlines())
+    return blotted(text, (line for line in lines if len(line) >= LEAST_SECRET))

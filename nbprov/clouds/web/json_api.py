@@ -22,11 +22,11 @@ from .error_text import (
     NOBODY,
     UNTRUSTED,
     WEB_PAGE,
-    blotted,
     host_of,
     is_page,
     retry_after,
     web_page,
+    without,
 )
 from .response import HttpRequest, HttpResponse, IncompleteResponse, Stopped
 
@@ -34,8 +34,6 @@ MOST_BODY = 64 << 20
 """The most bytes of an answer: a thousand machines are listed in a few megabytes."""
 MOST_PAGES = 1000
 """The most pages of a list: a service that repeats itself must not hold a call for ever."""
-LEAST_SECRET = 6
-"""Shorter secrets reveal nothing, and removing them would make a message unreadable."""
 UNSENT = frozenset({*NOBODY, UNTRUSTED, "bad-address"})
 """Codes of failures before anything was sent to the service: nothing was created."""
 STATUS: dict[int, Cause] = {
@@ -256,11 +254,3 @@ def unanswered(broke: IncompleteResponse | CloudError, lost: Cause) -> CloudErro
     if failure.code in UNSENT:
         return CloudError(failure)
     return CloudError(Failure(lost, failure.message, failure.code))
-
-
-def without(text: str, secrets: Iterable[str]) -> str:
-    """Return the text without these secrets, line by line, because JSON writes breaks its own
-    way.
-    """
-    lines = (line for secret in secrets for line in secret.splitlines())
-    return blotted(text, (line for line in lines if len(line) >= LEAST_SECRET))

@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 # Whole control sequences go: half of one would leave its parameters as words.
-_SEQUENCE = re.compile(
+_SEQUENCE = (
     r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\x18\x1a\n]{0,4096}(?:\x07|\x1b\\|\x9c)?"
     r"|(?:\x1b\[|\x9b)[0-?]{0,256}[ -/]{0,256}[@-~]?"
     r"|\x1b[ -/]{0,256}[0-Z\\-~]?"
@@ -29,7 +29,7 @@ def plain(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(map(_shown, _SEQUENCE.sub("", text)))
+    return "".join(map(_shown, re.sub(_SEQUENCE, "", text)))
 
 
 def _shown(character: str) -> str:

@@ -22,10 +22,10 @@ from nbprov.notebook.magics.subjects import (
     never,
     of_all,
 )
-from nbprov.notebook.panels import LiveDisplay
 from nbprov.notebook.panels.actions import PanelActions
 from nbprov.notebook.panels.dashboard import Dashboard, DashboardSection, DashboardView, Figure
 from nbprov.notebook.panels.display_follower import DisplayFollower
+from nbprov.notebook.panels.live_display import LiveDisplay
 from nbprov.notebook.rendering.formatting import RUN_LOOKS, format_stock
 from nbprov.provisioning.engine import Engine
 

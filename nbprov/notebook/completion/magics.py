@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 _MAGICS = re.compile(r"\s*(?:\w+\s*=\s*)?%{1,2}(provision|prices|clusters|on|nbprov)\b")
 _LARGE_PLACES = ("eu", "us", "asia")
 """Parts of the world that a region may name, which are offered before the clouds' own names."""
-_WORDLIKE = re.compile(r"\w")
 _MOST_BESIDE = 60
 """The longest description beside a completion, in characters."""
 _MOST = 200
@@ -235,7 +234,7 @@ def _regions(clouds: Iterable[str]) -> list[str]:
     catalog = _catalog()
     # A marketplace also has places without a name of their own, such as `, CN, AS`.
     return sorted(
-        {region for cloud in clouds for region in catalog.regions(cloud) if _WORDLIKE.match(region)}
+        {region for cloud in clouds for region in catalog.regions(cloud) if re.match(r"\w", region)}
     )
 
 

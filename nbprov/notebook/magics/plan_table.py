@@ -9,9 +9,10 @@ from nbprov.api import Session, Terms
 from nbprov.machines.files.output_targets import OutputFolders
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
-from nbprov.notebook.panels import PriceTable, frontend
+from nbprov.notebook.panels import frontend
 from nbprov.notebook.panels.displays import show
-from nbprov.notebook.rendering import TableData
+from nbprov.notebook.panels.price_table import PriceTable
+from nbprov.notebook.rendering.price_data import TableData
 from nbprov.notebook.rendering.prices import plan_facts
 from nbprov.notebook.terminal import say
 

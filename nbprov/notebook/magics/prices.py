@@ -14,7 +14,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.errors import UsageError
 from nbprov.model.money import usd
 from nbprov.model.places import Market
-from nbprov.notebook.panels import PriceTable
+from nbprov.notebook.panels.price_table import PriceTable
 from nbprov.notebook.rendering.accelerator_data import accelerator_table
 from nbprov.notebook.rendering.offer_columns import table_of_prices
 from nbprov.notebook.terminal import say

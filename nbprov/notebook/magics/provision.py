@@ -13,9 +13,10 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import Interrupted
 from nbprov.notebook.arguments import environment
-from nbprov.notebook.panels import ProvisionForm, frontend
+from nbprov.notebook.panels import frontend
 from nbprov.notebook.panels.displays import show
 from nbprov.notebook.panels.output_line import print_now
+from nbprov.notebook.panels.provision_form import ProvisionForm
 from nbprov.notebook.terminal import say
 from nbprov.remote.agent.messages import plain_environment
 

@@ -12,11 +12,12 @@ from nbprov.api import Cluster, Run, session
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, RunState, RunView
 from nbprov.model.errors import UsageError
-from nbprov.notebook.panels import LiveDisplay, RunPanel, frontend
+from nbprov.notebook.panels import frontend
 from nbprov.notebook.panels.actions import PanelActions
 from nbprov.notebook.panels.display_follower import DisplayFollower
 from nbprov.notebook.panels.displays import show
-from nbprov.notebook.panels.run_panel import Opening
+from nbprov.notebook.panels.live_display import LiveDisplay
+from nbprov.notebook.panels.run_panel import Opening, RunPanel
 from nbprov.notebook.rendering.tables import safe_text
 from nbprov.notebook.terminal import say
 from nbprov.runtime.waiting import SLICE

@@ -13,11 +13,14 @@ from typing import Any
 from nbprov.api import session
 from nbprov.api.launching.launch_views import launch_view
 from nbprov.model.clusters import AttemptState, ClusterState, RunState, RunView
-from nbprov.notebook.panels import ClustersTable, ClustersView, LiveDisplay, Panel, RunPanel
 from nbprov.notebook.panels.actions import PanelActions
+from nbprov.notebook.panels.clusters_table import ClustersTable, ClustersView
 from nbprov.notebook.panels.display_follower import DisplayFollower
 from nbprov.notebook.panels.displays import show
+from nbprov.notebook.panels.live_display import LiveDisplay
 from nbprov.notebook.panels.page_link import page_link
+from nbprov.notebook.panels.panel import Panel
+from nbprov.notebook.panels.run_panel import RunPanel
 
 RUN, CLUSTER, CLUSTERS, ALL_CLUSTERS, DASHBOARD = (
     "run",

@@ -102,14 +102,15 @@ class LiveDisplay(Generic[View]):
             if self._is_shown:
                 raise UsageError("this display is shown already")
             self._is_shown = True
-            if self.where is frontend.Frontend.WIDGETS:
-                self._pages.open()
-                self._pages.add(self.panel.anchor, self)
-            elif self.where is frontend.Frontend.TEXT:
+            if self.where is frontend.Frontend.TEXT:
                 self._lines += self.panel.text().splitlines()
             elif self.where is frontend.Frontend.STATIC:
                 self._lines += self.panel.lines(None)
+            # First, because a person can read it while the widgets are still being imported.
             self._publish_static(update=False)
+            if self.where is frontend.Frontend.WIDGETS:
+                self._pages.open()
+                self._pages.add(self.panel.anchor, self)
             self._publish_widget()
 
     def take_up(self) -> None:

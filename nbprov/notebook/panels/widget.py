@@ -6,7 +6,7 @@ This module imports ipywidgets, so it is itself imported only when a panel is fi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import anywidget
 import traitlets
@@ -15,18 +15,28 @@ from nbprov.notebook import widget_assets
 
 
 class PanelWidget(anywidget.AnyWidget):
-    """The base of the widgets. All else than these two traits travels as messages.
+    """The base of the widgets. All else than these traits travels as messages.
 
     Attributes
     ----------
+    files
+        The files of `widgets/` that draw the panel.
     state
         The view as JSON; only the kernel writes it.
     anchor
         The mark by which the widget finds the static output above it.
     """
 
+    files: ClassVar[tuple[str, ...]] = ()
+
     state = traitlets.Dict().tag(sync=True)
     anchor = traitlets.Unicode().tag(sync=True)
+    _esm = traitlets.Unicode().tag(sync=True)
+
+    @traitlets.default("_esm")
+    def _packed_files(self) -> str:
+        # When a panel is shown, because the first cell of a kernel shows one and not all of them.
+        return widget_assets.packed(self.files)
 
 
 class PageLinkWidget(anywidget.AnyWidget):
@@ -49,22 +59,22 @@ class PageLinkWidget(anywidget.AnyWidget):
 class PriceTableWidget(PanelWidget):
     """Draws `widgets/price_table.js`."""
 
-    _esm = widget_assets.packed(widget_assets.PRICE_TABLE)
+    files = widget_assets.PRICE_TABLE
 
 
 class ProvisionFormWidget(PanelWidget):
     """Draws `widgets/provision_form.js`."""
 
-    _esm = widget_assets.packed(widget_assets.PROVISION_FORM)
+    files = widget_assets.PROVISION_FORM
 
 
 class RunPanelWidget(PanelWidget):
     """Draws `widgets/run_panel.js`."""
 
-    _esm = widget_assets.packed(widget_assets.RUN_PANEL)
+    files = widget_assets.RUN_PANEL
 
 
 class ClustersTableWidget(PanelWidget):
     """Draws `widgets/clusters_table.js`."""
 
-    _esm = widget_assets.packed(widget_assets.CLUSTERS_TABLE)
+    files = widget_assets.CLUSTERS_TABLE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from nbprov.model.clusters import GpuLoad, LoadSample, MachineLoad
 from nbprov.model.offers import Offer
@@ -67,12 +66,16 @@ def _gpu_meters(moments: Sequence[Sequence[LoadSample]]) -> Iterable[Meter]:
     percents = all_of(lambda gpu: gpu.percent)
     if percents[-1]:
         count = len(percents[-1])
-        words = f"{fmean(percents[-1]):.0f} %" + (f" of {count}" if count > 1 else "")
-        yield Meter("GPU", words, _history([fmean(one or [0.0]) for one in percents], 100))
+        words = f"{_mean(percents[-1]):.0f} %" + (f" of {count}" if count > 1 else "")
+        yield Meter("GPU", words, _history([_mean(one or [0.0]) for one in percents], 100))
     total = sum(all_of(lambda gpu: gpu.memory)[-1])
     used = [sum(one) for one in all_of(lambda gpu: gpu.memory_used)]
     if total:
         yield Meter("GPU memory", _sizes(used[-1], total), _history(used, total))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def _history(values: Sequence[float], whole: float) -> tuple[float, ...]:

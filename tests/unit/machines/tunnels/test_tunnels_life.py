@@ -10,7 +10,7 @@ from tunnel_world import SPEC, TunnelWorld, get, listens, quiet_port, until
 from nbprov import api
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NotFound
-from nbprov.notebook.rendering import run_text
+from nbprov.notebook.rendering.runs import run_text
 
 pytestmark = pytest.mark.machine
 

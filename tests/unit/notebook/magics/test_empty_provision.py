@@ -11,7 +11,7 @@ from testing_shell import TestingShell
 from nbprov import api
 from nbprov.notebook.extension import load, unload
 from nbprov.notebook.magics import provision
-from nbprov.notebook.panels import ProvisionForm
+from nbprov.notebook.panels.provision_form import ProvisionForm
 from nbprov.spec.yaml.diagnostics import SpecError
 
 

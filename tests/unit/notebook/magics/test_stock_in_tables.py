@@ -22,7 +22,9 @@ from nbprov.model.failures import Cause, Failure
 from nbprov.model.stock import Pool, StockLevel
 from nbprov.notebook.extension import load, unload
 from nbprov.notebook.magics import plan_table, provision
-from nbprov.notebook.panels import LiveDisplay, PriceTable, frontend
+from nbprov.notebook.panels import frontend
+from nbprov.notebook.panels.live_display import LiveDisplay
+from nbprov.notebook.panels.price_table import PriceTable
 
 PLAN = (
     "%%nbprov plan\nresources: {accelerators: L40S:1, any_of: [{infra: runpod/CZ}, {infra: "

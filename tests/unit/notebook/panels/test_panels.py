@@ -14,19 +14,14 @@ import sample_views as samples
 
 from nbprov.model.clusters import ClusterState, RunView
 from nbprov.model.errors import UsageError
-from nbprov.notebook.panels import (
-    ClustersTable,
-    ClustersView,
-    Frontend,
-    LiveDisplay,
-    Panel,
-    PriceTable,
-    RunPanel,
-    current,
-    is_interactive,
-)
 from nbprov.notebook.panels import frontend as panel_frontend
+from nbprov.notebook.panels.clusters_table import ClustersTable, ClustersView
 from nbprov.notebook.panels.comm_routing import allow_subshells
+from nbprov.notebook.panels.frontend import Frontend, current, is_interactive
+from nbprov.notebook.panels.live_display import LiveDisplay
+from nbprov.notebook.panels.panel import Panel
+from nbprov.notebook.panels.price_table import PriceTable
+from nbprov.notebook.panels.run_panel import RunPanel
 from nbprov.notebook.panels.widget import PageLinkWidget
 from nbprov.notebook.rendering.clusters import ClusterFacts
 from nbprov.notebook.rendering.prices import PlanFacts

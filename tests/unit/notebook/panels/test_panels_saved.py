@@ -17,7 +17,10 @@ SET_UP = f"""
 import sys, threading
 sys.path.insert(0, {HERE!r})
 import sample_views as s
-from nbprov.notebook.panels import ClustersTable, LiveDisplay, PriceTable, RunPanel
+from nbprov.notebook.panels.clusters_table import ClustersTable
+from nbprov.notebook.panels.live_display import LiveDisplay
+from nbprov.notebook.panels.price_table import PriceTable
+from nbprov.notebook.panels.run_panel import RunPanel
 display = LiveDisplay(RunPanel(s.waiting_run()))
 prices = PriceTable(s.offers(40_000), title="prices")
 heavy = {{"anywidget", "ipywidgets", "numpy", "pandas"}}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import sample_views as samples
 
 from nbprov.model.clusters import AttemptState, ClusterState, ClusterView
-from nbprov.notebook.panels import ClustersTable
+from nbprov.notebook.panels.clusters_table import ClustersTable
 from nbprov.notebook.rendering.clusters import clusters_html, clusters_text
 
 

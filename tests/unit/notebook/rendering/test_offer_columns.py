@@ -12,8 +12,8 @@ from nbprov.api.price_query import Prices, narrowed
 from nbprov.catalog import Query, default_catalog
 from nbprov.model.resources import Compare, Quantity
 from nbprov.model.stock import Stock, StockLevel
-from nbprov.notebook.rendering import TableData
 from nbprov.notebook.rendering.offer_columns import table_of_prices
+from nbprov.notebook.rendering.price_data import TableData
 
 TODAY = date(2026, 11, 21)
 

@@ -14,9 +14,8 @@ from packed_tables import unpack
 
 from nbprov.model.offers import Unusable
 from nbprov.model.stock import Stock, StockLevel
-from nbprov.notebook.rendering import CodedColumn, TableData
 from nbprov.notebook.rendering.price_columns import COLUMNS
-from nbprov.notebook.rendering.price_data import GREYED
+from nbprov.notebook.rendering.price_data import GREYED, CodedColumn, TableData
 from nbprov.notebook.rendering.table_packing import FIRST_PAGE, PackedTable
 
 TODAY = date(2026, 11, 21)

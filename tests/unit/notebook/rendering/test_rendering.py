@@ -22,19 +22,7 @@ from nbprov.model.money import format_usd
 from nbprov.model.offers import Plan
 from nbprov.model.places import Place
 from nbprov.model.spec import Spec
-from nbprov.notebook.rendering import (
-    TableData,
-    attempt_line,
-    clusters_html,
-    clusters_text,
-    plan_html,
-    plan_text,
-    run_html,
-    run_lines,
-    run_text,
-    table_html,
-    table_text,
-)
+from nbprov.notebook.rendering.clusters import clusters_html, clusters_text
 from nbprov.notebook.rendering.formatting import (
     ATTEMPT_LOOKS,
     CLUSTER_LOOKS,
@@ -43,6 +31,10 @@ from nbprov.notebook.rendering.formatting import (
     format_number,
     format_place,
 )
+from nbprov.notebook.rendering.price_data import TableData
+from nbprov.notebook.rendering.prices import plan_html, plan_text, table_html, table_text
+from nbprov.notebook.rendering.run_lines import attempt_line, run_lines
+from nbprov.notebook.rendering.runs import run_html, run_text
 from nbprov.notebook.rendering.tables import Column, cut, html_table, one_line, text_table, width_of
 
 TERMINAL = 120
