@@ -34,9 +34,6 @@ CAUSES: dict[str, Cause] = {
 """The cause of every code that the daemon itself uses. A market file may invent others, which are
 `unknown`."""
 
-PASSING = frozenset({"RateExceeded", "InternalError", "Unavailable"})
-"""Codes after which the same request may succeed."""
-
 
 def failure_of(refusal: Refusal) -> Failure:
     """Return the failure that a refusal of the daemon means."""

@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,17 @@ SOCKET_PATH_BYTES = 100
 LINE_BYTES = 16 * 1024 * 1024
 """The longest request or answer: a start script of a megabyte and a listing of ten thousand
 machines fit."""
+
+
+class MachineState(StrEnum):
+    """The states of a machine, which the adapter reads as its own (`InstanceState`)."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    ENDING = "ending"
+    GONE = "gone"
 
 
 class Unreachable(ConnectionError):

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nbprov.clouds.local import market_offers
+from nbprov.clouds.local.rpc import MachineState as State
 from nbprov.clouds.local.rpc import Refusal
-from nbprov.model.launches import InstanceState as State
 
 from . import platform_calls
 from .create import CreateService
@@ -127,7 +126,7 @@ class Service:
 
     async def call_offers(self, _: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return all offers."""
-        return market_offers.table(self.market.read())
+        return self.market.read().table()
 
     async def call_quote(self, arguments: Mapping[str, Any]) -> int | None:
         """Return the current hourly price of a row in micro-dollars; None if it is not sold."""

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from nbprov.clouds.local import rpc
-from nbprov.clouds.local.errors import PASSING
+from nbprov.clouds.local.rpc import MachineState as State
 from nbprov.clouds.local.rpc import Refusal
 from nbprov.model.clock import Seconds
-from nbprov.model.launches import InstanceState as State
 
 from .capacity import Capacity
 from .fault_injection import Faults, refusal
@@ -34,6 +33,8 @@ log = logging.getLogger("nbprov.local")
 
 FORGET_SECONDS: Seconds = 3600.0
 """How long a create's token is remembered after its machines are gone."""
+PASSING = frozenset({"RateExceeded", "InternalError", "Unavailable"})
+"""Codes after which the same request may succeed."""
 
 
 class CreateService:

@@ -10,8 +10,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from nbprov.clouds.local.rpc import MachineState as State
 from nbprov.model.clock import Seconds
-from nbprov.model.launches import InstanceState as State
 
 from . import isolation, platform_calls, processes, sshd
 from .guest_folder import remove_tree

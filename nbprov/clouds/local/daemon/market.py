@@ -239,6 +239,26 @@ class SimulatedMarket:
             and q.market in ("", row.side.value)
         ]
 
+    def table(self) -> list[dict[str, Any]]:
+        """Return the rows as JSON-serialisable dictionaries."""
+        return [
+            {
+                "region": row.region,
+                "zone": row.zone,
+                "instance_type": row.type.name,
+                "accelerator": row.type.accelerator,
+                "accelerator_count": float(row.type.count),
+                "vcpus": float(row.type.vcpus),
+                "memory_gib": float(row.type.memory_gib),
+                "market": row.side.value,
+                "hourly": row.hourly,
+                "quota_family": row.type.family,
+                "accelerator_memory_gib": row.type.device_memory_gib,
+                "as_of": self.as_of,
+            }
+            for row in self.rows.values()
+        ]
+
 
 T = TypeVar("T")
 

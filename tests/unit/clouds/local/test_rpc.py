@@ -14,7 +14,7 @@ from clouds_under_test import LocalUnderTest
 
 from nbprov.clouds.local import client, rpc
 from nbprov.model.failures import Cause, CloudError
-from nbprov.model.launches import CreateOperation
+from nbprov.model.launches import CreateOperation, InstanceState
 
 pytestmark = pytest.mark.machine
 
@@ -139,3 +139,18 @@ def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPat
     assert not told.enabled
     assert told.problem is not None
     assert "NBPROV_LOCAL_DIR" in told.problem.message
+
+
+def test_the_daemon_shows_no_state_that_the_adapter_does_not_know() -> None:
+    assert {state.value for state in rpc.MachineState} < {state.value for state in InstanceState}
+
+
+def test_the_daemon_starts_without_the_models_of_offers() -> None:
+    """It is started by every test with a machine, and by a person's first launch."""
+    code = (
+        "import sys, nbprov.clouds.local.daemon.daemon;"
+        " print([name for name in sys.modules if name.startswith('nbprov.model.')])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "nbprov.model.clock" in told.stdout
+    assert "nbprov.model.offers" not in told.stdout

@@ -8,7 +8,7 @@ from nbprov.catalog import Catalog
 from nbprov.clouds.local import make
 from nbprov.clouds.local.daemon.market import parse as parse_market
 from nbprov.clouds.local.daemon.market_file import shipped
-from nbprov.clouds.local.market_offers import offer, table
+from nbprov.clouds.local.market_offers import offer
 from nbprov.planning import EnabledCloud, plan
 from nbprov.spec import parse
 
@@ -23,7 +23,7 @@ from nbprov.spec import parse
     ],
 )
 def test_a_small_wish_finds_its_cheapest_machine(resources: str, instance_type: str) -> None:
-    offers = [offer(row, "local") for row in table(parse_market(shipped(), "2026-01-01"))]
+    offers = [offer(row, "local") for row in parse_market(shipped(), "2026-01-01").table()]
     chosen = plan(
         parse(f"resources: {resources}"),
         Catalog.open([], offers),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nbprov.clouds.local import make
 from nbprov.clouds.local.daemon.market import MarketError, Where, parse
 from nbprov.clouds.local.daemon.market_file import MARKET_FILE, MarketFile, shipped
-from nbprov.clouds.local.market_offers import offer, table
+from nbprov.clouds.local.market_offers import offer
 from nbprov.model.places import Market as Side
 
 SMALL = """
@@ -51,7 +51,7 @@ def test_shipped_market_refuses_zone_after_zone_and_then_has_one() -> None:
 
 
 def test_shipped_market_sells_what_the_quickstart_names() -> None:
-    offers = [offer(row, "local") for row in table(parse(shipped(), "2026-11-21"))]
+    offers = [offer(row, "local") for row in parse(shipped(), "2026-11-21").table()]
     assert {"A100:1", "A100:8", "L4:1", "T4:1", "H100:1", "–"} <= {o.gpus for o in offers}
     assert {o.market for o in offers} == {Side.ON_DEMAND, Side.SPOT}
     assert all(o.source == "simulated" and o.as_of == "2026-11-21" and o.hourly > 0 for o in offers)
