@@ -15,6 +15,7 @@ from aws_models_once import read_models_once
 from clouds_under_test import CloudUnderTest, end_folder, left_of, own_folder
 
 from nbprov.clouds.base import Cloud
+from nbprov.clouds.contract import OF_STOCK
 from nbprov.clouds.pricing.fetcher import Fetcher
 from nbprov.model.failures import Cause
 from nbprov.model.launches import Launch
@@ -43,11 +44,12 @@ class AwsUnderTest(CloudUnderTest):
         "a_fetched_list_has_the_units_of_the_catalogue": "files on another host: test_prices.py",
         "a_price_list_that_cannot_be_read_is_not_empty": "the same",
         "a_fetcher_obeys_the_stop": "the same",
+        "a_fetcher_says_what_it_lacks": "the same",
         "a_quote_is_of_its_type_in_its_place": "the same",
         "an_unknown_price_is_not_free": "its listings and quotes have prices under other names",
         "a_machine_without_labels_breaks_no_listing": "machines are chosen by the cloud, by label",
         "a_machine_that_lacks_a_field_is_listed_or_an_error": "ids are made of several fields",
-        "stock_follows_what_is_left": "scores tell of spot: tests/unit/clouds/aws/test_stock.py",
+        **dict.fromkeys(OF_STOCK, "scores tell of spot: tests/unit/clouds/aws/test_stock.py"),
     }
 
     def __init__(self) -> None:

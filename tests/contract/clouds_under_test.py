@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nbprov.clouds.base import Cloud
-from nbprov.clouds.contract import SCRIPTED, CloudUnderTest, eventually, own_folder
+from nbprov.clouds.contract import OF_STOCK, SCRIPTED, CloudUnderTest, eventually, own_folder
 from nbprov.model.failures import Cause
 from nbprov.model.launches import Launch
 from nbprov.model.offers import Offer
@@ -130,10 +130,11 @@ class LocalUnderTest(CloudUnderTest):
         "a_fetched_list_has_the_units_of_the_catalogue": "its offers are read from the market file",
         "a_price_list_that_cannot_be_read_is_not_empty": "the same",
         "a_fetcher_obeys_the_stop": "the same",
+        "a_fetcher_says_what_it_lacks": "the same",
         "a_quote_is_of_its_type_in_its_place": "the same",
         "a_disk_tier_makes_another_create": "it has one kind of disk",
         "whether_credentials_are_there_is_told_without_a_request": "nobody logs in",
-        "stock_follows_what_is_left": "no stock can be asked for",
+        **dict.fromkeys(OF_STOCK, "no stock can be asked for"),
         "stock_that_cannot_be_asked_is_not_told": "the same",
     }
 

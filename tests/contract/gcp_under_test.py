@@ -19,6 +19,7 @@ from gcp_double import GcpDouble
 from web_double import WebDouble
 
 from nbprov.clouds.base import Cloud
+from nbprov.clouds.contract import OF_STOCK
 from nbprov.clouds.contract.listings import ODD_STATE
 from nbprov.clouds.gcp.account.price_list_auth import KEY_VARIABLES
 from nbprov.clouds.gcp.billing_quote import BILLING_VARIABLE
@@ -74,11 +75,12 @@ class GcpUnderTest(CloudUnderTest):
         "a_fetched_list_has_the_units_of_the_catalogue": "parts of machines: test_prices.py",
         "a_price_list_that_cannot_be_read_is_not_empty": "the same",
         "a_fetcher_obeys_the_stop": "the same",
+        "a_fetcher_says_what_it_lacks": "the same",
         "a_quote_is_of_its_type_in_its_place": "the same",
         "an_unknown_price_is_not_free": "its listings and quotes have prices under other names",
         "a_machine_without_labels_breaks_no_listing": "machines are chosen by the cloud, by label",
         "a_machine_that_lacks_a_field_is_listed_or_an_error": "ids are made of several fields",
-        "stock_follows_what_is_left": "chances tell of spot: tests/unit/clouds/gcp/test_stock.py",
+        **dict.fromkeys(OF_STOCK, "chances tell of spot: tests/unit/clouds/gcp/test_stock.py"),
     }
 
     def __init__(self) -> None:

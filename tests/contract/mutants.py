@@ -318,6 +318,50 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     fluffy("the stock is always there", "stock.py", "if number < count:", "if False:", STOCK),
     fluffy(
+        "the stock of one machine is told for any number",
+        "stock.py",
+        "if number < count:",
+        "if number < 1:",
+        "stock_is_for_so_many_machines",
+    ),
+    fluffy(
+        "stock that is not told is none",
+        "stock.py",
+        "number = left.get((offer.region, offer.instance_type))",
+        "number = left.get((offer.region, offer.instance_type)) or 0",
+        "stock_that_is_not_told_is_not_none",
+    ),
+    fluffy(
+        "the stock of one region is told of all",
+        "stock.py",
+        "Stock(at, offer.pool, level)",
+        'Stock(at, offer.pool._replace(region=""), level)',
+        "stock_is_of_the_place_that_was_asked_for",
+    ),
+    fluffy(
+        "a type that nobody knows hides all stock",
+        "stock.py",
+        "left.get((offer.region, offer.instance_type))",
+        "left[offer.region, offer.instance_type]",
+        "a_type_that_nobody_knows_is_not_in_stock",
+    ),
+    fluffy(
+        "a start that is refused is silent",
+        ADAPTER,
+        '        api().call("POST", "/machines/wake", {"ids": [*ids]}, seconds=CALL_SECONDS)',
+        "        try:\n"
+        '            api().call("POST", "/machines/wake", {"ids": [*ids]}, seconds=CALL_SECONDS)\n'
+        "        except CloudError:\n            pass",
+        "a_start_that_stock_refuses_says_so",
+    ),
+    fluffy(
+        "a fetcher without a key does not say what to do",
+        "prices.py",
+        'return "" if find_key(context, "FLUFFYCLOUD_KEY") else NO_KEY',
+        'return "" if find_key(context, "FLUFFYCLOUD_KEY") else "no"',
+        "a_fetcher_says_what_it_lacks",
+    ),
+    fluffy(
         "a create whose answer is lost failed",
         ADAPTER,
         "            creates=True,\n",

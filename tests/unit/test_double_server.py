@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
@@ -101,5 +102,21 @@ def test_a_relay_takes_no_address_twice(asked: Asked) -> None:
         port = urlsplit(relay.address_for(asked.server.url)).port
         assert port is not None
         assert not claim(port)
+    finally:
+        relay.close()
+
+
+def test_a_login_in_base64_is_readable(asked: Asked) -> None:
+    relay = Relay()
+    try:
+        url = urlsplit(relay.address_for(asked.server.url))
+        assert url.hostname is not None
+        link = HTTPConnection(url.hostname, url.port or 0, timeout=SECONDS)
+        login = base64.b64encode(b"someone:the key").decode()
+        with relay.noted() as sent:
+            link.request("GET", "/plain", headers={"Authorization": f"Basic {login}"})
+            link.getresponse().read()
+        link.close()
+        assert "the key" in sent[0].readable_headers
     finally:
         relay.close()

@@ -20,6 +20,7 @@ PARTS = (
     "order_fields",
     "listings",
     "prices",
+    "stock",
     "side_objects",
     "network",
     "transport",
@@ -32,10 +33,12 @@ for part in PARTS:
     import_module(f"{__name__}.{part}")
 
 from .checks import CHECKS, Check, run_check  # noqa: E402
+from .stock import OF_STOCK  # noqa: E402
 from .subject import SCRIPTED, CloudUnderTest, eventually, own_folder  # noqa: E402
 
 __all__ = [
     "CHECKS",
+    "OF_STOCK",
     "SCRIPTED",
     "Check",
     "CloudUnderTest",

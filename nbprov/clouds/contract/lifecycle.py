@@ -11,9 +11,11 @@ import pytest
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, OnShutdown
 
-from .checks import OUTLIVER, answers, check, needs
+from .checks import OUTLIVER, answers, check, expect_cause, needs
 from .subject import CloudUnderTest, eventually
 
+START = 20.0
+"""Seconds after which an accepted start counts as lost; doubles take well under one."""
 CLOCKS = 3600.0
 """How far the clock of a cloud may be from ours: a time zone or a unit is further away."""
 
@@ -99,6 +101,30 @@ def a_stopped_machine_keeps_its_disk_and_starts_again(subject: CloudUnderTest) -
     eventually(lambda: answers(again), "an ssh server")
     said = subject.run(again, "cat word; pgrep -x sleep")
     assert said.stdout == "kept\n"
+
+
+@check
+def a_start_that_stock_refuses_says_so(subject: CloudUnderTest) -> None:
+    """A start that fails in silence leaves a person waiting for a machine that never comes."""
+    needs(subject.cloud.capabilities.stop, "it cannot stop a machine")
+    launch = subject.launch()
+    (machine,) = subject.running(launch)
+    subject.cloud.stop([machine.id])
+    subject.in_state(launch.owner, machine.id, InstanceState.STOPPED)
+    subject.leave(0)
+    try:
+        subject.cloud.start([machine.id])
+    except Exception as error:
+        expect_cause(
+            subject.cloud.classify(error), Cause.CAPACITY, what="a start where there is no stock"
+        )
+        return
+
+    def is_running() -> bool:
+        found = [one for one in subject.cloud.list(launch.owner) if one.id == machine.id]
+        return any(one.state is InstanceState.RUNNING for one in found)
+
+    eventually(is_running, "a start that raised no error, and its machine runs", within=START)
 
 
 @check

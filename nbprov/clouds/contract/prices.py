@@ -1,4 +1,4 @@
-"""Checks of prices and stock: dollars an hour everywhere, and levels that follow what is left."""
+"""Checks of prices: dollars of one machine for an hour everywhere, and none that nobody told."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from nbprov.model.money import format_usd
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 from nbprov.model.price_list import PriceList
-from nbprov.model.stock import StockLevel
 
 from .checks import check, needs
-from .relay import PAGE, RelayFault
+from .relay import UNREADABLE, RelayFault
 from .subject import CloudUnderTest
 
 ELSEWHERE = "its price list is read from elsewhere (`fetcher` returns None)"
-UNREADABLE = (RelayFault(500, PAGE), RelayFault(429, b"", {"Retry-After": "0"}), RelayFault())
 MOST_RATIO = 1.9
 """The largest ratio of a shipped price to today's. A wrong unit (cents, a month, each of two GPUs)
 is a factor of two or more.
@@ -161,6 +159,31 @@ def a_price_list_that_cannot_be_read_is_not_empty(subject: CloudUnderTest) -> No
 
 
 @check
+def a_fetcher_says_what_it_lacks(subject: CloudUnderTest) -> None:
+    """A fetcher that is not ready and does not say so leaves old prices, and nobody learns why."""
+    found = subject.fetcher()
+    needs(found, ELSEWHERE)
+    assert found is not None
+    with subject.relay.noted() as sent:
+        said = found.ready(subject.fetch_context())
+    assert said == "", f"with its credentials: expected no hindrance, got {said!r}"
+    assert sent == [], f"`ready` is to send nothing; it sent {sent}"
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in subject.credentials:
+            patch.delenv(variable, raising=False)
+        said = found.ready(subject.fetch_context())
+        listed = None
+        with contextlib.suppress(Exception):  # an error tells of the hindrance as well
+            listed = None if said else subject.price_list()
+        assert listed is None or listed.rows, (
+            "without credentials `ready` names no hindrance, and the list has no prices"
+        )
+    assert not said or len(said.split()) > 1, (
+        f"`ready` has to say what is missing and how to get it; it says {said!r}"
+    )
+
+
+@check
 def a_fetcher_obeys_the_stop(subject: CloudUnderTest) -> None:
     """What is not sent through `context.http` has neither its stop nor its deadlines."""
     found = subject.fetcher()
@@ -237,47 +260,3 @@ def a_quote_that_cannot_be_asked_is_not_told(subject: CloudUnderTest) -> None:
                 subject.cloud.classify(error)
                 continue
         assert told is None, f"{fault} for a quote: expected an error or no answer, got {told}"
-
-
-@check
-def stock_that_cannot_be_asked_is_not_told(subject: CloudUnderTest) -> None:
-    needs(subject.cloud.capabilities.stock_probe, "stock_probe is False")
-    offer = subject.launch().candidate.offer
-    for fault in UNREADABLE:
-        with subject.relay.scripted(lambda *_, fault=fault: fault):
-            try:
-                told = [*subject.make().stock([offer], 1)]
-            except Exception as error:
-                subject.cloud.classify(error)
-                continue
-        assert told == [], f"{fault} for stock: expected an error or no answer, got {told}"
-
-
-@check
-def stock_follows_what_is_left(subject: CloudUnderTest) -> None:
-    needs(subject.cloud.capabilities.stock_probe, "stock_probe is False")
-    needs(subject.tells_stock, "it tells the stock of another market alone (`tells_stock`)")
-    offer = subject.launch().candidate.offer
-    odd = replace(offer, instance_type="type-nobody-knows")
-    levels = []
-    for left in (20, 0, 20):
-        subject.leave(left)
-        told = _told(subject, offer, odd)
-        odd_level = told.get(odd.pool, StockLevel.NONE)
-        assert odd_level is StockLevel.NONE, f"a type that nobody knows is in stock: {told}"
-        levels.append(next((level for pool, level in told.items() if _covers(pool, offer)), None))
-    spot = replace(offer, market=Market.SPOT)
-    told = {} if subject.cloud.capabilities.spot else _told(subject, spot)
-    assert told.get(spot.pool, StockLevel.NONE) is StockLevel.NONE, f"no spot is sold: {told}"
-    assert levels[0] not in (None, StockLevel.NONE), f"with 20 left: got {levels[0]}"
-    assert levels[1] is StockLevel.NONE, f"with none left: expected none, got {levels[1]}"
-    assert levels[2] not in (None, StockLevel.NONE), f"with 20 again: got {levels[2]}"
-
-
-def _told(subject: CloudUnderTest, *offers: Offer) -> dict[tuple[str, ...], StockLevel]:
-    """Ask for the stock of offers, by the pools of the answer."""
-    return {one.pool: one.level for one in subject.make().stock([*offers], 1)}
-
-
-def _covers(pool: tuple[str, ...], offer: Offer) -> bool:
-    return all(said in ("", mine) for said, mine in zip(pool, offer.pool, strict=True))

@@ -6,6 +6,7 @@ double: a request that is refused, an answer that is lost, cut, late, or replace
 
 from __future__ import annotations
 
+import base64
 import http.client
 import socket
 import threading
@@ -46,6 +47,17 @@ class RelayedRequest:
         return f"{unquote_plus(self.target)}\n{body}\n{unquote_plus(body)}"
 
     @property
+    def readable_headers(self) -> str:
+        """The headers, readable; a login in base64 (`Authorization: Basic`) is decoded."""
+        found = [f"{name}: {value}" for name, value in self.headers.items()]
+        for value in self.headers.values():
+            scheme, _, rest = value.partition(" ")
+            if scheme.lower() == "basic":
+                with suppress(ValueError):
+                    found.append(base64.b64decode(rest).decode("utf-8", "replace"))
+        return "\n".join(found)
+
+    @property
     def line(self) -> tuple[str, str, bytes]:
         """What makes two requests the same."""
         return (self.method, self.target, self.body)
@@ -75,6 +87,8 @@ class RelayFault:
     cut: bool = False
 
 
+UNREADABLE = (RelayFault(500, PAGE), RelayFault(429, b"", {"Retry-After": "0"}), RelayFault())
+"""Ways in which a question gets no answer: an error, too many requests, a closed connection."""
 Script = Callable[[int, RelayedRequest], RelayFault | None]
 """What happens to a request, given its number since the script began (from 0)."""
 

@@ -120,6 +120,8 @@ class CloudUnderTest(ABC):
         A label of a spec is on the machine.
     tells_stock
         The stock of what `launch` requests is told, not that of another market alone.
+    counts_stock
+        The stock is told for so many machines at once.
     login_label
         A machine's login name follows the label `nbprov-login`.
     does_not_apply
@@ -139,6 +141,7 @@ class CloudUnderTest(ABC):
     tells_poweroff_reason: ClassVar[bool] = True
     labels: ClassVar[bool] = True
     tells_stock: ClassVar[bool] = True
+    counts_stock: ClassVar[bool] = True
     login_label: ClassVar[bool] = True
     does_not_apply: ClassVar[Mapping[str, str]] = {}
 
