@@ -4,7 +4,7 @@ import { count, makeClock, usd } from "./format.js";
 import { make, setText } from "./dom.js";
 import { freeze, makeGridHead } from "./grid_head.js";
 import { nextSorting, sortedRows } from "./row_order.js";
-import { cellText, columnOf, isText, whyOff } from "./table.js";
+import { besideCell, cellText, columnOf, isText, whyOff } from "./table.js";
 
 /** @typedef {import("./types").Table} Table */
 /** @typedef {import("./types").Sorting} Sorting */
@@ -49,7 +49,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
   element.append(tools.element, scroller, empty, foot);
 
   /** @type {Table} */
-  let table = { rows: 0, total: 0, noun: "offer", tail: 0, now: 0, columns: [], sent: [], filled: 0 };
+  let table = { rows: 0, total: 0, noun: "offer", tail: 0, now: 0, columns: [], sent: [], added: [], filled: 0 };
   /** @type {Sorting[]} */
   let sortings = [];
   let order = new Uint32Array(0);
@@ -167,8 +167,9 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
       if (!cell) return;
       const text = cellText(column, row, nowMs());
       setText(cell, text);
-      const word = column.words[column.values[row] ?? -1] ?? "";
-      cell.title = column.kind === "date" ? word : text.length > 18 ? text : "";
+      const beside = besideCell(column, row, text);
+      cell.title = beside.title;
+      cell.dataset.bars = beside.bars;
     });
   }
 

@@ -5,9 +5,11 @@ import { makeGrid } from "./grid.js";
 import { connect } from "./link.js";
 import { makePricePicks } from "./price_picks.js";
 import { makePriceTools } from "./price_tools.js";
-import { columnOf } from "./table.js";
+import { columnOf, withColumn } from "./table.js";
 
 const ROWS = 15;
+// How often the kernel hears that somebody sees the table; it asks clouds once a minute at most.
+const LOOK_MS = 30_000;
 
 /** @typedef {import("./types").PriceState} PriceState */
 /** @typedef {import("./types").Table} Table */
@@ -81,12 +83,26 @@ function render({ model, el }) {
       hidden = new Set();
       grid.setTable(shown);
       picks.reset();
+      look();
     },
     rows() {
       grid.rebuild();
     },
+    column(given) {
+      if (!table || !shown) return;
+      table.columns = withColumn(table.columns, given);
+      shown.added = [given];
+      chooseColumns();
+      grid.rebuild();
+    },
     notice: say,
   });
+  const look = () => {
+    const isSeen = document.visibilityState === "visible" && root.checkVisibility();
+    if (isSeen && table && model.get("state").asks) link.look();
+  };
+  const looking = setInterval(look, LOOK_MS);
+  signal.addEventListener("abort", () => clearInterval(looking));
   show(model.get("state"));
   return () => controller.abort();
 }

@@ -21,6 +21,8 @@ export interface Look {
 export interface PriceState {
   title: string;
   version: number;
+  /** Whether the kernel asks for stock while somebody looks. */
+  asks: boolean;
   /** The lines below the table: which clouds are not set up, and why. */
   notes: string[];
 }
@@ -260,6 +262,8 @@ export type FromKernel<S> =
   | { type: "table"; view: string; version: number; start: number; end: number; table: TableHead }
   /** The rows of a later page, as buffers. */
   | { type: "rows"; view: string; version: number; start: number; end: number }
+  /** One column with all its rows, as a buffer: a new one, or other values of one that is there. */
+  | { type: "column"; view: string; version: number; column: ColumnHead }
   /** `age` is in seconds since the state was taken. A trait has none; it is read on arrival. */
   | { type: "state"; view: string; state: S; age: number }
   | { type: "notice"; view: string; text: string }
@@ -329,6 +333,8 @@ export interface Table {
   columns: TableColumn[];
   /** The columns as the kernel sent them. */
   sent: TableColumn[];
+  /** Columns that came later, by themselves. */
+  added: TableColumn[];
   /** How many rows have arrived. */
   filled: number;
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api.cloud_checks import SILENT
@@ -11,10 +12,11 @@ from nbprov.api.context import Context
 from nbprov.api.errors import CloudTrouble
 from nbprov.api.name_list import name_list
 from nbprov.api.price_query import Prices, narrowed, with_accelerator
-from nbprov.api.steps import Steps, result
+from nbprov.api.steps import Steps, in_worker, result, run_sync
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.market.stock_probe import POOLS_PER_CLOUD
+from nbprov.market.stock_probe import POOLS_PER_CLOUD, StockAnswers
+from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError, Failure
 from nbprov.model.offers import Offer
 
@@ -23,6 +25,9 @@ from .stock import StockService
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
+
+
+log = logging.getLogger("nbprov.api")
 
 
 class PriceService:
@@ -125,12 +130,34 @@ class PriceService:
             yield from self._add_stock(prices)
         return prices
 
-    def _add_stock(self, prices: Prices) -> Steps[None]:
-        """Add what clouds say of the stock of each one's cheapest offers."""
+    def look_at_stock(self, prices: Prices, tell: Callable[[], None]) -> None:
+        """Ask what clouds say of the stock of each one's cheapest offers, and return at once.
+
+        `tell` is called in another thread once `prices` knows it, if any cloud said something.
+        """
+
+        def ask() -> None:
+            try:
+                answers = run_sync(self._learn_stock(prices))
+            except (NbprovError, CloudError) as error:
+                log.info("the stock of shown prices: %s", error)
+                return
+            if answers.stock:
+                tell()
+
+        in_worker(ask)
+
+    def _learn_stock(self, prices: Prices) -> Steps[StockAnswers]:
         yield from self._clouds.check(self._clouds.with_stock_probe(), fresh=False)
         offers = prices.first_of_clouds(POOLS_PER_CLOUD, self._stock.telling())
         answers = yield from self._stock.ask_for(offers)
-        prices.learn(answers.stock, self._context.engine.clock.now())
+        now = self._context.engine.clock.now()
+        prices.learn(answers.stock, now, self._stock.last_day(now) if answers.stock else {})
+        return answers
+
+    def _add_stock(self, prices: Prices) -> Steps[None]:
+        """Add what clouds say of the stock of each one's cheapest offers, and who said nothing."""
+        answers = yield from self._learn_stock(prices)
         late = [
             f"{cloud}: no answer about its stock within {STOCK_SECONDS:g} s"
             for cloud in answers.late

@@ -14,7 +14,7 @@ from nbprov.market.stock_probe import ASKED_AGAIN, POOLS_PER_CLOUD, StockAnswers
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import RunState
 from nbprov.model.offers import Offer, Plan
-from nbprov.model.stock import Stock
+from nbprov.model.stock import Pool, Stock, StockLevel
 from nbprov.runtime.worker_pool import WorkerPool
 
 from .clouds import CloudService
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nbprov.api")
 
+DAY_PERIODS = 12
+"""The periods of a day, of two hours each: few enough to be seen beside a word, and enough to tell
+mornings from evenings."""
+DAY_SECONDS: Seconds = 24 * 3600.0
 LAUNCH_GRACE: Seconds = 1.0
 """How long a launch that nobody looks at before (`--yes`) waits for an answer on stock.
 
@@ -45,6 +49,12 @@ class StockService:
     def known(self, count: int = 1) -> tuple[Stock, ...]:
         """What clouds said within the last hour of their stock of `count` machines at once."""
         return self._talk.get().probe.known(count)
+
+    def last_day(self, now: Instant) -> dict[Pool, list[StockLevel | None]]:
+        """What was said of each pool in the 24 hours before `now`, by periods of two hours."""
+        length = DAY_SECONDS / DAY_PERIODS
+        observations = self._context.engine.ledger.observations
+        return observations.levels(now - DAY_SECONDS, length, DAY_PERIODS)
 
     @property
     def told_at(self) -> Instant:

@@ -16,7 +16,7 @@ from nbprov.model.money import usd
 from nbprov.model.places import Market
 from nbprov.notebook.panels.price_table import PriceTable
 from nbprov.notebook.rendering.accelerator_data import accelerator_table
-from nbprov.notebook.rendering.offer_columns import table_of_prices
+from nbprov.notebook.rendering.offer_columns import stock_column, table_of_prices
 from nbprov.notebook.terminal import say
 
 if TYPE_CHECKING:
@@ -50,7 +50,16 @@ class PriceResult(PriceTable):
     ) -> None:
         self.prices = prices
         self._names = names
-        super().__init__(table_of_prices(prices, off), title=title, now=time.time())
+        table = table_of_prices(prices, off)
+        super().__init__(table, title=title, on_look=self._look_at_stock, now=time.time())
+
+    def _look_at_stock(self) -> None:
+        """Ask for the stock of these offers; each cloud is asked once a minute at most."""
+
+        def show() -> None:
+            self.show_column(stock_column(self.prices, self.view))
+
+        session().services.prices.look_at_stock(self.prices, show)
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame, one row per offer, with prices in USD per hour and node."""

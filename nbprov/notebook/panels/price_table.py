@@ -7,8 +7,9 @@ from typing import Any
 
 from nbprov.model.clock import Instant
 from nbprov.model.offers import Offer, Plan
-from nbprov.notebook.rendering.price_data import TableData
+from nbprov.notebook.rendering.price_data import ColumnData, TableData
 from nbprov.notebook.rendering.prices import off_lines, table_html, table_text
+from nbprov.notebook.rendering.table_packing import packed_column
 
 from .panel import Panel, RankCallback, call
 
@@ -33,6 +34,8 @@ class PriceTable(Panel[TableData]):
         The line above the table.
     on_select
         Called with the rank of the row that the person chose; 0 is the first row as given.
+    on_look
+        Called now and then while somebody sees the table; it may answer with `show_column`.
     now
         When the prices were looked up, for the static form.
 
@@ -48,19 +51,32 @@ class PriceTable(Panel[TableData]):
         *,
         title: str = "",
         on_select: RankCallback | None = None,
+        on_look: Callable[[], None] | None = None,
         now: Instant = 0.0,
     ) -> None:
         self._title, self._on_select, self._now = title, on_select, now
+        self._on_look = on_look
         super().__init__(table_of(source))
 
     def update(self, view: TableData | Plan | Sequence[Offer]) -> None:
         """Show other prices. May be called from any thread."""
         super().update(table_of(view))
 
+    def show_column(self, column: ColumnData) -> None:
+        """Show another column, or the same with other values, beside the table that is there.
+
+        The saved form stays as it is. May be called from any thread.
+        """
+        head, values, _ = packed_column(column)
+        with self._lock:
+            content = {"type": "column", "view": "", "version": self._version, "column": head}
+            self._send(content, [values])
+
     def state(self) -> dict[str, Any]:
         return {
             "title": self._heading(),
             "version": self._version,
+            "asks": self._on_look is not None,
             "notes": off_lines(self._view.off, how="in grey"),
         }
 
@@ -89,6 +105,8 @@ class PriceTable(Panel[TableData]):
     def _handle(self, kind: str, content: Mapping[str, Any]) -> None:
         if kind == "select":
             call(self._on_select, int(content["rank"]))
+        elif kind == "look":
+            call(self._on_look)
         elif kind == "frame":
             (ranks,) = content["buffers"]
             self.notice(self._make_frame(memoryview(ranks).cast("B").cast("I").tolist()))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nbprov.api import Prices
 from nbprov.model.offers import moved_words
 from nbprov.model.places import Market
-from nbprov.model.stock import Pool
+from nbprov.model.stock import Pool, StockLevel
 
 from .price_columns import column_spec, stock_code
 from .price_data import CodedColumn, ColumnData, TableData
@@ -78,18 +78,9 @@ def table_of_prices(prices: Prices, off: Mapping[str, str] | None = None) -> Tab
         "off": _coded(sorted_rows.codes("cloud"), np.array(reasons, dtype=object)),
     }
     if prices.said is not None:
-        made["stock"] = _stock(sorted_rows, prices.said)
+        made["stock"] = _stock(sorted_rows, prices.said, prices.last_day)
     return TableData(
-        tuple(
-            ColumnData(
-                spec.key,
-                spec.label,
-                spec.kind,
-                made[spec.key],
-                spec.is_drawn and spec.key != "rank",
-            )
-            for spec in column_spec(made)
-        ),
+        _columns(made),
         len(rows),
         len(rows),
         off={
@@ -97,6 +88,30 @@ def table_of_prices(prices: Prices, off: Mapping[str, str] | None = None) -> Tab
             for cloud, reason in zip(rows.table("cloud"), reasons, strict=True)
             if reason and str(cloud) in _words_of(made["cloud"])
         },
+    )
+
+
+def stock_column(prices: Prices, table: TableData) -> ColumnData:
+    """Return the stock of the offers of a table that `table_of_prices` made, in its order."""
+    import numpy as np
+
+    assert prices.said is not None
+    ranks = next(column.values for column in table.columns if column.key == "rank")
+    rows = prices.rows.take(np.asarray(ranks))
+    (column,) = _columns({"stock": _stock(rows, prices.said, prices.last_day)})
+    return column
+
+
+def _columns(made: Mapping[str, CodedColumn | Array]) -> tuple[ColumnData, ...]:
+    return tuple(
+        ColumnData(
+            spec.key,
+            spec.label,
+            spec.kind,
+            made[spec.key],
+            spec.is_drawn and spec.key != "rank",
+        )
+        for spec in column_spec(made)
     )
 
 
@@ -182,7 +197,9 @@ def _sources(rows: Rows) -> CodedColumn:
     return CodedColumn(codes, (*words, *index))
 
 
-def _stock(rows: Rows, said: StockIndex) -> CodedColumn:
+def _stock(
+    rows: Rows, said: StockIndex, last_day: Mapping[Pool, Sequence[StockLevel | None]]
+) -> CodedColumn:
     """Return the reports as coded words; only the rows that a report may be about are looked up."""
     import numpy as np
 
@@ -197,7 +214,8 @@ def _stock(rows: Rows, said: StockIndex) -> CodedColumn:
     index: dict[str, int] = {"": 0}
     codes = np.zeros(len(rows), dtype=np.uint32)
     for row, place in zip(about.tolist(), places, strict=True):
-        word = stock_code(said.fresh(Pool(*map(str, place))))
+        stock = said.fresh(Pool(*map(str, place)))
+        word = stock_code(stock, () if stock is None else last_day.get(stock.pool, ()))
         codes[row] = index.setdefault(word, len(index))
     return CodedColumn(codes, tuple(index))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from nbprov.model.offers import Offer
-from nbprov.model.stock import Stock
+from nbprov.model.stock import Stock, StockLevel
+
+_LEVELS = (StockLevel.NONE, StockLevel.LOW, StockLevel.MEDIUM, StockLevel.HIGH)
 
 
 class ColumnKind(StrEnum):
@@ -75,6 +77,8 @@ COLUMNS: tuple[PriceColumn, ...] = (
     PriceColumn("total", "$/h, all nodes", ColumnKind.MONEY, lambda r: r.offer.hourly * r.nodes),
     PriceColumn("other", "other market", ColumnKind.MONEY, lambda r: None),
     PriceColumn("market", "market", ColumnKind.TEXT, lambda r: r.offer.market.value),
+    PriceColumn("stock", "stock", ColumnKind.STOCK, lambda r: stock_code(r.stock)),
+    PriceColumn("chance", "chance", ColumnKind.TEXT, lambda r: r.chance),
     PriceColumn("cloud", "cloud", ColumnKind.TEXT, lambda r: r.offer.cloud),
     PriceColumn("region", "region", ColumnKind.TEXT, lambda r: r.offer.region),
     PriceColumn("zone", "zone", ColumnKind.TEXT, lambda r: r.offer.zone),
@@ -87,8 +91,6 @@ COLUMNS: tuple[PriceColumn, ...] = (
         ColumnKind.NUMBER,
         lambda r: r.offer.accelerator_memory_gib and round(r.offer.accelerator_memory_gib, 1),
     ),
-    PriceColumn("stock", "stock", ColumnKind.STOCK, lambda r: stock_code(r.stock)),
-    PriceColumn("chance", "chance", ColumnKind.TEXT, lambda r: r.chance),
     PriceColumn("why", "why here", ColumnKind.TEXT, lambda r: r.why),
     PriceColumn("source", "source", ColumnKind.TEXT, lambda r: price_source(r.offer)),
     PriceColumn("as_of", "age", ColumnKind.DATE, lambda r: r.offer.as_of),
@@ -112,6 +114,13 @@ def column_spec(keys: Container[str]) -> list[PriceColumn]:
     return [column for column in COLUMNS if column.key in keys]
 
 
-def stock_code(stock: Stock | None) -> str:
-    """Return a stock report as one word, `high@1790000000.0`; empty where there is none."""
-    return "" if stock is None else f"{stock.level.value}@{stock.at!r}"
+def stock_code(stock: Stock | None, last_day: Sequence[StockLevel | None] = ()) -> str:
+    """Return a stock report as one word, `high@1790000000.0`; empty where there is none.
+
+    Levels of the time before it follow as digits, oldest first, from 0 (none) to 3 (high), and `-`
+    where nothing was said: `high@1790000000.0@--003333`.
+    """
+    if stock is None:
+        return ""
+    digits = "".join("-" if level is None else str(_LEVELS.index(level)) for level in last_day)
+    return f"{stock.level.value}@{stock.at!r}" + (f"@{digits}" if digits.strip("-") else "")

@@ -40,8 +40,10 @@ _TYPE_CODES = {ColumnKind.RANK: "i", ColumnKind.MONEY: "d", ColumnKind.NUMBER: "
 
 
 def _stock_from_code(word: str) -> Stock | None:
-    level, _, at = word.partition("@")
-    return Stock(float(at), Pool("", "", "", "", ""), StockLevel(level)) if level else None
+    if not word:
+        return None
+    level, at = word.split("@")[:2]  # levels of the last day may follow
+    return Stock(float(at), Pool("", "", "", "", ""), StockLevel(level))
 
 
 @dataclass(frozen=True, slots=True)

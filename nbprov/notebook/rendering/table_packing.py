@@ -38,7 +38,7 @@ class PackedTable:
 
     def __init__(self, table: TableData) -> None:
         self.rows = table.rows
-        columns = [_packed(column) for column in table.columns]
+        columns = [packed_column(column) for column in table.columns]
         self._buffers = [(buffer, size) for _, buffer, size in columns]
         self.header: dict[str, Any] = {
             "rows": table.rows,
@@ -65,7 +65,10 @@ class PackedTable:
         )
 
 
-def _packed(column: ColumnData) -> tuple[dict[str, Any], memoryview, int]:
+def packed_column(column: ColumnData) -> tuple[dict[str, Any], memoryview, int]:
+    """Return a column's head (`ColumnHead` in `widgets/types.d.ts`), its bytes, and those of one
+    value.
+    """
     head: dict[str, Any] = {"key": column.key, "label": column.label, "kind": column.kind.value}
     values: Any
     if isinstance(column.values, CodedColumn):

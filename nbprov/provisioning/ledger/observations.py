@@ -131,6 +131,34 @@ class ObservationTable:
             beyond = "at <= ?" if oldest is not None and oldest["at"] == keep_from else "at < ?"
             db.execute(f"DELETE FROM observations WHERE kind = 'probe' AND {beyond}", (keep_from,))
 
+    def levels(
+        self, since: Instant, length: Seconds, periods: int
+    ) -> dict[Pool, list[StockLevel | None]]:
+        """Return the last level of each pool in each of `periods` spans of time, the oldest first.
+
+        Only reports for one machine count. None where there was no report.
+
+        Parameters
+        ----------
+        since
+            When the first span begins.
+        length
+            Seconds of one span.
+        """
+        query = (
+            "SELECT max(at), cloud, region, zone, instance_type, market, outcome,"
+            " CAST((at - ?) / ? AS INTEGER) AS period FROM observations"
+            " WHERE kind = 'probe' AND at >= ? AND count = 1"
+            " GROUP BY cloud, region, zone, instance_type, market, period"
+        )
+        found: dict[Pool, list[StockLevel | None]] = {}
+        for r in self._store.rows(query, since, length, since):
+            pool = Pool(r["cloud"], r["region"], r["zone"], r["instance_type"], r["market"])
+            if r["period"] < periods:
+                row = found.setdefault(pool, [None] * periods)
+                row[r["period"]] = StockLevel(r["outcome"])
+        return found
+
     def probes(self, since: Instant) -> list[Stock]:
         """Return the last report of each pool since an instant, oldest first."""
         query = (

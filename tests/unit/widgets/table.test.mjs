@@ -6,12 +6,15 @@ import test from "node:test";
 import { nextSorting, sortedRows } from "../../../widgets/row_order.js";
 import { byPrice, searchTest } from "../../../widgets/search_words.js";
 import {
+  besideCell,
   cellText,
   columnOf,
   columnWidth,
+  decodeColumn,
   decodeTable,
   takePage,
   whyOff,
+  withColumn,
 } from "../../../widgets/table.js";
 
 const NOW = Date.UTC(2026, 10, 21);
@@ -255,4 +258,29 @@ test("what is not set up is grey, has no rank and stays below when sorted by it"
   for (const direction of [1, -1])
     assert.equal([...sortedRows(t, [{ key: "rank", direction }])].at(-1), 3);
   assert.equal(whyOff(table(), 0), "");
+});
+
+test("a column that comes later stands where it belongs, and another one takes its place", () => {
+  const t = table();
+  const head = { key: "stock", label: "stock", kind: "stock", dtype: "u1" };
+  const at = NOW / 1000 - 20;
+  const first = decodeColumn({ ...head, words: ["", `high@${at}@--0011223333`] }, t.rows, [
+    Uint8Array.of(0, 1, 0, 0),
+  ]);
+  const keys = (columns) => columns.map((column) => column.key);
+  const columns = withColumn(t.columns, first);
+  assert.deepEqual(keys(columns).slice(-2), ["stock", "as_of"]);
+  assert.equal(cellText(first, 1, NOW), "high, 20 s ago");
+  const beside = besideCell(first, 1, "high, 20 s ago");
+  assert.deepEqual(beside, {
+    bars: "··▁▁▃▃▅▅▇▇▇▇",
+    title: "last 24 h: in stock in 8 of 10 periods of 2 h",
+  });
+  assert.deepEqual(besideCell(first, 0, ""), { bars: "", title: "" });
+  const second = decodeColumn({ ...head, words: ["none@5"] }, t.rows, [Uint8Array.of(0, 0, 0, 0)]);
+  const again = withColumn(columns, second);
+  assert.deepEqual(keys(again), keys(columns));
+  assert.equal(again.find((column) => column.key === "stock"), second);
+  assert.ok(columnWidth(first, NOW) > columnWidth(second, NOW), "room for the bars");
+  assert.throws(() => decodeColumn(head, 4, [Uint8Array.of(0)]), /1 values for 4 rows/);
 });

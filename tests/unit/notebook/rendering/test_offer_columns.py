@@ -12,8 +12,8 @@ from nbprov.api.price_query import Prices, narrowed
 from nbprov.catalog import Query, default_catalog
 from nbprov.model.resources import Compare, Quantity
 from nbprov.model.stock import Stock, StockLevel
-from nbprov.notebook.rendering.offer_columns import table_of_prices
-from nbprov.notebook.rendering.price_data import TableData
+from nbprov.notebook.rendering.offer_columns import stock_column, table_of_prices
+from nbprov.notebook.rendering.price_data import CodedColumn, TableData
 
 TODAY = date(2026, 11, 21)
 
@@ -127,3 +127,23 @@ def test_a_price_that_moved_says_what_it_was(monkeypatch: pytest.MonkeyPatch) ->
     table = table_of_prices(prices)
     assert table.cells(0, TODAY)["source"].startswith("was $7.00/h · ")
     assert not table.cells(1, TODAY)["source"].startswith("was ")
+
+
+def test_the_stock_that_comes_later_is_of_the_rows_that_are_shown() -> None:
+    prices = _prices(cloud="runpod", accelerator="L40S")
+    table = table_of_prices(prices, {"runpod": "no key"})
+    assert "stock" not in unpack(table)
+    last = prices[int(unpack(table)["rank"][-1])]  # type: ignore[call-overload]
+    day = [None] * 10 + [StockLevel.NONE, StockLevel.HIGH]
+    prices.learn([Stock(995.0, last.pool, StockLevel.LOW)], 1000.0, {last.pool: day})
+    column = stock_column(prices, table)
+    assert (column.key, column.is_drawn) == ("stock", True)
+    assert isinstance(column.values, CodedColumn)
+    words = [column.values.words[code] for code in column.values.codes]
+    assert words[-1] == "low@995.0@----------03"
+    told = {
+        prices[int(rank)].pool
+        for rank, word in zip(unpack(table)["rank"], words, strict=True)
+        if word
+    }  # type: ignore[call-overload]
+    assert told == {last.pool}

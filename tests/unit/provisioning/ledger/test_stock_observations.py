@@ -60,6 +60,25 @@ def test_the_last_word_of_each_pool_is_read_back(ledger: Ledger, clock: ManualCl
     assert _kept(ledger) == 3, "every probe is an observation"
 
 
+def test_the_levels_of_a_day_are_the_last_words_of_its_periods(
+    ledger: Ledger, clock: ManualClock
+) -> None:
+    west, hour = EAST._replace(region="west"), 3600.0
+    observations, begun = ledger.observations, clock.now()
+    observations.record_probes([_stock(ledger, StockLevel.HIGH)])
+    clock.advance(10)
+    observations.record_probes([_stock(ledger, StockLevel.LOW)])
+    observations.record_probes([_stock(ledger, StockLevel.NONE)], count=8)
+    clock.advance(2 * hour)
+    observations.record_probes([_stock(ledger, StockLevel.NONE, west)])
+    assert observations.levels(begun, hour, 4) == {
+        EAST: [StockLevel.LOW, None, None, None],
+        west: [None, None, StockLevel.NONE, None],
+    }
+    assert observations.levels(begun, hour, 2) == {EAST: [StockLevel.LOW, None]}
+    assert observations.levels(clock.now(), hour, 1) == {west: [StockLevel.NONE]}
+
+
 def test_a_wide_pool_stays_wide(ledger: Ledger) -> None:
     wide = Pool("runpod", "EU-RO-1", "", "L40S", "")
     ledger.observations.record_probes([_stock(ledger, StockLevel.MEDIUM, wide)])

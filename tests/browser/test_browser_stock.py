@@ -1,0 +1,58 @@
+"""The stock of a price table: asked while somebody sees it, with the bars of the last day."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from notebook_page import NotebookPage, panel
+from pictures import Album
+from playwright.sync_api import expect
+from runpod_double import Double as RunPodDouble
+
+LONG_MS = 60_000
+LEVELS = re.compile(r"^(high|low|medium|none), ")
+PRICES = "%prices L40S:1 --cloud runpod --on-demand"
+AGAIN = "%prices L40S:1 --on-demand --cloud runpod"
+# What earlier kernels were told of one place, in the last hours.
+YESTERDAY = """import time
+from nbprov import api
+from nbprov.model.stock import Stock, StockLevel
+engine, pool = api.session().context.engine, _.prices[0].pool
+for hours, level in enumerate(["none", "none", "low", "low", "high", "high"]):
+    told = Stock(time.time() - 7200 * (7 - hours), pool, StockLevel(level))
+    engine.ledger.observations.record_probes([told])"""
+
+
+@pytest.fixture
+def env(nbprov_home: Path) -> Iterator[dict[str, str]]:
+    folder = nbprov_home.parent / f"{nbprov_home.name}r"
+    folder.mkdir()
+    with closing(RunPodDouble(machines=folder)) as double:
+        yield double.env
+
+
+def test_stock_comes_into_the_table_while_it_is_seen(
+    open_notebook: Callable[..., NotebookPage], env: dict[str, str], album: Album
+) -> None:
+    notebook = open_notebook(["%load_ext nbprov", PRICES, YESTERDAY, AGAIN], env)
+    notebook.run("%load_ext")
+    prices = panel(notebook.run(PRICES), "Prices")
+    told = prices.locator('[role="gridcell"]').filter(
+        has_text=re.compile(r"^(high|low|medium|none), ")
+    )
+    expect(told.first).to_be_visible(timeout=LONG_MS)
+    expect(prices.get_by_role("columnheader", name=re.compile("stock"))).to_be_visible()
+    prices.locator(".nbprov-menu-button").filter(has_text="stock").click()
+    prices.get_by_role("checkbox", name=re.compile("stock: high")).click()
+    expect(told.filter(has_text=re.compile("^none"))).to_have_count(0)
+    notebook.run("import time")
+    again = panel(notebook.run(AGAIN), "Prices")
+    bars = again.locator('[data-bars]:not([data-bars=""])')
+    expect(bars.first).to_be_visible(timeout=LONG_MS)
+    assert re.search("▁▁▃▃▇▇", bars.first.get_attribute("data-bars") or "")
+    expect(bars.first).to_have_attribute("title", re.compile(r"in stock in \d+ of \d+ periods"))
+    album.take("stock-while-seen", notebook.cell(AGAIN))
