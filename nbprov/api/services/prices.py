@@ -138,26 +138,29 @@ class PriceService:
 
         def ask() -> None:
             try:
-                answers = run_sync(self._learn_stock(prices))
+                answers = run_sync(self._ask_stock(prices))
             except (NbprovError, CloudError) as error:
                 log.info("the stock of shown prices: %s", error)
                 return
             if answers.stock:
+                self._learn(prices, answers)
                 tell()
 
         in_worker(ask)
 
-    def _learn_stock(self, prices: Prices) -> Steps[StockAnswers]:
+    def _ask_stock(self, prices: Prices) -> Steps[StockAnswers]:
         yield from self._clouds.check(self._clouds.with_stock_probe(), fresh=False)
         offers = prices.first_of_clouds(POOLS_PER_CLOUD, self._stock.telling())
-        answers = yield from self._stock.ask_for(offers)
+        return (yield from self._stock.ask_for(offers))
+
+    def _learn(self, prices: Prices, answers: StockAnswers) -> None:
         now = self._context.engine.clock.now()
-        prices.learn(answers.stock, now, self._stock.last_day(now) if answers.stock else {})
-        return answers
+        prices.learn(answers.stock, now, self._stock.last_day(now))
 
     def _add_stock(self, prices: Prices) -> Steps[None]:
         """Add what clouds say of the stock of each one's cheapest offers, and who said nothing."""
-        answers = yield from self._learn_stock(prices)
+        answers = yield from self._ask_stock(prices)
+        self._learn(prices, answers)
         late = [
             f"{cloud}: no answer about its stock within {STOCK_SECONDS:g} s"
             for cloud in answers.late

@@ -69,8 +69,9 @@ def table_of_prices(prices: Prices, off: Mapping[str, str] | None = None) -> Tab
         "hourly": hourly,
         "gpu_hourly": hourly / np.where(count > 0, count, np.nan),
         "gpu": _gpus(sorted_rows, count),
-        "market": CodedColumn(
-            sorted_rows.codes("is_spot").astype(np.uint8), (Market.ON_DEMAND, Market.SPOT)
+        "market": _coded(
+            sorted_rows.codes("is_spot").astype(np.uint8),
+            np.array((Market.ON_DEMAND, Market.SPOT), dtype=object),
         ),
         "other": _other_market(sorted_rows),
         "gpu_memory": np.where(memory > 0, memory, np.nan).astype(np.float32),

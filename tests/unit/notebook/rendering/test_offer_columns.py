@@ -147,3 +147,11 @@ def test_the_stock_that_comes_later_is_of_the_rows_that_are_shown() -> None:
         if word
     }  # type: ignore[call-overload]
     assert told == {last.pool}
+
+
+def test_a_market_that_no_row_has_is_no_choice() -> None:
+    for market in ("spot", "on-demand"):
+        table = table_of_prices(_prices(cloud="runpod", accelerator="L40S", market=market))
+        column = next(column for column in table.columns if column.key == "market")
+        assert isinstance(column.values, CodedColumn)
+        assert list(column.values.words) == [market]
