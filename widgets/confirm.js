@@ -53,7 +53,8 @@ export function makeConfirmButton({ words, confirm, signal, onPress }) {
     (event) => event.repeat && event.key === "Enter" && event.preventDefault(),
     { signal },
   );
-  signal.addEventListener("abort", () => (clearTimeout(timer), clearTimeout(dead)));
+  // The timers end by themselves. A listener to the panel's signal that clears them would hold each
+  // button, and with it the row of a cluster that has gone, for as long as the panel is there.
   return {
     element,
     /** @param {boolean} isBusy */
