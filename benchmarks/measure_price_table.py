@@ -1,20 +1,13 @@
-"""Measure the price table at 740,000 rows: the kernel's share, and what a browser makes of it.
-
-The browser is Chromium, which runs the panel's own code over the bytes that the kernel sends; the
-way between them is a server on loopback.
-"""
+"""Measure the price table, short and long: the kernel's share, and what a browser makes of it."""
 
 from __future__ import annotations
 
 import json
-import threading
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from figures import Figure, Setting, figure, milliseconds
+from panel_page import HERE, SCRIPT, Files, panel_pages
 
 from nbprov.api.price_query import Prices
 from nbprov.catalog import Catalog, Query, shipped_folder
@@ -22,10 +15,10 @@ from nbprov.notebook import widget_assets
 from nbprov.notebook.rendering.offer_columns import table_of_prices
 from nbprov.notebook.rendering.table_packing import PackedTable
 
-ROWS = 740_000
+FEW, MANY = 40_000, 740_000
+"""About the shipped prices, and as many as a table was ever asked to hold."""
 TAKES = 5
-PAGE = Path(__file__).with_name("price_table_page.html")
-CHROMIUM = ("/usr/bin/chromium", "/usr/bin/google-chrome")
+MIB = 1024 * 1024
 MOST_KERNEL_MS = 300.0
 MOST_FIRST_MS = 500.0
 MOST_ALL_MS = 3_000.0
@@ -34,21 +27,30 @@ FRAME_MS = 1_000 / 60 + 0.5
 
 
 def measure(setting: Setting) -> list[Figure]:
-    """Measure milliseconds; in the browser until the change has been drawn."""
-    prices = Prices(Catalog.open([setting.catalogs or shipped_folder()]), Query())
-    times = -(-ROWS // len(prices.rows))
-    prices.rows = prices.rows.take(np.repeat(np.arange(len(prices.rows)), times)[:ROWS])
+    """Measure milliseconds, in the browser until the change has been drawn, and MiB."""
+    catalog = Catalog.open([setting.catalogs or shipped_folder()])
+    return [*_of_rows(setting, catalog, FEW), *_of_rows(setting, catalog, MANY)]
+
+
+def _of_rows(setting: Setting, catalog: Catalog, rows: int) -> list[Figure]:
+    prices = Prices(catalog, Query())
+    times = -(-rows // len(prices.rows))
+    prices.rows = prices.rows.take(np.repeat(np.arange(len(prices.rows)), times)[:rows])
     off = {"azure": "no adapter yet"}
     make = partial(lambda: PackedTable(table_of_prices(prices, off)))
+    packed = make()
+    files = _files(packed)
+    size = sum(len(body) for _, body in files.values()) / MIB
     takes = [
         figure(
-            f"{ROWS:,} prices: columns and bytes, in the kernel",
+            f"{rows:,} prices: columns and bytes, in the kernel",
             "ms",
             milliseconds(make, setting.takes(TAKES)),
             MOST_KERNEL_MS,
-        )
+        ),
+        figure(f"{rows:,} prices: sent to the page", "MiB", [size], shown=True),
     ]
-    seen = _in_browser(make(), setting.takes(TAKES))
+    seen = _in_browser(files, setting.takes(TAKES))
     named: tuple[tuple[str, str, float | None], ...] = (
         ("first", "the first page is drawn", MOST_FIRST_MS),
         ("all", "all rows can be used", MOST_ALL_MS),
@@ -59,35 +61,31 @@ def measure(setting: Setting) -> list[Figure]:
         ("frame", "a frame while scrolling", FRAME_MS),
         ("frame_95", "a frame while scrolling, 95th percentile", None),
     )
-    for key, words, most in named:
-        takes.append(figure(f"{ROWS:,} prices: {words}", "ms", [one[key] for one in seen], most))
-    return takes
+    return takes + [
+        figure(
+            f"{rows:,} prices: {words}",
+            "ms",
+            [one[key] for one in seen],
+            most,
+            shown=key != "frame_95",
+        )
+        for key, words, most in named
+    ]
 
 
-def _in_browser(packed: PackedTable, takes: int) -> list[dict[str, float]]:
-    from playwright.sync_api import sync_playwright
-
-    found = next((path for path in CHROMIUM if Path(path).exists()), None)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, _files(packed)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        with sync_playwright() as driver:
-            browser = driver.chromium.launch(executable_path=found, headless=True)
-            seen = []
-            for _ in range(takes):
-                page = browser.new_page(viewport={"width": 1240, "height": 900})
-                page.goto(f"http://127.0.0.1:{server.server_port}/")
-                page.wait_for_function("window.isReady")
-                seen.append(page.evaluate("window.measure()"))
-                page.close()
-            browser.close()
-            return seen
-    finally:
-        server.shutdown()
-        server.server_close()
+def _in_browser(files: Files, takes: int) -> list[dict[str, float]]:
+    script = (SCRIPT, (HERE / "price_table_page.js").read_bytes())
+    seen = []
+    with panel_pages(widget_assets.PRICE_TABLE, {**files, "/measure.js": script}) as open_page:
+        for _ in range(takes):
+            page = open_page()
+            seen.append(page.evaluate("import('/measure.js').then((made) => made.measure())"))
+            page.close()
+    return seen
 
 
 def _files(packed: PackedTable) -> dict[str, tuple[str, bytes]]:
+    """The table as files: what the messages hold beside their buffers, and those of each page."""
     pages = list(packed.pages())
     head = {
         "table": packed.header,
@@ -96,32 +94,7 @@ def _files(packed: PackedTable) -> dict[str, tuple[str, bytes]]:
             for page in pages
         ],
     }
-    files = {
-        "/": ("text/html", PAGE.read_bytes()),
-        "/panel.js": (
-            "text/javascript",
-            widget_assets.packed(widget_assets.PRICE_TABLE).encode(),
-        ),
-        "/style.css": ("text/css", widget_assets.style().encode()),
-        "/head.json": ("application/json", json.dumps(head).encode()),
-    }
+    files = {"/head.json": ("application/json", json.dumps(head).encode())}
     for number, page in enumerate(pages):
         files[f"/page/{number}"] = ("application/octet-stream", b"".join(page.buffers))
     return files
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def __init__(self, files: dict[str, tuple[str, bytes]], *arguments: Any) -> None:
-        self._files = files
-        super().__init__(*arguments)
-
-    def do_GET(self) -> None:
-        kind, body = self._files.get(self.path, ("text/plain", b""))
-        self.send_response(200 if self.path in self._files else 404)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Say nothing."""

@@ -10,14 +10,9 @@ import re
 from statistics import quantiles
 
 from figures import Figure, Setting, figure
-from kernels import Kernel, Message, fresh_kernel
-from local_cloud import local_cloud, market
+from kernels import Kernel, Message
+from live_launch import END, live_launch
 
-ATTEMPTS = 24
-"""Rows of the panel that is brought up to date.
-
-A launch in mid-flight that was refused in so many places and waits for a machine.
-"""
 SINGLE, SINGLE_EVERY = 30, 0.21
 """Changes that come one at a time.
 
@@ -26,36 +21,6 @@ Further apart than the publisher's interval, so that none waits for it.
 BURST, BURST_EVERY = 200, 0.01
 TARGET_MS = 250.0
 
-_LAUNCH = """%%provision bench --yes
-resources: {accelerators: A100, infra: local}
-"""
-_UNTIL_IT_STICKS = f"""
-import time
-while len(bench.view().attempts) <= {ATTEMPTS} and not bench.done:
-    time.sleep(0.05)
-assert not bench.done, bench.view().message
-"""
-_END = "bench.cancel(); bench.settled(60); None"
-
-# A run tells of its work by `_progress.report`, as bring-up does with each line of setup; the
-# clock is read just before.
-_CHANGE = """
-import json, threading, time
-from nbprov.api import session
-
-def tick(count, pause):
-    stamps.clear()
-    def change():
-        stamps.append(time.time())
-        bench._progress.report(f"tick {len(stamps)} of the benchmark")
-    def go():
-        for _ in range(count):
-            time.sleep(pause)
-            session().engine.thread.soon(change)
-    threading.Thread(target=go, daemon=True).start()
-
-stamps = []
-"""
 _TICK = re.compile(r"tick (\d+) of the benchmark")
 
 
@@ -65,16 +30,10 @@ def measure(setting: Setting) -> list[Figure]:
     They include the publisher's interval and the front end's ZMQ socket, but not the browser's
     drawing.
     """
-    home = setting.home
-    with (
-        local_cloud(home, market(ATTEMPTS + 1, refuses=True, sticks=True)),
-        fresh_kernel(home) as kernel,
-    ):
-        for cell in ("%load_ext nbprov", _LAUNCH, _UNTIL_IT_STICKS, _CHANGE):
-            kernel.run(cell)
+    with live_launch(setting.home) as kernel:
         single = _latencies(kernel, setting.takes(SINGLE), SINGLE_EVERY)
         burst = _latencies(kernel, setting.takes(BURST), BURST_EVERY)
-        kernel.run(_END)
+        kernel.run(END)
     slow = quantiles(burst, n=20)[-1]
     return [
         figure("a change reaches the browser's socket, one at a time", "ms", single, TARGET_MS),
