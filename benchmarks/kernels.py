@@ -108,11 +108,6 @@ def _await_ready(client: BlockingKernelClient, process: subprocess.Popen[bytes])
                 raise
 
 
-def _environment() -> dict[str, str]:
-    # A person's kernel finds its bytecode; where none is written, each would compile all again.
-    return {key: text for key, text in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-
-
 @contextmanager
 def fresh_kernel(home: Path, extra: Mapping[str, str] | None = None) -> Iterator[Kernel]:
     """Start a kernel that believes that a person looks at it.
@@ -121,7 +116,7 @@ def fresh_kernel(home: Path, extra: Mapping[str, str] | None = None) -> Iterator
     """
     with tempfile.TemporaryDirectory(prefix="nbprov-kernel-", ignore_cleanup_errors=True) as folder:
         environment = {
-            **_environment(),
+            **os.environ,
             "NBPROV_HOME": str(home),
             "IPYTHONDIR": str(Path(folder) / "ipython"),
             "JPY_SESSION_NAME": "benchmark.ipynb",
