@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,19 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 project = "nbprov"
 release = version = PROJECT["version"]
-extensions = ["myst_parser"]
+# The extension `python_reference` is the module beside this file.
+sys.path.insert(0, str(ROOT / "docs"))
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "python_reference"]
+# In the reference's own text, what stands between single backticks is a name.
+default_role = "py:obj"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"exclude-members": "of"}
+autodoc_typehints_format = "short"
+napoleon_use_param = False
+napoleon_use_rtype = False
+python_use_unqualified_type_hints = True
+python_maximum_signature_line_length = 88
+toc_object_entries_show_parents = "hide"
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["images"]
 # So that `page.md#a-heading` leads there, as in a repository's own pages.

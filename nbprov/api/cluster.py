@@ -77,6 +77,8 @@ class Cluster:
     ----------
     cluster_id
         The id in the ledger.
+    name
+        The name of the cluster when it was last looked at.
     was_started
         Whether the call that gave this handle started the cluster again.
     remarks
@@ -156,6 +158,8 @@ class Cluster:
             `{"msg_type": …, "content": …}`.
         nodes
             `head`, `all`, or the number of a node.
+        timeout
+            Seconds after which it is waited for no more.
 
         Raises
         ------
@@ -163,6 +167,11 @@ class Cluster:
             If the code raised, with the remote traceback.
         Interrupted
             On Ctrl-C; the remote cell is interrupted too.
+
+        Examples
+        --------
+        >>> nbprov.cluster("dev").cell("x = 41; x + 1").value  # doctest: +SKIP
+        '42'
         """
         from nbprov.machines.cells.cells import python_cell
 
@@ -181,12 +190,24 @@ class Cluster:
     ) -> Steps[CellResult]:
         """Run a shell script on the machine. Blocks.
 
+        Parameters
+        ----------
+        command
+            The script.
+        on_output, nodes, timeout
+            As for `cell`.
+
         Raises
         ------
         RemoteCellError
             If it ends with a code other than 0.
         Interrupted
             On Ctrl-C; the script is ended too.
+
+        Examples
+        --------
+        >>> print(nbprov.cluster("dev").bash("nvidia-smi -L").text)  # doctest: +SKIP
+        GPU 0: NVIDIA A100-SXM4-80GB
         """
         from nbprov.machines.cells.cells import bash_cell
 
@@ -220,6 +241,11 @@ class Cluster:
 
         It uses this cluster's key and its pinned host key, and forwards nothing.
 
+        Parameters
+        ----------
+        node
+            The number of the machine; 0 is the head.
+
         Raises
         ------
         NotFound
@@ -235,6 +261,12 @@ class Cluster:
         """Set it up again: files, Python and setup; run only where it was never started.
 
         Returns at once; `wait()` blocks until it is set up.
+
+        Parameters
+        ----------
+        ask
+            Asks for the value of an env or secret that is found nowhere: it gets the name and
+            whether to hide the value, and returns the value or None. By default nobody is asked.
 
         Raises
         ------
@@ -323,7 +355,13 @@ class Cluster:
 
     @blocking
     def rename(self, name: str) -> Steps[Cluster]:
-        """Give it another name; see `Session.rename`. Handles in other notebooks follow too."""
+        """Give the cluster another name, as `nbprov.rename`; handles in other notebooks follow.
+
+        Parameters
+        ----------
+        name
+            The new name.
+        """
         yield from self._services.names.rename(self._row(), name)
         self._row()
         return self

@@ -15,7 +15,7 @@ from .steps import Steps, result, run_sync
 class Operation(Waitable[None]):
     """An operation in the background, such as the end of a cluster: `wait()` or `await` it.
 
-    Parameters
+    Attributes
     ----------
     what
         What goes on, for the message of an interrupted wait: `ending dev`.

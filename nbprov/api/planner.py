@@ -77,6 +77,8 @@ class Planner:
 
         Parameters
         ----------
+        text
+            The spec as YAML, as in a `%%provision` cell.
         ignore
             Fields whose errors are turned into warnings.
         first_line
@@ -92,6 +94,14 @@ class Planner:
         ------
         SpecError
             With every problem at once.
+
+        Examples
+        --------
+        >>> import nbprov
+        >>> gpu = "A100:8"
+        >>> spec = nbprov.parse("resources: {accelerators: $gpu}", variables={"gpu": gpu})
+        >>> str(spec.requests[0].accelerator)
+        'A100:8'
         """
         from nbprov.spec import parse
 
@@ -192,12 +202,15 @@ class Planner:
     ) -> Steps[Plan]:
         """The ordered candidates of a spec; nothing is created.
 
-        What launches of the last two days met counts for P(success), and with it for
-        `prefer: soonest | balanced` and among equal prices. Clouds that tell their stock are asked
-        for it. What they said within the last five minutes puts places that are sold out last.
+        What launches of the last two days met tells how likely each place is to have a machine
+        (`Candidate.success`). That decides between equal prices, and comes first with
+        `prefer: soonest | balanced`. Clouds that tell their stock are asked for it. What they said
+        within the last five minutes puts places that are sold out last.
 
         Parameters
         ----------
+        spec
+            The spec, as text or as `parse` returns it.
         blocks
             What is left out; by default what the ledger blocks now.
         stock
@@ -218,6 +231,12 @@ class Planner:
             If the spec cannot be read, or names a place or type that does not exist.
         UnknownName
             If an assumed cloud is not in the catalogue.
+
+        Examples
+        --------
+        >>> plan = nbprov.plan("resources: {accelerators: A100, infra: local}")  # doctest: +SKIP
+        >>> str(plan.chosen.offer.place), plan.chosen.hourly  # doctest: +SKIP
+        ('local/local-south/local-south-a', 3303000)
         """
         spec = self._read(spec, variables)
         made = yield from self.planned(spec, blocks=blocks, stock=stock, assume=assume)
@@ -295,6 +314,8 @@ class Planner:
 
         Parameters
         ----------
+        plan
+            A plan that `plan` returned.
         agreed
             As for `provision`.
         outputs
@@ -314,7 +335,7 @@ class Planner:
 
         Parameters
         ----------
-        variables, assume
+        spec, variables, assume
             As for `plan`.
 
         Raises

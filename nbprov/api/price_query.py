@@ -107,8 +107,8 @@ class Prices:
     def to_frame(self) -> Any:
         """A pandas DataFrame, one row an offer, cheapest first.
 
-        `nbprov.catalog.store.frame` describes its columns. Prices (`hourly`) are US dollars an
-        hour a node as float64, and `as_of` is datetime64. Where clouds were asked for their stock
+        The page on the Python API lists its columns. Prices (`hourly`) are US dollars an hour a
+        node as float64, and `as_of` is datetime64. Where clouds were asked for their stock
         there are two more columns: `stock` (`none`, `low`, `medium`, `high`, or None) and
         `stock_age_s`, its age in seconds (or NaN).
         """

@@ -32,12 +32,13 @@ kernels that were opened together do not ask together."""
 
 
 class PriceFiles:
-    """The price files of this user, as `session.catalogue`.
+    """The price files of this user: `nbprov.session().catalogue`.
 
     Examples
     --------
-    >>> session.catalogue.refresh(["gcp"])["gcp"].differences.to_frame()   # doctest: +SKIP
-    >>> session.catalogue.diff("gcp", against="shipped").counts()          # doctest: +SKIP
+    >>> files = nbprov.session().catalogue  # doctest: +SKIP
+    >>> files.refresh(["gcp"])["gcp"].differences.to_frame()  # doctest: +SKIP
+    >>> files.diff("gcp", against="shipped").counts()  # doctest: +SKIP
     """
 
     def __init__(self) -> None:
@@ -102,9 +103,10 @@ class PriceFiles:
         force
             Replace files that were edited by hand (a copy is kept), and accept a list with far
             fewer rows than before.
-        watch, tick
-            `watch` is called at every step, in any thread; `tick` ten times a second in the
-            caller's.
+        watch
+            Called at every step, in any thread.
+        tick
+            Called ten times a second, in the caller's thread.
         stop
             Set it to end the refresh from another thread.
 
@@ -150,7 +152,7 @@ class PriceFiles:
         return self.upkeep().diff(cloud, against=against)
 
     def restore(self, cloud: str = "", *, to: str = "last") -> dict[str, str]:
-        """Restore prices; what was done, by cloud.
+        """Restore prices; returns what was done, by cloud.
 
         Parameters
         ----------
@@ -163,7 +165,7 @@ class PriceFiles:
         return self.upkeep().restore(cloud, to=to)
 
     def accept(self, cloud: str) -> int:
-        """Accept the prices of a cloud that moved by more than half; how many there were.
+        """Accept the prices of a cloud that moved by more than half; returns how many there were.
 
         Launches buy at such prices only after this, or where the cloud itself confirms them.
         """

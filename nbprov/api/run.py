@@ -40,10 +40,10 @@ class Run(Waitable[Cluster]):
     `nbprov.provision(...)`. A run has its cluster's methods, too: `run.cell("1 + 1")` waits until
     the cluster is set up.
 
-    Examples
-    --------
-    >>> run = nbprov.provision("resources: {infra: local}", "dev")  # doctest: +SKIP
-    >>> cluster = run.launch().wait()  # doctest: +SKIP
+    Attributes
+    ----------
+    on_interrupt
+        What an interrupt of a wait does: `cancel` ends what was launched, `detach` leaves it alone.
     """
 
     def __init__(
@@ -339,7 +339,7 @@ class Run(Waitable[Cluster]):
         return cancelled(self._driver)
 
     def settled(self, timeout: Seconds | None = None) -> RunState:
-        """Block until no machine of it is pending. An interrupt ends only the wait."""
+        """Block until no machine of it is pending; an interrupt or `timeout` ends only the wait."""
         if not self._launched:
             return self.state
         try:
@@ -371,7 +371,7 @@ class Run(Waitable[Cluster]):
         )
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call a function (on the engine thread) after every change; the result ends that."""
+        """Call `listener` (on the engine thread) after every change; the result ends that."""
         self._listeners.add(listener)
         return lambda: self._listeners.discard(listener)
 

@@ -65,9 +65,7 @@ class Session:
     runs
         The runs of this session, by the names of their clusters.
     catalogue
-        The price files of this user.
-    context, services, planner
-        What the verbs are made of.
+        The price files of this user, a `PriceFiles`.
     """
 
     name_of = staticmethod(name_of)
@@ -157,10 +155,12 @@ class Session:
     # ------------------------------------------------------------ clusters
 
     def cluster(self, name: str, *, cluster_id: str = "") -> Cluster:
-        """The live cluster of this name.
+        """The handle of the live cluster of this name.
 
         Parameters
         ----------
+        name
+            The name of the cluster.
         cluster_id
             The cluster with this id, whatever has the name now; its handle may be of no use.
 
@@ -168,6 +168,12 @@ class Session:
         ------
         NotFound
             If there is none, naming those there are.
+
+        Examples
+        --------
+        >>> dev = nbprov.cluster("dev")  # doctest: +SKIP
+        >>> dev.cell("1 + 1").value  # doctest: +SKIP
+        '2'
         """
         cluster_id = cluster_id or self.engine.cluster(name).cluster_id
         return Cluster(self.context, self.services, cluster_id, name)
@@ -194,6 +200,8 @@ class Session:
 
         Parameters
         ----------
+        name
+            The name of the cluster, or of the launch.
         cluster_id
             Only the cluster, or the launch, with this id; any by default.
         outputs
@@ -227,10 +235,17 @@ class Session:
 
     @blocking
     def rename(self, name: str, new: str) -> Steps[Cluster]:
-        """Give a cluster another name; its handle.
+        """Give a cluster another name; returns its handle.
 
         Its tunnels, its host in the ssh config file and its handles follow. What bears the old
         name at its cloud keeps it. A `%%provision` cell finds it by the new name from then on.
+
+        Parameters
+        ----------
+        name
+            Its name now.
+        new
+            Its name from then on.
 
         Raises
         ------
@@ -258,7 +273,7 @@ class Session:
     ) -> Steps[str]:
         """The output of a job of a cluster, ended or not; see `Cluster.logs`.
 
-        The cluster is given by its name or the id of its run.
+        `name` is the cluster's, or the id of its run; `job`, `last` and `node` are as there.
         """
         return self.services.jobs.logs(self.services.jobs.row_of(name), job, last=last, node=node)
 
@@ -292,7 +307,24 @@ class Session:
     ) -> Refreshed:
         """Fetch prices of these clouds, or of all but those whose policy is never.
 
-        See `PriceFiles.refresh`.
+        The next price question and the next plan see them. `PriceFiles.refresh` says what may go
+        wrong.
+
+        Parameters
+        ----------
+        clouds
+            Their names, or one name.
+        source
+            `hosted`: the v8 mirror; `provider`: the cloud's own list; `auto`: the mirror, or the
+            cloud where nothing is hosted.
+        force
+            Replace files that were edited by hand (a copy is kept), and accept a list with far
+            fewer rows than before.
+
+        Examples
+        --------
+        >>> nbprov.refresh_prices(["gcp", "lambda"])["gcp"].differences.counts()  # doctest: +SKIP
+        {'up': 0, 'down': 12, 'new': 3, 'gone': 0}
         """
         return self.catalogue.refresh(clouds, source=source, force=force)
 
@@ -315,13 +347,35 @@ class Session:
         return costs.costs(self.engine.ledger)
 
     def attempts(self, name: str = "") -> list[AttemptRecord]:
-        """The attempts of the latest run (of this name)."""
+        """The attempts of the latest run, in the order in which they were begun.
+
+        Parameters
+        ----------
+        name
+            The latest run of this name; by default the latest of all.
+
+        Examples
+        --------
+        >>> for attempt in nbprov.attempts("dev"):  # doctest: +SKIP
+        ...     print(attempt.candidate.offer.place, attempt.state, attempt.reason)
+        aws/us-east-1/use1-az1 refused out of stock: no A100 left
+        aws/us-east-1/use1-az2 ready
+        """
         return costs.attempts(self.engine.ledger, name)
 
     def history(self, name: str = "", *, limit: int | None = None) -> History:
-        """Every launch (of this name), newest first, with its times, its cost and why it ended.
+        """Every launch, newest first, with its times, its cost and why it ended.
 
-        `to_frame()` gives a pandas DataFrame.
+        Parameters
+        ----------
+        name
+            Only launches of this name.
+        limit
+            At most so many, the newest.
+
+        Examples
+        --------
+        >>> nbprov.history(limit=20).to_frame()  # doctest: +SKIP
         """
         return history.history(self.engine.ledger, self.engine.clock.now(), name, limit)
 
@@ -332,6 +386,11 @@ class Session:
         Machines that are younger than ten minutes may be another kernel's, on their way into the
         ledger: they are only named, and ended too with `end`. What launches left beside their
         machines (disks, firewall rules) is removed where no cluster needs it any more.
+
+        Parameters
+        ----------
+        end
+            End the young ones, too.
 
         Returns
         -------

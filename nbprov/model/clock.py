@@ -12,7 +12,7 @@ Instant = float
 """Seconds since the Unix epoch, UTC."""
 
 Seconds = float
-"""A length of time."""
+"""A length of time, in seconds."""
 
 
 class Clock(Protocol):

@@ -209,6 +209,14 @@ class ClusterView:
         being ended has an id of its own.
     candidate
         What was bought; None while a launch has asked for nothing.
+    cost
+        What it has cost so far.
+    hourly_now
+        What it costs an hour now; 0 while nothing of it is on the bill.
+    reason
+        Why it is in this state, or why it ended.
+    simulated
+        Whether nobody pays it.
     confirmed
         When a cloud's listing last agreed.
     notes

@@ -8,7 +8,7 @@ from .text.plain import printable
 class NbprovError(Exception):
     """Base of all errors of nbprov.
 
-    Parameters
+    Attributes
     ----------
     message
         What happened, in one sentence.
@@ -82,7 +82,10 @@ class EndUnrecorded(LedgerError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """The person interrupted a wait; the message says what ends and what goes on."""
+    """The person interrupted a wait; the message says what ends and what goes on.
+
+    It is a `KeyboardInterrupt`, and no `NbprovError`.
+    """
 
     def __init__(self, message: str) -> None:
         message = printable(message)

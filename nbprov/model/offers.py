@@ -31,10 +31,16 @@ class Offer:
 
     Attributes
     ----------
+    cloud, region, zone
+        Where it is; the zone is empty if any zone of the region will do.
+    instance_type
+        The cloud's own name of the machine.
     accelerator, accelerator_count, accelerator_memory_gib
         Empty, 0 and None if the machine has none; the memory is that of one device.
     vcpus, memory_gib
         None if the source does not say.
+    arch
+        The architecture of the processor; empty if the source does not say.
     hourly
         Price of one node per hour.
     quota_family
@@ -99,6 +105,8 @@ class Candidate:
         Its place in the plan; 0 is tried first.
     count
         Number of nodes: all are made, or none.
+    account
+        The account that it would be bought with.
     success
         Probability that an attempt is accepted, 0 to 1; None if nothing is known.
     standing
@@ -235,6 +243,12 @@ class Plan:
         4+` has tens of thousands, and a launch looks at a few.
     dearest
         The dearest candidate that a launch may take. Launch consents to its price.
+    dropped
+        What was left out, by rule.
+    notes
+        What else a person should know of the plan, a line each.
+    made_at
+        When it was made.
     unusable
         What clouds that are not set up would offer, one line each. No launch takes these.
     unknown

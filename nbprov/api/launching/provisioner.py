@@ -91,8 +91,8 @@ class Provisioner:
     ) -> Steps[Run | Cluster]:
         """Plan a spec and return a run that waits for `launch()`; nothing is created yet.
 
-        A cluster of that name that fits is returned instead, with the spec's guards, and started
-        where it was stopped. A launch that is adopted and an end are waited for.
+        `name` is the spec's own by default, else `cluster`. Where a cluster of that name fits, it
+        is returned, with the spec's guards and started if need be, once what is under way is over.
 
         Parameters
         ----------
@@ -104,13 +104,13 @@ class Provisioner:
         env
             Values for envs and secrets that the spec leaves open.
         ignore, variables
-            Fields whose errors are turned into warnings; values of `$name` where the spec is text.
+            As for `parse`, where the spec is text.
         folder
             What relative paths are relative to; the current folder by default.
         outputs_to
             The folder for outputs (default: `NAME-outputs`), and an agreement to targets below it.
         ask, say
-            Asks for a missing value; called with a line that says what is awaited.
+            `ask(name, hidden)` gives a missing value, or None; `say(line)` says what is awaited.
         replace
             Replace a cluster of that name that does not fit: the new one, `NAME-next`, gets the
             name once it is set up, and the old one is ended. Nothing on the old disk comes along.

@@ -20,6 +20,12 @@ class Cost:
 
     Attributes
     ----------
+    started
+        When it was launched.
+    cost
+        What all its machines have cost.
+    attempts
+        How many places were tried.
     simulated
         Whether nobody pays it.
     """
@@ -39,6 +45,12 @@ class AttemptRecord:
 
     Attributes
     ----------
+    number
+        1 is the first attempt of the run.
+    candidate
+        What was asked for, and where.
+    token
+        The idempotency key of the request, which a tag or the name of the machine bears.
     reason
         Why it failed; empty where it did not.
     """

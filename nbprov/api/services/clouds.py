@@ -53,6 +53,11 @@ class CloudService:
         ------
         NotFound
             If a named cloud has no adapter.
+
+        Examples
+        --------
+        >>> [told.cloud for told in nbprov.check() if told.enabled]  # doctest: +SKIP
+        ['aws', 'lambda', 'local']
         """
         names = [*(registry.names() if clouds is None else name_list(clouds, "clouds"))]
         for name in names:

@@ -51,6 +51,8 @@ class FolderService:
         remote
             The folder there, absolute or below the home; by default the last name of `local`
             below the home, and `sky_workdir` for `.`.
+        node
+            The number of the machine; 0 is the head.
         delete
             Delete there what is not here.
         dry
@@ -59,6 +61,8 @@ class FolderService:
             Called (on the engine thread) with what will be done, before anything is.
         progress
             Called (on the engine thread) with the bytes sent so far.
+        timeout
+            Seconds after which it is waited for no more.
 
         Raises
         ------
@@ -100,6 +104,8 @@ class FolderService:
 
         Parameters
         ----------
+        remote
+            The folder there, absolute or below the home.
         local
             The folder here; by default the last name of `remote`, in the current folder.
         delete
@@ -107,6 +113,8 @@ class FolderService:
         keep_names
             Bring also new files that a program here could run by itself, and the permission to
             execute. Without it they are left there, and named.
+        node, dry, on_plan, progress, timeout
+            As for `push`.
         """
         from nbprov.remote.sync.plan import Direction
 
@@ -135,7 +143,8 @@ class FolderService:
 
         What changed on one side since the last sync is copied to the other. What changed on both
         sides is left alone (`SyncResult.plan.conflicts`). With `delete`, what one side has lost
-        since is deleted on the other. `keep_names` is that of `pull`.
+        since is deleted on the other. `keep_names` is that of `pull`; the others are those of
+        `push`: `local`, `remote`, `node`, `dry`, `on_plan`, `progress`, `timeout`.
         """
         from nbprov.remote.sync.plan import Direction
 

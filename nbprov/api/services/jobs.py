@@ -94,7 +94,7 @@ class JobService:
         after: Sequence[str] | str = (),
         cwd: str | None = None,
     ) -> Steps[JobHandle]:
-        """Queue a shell script as a job of the machine, and return at once with its id.
+        """Queue `script`, a shell script, as a job of the machine. Returns at once.
 
         Jobs begin in the order of submission, each once the GPUs it asks for are free.
 
@@ -108,7 +108,7 @@ class JobService:
         nodes
             How many nodes run it, the head first. Ranks and addresses are in its environment.
         env
-            Its variables; values may be `nbprov.model.spec.Secret`.
+            Its variables; values may be a `Secret`.
         after
             Jobs (id or name) that must succeed first; otherwise it is skipped.
         cwd
@@ -178,6 +178,11 @@ class JobService:
     def job(self, row: ClusterRow, /, name: str) -> Steps[Job]:
         """One of its jobs, by its id or by a name, which means the newest of that name.
 
+        Parameters
+        ----------
+        name
+            The id or the name.
+
         Raises
         ------
         NotFound
@@ -215,6 +220,13 @@ class JobService:
         """Block until a job ends; returns its exit code, -1 where it never ran.
 
         An interrupt ends the wait, not the job.
+
+        Parameters
+        ----------
+        job
+            Its id, or a name, which means the newest of that name.
+        timeout
+            Seconds after which it is waited for no more.
         """
         found = yield from self.job(row, job)
         if not found.is_over:
@@ -233,6 +245,11 @@ class JobService:
         """Ask a job to end, waiting or running, on all its nodes.
 
         Its processes get SIGTERM, and SIGKILL after 5 s.
+
+        Parameters
+        ----------
+        job
+            Its id, or a name, which means the newest of that name.
         """
         yield from self.cancel_jobs(row, [job])
 
@@ -240,6 +257,11 @@ class JobService:
         self, row: ClusterRow, /, jobs: Sequence[str] | str | None = None
     ) -> Steps[list[str]]:
         """Ask jobs to end, by default all that wait or run.
+
+        Parameters
+        ----------
+        jobs
+            Their ids or names.
 
         Returns
         -------

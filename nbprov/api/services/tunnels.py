@@ -141,6 +141,8 @@ class TunnelService:
             A port of the node's own 127.0.0.1. Nothing need listen there yet.
         local
             The port here; by default the same number where that is free, else the next free one.
+        node
+            The number of the machine; 0 is the head.
 
         Returns
         -------

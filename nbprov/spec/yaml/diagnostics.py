@@ -73,7 +73,13 @@ class SpecProblem:
 
 
 class SpecError(NbprovError):
-    """A cell that cannot be provisioned, with all of its problems in the order of the text."""
+    """A cell that cannot be provisioned, with all of its problems in the order of the text.
+
+    Attributes
+    ----------
+    problems
+        Each with its `code`, `message` and `hint`, and where in the text it is.
+    """
 
     code = "spec.invalid"
 
