@@ -192,14 +192,23 @@ export function makeFacetMenus(signal, onChange) {
      * @param {readonly Facet[]} given
      */
     setFacets(given) {
+      const isSame =
+        given.length === facets.length && given.every((one, i) => one.key === facets[i]?.key);
       facets = given;
       for (const [key, picks] of chosen) {
         const known = facets.find((facet) => facet.key === key)?.choices ?? [];
         for (const pick of picks) if (!known.includes(pick)) picks.delete(pick);
         if (!picks.size) chosen.delete(key);
       }
-      menus = facets.map((facet) => makeMenu(facet.label, signal, (menu) => fill(facet, menu)));
-      element.replaceChildren(...menus.map((menu) => menu.element));
+      if (!isSame) {
+        menus = facets.map(({ label }, i) =>
+          makeMenu(label, signal, (menu) => {
+            const facet = facets[i];
+            if (facet) fill(facet, menu);
+          }),
+        );
+        element.replaceChildren(...menus.map((menu) => menu.element));
+      }
       showChips();
     },
     /** @param {Map<string, Uint32Array>} given */

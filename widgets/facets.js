@@ -1,7 +1,7 @@
 // The facets of the price table: what rows can be chosen by, with how many rows each choice has.
 
 import { countryName } from "./search_words.js";
-import { columnOf, level } from "./table.js";
+import { columnOf, level, STOCK_LEVELS } from "./table.js";
 
 /** @typedef {import("./types").Table} Table */
 /** @typedef {import("./types").TableColumn} TableColumn */
@@ -72,6 +72,25 @@ function ofNumbers(table, key, label, column, unit) {
 }
 
 /**
+ * The facet of stock. It has every level, because one that is chosen may come and go.
+ * @param {Table} table
+ * @returns {Facet[]}
+ */
+function ofStock(table) {
+  const found = columnOf(table, "stock");
+  if (!found || found.hidden) return [];
+  const codes = found.words.map((word) => STOCK_LEVELS.indexOf(level(word)));
+  return [
+    {
+      key: "stock",
+      label: "stock",
+      choices: STOCK_LEVELS.map((name) => `stock: ${name}`),
+      codeOf: (row) => codes[found.values[row] ?? 0] ?? -1,
+    },
+  ];
+}
+
+/**
  * Return the facets of a table that have at least two choices.
  * @param {Table} table
  * @returns {Facet[]}
@@ -86,7 +105,7 @@ export function facetsOf(table) {
     ...ofWords(table, "country", "country", "country", (w) => w && countryName(w)),
     ...ofWords(table, "region", "region", "region"),
     ...ofWords(table, "market", "market", "market"),
-    ...ofWords(table, "stock", "stock", "stock", (w) => w && `stock: ${level(w)}`),
+    ...ofStock(table),
     ...ofWords(table, "mine", "set up", "off", (w) => (w ? "not set up" : "set up")),
   ].filter((facet) => facet.choices.length > 1);
 }

@@ -4,7 +4,7 @@ import { count, makeClock, usd } from "./format.js";
 import { make, setText } from "./dom.js";
 import { freeze, makeGridHead } from "./grid_head.js";
 import { nextSorting, sortedRows } from "./row_order.js";
-import { besideCell, cellText, columnOf, isText, whyOff } from "./table.js";
+import { besideCell, cellText, columnOf, countText, isText, whyOff } from "./table.js";
 
 /** @typedef {import("./types").Table} Table */
 /** @typedef {import("./types").Sorting} Sorting */
@@ -49,7 +49,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
   element.append(tools.element, scroller, empty, foot);
 
   /** @type {Table} */
-  let table = { rows: 0, total: 0, noun: "offer", tail: 0, now: 0, columns: [], sent: [], added: [], filled: 0 };
+  let table = { rows: 0, total: 0, noun: "offer", tail: 0, now: 0, columns: [], sent: [], monthly: undefined, renewals: 0, filled: 0 };
   /** @type {Sorting[]} */
   let sortings = [];
   let order = new Uint32Array(0);
@@ -223,19 +223,8 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
     empty.hidden = size() > 0 || table.rows === 0;
     head.showSorting(sortings);
     foot.hidden = tools.element.hidden && table.total === table.rows - table.tail;
-    setText(foot, footText());
+    setText(foot, countText(table, layout.matched));
     draw(true);
-  }
-
-  function footText() {
-    const plural = (/** @type {number} */ n) => `${count(n)} ${table.noun}${n === 1 ? "" : "s"}`;
-    const rows = table.rows - table.tail;
-    if (table.filled < table.rows) return `${count(table.filled)} of ${plural(rows)} have arrived`;
-    const matched = layout.matched.reduce((n, row) => n + Number(row < rows), 0);
-    const shown = matched < rows ? `${count(matched)} of ${plural(rows)}` : plural(rows);
-    return table.total > rows
-      ? `${shown}; the first ${count(rows)} of ${count(table.total)}`
-      : shown;
   }
 
   /**
@@ -354,6 +343,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
   }
 
   function build() {
+    const hadFocus = scroller.contains(document.activeElement);
     order = sortedRows(table, sortings);
     isGreyed = order.some((row) => !whyOff(table, row));
     tools.show(table);
@@ -361,6 +351,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
     head.build(table, nowMs());
     buildPool();
     refresh();
+    if (hadFocus) activeElement()?.focus({ preventScroll: true });
   }
 
   return {
@@ -376,6 +367,11 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
     },
     /** More rows of the table have arrived, or other columns are to be drawn. */
     rebuild: build,
+    /** A column that is drawn has got other values; the order stays until it is asked for again. */
+    renew() {
+      tools.show(table);
+      refresh();
+    },
     /** The rows that match, also those in closed groups, in their order. */
     matched: () => layout.matched,
     /**

@@ -1,6 +1,6 @@
 // The connection of one view to the kernel: state, table and notices, and polling after silence.
 
-import { decodeColumn, decodeTable, takePage } from "./table.js";
+import { decodeTable, renewColumn, takePage } from "./table.js";
 
 /** @typedef {import("./types").ToKernel} ToKernel */
 
@@ -18,7 +18,7 @@ const GONE = "The kernel of this panel has ended: run the cell again.";
  *   state: (state: S, age: number) => void,
  *   table?: (table: import("./types").Table, version: number) => void,
  *   rows?: () => void,
- *   column?: (column: import("./types").TableColumn) => void,
+ *   column?: () => void,
  *   notice: (text: string) => void,
  *   copy?: (text: string, words: string) => void,
  *   console?: (key: string, text: string) => void,
@@ -78,8 +78,10 @@ export function connect(model, signal, on) {
     } else if (message.type === "rows" && table && message.version === version) {
       takePage(table, message.start, message.end, buffers);
       on.rows?.();
-    } else if (message.type === "column" && table && message.version === version)
-      on.column?.(decodeColumn(message.column, table.rows, buffers));
+    } else if (message.type === "column" && table && message.version === version) {
+      renewColumn(table, message.column, buffers);
+      on.column?.();
+    }
   };
   const sync = () => {
     // An old kernel answers only after its cell, so only one question is open at a time. A kernel

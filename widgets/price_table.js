@@ -5,7 +5,7 @@ import { makeGrid } from "./grid.js";
 import { connect } from "./link.js";
 import { makePricePicks } from "./price_picks.js";
 import { makePriceTools } from "./price_tools.js";
-import { columnOf, withColumn } from "./table.js";
+import { columnOf, drawnColumns } from "./table.js";
 
 const ROWS = 15;
 // How often the kernel hears that somebody sees the table; it asks clouds once a minute at most.
@@ -88,21 +88,33 @@ function render({ model, el }) {
     rows() {
       grid.rebuild();
     },
-    column(given) {
+    column() {
       if (!table || !shown) return;
-      table.columns = withColumn(table.columns, given);
-      shown.added = [given];
+      const columns = drawnColumns(shown);
+      const isNew = columns.length !== table.columns.length;
+      table.columns = columns;
       chooseColumns();
-      grid.rebuild();
+      if (isNew) grid.rebuild();
+      else grid.renew();
     },
     notice: say,
   });
+  let isInSight = false;
   const look = () => {
-    const isSeen = document.visibilityState === "visible" && root.checkVisibility();
-    if (isSeen && table && model.get("state").asks) link.look();
+    const isSeen = isInSight && document.visibilityState === "visible";
+    if (isSeen && table && model.get("state").asks_stock) link.look();
   };
+  const sight = new IntersectionObserver((entries) => {
+    isInSight = entries.some((entry) => entry.isIntersecting);
+    look();
+  });
+  sight.observe(root);
   const looking = setInterval(look, LOOK_MS);
-  signal.addEventListener("abort", () => clearInterval(looking));
+  document.addEventListener("visibilitychange", look, { signal });
+  signal.addEventListener("abort", () => {
+    clearInterval(looking);
+    sight.disconnect();
+  });
   show(model.get("state"));
   return () => controller.abort();
 }

@@ -6,7 +6,7 @@ import { facetsOf, throughFacets } from "./facets.js";
 import { clearOnEscape } from "./filter_tools.js";
 import { groupedRows } from "./row_order.js";
 import { byPrice, searchTest } from "./search_words.js";
-import { columnOf, whyOff, withColumn, wordOf } from "./table.js";
+import { columnOf, drawnColumns, whyOff, wordOf } from "./table.js";
 
 /** @typedef {import("./types").Table} Table */
 
@@ -110,11 +110,9 @@ export function makePriceTools(signal, onColumns) {
   return {
     element,
     show(table) {
-      const isNew = shown?.sent !== table.sent;
-      const isAdded = shown?.added !== table.added;
-      if (isNew) all = table.columns;
-      if (isAdded) for (const column of table.added) all = withColumn(all, column);
-      if (isNew || isAdded || shown?.filled !== table.filled) {
+      all = drawnColumns(table);
+      const isKnown = shown?.sent === table.sent && shown?.filled === table.filled;
+      if (!isKnown || shown?.renewals !== table.renewals) {
         facets = facetsOf(table);
         menus.setFacets(facets);
       }

@@ -1,18 +1,12 @@
 // The order of the table's rows: sorting by several columns, and folding into groups.
 
-import { columnOf, isText, level } from "./table.js";
+import { columnOf, isText, level, STOCK_LEVELS } from "./table.js";
 
 /** @typedef {import("./types").Table} Table */
 /** @typedef {import("./types").TableColumn} TableColumn */
 /** @typedef {import("./types").Sorting} Sorting */
 
 const COLLATOR = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
-
-/**
- * The order of stock levels, the highest first.
- * @type {Record<string, number>}
- */
-const LEVELS = { high: 0, medium: 1, low: 2, none: 3 };
 
 /**
  * Return the sort key of each row; NaN where the value is unknown.
@@ -25,7 +19,10 @@ function sortKeys(column) {
   if (!isText(column)) return column.values;
   const keys = new Float64Array(column.words.length);
   if (column.kind === "stock")
-    column.words.forEach((word, i) => (keys[i] = LEVELS[level(word)] ?? NaN));
+    column.words.forEach((word, i) => {
+      const place = STOCK_LEVELS.indexOf(level(word));
+      keys[i] = place < 0 ? NaN : place;
+    });
   else {
     // The column shows ages, which sort the other way round than their dates.
     const sign = column.kind === "date" ? -1 : 1;

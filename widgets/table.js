@@ -1,6 +1,6 @@
 // The price table's data in the browser: decoding, derived columns and the text of cells.
 
-import { age, DASH, duration, quantity, usd } from "./format.js";
+import { age, count, DASH, duration, quantity, usd } from "./format.js";
 
 /** @typedef {import("./types").Table} Table */
 /** @typedef {import("./types").TableColumn} TableColumn */
@@ -15,8 +15,8 @@ const ARRAYS = {
 };
 // The hours of a month, as clouds count them.
 const MONTH_HOURS = 730;
-// The columns of which the first one stands behind the stock.
-const AFTER_STOCK = ["chance", "cloud", "region", "type", "as_of"];
+// The levels of stock, the highest first.
+export const STOCK_LEVELS = ["high", "medium", "low", "none"];
 // How the levels of stock of the last day are drawn, from none to high.
 const BARS = ["▁", "▃", "▅", "▇"];
 const NO_BAR = "·";
@@ -34,19 +34,20 @@ export function decodeTable(head, buffers, end = head.rows) {
     values: new ARRAYS[column.dtype](head.rows),
     words: column.words ?? [],
   }));
-  const drawn = sent.filter((column) => !column.hidden);
-  const table = { ...head, sent, columns: drawn, added: [], filled: 0 };
-  if (sent.some((column) => column.key === "gpu_hourly")) {
-    const at = drawn.findLastIndex((column) => ["hourly", "total"].includes(column.key)) + 1;
-    drawn.splice(at, 0, {
-      key: "monthly",
-      label: "$/month",
-      kind: "money",
-      dtype: "f8",
-      values: new Float64Array(head.rows),
-      words: [],
-    });
-  }
+  /** @type {TableColumn | undefined} */
+  const monthly = sent.some((column) => column.key === "gpu_hourly")
+    ? {
+        key: "monthly",
+        label: "$/month",
+        kind: "money",
+        dtype: "f8",
+        values: new Float64Array(head.rows),
+        words: [],
+      }
+    : undefined;
+  /** @type {Table} */
+  const table = { ...head, sent, monthly, columns: [], renewals: 0, filled: 0 };
+  table.columns = drawnColumns(table);
   takePage(table, 0, end, buffers);
   return table;
 }
@@ -77,7 +78,10 @@ function fill(column, start, end, given) {
  * @param {ReadonlyArray<DataView | Uint8Array | ArrayBuffer>} buffers
  */
 export function takePage(table, start, end, buffers) {
-  table.sent.forEach((column, i) => fill(column, start, end, buffers[i]));
+  table.sent.forEach((column, i) => {
+    // Other values of it have come already, for these rows too.
+    if (!column.isRenewed) fill(column, start, end, buffers[i]);
+  });
   const monthly = columnOf(table, "monthly");
   const each = columnOf(table, "total") ?? columnOf(table, "hourly");
   for (let row = start; monthly && each && row < end; row++)
@@ -86,30 +90,30 @@ export function takePage(table, start, end, buffers) {
 }
 
 /**
- * Decode one column that comes by itself, with all its rows.
+ * Give a column of a table other values, for all its rows.
+ * @param {Table} table
  * @param {import("./types").ColumnHead} head
- * @param {number} rows
  * @param {ReadonlyArray<DataView | Uint8Array | ArrayBuffer>} buffers
- * @returns {TableColumn}
  */
-export function decodeColumn(head, rows, buffers) {
-  const column = { ...head, values: new ARRAYS[head.dtype](rows), words: head.words ?? [] };
-  fill(column, 0, rows, buffers[0]);
-  return column;
+export function renewColumn(table, head, buffers) {
+  const column = table.sent.find((one) => one.key === head.key);
+  if (!column) return;
+  const values = new ARRAYS[head.dtype](table.rows);
+  const hidden = Boolean(head.hidden);
+  Object.assign(column, head, { values, words: head.words ?? [], hidden, isRenewed: true });
+  fill(column, 0, table.rows, buffers[0]);
+  table.renewals++;
 }
 
 /**
- * Put a column in the place of the one with its key, or before those that say where it is.
- * @param {TableColumn[]} columns
- * @param {TableColumn} column
- * @returns {TableColumn[]}
+ * Return the columns that are drawn, those derived in the browser included.
+ * @param {Table} table
  */
-export function withColumn(columns, column) {
-  const others = columns.filter((one) => one.key !== column.key);
-  const there = columns.findIndex((one) => one.key === column.key);
-  const next = others.findIndex((one) => AFTER_STOCK.includes(one.key));
-  others.splice(there >= 0 ? there : next >= 0 ? next : others.length, 0, column);
-  return others;
+export function drawnColumns(table) {
+  const drawn = table.sent.filter((column) => !column.hidden);
+  const at = drawn.findLastIndex((column) => ["hourly", "total"].includes(column.key)) + 1;
+  if (table.monthly) drawn.splice(at, 0, table.monthly);
+  return drawn;
 }
 
 /**
@@ -117,8 +121,7 @@ export function withColumn(columns, column) {
  * @param {string} key
  */
 export function columnOf(table, key) {
-  const found = (/** @type {TableColumn[]} */ columns) => columns.find((c) => c.key === key);
-  return found(table.columns) ?? found(table.added) ?? found(table.sent);
+  return table.columns.find((c) => c.key === key) ?? table.sent.find((c) => c.key === key);
 }
 
 /**
@@ -148,6 +151,20 @@ export function wordOf(column, row) {
 }
 
 /**
+ * Return how many rows of a table are shown, in words.
+ * @param {Table} table
+ * @param {Uint32Array} matched
+ */
+export function countText(table, matched) {
+  const plural = (/** @type {number} */ n) => `${count(n)} ${table.noun}${n === 1 ? "" : "s"}`;
+  const rows = table.rows - table.tail;
+  if (table.filled < table.rows) return `${count(table.filled)} of ${plural(rows)} have arrived`;
+  const found = matched.reduce((n, row) => n + Number(row < rows), 0);
+  const shown = found < rows ? `${count(found)} of ${plural(rows)}` : plural(rows);
+  return table.total > rows ? `${shown}; the first ${count(rows)} of ${count(table.total)}` : shown;
+}
+
+/**
  * Return the stock level that a cloud reported and its age; empty where there is none.
  * @param {string} word
  * @param {number} nowMs
@@ -174,7 +191,7 @@ function lastDay(word) {
   if (known.length < 2) return { bars: "", words: "" };
   const filled = known.replaceAll("0", "").length;
   const bars = [...digits].map((digit) => BARS[Number(digit)] ?? NO_BAR).join("");
-  return { bars, words: `last 24 h: in stock in ${filled} of ${known.length} periods of 2 h` };
+  return { bars, words: `in stock at ${filled} of ${known.length} times in the last 24 h` };
 }
 
 /**

@@ -21,8 +21,8 @@ export interface Look {
 export interface PriceState {
   title: string;
   version: number;
-  /** Whether the kernel asks for stock while somebody looks. */
-  asks: boolean;
+  /** Whether the kernel asks clouds for stock while somebody sees the table. */
+  asks_stock: boolean;
   /** The lines below the table: which clouds are not set up, and why. */
   notes: string[];
 }
@@ -262,7 +262,7 @@ export type FromKernel<S> =
   | { type: "table"; view: string; version: number; start: number; end: number; table: TableHead }
   /** The rows of a later page, as buffers. */
   | { type: "rows"; view: string; version: number; start: number; end: number }
-  /** One column with all its rows, as a buffer: a new one, or other values of one that is there. */
+  /** Other values of one column, for all rows, as a buffer. */
   | { type: "column"; view: string; version: number; column: ColumnHead }
   /** `age` is in seconds since the state was taken. A trait has none; it is read on arrival. */
   | { type: "state"; view: string; state: S; age: number }
@@ -319,6 +319,8 @@ export type Numbers =
   | Float64Array;
 
 export interface TableColumn extends ColumnHead {
+  /** Its values came after the table, for all rows. */
+  isRenewed?: boolean;
   values: Numbers;
   words: string[];
 }
@@ -333,8 +335,10 @@ export interface Table {
   columns: TableColumn[];
   /** The columns as the kernel sent them. */
   sent: TableColumn[];
-  /** Columns that came later, by themselves. */
-  added: TableColumn[];
+  /** The price of a month, which is derived in the browser. */
+  monthly: TableColumn | undefined;
+  /** How often a column has got other values. */
+  renewals: number;
   /** How many rows have arrived. */
   filled: number;
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from nbprov.model.errors import UsageError
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.stock import Pool, Stock, StockLevel
+from nbprov.model.stock import Pool, Stock
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
@@ -33,8 +33,6 @@ class Prices:
         Notes on the answer, such as a cloud that did not tell its current prices.
     said
         What clouds said of their stock; None where they were not asked (see `live`).
-    last_day
-        What they said of each pool in the last 24 hours, in periods of two hours, oldest first.
 
     Examples
     --------
@@ -47,20 +45,13 @@ class Prices:
         self.rows = catalog.select(query)
         self.remarks = tuple(remarks)
         self.said: StockIndex | None = None
-        self.last_day: Mapping[Pool, Sequence[StockLevel | None]] = {}
         self._asked_at: Instant = 0.0
 
-    def learn(
-        self,
-        stock: Iterable[Stock],
-        now: Instant,
-        last_day: Mapping[Pool, Sequence[StockLevel | None]] | None = None,
-    ) -> None:
-        """Take in what clouds said of their stock, now and in the last 24 hours."""
+    def learn(self, stock: Iterable[Stock], now: Instant) -> None:
+        """Take in what clouds said of their stock."""
         from nbprov.market import StockIndex
 
         self.said, self._asked_at = StockIndex(stock, now=now), now
-        self.last_day = last_day or {}
 
     def stock_of(self, offer: Offer) -> Stock | None:
         """What its cloud said of an offer's stock within the last five minutes, or None."""

@@ -164,7 +164,7 @@ class Cloud(ABC):
         once.
 
         At most `STOCK_SECONDS`; free of charge, without a reservation. Unknown stock is left out. A
-        pool may be wider than an offer (an empty zone means all zones).
+        pool names the offer's region, and may be wider otherwise (an empty zone means all zones).
         """
         return ()
 

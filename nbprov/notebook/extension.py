@@ -26,7 +26,7 @@ _FOLLOWER = "nbprov.notebook.panels.display_follower"
 _PAGE_LINK = "nbprov.notebook.panels.page_link"
 """Looked up in `sys.modules` only: if they were never imported, there is no display."""
 
-_REST_SECONDS = 1.0
+_PANELS_AFTER_SECONDS = 1.0
 """How long after a load the panels are imported, and those of earlier kernels become live again.
 It takes some 0.3 s, for which the cells right behind the load would have to wait."""
 
@@ -45,7 +45,7 @@ class _Registration:
     after_cell: Any
     log: logging.Handler
     remove_inspection: Callable[[], None]
-    opening: threading.Timer
+    panel_timer: threading.Timer
     transform: Any
 
 
@@ -76,7 +76,7 @@ def load(shell: InteractiveShell) -> None:
         _flush_displays,
         LogFile(paths.home() / "logs" / "nbprov.log"),
         install(shell),
-        _opening_timer(),
+        _panel_timer(),
         give_body,
     )
     shell.register_magics(magics)
@@ -85,7 +85,7 @@ def load(shell: InteractiveShell) -> None:
     shell.events.register("post_run_cell", loaded.after_cell)
     logging.getLogger(_LOG).addHandler(loaded.log)
     setattr(shell, _MARK, loaded)
-    loaded.opening.start()
+    loaded.panel_timer.start()
     if _has_live_rows():
         from .load_message import report_earlier_kernels
 
@@ -113,8 +113,8 @@ def unload(shell: InteractiveShell) -> None:
     logging.getLogger(_LOG).removeHandler(loaded.log)
     loaded.log.close()
     delattr(shell, _MARK)
-    loaded.opening.cancel()
-    loaded.opening.join()
+    loaded.panel_timer.cancel()
+    loaded.panel_timer.join()
     _close_session()
 
 
@@ -129,8 +129,8 @@ def _close_session() -> None:
         api.close()
 
 
-def _opening_timer() -> threading.Timer:
-    timer = threading.Timer(_REST_SECONDS, _open_panels)
+def _panel_timer() -> threading.Timer:
+    timer = threading.Timer(_PANELS_AFTER_SECONDS, _open_panels)
     timer.name, timer.daemon = "nbprov-panels", True
     return timer
 
@@ -154,7 +154,7 @@ def _open_panels() -> None:
         if _ledger().exists():
             page_link.open()
     except Exception:
-        log.exception("the panels")
+        log.exception("the panels could not be imported")
 
 
 def _flush_displays(result: Any = None) -> None:

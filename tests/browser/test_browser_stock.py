@@ -17,6 +17,8 @@ LONG_MS = 60_000
 LEVELS = re.compile(r"^(high|low|medium|none), ")
 PRICES = "%prices L40S:1 --cloud runpod --on-demand"
 AGAIN = "%prices L40S:1 --on-demand --cloud runpod"
+BARS = '[data-bars]:not([data-bars=""])'
+RENEW = "_.renew_column(lambda t: next(c for c in t.columns if c.key == 'stock')); print('renewed')"
 # What earlier kernels were told of one place, in the last hours.
 YESTERDAY = """import time
 from nbprov import api
@@ -38,21 +40,26 @@ def env(nbprov_home: Path) -> Iterator[dict[str, str]]:
 def test_stock_comes_into_the_table_while_it_is_seen(
     open_notebook: Callable[..., NotebookPage], env: dict[str, str], album: Album
 ) -> None:
-    notebook = open_notebook(["%load_ext nbprov", PRICES, YESTERDAY, AGAIN], env)
+    notebook = open_notebook(["%load_ext nbprov", PRICES, RENEW, YESTERDAY, AGAIN], env)
     notebook.run("%load_ext")
     prices = panel(notebook.run(PRICES), "Prices")
-    told = prices.locator('[role="gridcell"]').filter(
-        has_text=re.compile(r"^(high|low|medium|none), ")
-    )
+    told = prices.get_by_role("gridcell").filter(has_text=LEVELS)
+    none = told.filter(has_text=re.compile("^none"))
     expect(told.first).to_be_visible(timeout=LONG_MS)
-    expect(prices.get_by_role("columnheader", name=re.compile("stock"))).to_be_visible()
+    expect(none.first).to_be_visible()
     prices.locator(".nbprov-menu-button").filter(has_text="stock").click()
     prices.get_by_role("checkbox", name=re.compile("stock: high")).click()
-    expect(told.filter(has_text=re.compile("^none"))).to_have_count(0)
+    expect(none).to_have_count(0)
+    expect(told.first).to_have_text(re.compile("^high"))
+    # What was chosen stays when the next answers come, and so does the order.
+    notebook.run(RENEW)
+    expect(notebook.cell(RENEW).locator(".jp-OutputArea-output")).to_contain_text("renewed")
+    expect(none).to_have_count(0)
+    expect(told.first).to_have_text(re.compile("^high"))
     notebook.run("import time")
     again = panel(notebook.run(AGAIN), "Prices")
-    bars = again.locator('[data-bars]:not([data-bars=""])')
+    bars = again.locator(BARS)
     expect(bars.first).to_be_visible(timeout=LONG_MS)
-    assert re.search("▁▁▃▃▇▇", bars.first.get_attribute("data-bars") or "")
-    expect(bars.first).to_have_attribute("title", re.compile(r"in stock in \d+ of \d+ periods"))
+    assert "▁▁▃▃▇▇" in (bars.first.get_attribute("data-bars") or "")
+    expect(bars.first).to_have_attribute("title", re.compile(r"in stock at \d+ of \d+ times"))
     album.take("stock-while-seen", notebook.cell(AGAIN))

@@ -15,7 +15,7 @@ from aws_models_once import read_models_once
 from clouds_under_test import CloudUnderTest, end_folder, left_of, own_folder
 
 from nbprov.clouds.base import Cloud
-from nbprov.clouds.contract import OF_STOCK
+from nbprov.clouds.contract import STOCK_CHECKS
 from nbprov.clouds.pricing.fetcher import Fetcher
 from nbprov.model.failures import Cause
 from nbprov.model.launches import Launch
@@ -49,7 +49,7 @@ class AwsUnderTest(CloudUnderTest):
         "an_unknown_price_is_not_free": "its listings and quotes have prices under other names",
         "a_machine_without_labels_breaks_no_listing": "machines are chosen by the cloud, by label",
         "a_machine_that_lacks_a_field_is_listed_or_an_error": "ids are made of several fields",
-        **dict.fromkeys(OF_STOCK, "scores tell of spot: tests/unit/clouds/aws/test_stock.py"),
+        **dict.fromkeys(STOCK_CHECKS, "scores tell of spot: tests/unit/clouds/aws/test_stock.py"),
     }
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nbprov.clouds.base import Cloud
-from nbprov.clouds.contract import OF_STOCK, SCRIPTED, CloudUnderTest, eventually, own_folder
+from nbprov.clouds.contract import SCRIPTED, STOCK_CHECKS, CloudUnderTest, eventually, own_folder
 from nbprov.model.failures import Cause
 from nbprov.model.launches import Launch
 from nbprov.model.offers import Offer
@@ -134,7 +134,7 @@ class LocalUnderTest(CloudUnderTest):
         "a_quote_is_of_its_type_in_its_place": "the same",
         "a_disk_tier_makes_another_create": "it has one kind of disk",
         "whether_credentials_are_there_is_told_without_a_request": "nobody logs in",
-        **dict.fromkeys(OF_STOCK, "no stock can be asked for"),
+        **dict.fromkeys(STOCK_CHECKS, "no stock can be asked for"),
         "stock_that_cannot_be_asked_is_not_told": "the same",
     }
 

@@ -19,7 +19,7 @@ from gcp_double import GcpDouble
 from web_double import WebDouble
 
 from nbprov.clouds.base import Cloud
-from nbprov.clouds.contract import OF_STOCK
+from nbprov.clouds.contract import STOCK_CHECKS
 from nbprov.clouds.contract.listings import ODD_STATE
 from nbprov.clouds.gcp.account.price_list_auth import KEY_VARIABLES
 from nbprov.clouds.gcp.billing_quote import BILLING_VARIABLE
@@ -80,7 +80,7 @@ class GcpUnderTest(CloudUnderTest):
         "an_unknown_price_is_not_free": "its listings and quotes have prices under other names",
         "a_machine_without_labels_breaks_no_listing": "machines are chosen by the cloud, by label",
         "a_machine_that_lacks_a_field_is_listed_or_an_error": "ids are made of several fields",
-        **dict.fromkeys(OF_STOCK, "chances tell of spot: tests/unit/clouds/gcp/test_stock.py"),
+        **dict.fromkeys(STOCK_CHECKS, "chances tell of spot: tests/unit/clouds/gcp/test_stock.py"),
     }
 
     def __init__(self) -> None:

@@ -107,7 +107,7 @@ def test_once_all_is_ended_a_load_shows_nothing_and_starts_no_engine(home, kerne
     kernel.restart(orderly=True)
     outcome = kernel.run("%load_ext nbprov")
     assert (outcome.displays, outcome.text, outcome.stderr) == ([], "", "")
-    # The thread that links the page ends by itself; an engine's does not.
+    # The thread that imports the panels ends by itself; an engine's does not.
     names = "[t.name for t in __import__('threading').enumerate() if 'nbprov' in t.name]"
     assert {*kernel.value(names)} <= {"nbprov-panels"}
     # Its cost is still known.

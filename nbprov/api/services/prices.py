@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api.cloud_checks import SILENT
@@ -12,11 +11,11 @@ from nbprov.api.context import Context
 from nbprov.api.errors import CloudTrouble
 from nbprov.api.name_list import name_list
 from nbprov.api.price_query import Prices, narrowed, with_accelerator
-from nbprov.api.steps import Steps, in_worker, result, run_sync
+from nbprov.api.steps import Steps, result
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.market.stock_probe import POOLS_PER_CLOUD, StockAnswers
-from nbprov.model.errors import NbprovError
+from nbprov.market.stock_probe import POOLS_PER_CLOUD
+from nbprov.market.stock_report import StockReport
 from nbprov.model.failures import CloudError, Failure
 from nbprov.model.offers import Offer
 
@@ -25,9 +24,6 @@ from .stock import StockService
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
-
-
-log = logging.getLogger("nbprov.api")
 
 
 class PriceService:
@@ -130,37 +126,25 @@ class PriceService:
             yield from self._add_stock(prices)
         return prices
 
-    def look_at_stock(self, prices: Prices, tell: Callable[[], None]) -> None:
-        """Ask what clouds say of the stock of each one's cheapest offers, and return at once.
+    def stock_report(self, prices: Prices) -> Steps[StockReport | None]:
+        """What clouds say of the stock of each one's cheapest offers; None if none says anything.
 
-        `tell` is called in another thread once `prices` knows it, if any cloud said something.
+        Clouds that can be used are asked, each pool once a minute at most. Takes at most 3 s.
         """
-
-        def ask() -> None:
-            try:
-                answers = run_sync(self._ask_stock(prices))
-            except (NbprovError, CloudError) as error:
-                log.info("the stock of shown prices: %s", error)
-                return
-            if answers.stock:
-                self._learn(prices, answers)
-                tell()
-
-        in_worker(ask)
-
-    def _ask_stock(self, prices: Prices) -> Steps[StockAnswers]:
-        yield from self._clouds.check(self._clouds.with_stock_probe(), fresh=False)
+        engine = self._context.engine
         offers = prices.first_of_clouds(POOLS_PER_CLOUD, self._stock.telling())
-        return (yield from self._stock.ask_for(offers))
-
-    def _learn(self, prices: Prices, answers: StockAnswers) -> None:
-        now = self._context.engine.clock.now()
-        prices.learn(answers.stock, now, self._stock.last_day(now))
+        answers = yield from self._stock.ask_for(offers)
+        if not answers.stock or not self._context.is_open_on(engine):
+            return None
+        now = engine.clock.now()
+        return StockReport(answers.stock, now, self._stock.last_day(now))
 
     def _add_stock(self, prices: Prices) -> Steps[None]:
-        """Add what clouds say of the stock of each one's cheapest offers, and who said nothing."""
-        answers = yield from self._ask_stock(prices)
-        self._learn(prices, answers)
+        """Add what clouds say of the stock of each one's cheapest offers."""
+        yield from self._clouds.check(self._clouds.with_stock_probe(), fresh=False)
+        offers = prices.first_of_clouds(POOLS_PER_CLOUD, self._stock.telling())
+        answers = yield from self._stock.ask_for(offers)
+        prices.learn(answers.stock, self._context.engine.clock.now())
         late = [
             f"{cloud}: no answer about its stock within {STOCK_SECONDS:g} s"
             for cloud in answers.late

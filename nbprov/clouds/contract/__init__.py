@@ -33,13 +33,13 @@ for part in PARTS:
     import_module(f"{__name__}.{part}")
 
 from .checks import CHECKS, Check, run_check  # noqa: E402
-from .stock import OF_STOCK  # noqa: E402
+from .stock import STOCK_CHECKS  # noqa: E402
 from .subject import SCRIPTED, CloudUnderTest, eventually, own_folder  # noqa: E402
 
 __all__ = [
     "CHECKS",
-    "OF_STOCK",
     "SCRIPTED",
+    "STOCK_CHECKS",
     "Check",
     "CloudUnderTest",
     "eventually",

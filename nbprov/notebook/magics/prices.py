@@ -16,8 +16,10 @@ from nbprov.model.money import usd
 from nbprov.model.places import Market
 from nbprov.notebook.panels.price_table import PriceTable
 from nbprov.notebook.rendering.accelerator_data import accelerator_table
-from nbprov.notebook.rendering.offer_columns import stock_column, table_of_prices
+from nbprov.notebook.rendering.offer_columns import table_of_prices
 from nbprov.notebook.terminal import say
+
+from .live_stock import LiveStock
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
@@ -50,16 +52,9 @@ class PriceResult(PriceTable):
     ) -> None:
         self.prices = prices
         self._names = names
+        live_stock = LiveStock(session(), prices, self.renew_column)
         table = table_of_prices(prices, off)
-        super().__init__(table, title=title, on_look=self._look_at_stock, now=time.time())
-
-    def _look_at_stock(self) -> None:
-        """Ask for the stock of these offers; each cloud is asked once a minute at most."""
-
-        def show() -> None:
-            self.show_column(stock_column(self.prices, self.view))
-
-        session().services.prices.look_at_stock(self.prices, show)
+        super().__init__(table, title=title, on_look=live_stock.look, now=time.time())
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame, one row per offer, with prices in USD per hour and node."""

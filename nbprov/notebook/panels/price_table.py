@@ -35,7 +35,7 @@ class PriceTable(Panel[TableData]):
     on_select
         Called with the rank of the row that the person chose; 0 is the first row as given.
     on_look
-        Called now and then while somebody sees the table; it may answer with `show_column`.
+        Called now and then while somebody sees the table; it may answer with `renew_column`.
     now
         When the prices were looked up, for the static form.
 
@@ -62,13 +62,15 @@ class PriceTable(Panel[TableData]):
         """Show other prices. May be called from any thread."""
         super().update(table_of(view))
 
-    def show_column(self, column: ColumnData) -> None:
-        """Show another column, or the same with other values, beside the table that is there.
+    def renew_column(self, make: Callable[[TableData], ColumnData]) -> None:
+        """Give a column of the table other values: the one that `make` returns for the table.
 
         The saved form stays as it is. May be called from any thread.
         """
-        head, values, _ = packed_column(column)
         with self._lock:
+            column = make(self._view)
+            self._view = self._view.with_column(column)
+            head, values, _ = packed_column(column)
             content = {"type": "column", "view": "", "version": self._version, "column": head}
             self._send(content, [values])
 
@@ -76,7 +78,7 @@ class PriceTable(Panel[TableData]):
         return {
             "title": self._heading(),
             "version": self._version,
-            "asks": self._on_look is not None,
+            "asks_stock": self._on_look is not None,
             "notes": off_lines(self._view.off, how="in grey"),
         }
 

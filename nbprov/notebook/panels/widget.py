@@ -15,7 +15,7 @@ from nbprov.notebook import widget_assets
 
 
 class PanelWidget(anywidget.AnyWidget):
-    """The base of the widgets. All else than these traits travels as messages.
+    """The base of the widgets. All else than the traits travels as messages.
 
     Attributes
     ----------

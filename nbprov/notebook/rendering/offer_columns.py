@@ -6,13 +6,13 @@ kernel a fraction of a second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api import Prices
 from nbprov.model.offers import moved_words
 from nbprov.model.places import Market
-from nbprov.model.stock import Pool, StockLevel
+from nbprov.model.stock import Pool, Stock
 
 from .price_columns import column_spec, stock_code
 from .price_data import CodedColumn, ColumnData, TableData
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from nbprov.catalog.store.result import Rows
     from nbprov.market import StockIndex
+    from nbprov.market.stock_report import Levels, StockReport
 
     Array = NDArray[Any]
 
@@ -78,8 +79,9 @@ def table_of_prices(prices: Prices, off: Mapping[str, str] | None = None) -> Tab
         "source": _sources(sorted_rows),
         "off": _coded(sorted_rows.codes("cloud"), np.array(reasons, dtype=object)),
     }
-    if prices.said is not None:
-        made["stock"] = _stock(sorted_rows, prices.said, prices.last_day)
+    # Where nobody asked there is a column all the same, whose values may come while it is shown.
+    nothing = CodedColumn(np.zeros(len(rows), dtype=np.uint8), ("",))
+    made["stock"] = nothing if prices.said is None else _stock(sorted_rows, prices.said)
     return TableData(
         _columns(made),
         len(rows),
@@ -92,14 +94,13 @@ def table_of_prices(prices: Prices, off: Mapping[str, str] | None = None) -> Tab
     )
 
 
-def stock_column(prices: Prices, table: TableData) -> ColumnData:
+def stock_column(prices: Prices, table: TableData, report: StockReport) -> ColumnData:
     """Return the stock of the offers of a table that `table_of_prices` made, in its order."""
     import numpy as np
 
-    assert prices.said is not None
     ranks = next(column.values for column in table.columns if column.key == "rank")
     rows = prices.rows.take(np.asarray(ranks))
-    (column,) = _columns({"stock": _stock(rows, prices.said, prices.last_day)})
+    (column,) = _columns({"stock": _stock(rows, report.said, report.day_of)})
     return column
 
 
@@ -199,7 +200,7 @@ def _sources(rows: Rows) -> CodedColumn:
 
 
 def _stock(
-    rows: Rows, said: StockIndex, last_day: Mapping[Pool, Sequence[StockLevel | None]]
+    rows: Rows, said: StockIndex, day_of: Callable[[Stock], Levels] = lambda stock: ()
 ) -> CodedColumn:
     """Return the reports as coded words; only the rows that a report may be about are looked up."""
     import numpy as np
@@ -216,7 +217,7 @@ def _stock(
     codes = np.zeros(len(rows), dtype=np.uint32)
     for row, place in zip(about.tolist(), places, strict=True):
         stock = said.fresh(Pool(*map(str, place)))
-        word = stock_code(stock, () if stock is None else last_day.get(stock.pool, ()))
+        word = stock_code(stock, () if stock is None else day_of(stock))
         codes[row] = index.setdefault(word, len(index))
     return CodedColumn(codes, tuple(index))
 

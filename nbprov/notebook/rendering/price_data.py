@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -132,6 +132,11 @@ class TableData:
     noun: str = "offer"
     tail: int = 0
     off: Mapping[str, str] = field(default_factory=dict)
+
+    def with_column(self, column: ColumnData) -> TableData:
+        """Return the table with this column in the place of the one with its key."""
+        columns = (column if one.key == column.key else one for one in self.columns)
+        return replace(self, columns=tuple(columns))
 
     @classmethod
     def from_offers(

@@ -136,7 +136,7 @@ class ObservationTable:
     ) -> dict[Pool, list[StockLevel | None]]:
         """Return the last level of each pool in each of `periods` spans of time, the oldest first.
 
-        Only reports for one machine count. None where there was no report.
+        Reports for several machines at once are left out. None where there was no report.
 
         Parameters
         ----------

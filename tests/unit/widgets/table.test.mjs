@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
+import { facetsOf } from "../../../widgets/facets.js";
 import { nextSorting, sortedRows } from "../../../widgets/row_order.js";
 import { byPrice, searchTest } from "../../../widgets/search_words.js";
 import {
@@ -10,11 +11,11 @@ import {
   cellText,
   columnOf,
   columnWidth,
-  decodeColumn,
   decodeTable,
+  drawnColumns,
+  renewColumn,
   takePage,
   whyOff,
-  withColumn,
 } from "../../../widgets/table.js";
 
 const NOW = Date.UTC(2026, 10, 21);
@@ -260,27 +261,73 @@ test("what is not set up is grey, has no rank and stays below when sorted by it"
   assert.equal(whyOff(table(), 0), "");
 });
 
-test("a column that comes later stands where it belongs, and another one takes its place", () => {
-  const t = table();
-  const head = { key: "stock", label: "stock", kind: "stock", dtype: "u1" };
-  const at = NOW / 1000 - 20;
-  const first = decodeColumn({ ...head, words: ["", `high@${at}@--0011223333`] }, t.rows, [
-    Uint8Array.of(0, 1, 0, 0),
-  ]);
-  const keys = (columns) => columns.map((column) => column.key);
-  const columns = withColumn(t.columns, first);
-  assert.deepEqual(keys(columns).slice(-2), ["stock", "as_of"]);
-  assert.equal(cellText(first, 1, NOW), "high, 20 s ago");
-  const beside = besideCell(first, 1, "high, 20 s ago");
-  assert.deepEqual(beside, {
-    bars: "··▁▁▃▃▅▅▇▇▇▇",
-    title: "last 24 h: in stock in 8 of 10 periods of 2 h",
+const withoutStock = () => {
+  const head = structuredClone(HEAD);
+  head.columns.splice(3, 0, {
+    key: "stock",
+    label: "stock",
+    kind: "stock",
+    dtype: "u1",
+    words: [""],
+    hidden: true,
   });
-  assert.deepEqual(besideCell(first, 0, ""), { bars: "", title: "" });
-  const second = decodeColumn({ ...head, words: ["none@5"] }, t.rows, [Uint8Array.of(0, 0, 0, 0)]);
-  const again = withColumn(columns, second);
-  assert.deepEqual(keys(again), keys(columns));
-  assert.equal(again.find((column) => column.key === "stock"), second);
-  assert.ok(columnWidth(first, NOW) > columnWidth(second, NOW), "room for the bars");
-  assert.throws(() => decodeColumn(head, 4, [Uint8Array.of(0)]), /1 values for 4 rows/);
+  const arrays = [...ARRAYS];
+  arrays.splice(3, 0, Uint8Array.of(0, 0, 0, 0));
+  return { head, buffers: arrays.map((a) => new DataView(a.buffer)) };
+};
+const STOCK_HEAD = { key: "stock", label: "stock", kind: "stock", dtype: "u1" };
+
+test("a column that gets values is drawn in its place, and is left out again without any", () => {
+  const { head, buffers } = withoutStock();
+  const t = decodeTable(head, buffers);
+  const keys = () => drawnColumns(t).map((column) => column.key);
+  assert.ok(!keys().includes("stock"));
+  const at = NOW / 1000 - 20;
+  const words = ["", `high@${at}@--0011223333`];
+  renewColumn(t, { ...STOCK_HEAD, words }, [Uint8Array.of(0, 1, 0, 0)]);
+  assert.deepEqual(keys(), ["rank", "gpu", "market", "stock", "hourly", "vcpus", "as_of"]);
+  assert.equal(t.renewals, 1);
+  const column = columnOf(t, "stock");
+  assert.equal(cellText(column, 1, NOW), "high, 20 s ago");
+  assert.deepEqual(besideCell(column, 1, "high, 20 s ago"), {
+    bars: "··▁▁▃▃▅▅▇▇▇▇",
+    title: "in stock at 8 of 10 times in the last 24 h",
+  });
+  assert.deepEqual(besideCell(column, 0, ""), { bars: "", title: "" });
+  const wide = columnWidth(column, NOW);
+  renewColumn(t, { ...STOCK_HEAD, words: ["none@5"] }, [Uint8Array.of(0, 0, 0, 0)]);
+  assert.equal(cellText(columnOf(t, "stock"), 0, 5000), "none, 0 s ago");
+  assert.ok(columnWidth(columnOf(t, "stock"), NOW) < wide, "no room for bars that are not there");
+  renewColumn(t, { ...STOCK_HEAD, words: [""], hidden: true }, [Uint8Array.of(0, 0, 0, 0)]);
+  assert.ok(!keys().includes("stock"));
+  assert.throws(() => renewColumn(t, STOCK_HEAD, [Uint8Array.of(0)]), /1 values for 4 rows/);
+});
+
+test("a later page does not undo values that came before it", () => {
+  const { head, buffers } = withoutStock();
+  const slices = (from, to) =>
+    buffers.map((view) => {
+      const size = view.byteLength / 4;
+      return new DataView(view.buffer.slice(from * size, to * size));
+    });
+  const t = decodeTable(head, slices(0, 2), 2);
+  renewColumn(t, { ...STOCK_HEAD, words: ["", "high@5"] }, [Uint8Array.of(0, 0, 0, 1)]);
+  takePage(t, 2, 4, slices(2, 4));
+  assert.equal(cellText(columnOf(t, "stock"), 3, 5000), "high, 0 s ago");
+  assert.equal(cellText(columnOf(t, "vcpus"), 3, NOW), "8");
+});
+
+test("the choice of a level stays while no row has it", () => {
+  const { head, buffers } = withoutStock();
+  const t = decodeTable(head, buffers);
+  const stock = () => facetsOf(t).find((facet) => facet.key === "stock");
+  assert.equal(stock(), undefined);
+  renewColumn(t, { ...STOCK_HEAD, words: ["", "none@5"] }, [Uint8Array.of(0, 1, 1, 1)]);
+  assert.deepEqual(stock().choices, [
+    "stock: high",
+    "stock: medium",
+    "stock: low",
+    "stock: none",
+  ]);
+  assert.deepEqual([0, 1].map(stock().codeOf), [-1, 3]);
 });

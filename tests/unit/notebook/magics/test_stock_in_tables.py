@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.stock import Pool, StockLevel
 from nbprov.notebook.extension import load, unload
-from nbprov.notebook.magics import plan_table, provision
+from nbprov.notebook.magics import live_stock, plan_table, provision
+from nbprov.notebook.magics.live_stock import LiveStock
 from nbprov.notebook.panels import frontend
 from nbprov.notebook.panels.live_display import LiveDisplay
 from nbprov.notebook.panels.price_table import PriceTable
@@ -177,3 +179,34 @@ def test_check_is_a_table_of_all_clouds(shell: TestingShell) -> None:
     one = shell.run_cell("%nbprov check runpod").result
     assert [r.cloud for r in one] == ["runpod"]
     assert "nothing can be launched" not in one.text()
+
+
+def test_a_table_that_is_seen_asks_and_one_of_a_closed_session_does_not(
+    shell: TestingShell, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.session().check()
+    made = shell.run_cell("%prices L40S:1 --cloud runpod").result
+    assert made.state()["asks_stock"]
+    renewed = threading.Event()
+    renew = PriceTable.renew_column
+
+    def renewing(table: PriceTable, make: Any) -> None:
+        renew(table, make)
+        renewed.set()
+
+    monkeypatch.setattr(PriceTable, "renew_column", renewing)
+    live = LiveStock(api.session(), made.prices, made.renew_column)
+    live.look()
+    assert renewed.wait(LONG)
+    column = next(column for column in made.view.columns if column.key == "stock")
+    levels = {str(word).partition("@")[0] for word in column.values.words}
+    assert levels >= {"none", "high"}
+    assert "stock" not in made.prices.to_frame().columns
+    asked = len(shelf.asked)
+    api.close()
+    live.look()
+    live_is_done = threading.Event()
+    live_stock._workers.submit(live_is_done.set)
+    assert live_is_done.wait(LONG)
+    assert len(shelf.asked) == asked
+    assert api.current() is None, "a look opens no session"

@@ -10,10 +10,12 @@ from packed_tables import unpack
 
 from nbprov.api.price_query import Prices, narrowed
 from nbprov.catalog import Query, default_catalog
+from nbprov.market.stock_report import StockReport
 from nbprov.model.resources import Compare, Quantity
 from nbprov.model.stock import Stock, StockLevel
 from nbprov.notebook.rendering.offer_columns import stock_column, table_of_prices
 from nbprov.notebook.rendering.price_data import CodedColumn, TableData
+from nbprov.notebook.rendering.prices import table_text
 
 TODAY = date(2026, 11, 21)
 
@@ -132,21 +134,18 @@ def test_a_price_that_moved_says_what_it_was(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_stock_that_comes_later_is_of_the_rows_that_are_shown() -> None:
     prices = _prices(cloud="runpod", accelerator="L40S")
     table = table_of_prices(prices, {"runpod": "no key"})
-    assert "stock" not in unpack(table)
-    last = prices[int(unpack(table)["rank"][-1])]  # type: ignore[call-overload]
+    column = next(column for column in table.columns if column.key == "stock")
+    assert not column.has_values
+    assert "stock" not in table_text(table).splitlines()[0]
+    ranks = [int(rank) for rank in unpack(table)["rank"]]  # type: ignore[call-overload]
+    last = prices[ranks[-1]]
     day = [None] * 10 + [StockLevel.NONE, StockLevel.HIGH]
-    prices.learn([Stock(995.0, last.pool, StockLevel.LOW)], 1000.0, {last.pool: day})
-    column = stock_column(prices, table)
-    assert (column.key, column.is_drawn) == ("stock", True)
-    assert isinstance(column.values, CodedColumn)
-    words = [column.values.words[code] for code in column.values.codes]
-    assert words[-1] == "low@995.0@----------03"
-    told = {
-        prices[int(rank)].pool
-        for rank, word in zip(unpack(table)["rank"], words, strict=True)
-        if word
-    }  # type: ignore[call-overload]
-    assert told == {last.pool}
+    report = StockReport([Stock(995.0, last.pool, StockLevel.LOW)], 1000.0, {last.pool: day})
+    made = table.with_column(stock_column(prices, table, report))
+    words = list(unpack(made)["stock"])
+    assert words[-1] == "low@995.0@----------01", "the last period is the answer's own"
+    assert {prices[r].pool for r, word in zip(ranks, words, strict=True) if word} == {last.pool}
+    assert prices.said is None, "what a table shows is not in its prices"
 
 
 def test_a_market_that_no_row_has_is_no_choice() -> None:
