@@ -39,6 +39,7 @@ class RunPodUnderTest(CloudUnderTest):
     billed_states = ("PROVISIONING", "STARTING", "RUNNING")
     causes = frozenset(SCRIPTED) - {Cause.SPOT}
     tells_poweroff_reason = False
+    counts_stock = False
     does_not_apply: ClassVar[Mapping[str, str]] = {
         "the_clouds_own_timer_ends_a_machine": "pods have no time limit",
         "a_repeat_at_the_same_instant_makes_nothing_new": NO_TOKEN,
@@ -47,6 +48,7 @@ class RunPodUnderTest(CloudUnderTest):
         "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
         "side_objects_that_name_no_owner_are_not_listed": "secrets bear a hash of the owner",
         "a_disk_tier_makes_another_create": "it has one kind of disk",
+        "stock_is_for_so_many_machines": "a create makes one pod",
     }
 
     def __init__(self) -> None:
