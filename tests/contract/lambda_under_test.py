@@ -47,7 +47,6 @@ class LambdaUnderTest(CloudUnderTest):
         "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
         "a_disk_tier_makes_another_create": "it has one kind of disk",
         "a_start_that_stock_refuses_says_so": "it cannot stop a machine",
-        "stock_is_for_so_many_machines": "a create makes one machine",
         "stock_that_is_not_told_is_not_none": "it lists the regions that have stock",
     }
 

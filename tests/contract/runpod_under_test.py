@@ -48,7 +48,6 @@ class RunPodUnderTest(CloudUnderTest):
         "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
         "side_objects_that_name_no_owner_are_not_listed": "secrets bear a hash of the owner",
         "a_disk_tier_makes_another_create": "it has one kind of disk",
-        "stock_is_for_so_many_machines": "a create makes one pod",
     }
 
     def __init__(self) -> None:

@@ -121,7 +121,7 @@ class CloudUnderTest(ABC):
     tells_stock
         The stock of what `launch` requests is told, not that of another market alone.
     counts_stock
-        The stock is told for so many machines at once.
+        The stock is told for any number of machines at once, not for one alone.
     login_label
         A machine's login name follows the label `nbprov-login`.
     does_not_apply
