@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 
 import nbprov.on_machine.agent as agent
 from nbprov.machines.python.pins import pinned
-from nbprov.on_machine.agent.kernels.interpreter import KernelInterpreter, has_ipykernel
+from nbprov.on_machine.agent.kernels.interpreter import KernelInterpreter
 from nbprov.on_machine.agent.tasks.scripts import ScriptRunner
 from nbprov.remote.agent.archive import agent_archive
 
@@ -139,18 +139,6 @@ def test_what_the_machine_has_stays_unless_it_is_unfit(
     assert python is not None, said
     assert {"user-2.0", "older-2.0", "oldest-2.0"} <= machine.installed()
     assert "fitting-2.0" not in machine.installed()
-
-
-def test_an_interpreter_has_ipykernel_if_nothing_that_a_kernel_imports_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert asyncio.run(has_ipykernel(sys.executable))
-    (tmp_path / "zmq.py").write_text("raise ImportError('for another machine')\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert not asyncio.run(has_ipykernel(sys.executable))
-    (tmp_path / "zmq.py").write_text("")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
-    assert not asyncio.run(has_ipykernel(str(tmp_path / "bare" / "bin" / "python")))
 
 
 def test_the_shipped_list_is_complete_for_every_python() -> None:
