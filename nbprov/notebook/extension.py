@@ -6,6 +6,7 @@ Loading is cheap, because heavy modules are imported only when a magic needs the
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -45,7 +46,7 @@ class _Registration:
     after_cell: Any
     log: logging.Handler
     remove_inspection: Callable[[], None]
-    panel_timer: threading.Timer
+    panel_timer: threading.Timer | None
     transform: Any
 
 
@@ -85,7 +86,8 @@ def load(shell: InteractiveShell) -> None:
     shell.events.register("post_run_cell", loaded.after_cell)
     logging.getLogger(_LOG).addHandler(loaded.log)
     setattr(shell, _MARK, loaded)
-    loaded.panel_timer.start()
+    if loaded.panel_timer is not None:
+        loaded.panel_timer.start()
     if _has_live_rows():
         from .load_message import report_earlier_kernels
 
@@ -113,8 +115,9 @@ def unload(shell: InteractiveShell) -> None:
     logging.getLogger(_LOG).removeHandler(loaded.log)
     loaded.log.close()
     delattr(shell, _MARK)
-    loaded.panel_timer.cancel()
-    loaded.panel_timer.join()
+    if loaded.panel_timer is not None:
+        loaded.panel_timer.cancel()
+        loaded.panel_timer.join()
     _close_session()
 
 
@@ -129,17 +132,19 @@ def _close_session() -> None:
         api.close()
 
 
-def _panel_timer() -> threading.Timer:
+def _panel_timer() -> threading.Timer | None:
+    """Return what imports the panels soon; None where no kernel has ever launched anything."""
+    if not os.path.exists(_ledger()):  # no error where the home cannot be read
+        return None
     timer = threading.Timer(_PANELS_AFTER_SECONDS, _open_panels)
     timer.name, timer.daemon = "nbprov-panels", True
     return timer
 
 
 def _open_panels() -> None:
-    """Import what the first table of a kernel needs, before a person asks for one.
+    """Make the panels that an earlier kernel left in the notebook live again.
 
-    The panels that an earlier kernel left in the notebook become live again, if there is a ledger:
-    without one no kernel can know what they show.
+    What this imports is also what the first table of this kernel needs.
     """
     try:
         from .panels import frontend
@@ -151,8 +156,7 @@ def _open_panels() -> None:
         from .panels.page_link import page_link
 
         more_subjects[DASHBOARD] = dashboard_subject
-        if _ledger().exists():
-            page_link.open()
+        page_link.open()
     except Exception:
         log.exception("the panels could not be imported")
 
