@@ -13,7 +13,7 @@ from nbprov.api.price_query import Prices
 from nbprov.catalog import Catalog, Query, shipped_folder
 from nbprov.notebook import widget_assets
 from nbprov.notebook.rendering.offer_columns import table_of_prices
-from nbprov.notebook.rendering.table_packing import PackedTable
+from nbprov.notebook.rendering.packed_table import PackedTable
 
 FEW, MANY = 40_000, 740_000
 """About the shipped prices, and as many as a table was ever asked to hold."""

@@ -4,7 +4,7 @@ import { count, makeClock, usd } from "./format.js";
 import { make, setText } from "./dom.js";
 import { freeze, makeGridHead } from "./grid_head.js";
 import { nextSorting, sortedRows } from "./row_order.js";
-import { besideCell, cellText, columnOf, countText, isText, whyOff } from "./table.js";
+import { cellHints, cellText, columnOf, countText, isText, whyOff } from "./table.js";
 
 /** @typedef {import("./types").Table} Table */
 /** @typedef {import("./types").Sorting} Sorting */
@@ -167,9 +167,9 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
       if (!cell) return;
       const text = cellText(column, row, nowMs());
       setText(cell, text);
-      const beside = besideCell(column, row, text);
-      cell.title = beside.title;
-      cell.dataset.bars = beside.bars;
+      const hints = cellHints(column, row, text);
+      cell.title = hints.title;
+      cell.dataset.bars = hints.bars;
     });
   }
 

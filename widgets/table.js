@@ -195,12 +195,12 @@ function lastDay(word) {
 }
 
 /**
- * Return what stands beside the text of a cell: its title, and the bars behind it.
+ * Return what a cell tells besides its text: its title, and the bars of its last day.
  * @param {TableColumn} column
  * @param {number} row
  * @param {string} text
  */
-export function besideCell(column, row, text) {
+export function cellHints(column, row, text) {
   const word = wordOf(column, row);
   const { bars, words } = column.kind === "stock" ? lastDay(word) : { bars: "", words: "" };
   return { bars, title: words || (column.kind === "date" ? word : text.length > 18 ? text : "") };

@@ -2,7 +2,8 @@
 
 It may import the model and the cloud contract. `observations.py` holds what attempts and probes
 saw, `stock_probe.py` asks clouds for their stock, `stock_index.py` looks their answers up by pool,
-and `success_model.py` makes an estimate of all of it: start reading there.
+`stock_report.py` puts the last day beside them, and `success_model.py` makes an estimate of all of
+it: start reading there.
 """
 
 from __future__ import annotations

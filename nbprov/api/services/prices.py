@@ -14,7 +14,7 @@ from nbprov.api.price_query import Prices, narrowed, with_accelerator
 from nbprov.api.steps import Steps, result
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.market.stock_probe import POOLS_PER_CLOUD
+from nbprov.market.stock_probe import POOLS_PER_CLOUD, StockAnswers
 from nbprov.market.stock_report import StockReport
 from nbprov.model.failures import CloudError, Failure
 from nbprov.model.offers import Offer
@@ -132,18 +132,21 @@ class PriceService:
         Clouds that can be used are asked, each pool once a minute at most. Takes at most 3 s.
         """
         engine = self._context.engine
-        offers = prices.first_of_clouds(POOLS_PER_CLOUD, self._stock.telling())
-        answers = yield from self._stock.ask_for(offers)
+        answers = yield from self._ask_stock(prices)
         if not answers.stock or not self._context.is_open_on(engine):
             return None
         now = engine.clock.now()
         return StockReport(answers.stock, now, self._stock.last_day(now))
 
+    def _ask_stock(self, prices: Prices) -> Steps[StockAnswers]:
+        """Ask the clouds that can be used for the stock of each one's cheapest offers."""
+        offers = prices.first_of_clouds(POOLS_PER_CLOUD, self._stock.telling())
+        return (yield from self._stock.ask_for(offers))
+
     def _add_stock(self, prices: Prices) -> Steps[None]:
         """Add what clouds say of the stock of each one's cheapest offers."""
         yield from self._clouds.check(self._clouds.with_stock_probe(), fresh=False)
-        offers = prices.first_of_clouds(POOLS_PER_CLOUD, self._stock.telling())
-        answers = yield from self._stock.ask_for(offers)
+        answers = yield from self._ask_stock(prices)
         prices.learn(answers.stock, self._context.engine.clock.now())
         late = [
             f"{cloud}: no answer about its stock within {STOCK_SECONDS:g} s"

@@ -37,7 +37,11 @@ machines fit."""
 
 
 class MachineState(StrEnum):
-    """The states of a machine, which the adapter reads as its own (`InstanceState`)."""
+    """The states of a machine in the daemon's answers, as every cloud has its own.
+
+    The adapter reads them as `InstanceState`. The daemon does not use that one, because its module
+    imports offers and specs, and a daemon is started by each first launch.
+    """
 
     PENDING = "pending"
     RUNNING = "running"

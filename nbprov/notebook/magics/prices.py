@@ -19,7 +19,7 @@ from nbprov.notebook.rendering.accelerator_data import accelerator_table
 from nbprov.notebook.rendering.offer_columns import table_of_prices
 from nbprov.notebook.terminal import say
 
-from .live_stock import LiveStock
+from .stock_updater import StockUpdater
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
@@ -52,9 +52,9 @@ class PriceResult(PriceTable):
     ) -> None:
         self.prices = prices
         self._names = names
-        live_stock = LiveStock(session(), prices, self.renew_column)
+        stock_updater = StockUpdater(session(), prices, self.renew_column)
         table = table_of_prices(prices, off)
-        super().__init__(table, title=title, on_look=live_stock.look, now=time.time())
+        super().__init__(table, title=title, on_look=stock_updater.look, now=time.time())
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame, one row per offer, with prices in USD per hour and node."""

@@ -102,7 +102,10 @@ class LiveDisplay(Generic[View]):
             if self._is_shown:
                 raise UsageError("this display is shown already")
             self._is_shown = True
-            if self.where is frontend.Frontend.TEXT:
+            if self.where is frontend.Frontend.WIDGETS:
+                # Before a page sees the form and asks for it.
+                self._pages.add(self.panel.anchor, self)
+            elif self.where is frontend.Frontend.TEXT:
                 self._lines += self.panel.text().splitlines()
             elif self.where is frontend.Frontend.STATIC:
                 self._lines += self.panel.lines(None)
@@ -110,7 +113,6 @@ class LiveDisplay(Generic[View]):
             self._publish_static(update=False)
             if self.where is frontend.Frontend.WIDGETS:
                 self._pages.open()
-                self._pages.add(self.panel.anchor, self)
             self._publish_widget()
 
     def take_up(self) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic
 
 from nbprov.model.errors import NbprovError
+from nbprov.notebook.rendering.packed_table import PackedTable
 from nbprov.notebook.rendering.price_data import TableData
-from nbprov.notebook.rendering.table_packing import PackedTable
 
 from . import frontend
 from .comm_routing import allow_subshells

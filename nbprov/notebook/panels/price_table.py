@@ -7,9 +7,9 @@ from typing import Any
 
 from nbprov.model.clock import Instant
 from nbprov.model.offers import Offer, Plan
+from nbprov.notebook.rendering.packed_table import packed_column
 from nbprov.notebook.rendering.price_data import ColumnData, TableData
 from nbprov.notebook.rendering.prices import off_lines, table_html, table_text
-from nbprov.notebook.rendering.table_packing import packed_column
 
 from .panel import Panel, RankCallback, call
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
+from nbprov.notebook.rendering.packed_table import PackedTable
 from nbprov.notebook.rendering.price_data import TableData
-from nbprov.notebook.rendering.table_packing import PackedTable
 
 FORMATS = {"u1": "B", "u2": "H", "u4": "I", "i4": "i", "f4": "f", "f8": "d"}
 

@@ -7,7 +7,7 @@ import { facetsOf } from "../../../widgets/facets.js";
 import { nextSorting, sortedRows } from "../../../widgets/row_order.js";
 import { byPrice, searchTest } from "../../../widgets/search_words.js";
 import {
-  besideCell,
+  cellHints,
   cellText,
   columnOf,
   columnWidth,
@@ -289,11 +289,11 @@ test("a column that gets values is drawn in its place, and is left out again wit
   assert.equal(t.renewals, 1);
   const column = columnOf(t, "stock");
   assert.equal(cellText(column, 1, NOW), "high, 20 s ago");
-  assert.deepEqual(besideCell(column, 1, "high, 20 s ago"), {
+  assert.deepEqual(cellHints(column, 1, "high, 20 s ago"), {
     bars: "··▁▁▃▃▅▅▇▇▇▇",
     title: "in stock at 8 of 10 times in the last 24 h",
   });
-  assert.deepEqual(besideCell(column, 0, ""), { bars: "", title: "" });
+  assert.deepEqual(cellHints(column, 0, ""), { bars: "", title: "" });
   const wide = columnWidth(column, NOW);
   renewColumn(t, { ...STOCK_HEAD, words: ["none@5"] }, [Uint8Array.of(0, 0, 0, 0)]);
   assert.equal(cellText(columnOf(t, "stock"), 0, 5000), "none, 0 s ago");

@@ -11,7 +11,7 @@ import nbprov
 from nbprov.catalog.accelerators_on_sale import AcceleratorList
 from nbprov.notebook.magics.parsers import prices_parser
 from nbprov.notebook.magics.prices import AcceleratorResult, list_prices
-from nbprov.notebook.rendering.table_packing import PackedTable
+from nbprov.notebook.rendering.packed_table import PackedTable
 
 
 @pytest.fixture

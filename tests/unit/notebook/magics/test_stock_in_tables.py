@@ -22,8 +22,8 @@ from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.stock import Pool, StockLevel
 from nbprov.notebook.extension import load, unload
-from nbprov.notebook.magics import live_stock, plan_table, provision
-from nbprov.notebook.magics.live_stock import LiveStock
+from nbprov.notebook.magics import plan_table, provision, stock_updater
+from nbprov.notebook.magics.stock_updater import StockUpdater
 from nbprov.notebook.panels import frontend
 from nbprov.notebook.panels.live_display import LiveDisplay
 from nbprov.notebook.panels.price_table import PriceTable
@@ -195,7 +195,7 @@ def test_a_table_that_is_seen_asks_and_one_of_a_closed_session_does_not(
         renewed.set()
 
     monkeypatch.setattr(PriceTable, "renew_column", renewing)
-    live = LiveStock(api.session(), made.prices, made.renew_column)
+    live = StockUpdater(api.session(), made.prices, made.renew_column)
     live.look()
     assert renewed.wait(LONG)
     column = next(column for column in made.view.columns if column.key == "stock")
@@ -206,7 +206,7 @@ def test_a_table_that_is_seen_asks_and_one_of_a_closed_session_does_not(
     api.close()
     live.look()
     live_is_done = threading.Event()
-    live_stock._workers.submit(live_is_done.set)
+    stock_updater._workers.submit(live_is_done.set)
     assert live_is_done.wait(LONG)
     assert len(shelf.asked) == asked
     assert api.current() is None, "a look opens no session"

@@ -24,9 +24,9 @@ from nbprov.notebook.panels.price_table import PriceTable
 from nbprov.notebook.panels.run_panel import RunPanel
 from nbprov.notebook.panels.widget import PageLinkWidget
 from nbprov.notebook.rendering.clusters import ClusterFacts
+from nbprov.notebook.rendering.packed_table import FIRST_PAGE
 from nbprov.notebook.rendering.prices import PlanFacts
 from nbprov.notebook.rendering.run_facts import AttemptFacts
-from nbprov.notebook.rendering.table_packing import FIRST_PAGE
 
 TYPES = (Path(__file__).resolve().parents[4] / "widgets" / "types.d.ts").read_text(encoding="utf-8")
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -198,7 +198,13 @@ def test_a_refusal_is_shown_in_the_panel() -> None:
 
 @pytest.mark.parametrize("message", [{}, {"type": "unheard-of"}, {"type": "sync", "view": 7}])
 def test_messages_of_another_release_do_no_harm(message: dict[str, Any]) -> None:
-    Browser(RunPanel(samples.waiting_run())).say(**message)
+    panel = RunPanel(samples.waiting_run())
+    browser = Browser(panel)
+    browser.say(**message)
+    browser.say(type="sync", view="v9")
+    answer = browser.heard[-1][0]
+    assert (answer["view"], answer["state"]) == ("v9", panel.state())
+    assert all(content["type"] == "state" for content, _ in browser.heard)
 
 
 def test_a_view_that_asks_gets_the_state_with_its_age() -> None:

@@ -14,9 +14,9 @@ from packed_tables import unpack
 
 from nbprov.model.offers import Unusable
 from nbprov.model.stock import Stock, StockLevel
+from nbprov.notebook.rendering.packed_table import FIRST_PAGE, PackedTable
 from nbprov.notebook.rendering.price_columns import COLUMNS
 from nbprov.notebook.rendering.price_data import GREYED, CodedColumn, TableData
-from nbprov.notebook.rendering.table_packing import FIRST_PAGE, PackedTable
 
 TODAY = date(2026, 11, 21)
 NOW = 1_780_000_000.0

@@ -19,7 +19,7 @@ log = logging.getLogger("nbprov.notebook")
 _workers = WorkerPool("table-stock", 1)
 
 
-class LiveStock:
+class StockUpdater:
     """Asks for the stock of the offers in a table.
 
     Parameters
