@@ -21,7 +21,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from nbprov.notebook import widget_assets
 
 HERE = Path(__file__).resolve().parent
-CHROMIUM = ("/usr/bin/chromium", "/usr/bin/google-chrome")
+CHROMIUM = (
+    "/usr/bin/chromium-headless-shell",
+    "/usr/bin/chromium",
+    "/usr/bin/google-chrome",
+)
 SCRIPT = "text/javascript"
 
 Files = Mapping[str, tuple[str, bytes]]

@@ -1,7 +1,8 @@
-// The code of a kernel in each page of its notebook: it keeps the static forms as the kernel has them,
-// over reloads and restarts. Only JupyterLab and Notebook let a widget reach the notebook's model;
-// elsewhere this does nothing.
+// The code of a kernel in each page of its notebook. It keeps the static forms as the kernel has
+// them, over reloads and restarts, and shows what the kernel finds wrong in a cell that is typed.
+// Only JupyterLab and Notebook let a widget reach the notebook's model; elsewhere this does nothing.
 
+import { watchTyping } from "./cell_problems.js";
 import { findForms, placeForm } from "./forms.js";
 
 /** @typedef {import("./types").FromKernelToPage} FromKernelToPage */
@@ -16,6 +17,8 @@ function initialize({ model }) {
   const received = (message) => {
     if (message.type === "outputs") {
       for (const one of message.outputs) placeForm(context, one.anchor, one);
+    } else if (message.type === "problems") {
+      typing.show(message.source, message.problems);
     } else if (manager.restoredStatus) {
       tell();
     }
@@ -29,6 +32,7 @@ function initialize({ model }) {
         model.send(message);
       })
       .catch(() => {});
+  const typing = watchTyping(context, (source) => model.send({ type: "cell", source }));
   model.on("msg:custom", received);
   // It is emitted once the widgets of a page that was just opened are there, since what is written
   // before is drawn over. It is emitted again when a lost connection is back, because what the
@@ -36,6 +40,7 @@ function initialize({ model }) {
   manager.restored.connect(tell);
   if (manager.restoredStatus) tell();
   return () => {
+    typing.end();
     model.off("msg:custom", received);
     manager.restored.disconnect(tell);
   };

@@ -288,14 +288,21 @@ export interface Task {
 }
 
 /** What a page tells the kernel: the forms in its notebook. */
-export interface FromPage {
-  type: "forms";
-  forms: Form[];
-}
+export type FromPage = { type: "forms"; forms: Form[] } | { type: "cell"; source: string };
 
 /** Static forms as they are to be saved, those of earlier kernels among them. */
 export type FromKernelToPage =
-  { type: "outputs"; outputs: (FormOutputs & { anchor: string })[] } | { type: "listening" };
+  | { type: "outputs"; outputs: (FormOutputs & { anchor: string })[] }
+  | { type: "problems"; source: string; problems: CellProblem[] }
+  | { type: "listening" };
+
+/** What is wrong at a word of a cell; line and column from 1, and no length where one is missing. */
+export interface CellProblem {
+  line: number;
+  column: number;
+  length: number;
+  words: string;
+}
 
 /** A static form in a notebook, by its anchor, and what it shows. */
 export interface Form {

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from nbprov.model import paths
 from nbprov.model.errors import UsageError
 
+from .panels import frontend
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -77,7 +79,7 @@ def load(shell: InteractiveShell) -> None:
         _flush_displays,
         LogFile(paths.home() / "logs" / "nbprov.log"),
         install(shell),
-        _panel_timer(),
+        _panel_timer(shell),
         give_body,
     )
     shell.register_magics(magics)
@@ -132,30 +134,33 @@ def _close_session() -> None:
         api.close()
 
 
-def _panel_timer() -> threading.Timer | None:
-    """Return what imports the panels soon; None where no kernel has ever launched anything."""
-    if not os.path.exists(_ledger()):  # no error where the home cannot be read
+def _panel_timer(shell: InteractiveShell) -> threading.Timer | None:
+    """Return what imports the panels soon; None where nobody watches the notebook."""
+    if not frontend.is_interactive():
         return None
-    timer = threading.Timer(_PANELS_AFTER_SECONDS, _open_panels)
+    timer = threading.Timer(_PANELS_AFTER_SECONDS, _open_panels, [shell])
     timer.name, timer.daemon = "nbprov-panels", True
     return timer
 
 
-def _open_panels() -> None:
-    """Make the panels that an earlier kernel left in the notebook live again.
+def _open_panels(shell: InteractiveShell) -> None:
+    """Make the panels that an earlier kernel left in the notebook live again, and have the pages
+    tell what is typed into `%%provision` cells.
 
     What this imports is also what the first table of this kernel needs.
     """
     try:
-        from .panels import frontend
-
         if frontend.current() is not frontend.Frontend.WIDGETS:
             return
-        from .commands.dashboard import dashboard_subject
-        from .magics.subjects import DASHBOARD, more_subjects
+        from .completion.cell_problems import problems_in
         from .panels.page_link import page_link
 
-        more_subjects[DASHBOARD] = dashboard_subject
+        if os.path.exists(_ledger()):  # no error where the home cannot be read
+            from .commands.dashboard import dashboard_subject
+            from .magics.subjects import DASHBOARD, more_subjects
+
+            more_subjects[DASHBOARD] = dashboard_subject
+        page_link.check = lambda source: problems_in(source, shell.user_ns)
         page_link.open()
     except Exception:
         log.exception("the panels could not be imported")
@@ -166,8 +171,6 @@ def _flush_displays(result: Any = None) -> None:
     follower = sys.modules.get(_FOLLOWER)
     if follower is None:
         return
-    from .panels import frontend
-
     if frontend.current() is frontend.Frontend.STATIC:
         follower.DisplayFollower.flush()
 

@@ -25,6 +25,8 @@ class PlanProblem:
         Known names similar to the one that was written, best first.
     excerpt
         The line of the cell with the word that is meant, and a line with a caret below it.
+    word
+        That word; empty where the problem is about no word of the cell.
     """
 
     code: str
@@ -33,6 +35,7 @@ class PlanProblem:
     hint: str = ""
     closest: tuple[str, ...] = ()
     excerpt: tuple[str, ...] = ()
+    word: str = ""
 
     def render(self) -> list[str]:
         """The lines a person sees."""

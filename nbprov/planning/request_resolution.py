@@ -91,9 +91,11 @@ def _with_silence(
 
 def _shown(problem: PlanProblem, request: Request, spec: Spec) -> PlanProblem:
     """Return a problem with the line of the cell that it is about."""
-    words = [str(getattr(request, name)) for name in _WRITTEN.get(problem.code, ())]
-    lines = (excerpt(spec.source, word, problem.origin.line) for word in words)
-    return replace(problem, excerpt=next((found for found in lines if found), ()))
+    words = (str(getattr(request, name)) for name in _WRITTEN.get(problem.code, ()))
+    for word in words:
+        if lines := excerpt(spec.source, word, problem.origin.line):
+            return replace(problem, excerpt=lines, word=word)
+    return problem
 
 
 _WRITTEN = {

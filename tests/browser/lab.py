@@ -81,6 +81,10 @@ class Lab:
         command += [
             "--LabApp.news_url=",
             "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+            # Each page would wait for a Node process that looks up the registry of extensions.
+            "--LabApp.extension_manager=readonly",
+            # To pack 10 MB for each page costs more than loopback, and the page has to unpack it.
+            "--ServerApp.tornado_settings={'compress_response': False}",
         ]
         with self.log.open("wb") as log:
             return subprocess.Popen(

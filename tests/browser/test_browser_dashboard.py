@@ -14,7 +14,8 @@ from playwright.sync_api import expect
 LONG_MS = 60_000
 WORK = (
     "%%on dev\nimport threading, time\ndef work():\n    end = time.time() + 40\n"
-    "    while time.time() < end: sum(range(10**6))\nthreading.Thread(target=work).start()"
+    "    while time.time() < end: sum(range(10**6)); time.sleep(0.05)\n"
+    "threading.Thread(target=work).start()"
 )
 JOB = "%nbprov jobs dev submit --name count -- echo step 1; echo step 2"
 LAUNCH = "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local, ports: 6006}"

@@ -22,7 +22,8 @@ HEAVY = (
 
 @pytest.mark.versions
 def test_load_imports_nothing_heavy_and_starts_no_engine(home) -> None:
-    with new_kernel(home, load=False) as kernel:
+    # In a notebook that somebody watches the panels are imported, too, a second later.
+    with new_kernel(home, load=False, NBPROV_NONINTERACTIVE="1") as kernel:
         kernel.run(
             "import sys, threading; _before, _threads = set(sys.modules), threading.active_count()"
         )
@@ -74,10 +75,10 @@ def test_help_of_every_magic_is_printed_and_nothing_is_done(shared: Kernel, shar
         assert "--help" in outcome.text
         assert magic in outcome.text
         assert outcome.displays == []
-    assert (
-        shared.value("[t.name for t in __import__('threading').enumerate() if 'nbprov' in t.name]")
-        == []
+    threads = shared.value(
+        "[t.name for t in __import__('threading').enumerate() if 'nbprov' in t.name]"
     )
+    assert set(threads) <= {"nbprov-panels"}, "an engine was started"
 
 
 def test_help_of_every_subcommand(shared: Kernel) -> None:

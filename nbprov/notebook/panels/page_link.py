@@ -1,8 +1,9 @@
-"""The link between this kernel and the pages of its notebook, for the static forms of panels.
+"""The link between this kernel and the pages of its notebook.
 
 `update_display_data` reaches a page only until it is reloaded, and never an output of an earlier
 kernel. So one widget that nothing shows runs `widgets/page_link.js` in each page, also in one that
-is opened later. That code tells which forms the notebook has and writes what the kernel answers.
+is opened later. That code tells which static forms of panels the notebook has and writes what the
+kernel answers. It also tells the text of a cell that is typed, and shows what is wrong with it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ Follow = Callable[[str, str], ShownOutputs | None]
 """Goes on with a panel of an earlier kernel, given its subject and its anchor. It returns None
 where this ledger does not know the subject."""
 
+Check = Callable[[str], list[dict[str, Any]]]
+"""Finds what is wrong in the source of a cell, each problem with its place in it."""
+
 
 class PageLink:
     """Answers the pages of this kernel's notebook. May be used from any thread.
@@ -42,10 +46,13 @@ class PageLink:
     ----------
     follow
         What goes on with the panels of earlier kernels.
+    check
+        What looks at a cell while it is typed.
     """
 
     def __init__(self) -> None:
         self.follow: Follow = lambda subject, anchor: None
+        self.check: Check = lambda source: []
         self._lock = threading.Lock()
         self._shown: dict[str, ShownOutputs | None] = {}
         self._widget: Any | None = None
@@ -83,11 +90,11 @@ class PageLink:
         self._send([{"anchor": anchor, **form}])
 
     def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        if not isinstance(content, dict) or content.get("type") != "forms":
-            return
-        forms = content.get("forms")
-        if isinstance(forms, Sequence):
+        kind = content.get("type") if isinstance(content, dict) else None
+        if kind == "forms" and isinstance(forms := content.get("forms"), Sequence):
             self._send([one for form in forms[:MOST_FORMS] if (one := self._outputs_for(form))])
+        elif kind == "cell" and isinstance(source := content.get("source"), str):
+            self._tell({"type": "problems", "source": source, "problems": self.check(source)})
 
     def _outputs_for(self, form: Any) -> dict[str, Any] | None:
         if not isinstance(form, dict):
@@ -118,10 +125,14 @@ class PageLink:
         return display
 
     def _send(self, outputs: list[dict[str, Any]]) -> None:
+        if outputs:
+            self._tell({"type": "outputs", "outputs": outputs})
+
+    def _tell(self, message: dict[str, Any]) -> None:
         with self._lock:
-            if self._widget is not None and outputs:
+            if self._widget is not None:
                 allow_subshells(self._widget)
-                self._widget.send({"type": "outputs", "outputs": outputs})
+                self._widget.send(message)
 
 
 page_link = PageLink()

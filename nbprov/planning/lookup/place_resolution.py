@@ -247,7 +247,7 @@ class PlaceResolver:
 
     def _unknown_place(self, request: Request, clouds: Iterable[str]) -> UnresolvedName:
         clouds = tuple(c for c in clouds if c in self._table.places)
-        where = clouds[0] if len(clouds) == 1 else "any enabled cloud"
+        lacking = f"{clouds[0]} has no" if len(clouds) == 1 else "no enabled cloud has a"
         if request.zone and len(clouds) == 1:
             place = self._table.places[clouds[0]]
             elsewhere = place.zones.get(request.zone.casefold(), ())
@@ -274,13 +274,13 @@ class PlaceResolver:
         near = nearest_names(request.region or request.zone, regions)
         listed = (
             f"regions: {', '.join(regions)}"
-            if len(regions) <= MOST_LISTED
+            if 0 < len(regions) <= MOST_LISTED
             else "%prices lists the places"
         )
         return unresolved(
             request,
             "plan.unknown-region",
-            f"{where} has no place {_written(request)!r}",
+            f"{lacking} place {_written(request)!r}",
             near,
             listed,
         )

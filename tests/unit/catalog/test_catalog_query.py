@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -96,7 +97,9 @@ def answers(query: Query, offer: Offer) -> bool:
 
     def enough(demand: Quantity | None, actual: float | None) -> bool:
         return demand is None or (
-            actual is not None and demand.allows(actual, vcpus=offer.vcpus or 0.0)
+            actual is not None
+            # Memory for each vCPU is not known to suffice where the vCPUs are not known.
+            and demand.allows(actual, vcpus=math.nan if offer.vcpus is None else offer.vcpus)
         )
 
     types = {offer.instance_type.lower()}

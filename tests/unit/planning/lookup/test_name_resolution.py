@@ -34,7 +34,7 @@ def one(**fields: object) -> Spec:
         (
             {"region": "us-centrall"},
             "plan.unknown-region",
-            "any enabled cloud has no place 'us-centrall'",
+            "no enabled cloud has a place 'us-centrall'",
             "us-central1",
         ),
         (

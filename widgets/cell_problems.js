@@ -1,0 +1,165 @@
+// What is wrong in a cell, shown while it is typed: each word underlined, and what to write instead
+// at the end of its line. The editor's own elements are only read. So what is shown lies over them,
+// and is drawn anew after each change.
+
+const WITH_SPEC = /^\s*%%(provision|nbprov\s+plan)\s/;
+const PAUSE_MS = 400; // without a key, before the kernel is asked
+const MOST_SHOWN = 20;
+const NAME = "nbprov-problem";
+const COLOR = "var(--jp-error-color1, #c62828)";
+const UNDERLINE = `text-decoration: underline wavy ${COLOR}; text-underline-offset: 3px`;
+const NOTE_STYLE = {
+  position: "absolute",
+  zIndex: "3",
+  boxSizing: "border-box",
+  padding: "0 2ch",
+  overflow: "hidden",
+  textOverflow: "ellipsis",
+  whiteSpace: "nowrap",
+  color: COLOR,
+  font: "italic 0.9em var(--jp-ui-font-family, sans-serif)",
+};
+
+/** @typedef {import("./types").CellProblem} CellProblem */
+
+/**
+ * Ask for the problems of each cell with a spec while it is typed.
+ * @param {any} context the notebook's document context
+ * @param {(source: string) => void} ask
+ */
+export function watchTyping(context, ask) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let pause;
+  /** @type {HTMLElement | undefined} */
+  let notes;
+  const clear = () => {
+    globalThis.CSS?.highlights?.delete(NAME);
+    notes?.remove();
+    notes = undefined;
+  };
+  /** @param {any} cell @param {any} change */
+  const changed = (cell, change) => {
+    if (!change.sourceChange) return;
+    clearTimeout(pause);
+    clear();
+    const source = cell.getSource();
+    if (WITH_SPEC.test(source)) pause = setTimeout(() => ask(source), PAUSE_MS);
+  };
+  /** @type {Set<any>} */
+  const watched = new Set();
+  const watchAll = () => {
+    const { cells } = context.model;
+    for (let at = 0; at < cells.length; at++) {
+      const cell = cells.get(at).sharedModel;
+      if (watched.has(cell)) continue;
+      watched.add(cell);
+      cell.changed.connect(changed);
+    }
+  };
+  context.model.cells.changed?.connect(watchAll);
+  watchAll();
+  return {
+    /** @param {string} source @param {CellProblem[]} problems */
+    show: (source, problems) => {
+      clear();
+      const editor = focusedEditor(source);
+      if (!editor || problems.length === 0) return;
+      notes = draw(editor, problems.slice(0, MOST_SHOWN));
+      // Whoever goes on to another cell is done with this one: running it tells the rest.
+      editor.addEventListener("focusout", clear, { once: true });
+    },
+    end: () => {
+      clearTimeout(pause);
+      clear();
+      context.model.cells.changed?.disconnect(watchAll);
+      for (const cell of watched) cell.changed.disconnect(changed);
+    },
+  };
+}
+
+/**
+ * Return the editor that somebody types in, if it still has this text.
+ * @param {string} source
+ */
+function focusedEditor(source) {
+  const editor = document.activeElement?.closest(".jp-CodeCell .cm-content");
+  const text = [...(editor?.querySelectorAll(".cm-line") ?? [])].map((line) => line.textContent);
+  return text.join("\n") === source ? /** @type {HTMLElement} */ (editor) : undefined;
+}
+
+/**
+ * @param {HTMLElement} editor
+ * @param {CellProblem[]} problems
+ */
+function draw(editor, problems) {
+  const lines = [...editor.querySelectorAll(".cm-line")];
+  const found = problems.flatMap((problem) => {
+    const line = lines[problem.line - 1];
+    return line ? [{ line, range: wordRange(line, problem), words: problem.words }] : [];
+  });
+  underline(found.map(({ range }) => range));
+  const frame = /** @type {HTMLElement} */ (editor.closest(".cm-editor"));
+  const notes = document.createElement("div");
+  notes.setAttribute("role", "status");
+  const edge = frame.getBoundingClientRect();
+  for (const line of new Set(found.map((one) => one.line))) {
+    const text = document.createRange();
+    text.selectNodeContents(line);
+    const box = text.getBoundingClientRect();
+    const note = document.createElement("div");
+    note.className = NAME;
+    note.textContent = found.filter((one) => one.line === line).map((one) => one.words).join("; ");
+    note.title = note.textContent;
+    Object.assign(note.style, NOTE_STYLE, {
+      left: `${box.right - edge.left}px`,
+      top: `${box.top - edge.top}px`,
+      maxWidth: `${edge.right - box.right}px`,
+    });
+    notes.append(note);
+  }
+  frame.append(notes);
+  return notes;
+}
+
+/** @param {Range[]} ranges */
+function underline(ranges) {
+  if (!globalThis.CSS?.highlights || typeof Highlight === "undefined") return;
+  if (!document.getElementById(NAME)) {
+    const style = document.createElement("style");
+    style.id = NAME;
+    style.textContent = `::highlight(${NAME}) { ${UNDERLINE} }`;
+    document.head.append(style);
+  }
+  CSS.highlights.set(NAME, new Highlight(...ranges));
+}
+
+/**
+ * Return the range of a word in its line; the line's last sign where something is missing behind it.
+ * @param {Element} line
+ * @param {CellProblem} problem
+ */
+function wordRange(line, { column, length }) {
+  const size = line.textContent?.length ?? 0;
+  const start = Math.max(0, Math.min(column - 1, size - 1));
+  const range = document.createRange();
+  range.setStart(...pointAt(line, start));
+  range.setEnd(...pointAt(line, Math.min(start + Math.max(length, 1), size)));
+  return range;
+}
+
+/**
+ * Return the text node of a line and the offset in it for a column from 0.
+ * @param {Element} line
+ * @param {number} column
+ * @returns {[Node, number]}
+ */
+function pointAt(line, column) {
+  const walker = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
+  let left = column;
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const size = node.textContent?.length ?? 0;
+    if (left <= size) return [node, left];
+    left -= size;
+  }
+  return [line, 0];
+}
