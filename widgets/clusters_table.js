@@ -34,7 +34,7 @@ const CLASSES = {
   type: "nbprov-wide",
   uptime: "nbprov-number nbprov-wide",
   "cost so far": "nbprov-number",
-  "$/h": "nbprov-number",
+  "$/h": "nbprov-number nbprov-hourly",
   guards: "nbprov-guards",
   commands: "nbprov-commands",
 };

@@ -77,6 +77,8 @@ class Lab:
             f"--IdentityProvider.token={TOKEN}",
             f"--ServerApp.root_dir={self.notebooks}",
             "--expose-app-in-browser",
+            # As it is in this checkout: an editable install has a copy of the day it was made.
+            f"--LabApp.extra_labextensions_path={ROOT / 'widgets' / 'labextensions'}",
         ]
         command += [
             "--LabApp.news_url=",

@@ -17,6 +17,8 @@ from pathlib import Path
 from tree import ROOT, source_files
 
 SHIPPED = {"widgets": "nbprov/_static", "catalogs": "nbprov/_catalogs"}
+SHARED = {"widgets/labextensions": "share/jupyter/labextensions"}
+"""What a wheel puts below `sys.prefix`, where JupyterLab looks for extensions."""
 
 # Runs against the installed wheel, in a folder from which the checkout cannot be imported by
 # chance.
@@ -95,7 +97,10 @@ def compare_content(wheel: Path, source: Path) -> int:
         for path in (source / "nbprov").rglob("*")
         if path.is_file()
     }
-    for folder, place in SHIPPED.items():
+    name, version = wheel.name.split("-")[:2]
+    data = f"{name}-{version}.data/data"
+    places = {**SHIPPED, **{folder: f"{data}/{place}" for folder, place in SHARED.items()}}
+    for folder, place in places.items():
         files = [path for path in (source / folder).rglob("*") if path.is_file()]
         if not files:
             raise WheelError(f"{folder}/ is empty: the wheel would ship nothing of it")

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 import zlib
 from collections import Counter
 from pathlib import Path
@@ -197,3 +198,13 @@ def test_missing_node_is_said_in_one_line(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.strip().count("\n") == 0
     assert "install" in done.stderr
+
+
+def test_jupyterlab_finds_the_sidebar() -> None:
+    """What JupyterLab reads of an extension: a file to load, and the version that it shows."""
+    folder = WIDGETS / "labextensions" / "nbprov"
+    about = json.loads((folder / "package.json").read_text(encoding="utf-8"))
+    assert (folder / about["jupyterlab"]["_build"]["load"]).is_file()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert (about["name"], about["version"]) == (project["name"], project["version"])
+    assert about["license"] == project["license"]

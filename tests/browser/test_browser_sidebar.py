@@ -1,0 +1,55 @@
+"""The dashboard in JupyterLab's sidebar: live, with its buttons, whichever notebook is open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from local_cloud import set_market
+from notebook_page import NotebookPage, button, panel
+from playwright.sync_api import expect
+
+SIDEBAR = "#nbprov-sidebar"
+SESSION = "nbprov-sidebar"
+SHOW = "nbprov:show-dashboard"
+LAUNCH = "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local}"
+
+
+def test_the_sidebar_shows_what_runs_and_ends_it(
+    open_notebook: Callable[..., NotebookPage], nbprov_home: Path, tmp_path: Path
+) -> None:
+    set_market(nbprov_home, accept=0.1, boot=0.1)
+    notebook = open_notebook(["%load_ext nbprov", LAUNCH], view="lab/tree")
+    lab, page = notebook.lab, notebook.page
+    assert SESSION not in {one["path"] for one in lab.ask("GET", "sessions")}, "nobody looks yet"
+    notebook.run("%load_ext")
+    notebook.command(SHOW)
+    board = panel(page.locator(SIDEBAR), "Clusters")
+    title = board.locator(".nbprov-title")
+    expect(title).to_have_text("nbprov: no cluster is live")
+    notebook.run("%%provision")
+    expect(title).to_have_text("nbprov: 1 cluster live")
+    expect(board.get_by_role("row").filter(has_text="dev")).to_contain_text("sim-a100-1")
+    page.screenshot(path=tmp_path / "sidebar.png")
+    notebook.goto()
+    notebook.command(SHOW)
+    expect(title).to_have_text("nbprov: 1 cluster live")
+    paths = [one["path"] for one in lab.ask("GET", "sessions")]
+    assert paths.count(SESSION) == 1, "a page that is reloaded finds its kernel"
+    button(board, "Down").click()
+    button(board, "Really down?").click()
+    expect(title).to_have_text("nbprov: no cluster is live")
+
+
+def test_a_sidebar_whose_kernel_ends_says_so_and_starts_another(
+    open_notebook: Callable[..., NotebookPage],
+) -> None:
+    notebook = open_notebook(["1"], view="lab/tree")
+    notebook.command(SHOW)
+    sidebar = notebook.page.locator(SIDEBAR)
+    expect(panel(sidebar, "Clusters")).to_be_visible()
+    notebook.lab.end_kernels()
+    expect(sidebar).to_have_text(re.compile("The kernel of this dashboard has ended."))
+    button(sidebar, "Start again").click()
+    expect(panel(sidebar, "Clusters")).to_be_visible()

@@ -1,0 +1,231 @@
+// The dashboard in JupyterLab's sidebar: what runs, what it costs, and the buttons that end it,
+// whichever notebook is open.
+//
+// This is a federated extension written by hand, since it needs so little of one: JupyterLab calls
+// `init` with the modules that it shares and `get` for the plugin. The dashboard itself comes from a
+// kernel of the sidebar's own, as in a notebook: its widget sends code and state, and what stands in
+// for JupyterLab's widget manager here is `PanelModel`.
+
+(() => {
+  const ID = "nbprov-sidebar";
+  const COMMAND = "nbprov:show-dashboard";
+  const LABEL = "Machines and their costs";
+  const DASHBOARD = "%load_ext nbprov\n%nbprov dashboard";
+  const WIDGETS = "jupyter.widget";
+  const ENDS = ["dead", "terminating", "restarting", "autorestarting"];
+  const LEAST_WIDTH = "340px";
+  const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" width="16">
+    <g class="jp-icon3" fill="none" stroke="#616161" stroke-width="1.3">
+      <rect x="4" y="4" width="8" height="8" rx="1"/>
+      <path d="M6 1.5V4M10 1.5V4M6 12v2.5M10 12v2.5M1.5 6H4M1.5 10H4M12 6h2.5M12 10h2.5"/>
+    </g></svg>`;
+
+  /** The modules that JupyterLab shares, by name and version. @type {any} */
+  let modules;
+
+  /** @param {string} name */
+  const shared = async (name) => {
+    const [version] = Object.values(modules[name] ?? {});
+    if (!version) throw new Error(`JupyterLab shares no ${name}`);
+    return (await version.get())();
+  };
+
+  /** The model of one widget, as anywidget gives it to a panel's code. */
+  class PanelModel {
+    /** @param {any} comm @param {Record<string, unknown>} state */
+    constructor(comm, state) {
+      this._comm = comm;
+      this._state = state;
+      /** @type {Map<string, Set<Function>>} */
+      this._handlers = new Map();
+      comm.onMsg = (/** @type {any} */ message) => this._receive(message);
+    }
+
+    /** @param {string} name */
+    get(name) {
+      return this._state[name];
+    }
+
+    /** @param {string} event @param {Function} handler */
+    on(event, handler) {
+      if (!this._handlers.has(event)) this._handlers.set(event, new Set());
+      this._handlers.get(event)?.add(handler);
+    }
+
+    /** @param {string} event @param {Function} handler */
+    off(event, handler) {
+      this._handlers.get(event)?.delete(handler);
+    }
+
+    /** @param {unknown} content @param {unknown} _callbacks @param {ArrayBuffer[]} buffers */
+    send(content, _callbacks, buffers) {
+      this._comm.send({ method: "custom", content }, {}, buffers);
+    }
+
+    /** @param {any} message */
+    _receive({ content: { data }, buffers }) {
+      if (data.method === "custom") return this._tell("msg:custom", data.content, buffers ?? []);
+      if (data.method !== "update") return;
+      Object.assign(this._state, data.state);
+      for (const name of Object.keys(data.state)) this._tell(`change:${name}`);
+    }
+
+    /** @param {string} event @param {unknown[]} told */
+    _tell(event, ...told) {
+      for (const handler of this._handlers.get(event) ?? []) handler(...told);
+    }
+  }
+
+  /**
+   * Show the dashboard of a kernel in an element.
+   * @param {any} app JupyterLab
+   * @param {HTMLElement} place
+   */
+  async function showDashboard(app, place) {
+    const session = await openSession(app);
+    const { kernel } = session;
+    const again = () => showOrSay(app, place);
+    const ended = new AbortController();
+    kernel.registerCommTarget(WIDGETS, async (/** @type {any} */ comm, /** @type {any} */ opened) => {
+      const { state } = opened.content.data;
+      // The kernel opens other widgets, too: layouts, and the link to a notebook's pages.
+      if (!state?._esm || !("anchor" in state)) return;
+      const model = new PanelModel(comm, state);
+      const url = URL.createObjectURL(new Blob([state._esm], { type: "text/javascript" }));
+      const { default: panel } = await import(url);
+      URL.revokeObjectURL(url);
+      const el = document.createElement("div");
+      place.replaceChildren(el);
+      const clean = await panel.render({ model, el, signal: ended.signal });
+      ended.signal.addEventListener("abort", () => clean?.());
+    });
+    const { content } = await kernel.requestExecute({ code: DASHBOARD, store_history: false }).done;
+    if (content.status !== "ok") {
+      await session.shutdown();
+      const said = `${kernel.name} says: ${content.ename}: ${content.evalue}`;
+      throw new Error(`${said}. If nbprov is not installed there: pip install nbprov`);
+    }
+    const end = () => {
+      if (ended.signal.aborted) return;
+      ended.abort();
+      place.replaceChildren(paragraph("The kernel of this dashboard has ended."), button(again));
+    };
+    session.disposed.connect(end);
+    session.statusChanged.connect((/** @type {any} */ _, /** @type {string} */ status) => {
+      if (ENDS.includes(status)) end();
+    });
+  }
+
+  /**
+   * As `showDashboard`; what fails is said in its place.
+   * @param {any} app
+   * @param {HTMLElement} place
+   */
+  async function showOrSay(app, place) {
+    place.replaceChildren(paragraph("Starting a kernel…"));
+    try {
+      await showDashboard(app, place);
+    } catch (error) {
+      const { message } = /** @type {Error} */ (error);
+      const again = () => showOrSay(app, place);
+      place.replaceChildren(paragraph(`There is no dashboard: ${message}`), button(again));
+    }
+  }
+
+  /**
+   * Return the sidebar's session; a page that was reloaded finds the one it had. A new one has the
+   * kind of kernel of the notebook in front, since nbprov may be installed for that one alone.
+   * @param {any} app
+   */
+  async function openSession({ serviceManager, shell }) {
+    const { sessions, kernelspecs } = serviceManager;
+    await Promise.all([sessions.ready, kernelspecs.ready]);
+    await sessions.refreshRunning();
+    for (const model of sessions.running())
+      if (model.path === ID) return sessions.connectTo({ model });
+    const name =
+      shell.currentWidget?.sessionContext?.session?.kernel?.name ?? kernelspecs.specs.default;
+    return sessions.startNew({ path: ID, name: "nbprov", type: "console", kernel: { name } });
+  }
+
+  /** @param {string} text */
+  function paragraph(text) {
+    const made = document.createElement("p");
+    made.textContent = text;
+    return made;
+  }
+
+  /** @param {() => void} press */
+  function button(press) {
+    const made = document.createElement("button");
+    made.textContent = "Start again";
+    made.className = "jp-mod-styled";
+    made.addEventListener("click", press);
+    return made;
+  }
+
+  async function makePlugin() {
+    const { Widget } = await shared("@lumino/widgets");
+    const { LabIcon } = await shared("@jupyterlab/ui-components");
+    const { ICommandPalette } = await shared("@jupyterlab/apputils");
+    const { ILayoutRestorer } = await shared("@jupyterlab/application");
+
+    class Sidebar extends Widget {
+      /** @param {any} app */
+      constructor(app) {
+        super();
+        this.id = ID;
+        this.title.caption = LABEL;
+        this.title.icon = new LabIcon({ name: "nbprov:machines", svgstr: ICON });
+        this.node.setAttribute("role", "region");
+        this.node.setAttribute("aria-label", LABEL);
+        Object.assign(this.node.style, {
+          overflow: "auto",
+          padding: "0 8px",
+          minWidth: LEAST_WIDTH,
+        });
+        this._app = app;
+        this._isOpen = false;
+      }
+
+      // A kernel is started for those alone who open the sidebar. It stays, because a machine that is
+      // being ended must be followed to its end.
+      onAfterShow() {
+        if (this._isOpen) return;
+        this._isOpen = true;
+        showOrSay(this._app, this.node);
+      }
+    }
+
+    return {
+      id: "nbprov:sidebar",
+      description: "Shows nbprov's dashboard in the sidebar.",
+      autoStart: true,
+      optional: [ICommandPalette, ILayoutRestorer],
+      /** @param {any} app @param {any} palette @param {any} restorer */
+      activate: (app, palette, restorer) => {
+        const sidebar = new Sidebar(app);
+        app.shell.add(sidebar, "left", { rank: 900 });
+        app.commands.addCommand(COMMAND, {
+          label: LABEL,
+          execute: () => app.shell.activateById(ID),
+        });
+        palette?.addItem({ command: COMMAND, category: "nbprov" });
+        restorer?.add(sidebar, ID);
+      },
+    };
+  }
+
+  const extensions = /** @type {any} */ (window);
+  extensions._JUPYTERLAB = extensions._JUPYTERLAB || {};
+  extensions._JUPYTERLAB.nbprov = {
+    /** @param {unknown} scope */
+    init: (scope) => {
+      modules = scope;
+    },
+    get: async () => {
+      const plugin = await makePlugin();
+      return () => ({ __esModule: true, default: plugin });
+    },
+  };
+})();
