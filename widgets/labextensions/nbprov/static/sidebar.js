@@ -13,7 +13,7 @@
   const DASHBOARD = "%load_ext nbprov\n%nbprov dashboard";
   const WIDGETS = "jupyter.widget";
   const ENDS = ["dead", "terminating", "restarting", "autorestarting"];
-  const LEAST_WIDTH = "340px";
+  const LEAST_WIDTH = "270px";
   const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" width="16">
     <g class="jp-icon3" fill="none" stroke="#616161" stroke-width="1.3">
       <rect x="4" y="4" width="8" height="8" rx="1"/>
