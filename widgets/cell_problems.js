@@ -1,11 +1,12 @@
 // What is wrong in a cell, shown while it is typed: each word underlined, and what to write instead
-// at the end of its line. The editor's own elements are only read. So what is shown lies over them,
-// and is drawn anew after each change.
+// at the end of its line. No line of the editor is changed: what is shown lies over them, and is
+// drawn anew after each change.
 
 const WITH_SPEC = /^\s*%%(provision|nbprov\s+plan)\s/;
 const PAUSE_MS = 400; // without a key, before the kernel is asked
 const MOST_SHOWN = 20;
 const NAME = "nbprov-problem";
+const LEAST_ROOM = 200; // pixels of a note, which may lie over the end of a long line
 const COLOR = "var(--jp-error-color1, #c62828)";
 const UNDERLINE = `text-decoration: underline wavy ${COLOR}; text-underline-offset: 3px`;
 const NOTE_STYLE = {
@@ -17,6 +18,7 @@ const NOTE_STYLE = {
   textOverflow: "ellipsis",
   whiteSpace: "nowrap",
   color: COLOR,
+  background: "var(--jp-cell-editor-active-background, transparent)",
   font: "italic 0.9em var(--jp-ui-font-family, sans-serif)",
 };
 
@@ -33,8 +35,9 @@ export function watchTyping(context, ask) {
   /** @type {HTMLElement | undefined} */
   let notes;
   const clear = () => {
+    if (!notes) return; // what is underlined belongs to another notebook
     globalThis.CSS?.highlights?.delete(NAME);
-    notes?.remove();
+    notes.remove();
     notes = undefined;
   };
   /** @param {any} cell @param {any} change */
@@ -61,9 +64,10 @@ export function watchTyping(context, ask) {
   return {
     /** @param {string} source @param {CellProblem[]} problems */
     show: (source, problems) => {
-      clear();
       const editor = focusedEditor(source);
-      if (!editor || problems.length === 0) return;
+      if (!editor) return; // it was typed in another page, or has changed since
+      clear();
+      if (problems.length === 0) return;
       notes = draw(editor, problems.slice(0, MOST_SHOWN));
       // Whoever goes on to another cell is done with this one: running it tells the rest.
       editor.addEventListener("focusout", clear, { once: true });
@@ -110,10 +114,11 @@ function draw(editor, problems) {
     note.className = NAME;
     note.textContent = found.filter((one) => one.line === line).map((one) => one.words).join("; ");
     note.title = note.textContent;
+    const room = Math.max(edge.right - box.right, LEAST_ROOM);
     Object.assign(note.style, NOTE_STYLE, {
-      left: `${box.right - edge.left}px`,
+      left: `${edge.width - Math.min(room, edge.width)}px`,
       top: `${box.top - edge.top}px`,
-      maxWidth: `${edge.right - box.right}px`,
+      maxWidth: `${room}px`,
     });
     notes.append(note);
   }

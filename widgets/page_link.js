@@ -5,6 +5,8 @@
 import { watchTyping } from "./cell_problems.js";
 import { findForms, placeForm } from "./forms.js";
 
+const TYPING = Symbol.for("nbprov.typing");
+
 /** @typedef {import("./types").FromKernelToPage} FromKernelToPage */
 /** @typedef {import("./types").FromPage} FromPage */
 
@@ -32,7 +34,16 @@ function initialize({ model }) {
         model.send(message);
       })
       .catch(() => {});
-  const typing = watchTyping(context, (source) => model.send({ type: "cell", source }));
+  // After a restart the widgets of the kernel before are still there.
+  context[TYPING]?.end();
+  const typing = watchTyping(context, (source) => {
+    try {
+      model.send({ type: "cell", source });
+    } catch {
+      // The kernel has ended since; the next one has a link of its own.
+    }
+  });
+  context[TYPING] = typing;
   model.on("msg:custom", received);
   // It is emitted once the widgets of a page that was just opened are there, since what is written
   // before is drawn over. It is emitted again when a lost connection is back, because what the

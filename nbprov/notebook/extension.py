@@ -160,7 +160,7 @@ def _open_panels(shell: InteractiveShell) -> None:
             from .magics.subjects import DASHBOARD, more_subjects
 
             more_subjects[DASHBOARD] = dashboard_subject
-        page_link.check = lambda source: problems_in(source, shell.user_ns)
+        page_link.check = lambda source: problems_in(source, dict(shell.user_ns))
         page_link.open()
     except Exception:
         log.exception("the panels could not be imported")

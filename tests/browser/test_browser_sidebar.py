@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 from local_cloud import set_market
 from notebook_page import NotebookPage, button, panel
 from playwright.sync_api import expect
@@ -32,11 +33,12 @@ def test_the_sidebar_shows_what_runs_and_ends_it(
     expect(title).to_have_text("nbprov: 1 cluster live")
     expect(board.get_by_role("row").filter(has_text="dev")).to_contain_text("sim-a100-1")
     page.screenshot(path=tmp_path / "sidebar.png")
+    (before,) = (one for one in lab.ask("GET", "sessions") if one["path"] == SESSION)
     notebook.goto()
     notebook.command(SHOW)
     expect(title).to_have_text("nbprov: 1 cluster live")
-    paths = [one["path"] for one in lab.ask("GET", "sessions")]
-    assert paths.count(SESSION) == 1, "a page that is reloaded finds its kernel"
+    (after,) = (one for one in lab.ask("GET", "sessions") if one["path"] == SESSION)
+    assert after["kernel"]["id"] == before["kernel"]["id"], "a reloaded page finds its kernel"
     button(board, "Down").click()
     button(board, "Really down?").click()
     expect(title).to_have_text("nbprov: no cluster is live")
@@ -48,6 +50,16 @@ def test_a_sidebar_whose_kernel_ends_says_so_and_starts_another(
     notebook = open_notebook(["1"], view="lab/tree")
     notebook.command(SHOW)
     sidebar = notebook.page.locator(SIDEBAR)
+    expect(panel(sidebar, "Clusters")).to_be_visible()
+    # The server starts a kernel that was killed again, and its session stays.
+    (session,) = (one for one in notebook.lab.ask("GET", "sessions") if one["path"] == SESSION)
+    named = f"kernel-{session['kernel']['id']}.json"
+    (process,) = (
+        one for one in psutil.process_iter(["cmdline"]) if named in str(one.info["cmdline"])
+    )
+    process.kill()
+    expect(sidebar).to_have_text(re.compile("The kernel of this dashboard has ended."))
+    button(sidebar, "Start again").click()
     expect(panel(sidebar, "Clusters")).to_be_visible()
     notebook.lab.end_kernels()
     expect(sidebar).to_have_text(re.compile("The kernel of this dashboard has ended."))

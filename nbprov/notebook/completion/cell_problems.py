@@ -13,6 +13,8 @@ LONGEST_CELL = 20_000
 """Characters of a cell that is looked at; a spec that somebody types has a few hundred."""
 
 _WITH_SPEC = re.compile(r"\s*%%(provision|nbprov\s+plan)(?=\s)")
+_VARIABLE = re.compile(r"\$\{?\s*(\w+)")
+_PLAIN = (str, int, float, bool)
 _WORD = re.compile(r"[^\s,:{}\[\]'\"]+")
 
 
@@ -59,6 +61,10 @@ def problems_in(source: str, variables: Mapping[str, object]) -> list[dict[str, 
     if not body.strip():
         return []  # `%%provision` shows a form
     ignored, on_line = _read_line(magic, arguments, first_line - 1)
+    named = {name: variables[name] for name in _VARIABLE.findall(body) if name in variables}
+    if not all(isinstance(value, _PLAIN) for value in named.values()):
+        # To ask another object for its text is to run code of the notebook.
+        return [asdict(problem) for problem in on_line]
     in_spec = _spec_problems(body, ignored, first_line, variables)
     return [asdict(problem) for problem in (*on_line, *in_spec)]
 
@@ -79,7 +85,7 @@ def _read_line(
         return (), []
     except UsageError as error:
         begin = len(arguments) - len(arguments.lstrip())
-        column = len(magic[0].lstrip("\n")) + begin + 1
+        column = len(magic[0].rpartition("\n")[2]) + begin + 1
         return (), [CellProblem(line, column, len(arguments.strip()), error.message)]
 
 
@@ -97,16 +103,23 @@ def _spec_problems(
     except SpecError as error:
         lines = body.split("\n")
         for one in error.problems:
-            found = _WORD.match(lines[one.line - first_line], one.column - 1)
+            # YAML also ends lines at signs where no editor does.
+            at = min(one.line - first_line, len(lines) - 1)
+            found = _WORD.match(lines[at], one.column - 1)
             length = len(found[0]) if found else 0
-            yield CellProblem(one.line, one.column, length, _sentence(one.message, one.hint))
+            words = _sentence(one.message, one.hint)
+            yield CellProblem(at + first_line, one.column, length, words)
         return
     for problem in name_problems(spec, default_catalog(), registry.names()):
-        # Without its word, a problem stands where the request begins.
         start = problem.origin.line - first_line + 1
-        line, column = find_word(body, problem.word, start) or (start, 1)
         words = _sentence(problem.message, problem.hint)
-        yield CellProblem(line + first_line - 1, column, len(problem.word), words)
+        if place := find_word(body, problem.word, start):
+            line, column = place
+            yield CellProblem(line + first_line - 1, column, len(problem.word), words)
+        else:  # a variable holds it: the line where the request begins
+            text = body.split("\n")[start - 1]
+            column = len(text) - len(text.lstrip()) + 1
+            yield CellProblem(problem.origin.line, column, len(text.strip()), words)
 
 
 def _sentence(message: str, hint: str) -> str:

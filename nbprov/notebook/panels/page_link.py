@@ -94,7 +94,14 @@ class PageLink:
         if kind == "forms" and isinstance(forms := content.get("forms"), Sequence):
             self._send([one for form in forms[:MOST_FORMS] if (one := self._outputs_for(form))])
         elif kind == "cell" and isinstance(source := content.get("source"), str):
-            self._tell({"type": "problems", "source": source, "problems": self.check(source)})
+            self._tell({"type": "problems", "source": source, "problems": self._checked(source)})
+
+    def _checked(self, source: str) -> list[dict[str, Any]]:
+        try:
+            return self.check(source)
+        except Exception:  # running the cell says the same where a person reads it
+            log.exception("a cell that was typed could not be checked")
+            return []
 
     def _outputs_for(self, form: Any) -> dict[str, Any] | None:
         if not isinstance(form, dict):

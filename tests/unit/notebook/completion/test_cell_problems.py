@@ -12,12 +12,24 @@ from nbprov.notebook.completion.cell_problems import LONGEST_CELL, problems_in
 EXAMPLES = sorted(pathlib.Path(__file__).parents[4].glob("example_notebooks/*.ipynb"))
 
 
+class Frame:
+    """An object of the notebook whose text nobody may ask for while a cell is typed."""
+
+    def __str__(self) -> str:
+        raise AssertionError("code of the notebook ran")
+
+    __repr__ = __str__
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError("code of the notebook ran")
+
+
 def marked(source: str) -> list[tuple[str, str]]:
     """Return the text that each problem underlines, and what is said of it."""
     lines = source.split("\n")
     return [
         (lines[one["line"] - 1][one["column"] - 1 :][: one["length"]], one["words"])
-        for one in problems_in(source, {"gpu": "A100:8"})
+        for one in problems_in(source, {"gpu": "A100:8", "wrong": "awz", "frame": Frame()})
     ]
 
 
@@ -50,6 +62,12 @@ def marked(source: str) -> list[tuple[str, str]]:
             "$card",
             "resources.accelerators: there is no notebook variable `card`",
         ),
+        (
+            "%%provision\nresources:\n  accelerators: $gpu\n  infra: $wrong",
+            "accelerators: $gpu",  # where the request begins
+            "no cloud is called 'awz'",
+        ),
+        ("  \n%%provision\nresources: {cpus: 2\u2028, infra: [}", "", ""),
         ("%%provision a --yess\nresources: {cpus: 2}", "a --yess", "%%provision: unrecognized"),
         ("%%nbprov plan --bad\nresources: {cpus: 2}", "--bad", "%nbprov plan: unrecognized"),
         ("%%provision\nresources: {accelerators: [A100", "", "a `,` or a closing bracket"),
@@ -67,6 +85,7 @@ def test_a_problem_stands_at_its_word(source: str, word: str, said: str) -> None
         "%%provision dev\nresources:\n  accelerators: $gpu\n  infra: [aws, gcp/europe-west4]",
         "%%provision dev\nresources: {infra: local/somewhere, accelerators: H1000}",
         "%%provision --ignore colour\nresources: {cpus: 2}\ncolour: red",
+        "%%provision\nresources: {accelerators: ${frame.gpu}, cpus: $frame}",
         "%%provision dev --help\nresources: {cpus: 2}",
         "%%nbprov plan\nresources: {accelerators: A100}",
         "%%provision",

@@ -82,38 +82,58 @@
    * @param {HTMLElement} place
    */
   async function showDashboard(app, place) {
-    const session = await openSession(app);
+    const { session, isNew } = await openSession(app);
     const { kernel } = session;
     const again = () => showOrSay(app, place);
-    const ended = new AbortController();
-    kernel.registerCommTarget(WIDGETS, async (/** @type {any} */ comm, /** @type {any} */ opened) => {
+    let isDrawn = false;
+    let clean = () => {};
+    // A second page has its dashboard from the same kernel, which then keeps that one alone up to
+    // date: all pages show the latest.
+    kernel.registerCommTarget(WIDGETS, (/** @type {any} */ comm, /** @type {any} */ opened) => {
       const { state } = opened.content.data;
       // The kernel opens other widgets, too: layouts, and the link to a notebook's pages.
       if (!state?._esm || !("anchor" in state)) return;
-      const model = new PanelModel(comm, state);
-      const url = URL.createObjectURL(new Blob([state._esm], { type: "text/javascript" }));
-      const { default: panel } = await import(url);
-      URL.revokeObjectURL(url);
-      const el = document.createElement("div");
-      place.replaceChildren(el);
-      const clean = await panel.render({ model, el, signal: ended.signal });
-      ended.signal.addEventListener("abort", () => clean?.());
+      isDrawn = true;
+      clean();
+      const drawn = draw(new PanelModel(comm, state), place);
+      drawn.catch((error) => place.replaceChildren(paragraph(String(error)), button(again)));
+      clean = () => drawn.then((end) => end?.());
     });
     const { content } = await kernel.requestExecute({ code: DASHBOARD, store_history: false }).done;
     if (content.status !== "ok") {
-      await session.shutdown();
       const said = `${kernel.name} says: ${content.ename}: ${content.evalue}`;
+      // A kernel that was found may be following a machine to its end.
+      if (isNew) await session.shutdown();
+      else session.dispose();
       throw new Error(`${said}. If nbprov is not installed there: pip install nbprov`);
     }
-    const end = () => {
-      if (ended.signal.aborted) return;
-      ended.abort();
+    if (!isDrawn) {
+      session.dispose();
+      throw new Error(`${kernel.name} shows no widgets. There: pip install ipywidgets anywidget`);
+    }
+    session.disposed.connect(() => {
+      clean();
       place.replaceChildren(paragraph("The kernel of this dashboard has ended."), button(again));
-    };
-    session.disposed.connect(end);
-    session.statusChanged.connect((/** @type {any} */ _, /** @type {string} */ status) => {
-      if (ENDS.includes(status)) end();
     });
+    // As long as this connection is there, another one to the same kernel is told of no comm.
+    session.statusChanged.connect((/** @type {any} */ _, /** @type {string} */ status) => {
+      if (ENDS.includes(status)) session.dispose();
+    });
+  }
+
+  /**
+   * Run a panel's code in an element, and return what ends it.
+   * @param {PanelModel} model
+   * @param {HTMLElement} place
+   */
+  async function draw(model, place) {
+    const code = /** @type {string} */ (model.get("_esm"));
+    const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
+    const { default: panel } = await import(url);
+    URL.revokeObjectURL(url);
+    const el = document.createElement("div");
+    place.replaceChildren(el);
+    return panel.render({ model, el });
   }
 
   /**
@@ -139,13 +159,18 @@
    */
   async function openSession({ serviceManager, shell }) {
     const { sessions, kernelspecs } = serviceManager;
+    // A console that somebody opened on this kernel would have its comms otherwise.
+    const kernelConnectionOptions = { handleComms: true };
     await Promise.all([sessions.ready, kernelspecs.ready]);
     await sessions.refreshRunning();
     for (const model of sessions.running())
-      if (model.path === ID) return sessions.connectTo({ model });
+      if (model.path === ID)
+        return { session: sessions.connectTo({ model, kernelConnectionOptions }), isNew: false };
     const name =
       shell.currentWidget?.sessionContext?.session?.kernel?.name ?? kernelspecs.specs.default;
-    return sessions.startNew({ path: ID, name: "nbprov", type: "console", kernel: { name } });
+    const wanted = { path: ID, name: "nbprov", type: "console", kernel: { name } };
+    const session = await sessions.startNew(wanted, { kernelConnectionOptions });
+    return { session, isNew: true };
   }
 
   /** @param {string} text */
