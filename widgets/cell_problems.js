@@ -99,7 +99,7 @@ function draw(editor, problems) {
   const lines = [...editor.querySelectorAll(".cm-line")];
   const found = problems.flatMap((problem) => {
     const line = lines[problem.line - 1];
-    return line ? [{ line, range: wordRange(line, problem), words: problem.words }] : [];
+    return line ? [{ line, range: wordRange(line, problem), message: problem.message }] : [];
   });
   underline(found.map(({ range }) => range));
   const frame = /** @type {HTMLElement} */ (editor.closest(".cm-editor"));
@@ -112,7 +112,7 @@ function draw(editor, problems) {
     const box = text.getBoundingClientRect();
     const note = document.createElement("div");
     note.className = NAME;
-    note.textContent = found.filter((one) => one.line === line).map((one) => one.words).join("; ");
+    note.textContent = found.filter((one) => one.line === line).map((one) => one.message).join("; ");
     note.title = note.textContent;
     const room = Math.max(edge.right - box.right, LEAST_ROOM);
     Object.assign(note.style, NOTE_STYLE, {

@@ -301,7 +301,7 @@ export interface CellProblem {
   line: number;
   column: number;
   length: number;
-  words: string;
+  message: string;
 }
 
 /** A static form in a notebook, by its anchor, and what it shows. */

@@ -163,7 +163,7 @@ def _open_panels(shell: InteractiveShell) -> None:
         page_link.check = lambda source: problems_in(source, dict(shell.user_ns))
         page_link.open()
     except Exception:
-        log.exception("the panels could not be imported")
+        log.exception("the link to the pages could not be opened")
 
 
 def _flush_displays(result: Any = None) -> None:

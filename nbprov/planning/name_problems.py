@@ -23,7 +23,9 @@ NOT_ABOUT_NAMES = frozenset({"plan.unsupported"})
 """Codes of problems that depend on the clouds that are set up."""
 
 
-def name_problems(spec: Spec, catalog: Catalog, others: Iterable[str] = ()) -> list[PlanProblem]:
+def name_problems(
+    spec: Spec, catalog: Catalog, other_clouds: Iterable[str] = ()
+) -> list[PlanProblem]:
     """Return the problems with clouds, places, types and GPUs that a catalogue does not have.
 
     Nothing is asked of a cloud, so it can be called at every change of a cell.
@@ -32,7 +34,7 @@ def name_problems(spec: Spec, catalog: Catalog, others: Iterable[str] = ()) -> l
     ----------
     spec
         A spec that could be read.
-    others
+    other_clouds
         Clouds that exist beside those of the catalogue. What stands beside their names is not
         looked at, since nothing is known of it here.
 
@@ -45,7 +47,7 @@ def name_problems(spec: Spec, catalog: Catalog, others: Iterable[str] = ()) -> l
     ["no cloud is called 'awz'"]
     """
     sold = catalog.clouds()
-    not_here = {cloud for cloud in others if cloud not in sold}
+    not_here = {cloud for cloud in other_clouds if cloud not in sold}
     requests = tuple(one for one in spec.requests if one.cloud.lower() not in not_here)
     if not requests:
         return []

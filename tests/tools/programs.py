@@ -89,6 +89,7 @@ FONTS = Program(
 RSYNC = Program("rsync", ("rsync",), (), "rsync", "rsync", "rsync")
 
 MACHINES = (SSHD,) if sys.platform == "darwin" else (SSHD, BUBBLEWRAP)
+WHOLE_CHROMIUM = "chromium"
 BROWSER = (CHROMIUM, FONTS)
 
 
@@ -140,6 +141,10 @@ def install_missing(programs: Iterable[Program]) -> list[Program]:
             program for program in wanted if program is not CHROMIUM or not _chromium_is_a_snap()
         ]
         apt_install([program.debian for program in offered])
+        if CHROMIUM in offered and CHROMIUM.find() is None:
+            # Some archives lack its shell, and apt-get then installs none of the packages.
+            rest = [program.debian for program in missing(offered) if program is not CHROMIUM]
+            apt_install([*rest, WHOLE_CHROMIUM])
         wanted = missing(wanted)
     if wanted:
         print(advice(wanted), file=sys.stderr, flush=True)

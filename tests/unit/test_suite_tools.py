@@ -414,3 +414,22 @@ def test_advice_is_one_line_that_names_all() -> None:
     assert "\n" not in text
     assert "sshd" in text
     assert "chromium" in text
+
+
+def test_an_archive_without_chromiums_shell_has_the_rest_and_chromium(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Apt installs nothing at all where it does not know one of the packages."""
+    import programs
+
+    asked: list[list[str]] = []
+    monkeypatch.setattr(programs.Program, "find", lambda self: None)
+    monkeypatch.setattr(programs, "may_apt", lambda: True)
+    monkeypatch.setattr(programs, "_chromium_is_a_snap", lambda: False)
+    monkeypatch.setattr(programs, "apt_install", asked.append)
+    programs.install_missing([programs.SSHD, programs.CHROMIUM])
+    assert asked == [
+        ["openssh-server", "chromium-headless-shell"],
+        ["openssh-server", "chromium"],
+    ]
+    assert "missing: sshd, chromium" in capsys.readouterr().err

@@ -28,14 +28,14 @@ class CellProblem:
         Where the word begins, both from 1; the cell's first line is 1.
     length
         Characters of the word; 0 where something is missing.
-    words
+    message
         What is wrong, and what to write instead.
     """
 
     line: int
     column: int
     length: int
-    words: str
+    message: str
 
 
 def problems_in(source: str, variables: Mapping[str, object]) -> list[dict[str, Any]]:
@@ -50,7 +50,7 @@ def problems_in(source: str, variables: Mapping[str, object]) -> list[dict[str, 
 
     Examples
     --------
-    >>> problems_in("%%provision\\nresources: {acelerators: A100}", {})[0]["words"]
+    >>> problems_in("%%provision\\nresources: {acelerators: A100}", {})[0]["message"]
     'unknown field `acelerators` under `resources`; did you mean `accelerators`?'
     """
     magic = _WITH_SPEC.match(source)
@@ -107,19 +107,19 @@ def _spec_problems(
             at = min(one.line - first_line, len(lines) - 1)
             found = _WORD.match(lines[at], one.column - 1)
             length = len(found[0]) if found else 0
-            words = _sentence(one.message, one.hint)
-            yield CellProblem(at + first_line, one.column, length, words)
+            message = _sentence(one.message, one.hint)
+            yield CellProblem(at + first_line, one.column, length, message)
         return
     for problem in name_problems(spec, default_catalog(), registry.names()):
         start = problem.origin.line - first_line + 1
-        words = _sentence(problem.message, problem.hint)
+        message = _sentence(problem.message, problem.hint)
         if place := find_word(body, problem.word, start):
             line, column = place
-            yield CellProblem(line + first_line - 1, column, len(problem.word), words)
+            yield CellProblem(line + first_line - 1, column, len(problem.word), message)
         else:  # a variable holds it: the line where the request begins
             text = body.split("\n")[start - 1]
             column = len(text) - len(text.lstrip()) + 1
-            yield CellProblem(problem.origin.line, column, len(text.strip()), words)
+            yield CellProblem(problem.origin.line, column, len(text.strip()), message)
 
 
 def _sentence(message: str, hint: str) -> str:

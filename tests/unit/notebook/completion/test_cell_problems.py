@@ -28,7 +28,7 @@ def marked(source: str) -> list[tuple[str, str]]:
     """Return the text that each problem underlines, and what is said of it."""
     lines = source.split("\n")
     return [
-        (lines[one["line"] - 1][one["column"] - 1 :][: one["length"]], one["words"])
+        (lines[one["line"] - 1][one["column"] - 1 :][: one["length"]], one["message"])
         for one in problems_in(source, {"gpu": "A100:8", "wrong": "awz", "frame": Frame()})
     ]
 

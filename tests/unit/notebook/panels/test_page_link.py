@@ -22,10 +22,10 @@ class Pages:
 def test_a_cell_is_answered_with_its_text_and_its_problems() -> None:
     link, pages = PageLink(), Pages()
     link._widget = pages
-    link.check = lambda source: [{"words": f"no {source}"}]
+    link.check = lambda source: [{"message": f"no {source}"}]
     link._receive(pages, {"type": "cell", "source": "spec"}, [])
     assert pages.told == [
-        {"type": "problems", "source": "spec", "problems": [{"words": "no spec"}]}
+        {"type": "problems", "source": "spec", "problems": [{"message": "no spec"}]}
     ]
 
 

@@ -25,7 +25,9 @@
 
   /** @param {string} name */
   const shared = async (name) => {
-    const [version] = Object.values(modules[name] ?? {});
+    const versions = Object.values(modules[name] ?? {});
+    // Another extension may bring a version of its own, whose tokens JupyterLab does not know.
+    const version = versions.find((one) => one.loaded) ?? versions[0];
     if (!version) throw new Error(`JupyterLab shares no ${name}`);
     return (await version.get())();
   };
@@ -79,12 +81,12 @@
   /**
    * Show the dashboard of a kernel in an element.
    * @param {any} app JupyterLab
-   * @param {HTMLElement} place
+   * @param {HTMLElement} container
    */
-  async function showDashboard(app, place) {
+  async function showDashboard(app, container) {
     const { session, isNew } = await openSession(app);
     const { kernel } = session;
-    const again = () => showOrSay(app, place);
+    const restart = () => showDashboardOrError(app, container);
     let isDrawn = false;
     let clean = () => {};
     // A second page has its dashboard from the same kernel, which then keeps that one alone up to
@@ -95,8 +97,8 @@
       if (!state?._esm || !("anchor" in state)) return;
       isDrawn = true;
       clean();
-      const drawn = draw(new PanelModel(comm, state), place);
-      drawn.catch((error) => place.replaceChildren(paragraph(String(error)), button(again)));
+      const drawn = draw(new PanelModel(comm, state), container);
+      drawn.catch((error) => container.replaceChildren(paragraph(String(error)), button(restart)));
       clean = () => drawn.then((end) => end?.());
     });
     const { content } = await kernel.requestExecute({ code: DASHBOARD, store_history: false }).done;
@@ -113,7 +115,7 @@
     }
     session.disposed.connect(() => {
       clean();
-      place.replaceChildren(paragraph("The kernel of this dashboard has ended."), button(again));
+      container.replaceChildren(paragraph("The kernel of this dashboard has ended."), button(restart));
     });
     // As long as this connection is there, another one to the same kernel is told of no comm.
     session.statusChanged.connect((/** @type {any} */ _, /** @type {string} */ status) => {
@@ -124,31 +126,31 @@
   /**
    * Run a panel's code in an element, and return what ends it.
    * @param {PanelModel} model
-   * @param {HTMLElement} place
+   * @param {HTMLElement} container
    */
-  async function draw(model, place) {
+  async function draw(model, container) {
     const code = /** @type {string} */ (model.get("_esm"));
     const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
     const { default: panel } = await import(url);
     URL.revokeObjectURL(url);
     const el = document.createElement("div");
-    place.replaceChildren(el);
+    container.replaceChildren(el);
     return panel.render({ model, el });
   }
 
   /**
    * As `showDashboard`; what fails is said in its place.
    * @param {any} app
-   * @param {HTMLElement} place
+   * @param {HTMLElement} container
    */
-  async function showOrSay(app, place) {
-    place.replaceChildren(paragraph("Starting a kernel…"));
+  async function showDashboardOrError(app, container) {
+    container.replaceChildren(paragraph("Starting a kernel…"));
     try {
-      await showDashboard(app, place);
+      await showDashboard(app, container);
     } catch (error) {
       const { message } = /** @type {Error} */ (error);
-      const again = () => showOrSay(app, place);
-      place.replaceChildren(paragraph(`There is no dashboard: ${message}`), button(again));
+      const restart = () => showDashboardOrError(app, container);
+      container.replaceChildren(paragraph(`There is no dashboard: ${message}`), button(restart));
     }
   }
 
@@ -164,7 +166,7 @@
     await Promise.all([sessions.ready, kernelspecs.ready]);
     await sessions.refreshRunning();
     for (const model of sessions.running())
-      if (model.path === ID)
+      if (model.path === ID && model.type === "console")
         return { session: sessions.connectTo({ model, kernelConnectionOptions }), isNew: false };
     const name =
       shell.currentWidget?.sessionContext?.session?.kernel?.name ?? kernelspecs.specs.default;
@@ -210,15 +212,15 @@
           minWidth: LEAST_WIDTH,
         });
         this._app = app;
-        this._isOpen = false;
+        this._wasOpened = false;
       }
 
       // A kernel is started for those alone who open the sidebar. It stays, because a machine that is
       // being ended must be followed to its end.
       onAfterShow() {
-        if (this._isOpen) return;
-        this._isOpen = true;
-        showOrSay(this._app, this.node);
+        if (this._wasOpened) return;
+        this._wasOpened = true;
+        showDashboardOrError(this._app, this.node);
       }
     }
 
