@@ -194,6 +194,7 @@ def _run_as(user: int, work: Callable[[], None]) -> str:
         said = b""
         try:
             if user:
+                os.chdir("/")  # the checkout may be in a folder that this user may not enter
                 os.setgroups([])
                 os.setgid(user)
                 os.setuid(user)
