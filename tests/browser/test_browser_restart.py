@@ -25,7 +25,8 @@ def test_restart_during_a_launch(open_notebook: Callable[..., NotebookPage], alb
     """Panels without their kernel show the last state. The next kernel adopts the one machine and
     follows it in the same panels; none is left after down."""
     notebook = open_notebook(CELLS)
-    set_market(notebook.home, accept=0.1, boot=12.0)
+    # Long enough that the restart comes before the machine is ready, also on a busy machine.
+    set_market(notebook.home, accept=0.1, boot=25.0)
     notebook.run("%load_ext")
     notebook.run("%prices")
     table = panel(notebook.run("%clusters"), "Clusters")
