@@ -106,7 +106,7 @@ def install() -> None:
     (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
     packages = [f"{name}@{version}" for name, version in pinned().items()]
     command = [
-        *_npm(program),
+        *npm(program),
         "install",
         "--prefix",
         str(folder),
@@ -140,7 +140,14 @@ def install() -> None:
         raise CannotCheck(f"TypeScript could not be installed from npm: {reason}")
 
 
-def _npm(program: Path) -> list[str]:
+def npm(program: Path) -> list[str]:
+    """The command that runs npm with this node.
+
+    Raises
+    ------
+    CannotCheck
+        There is none.
+    """
     found = shutil.which("npm")
     if found:
         return [found]
