@@ -26,6 +26,7 @@ CLOUD_RUNS ?= 30
 SEED ?= 1
 DURATION ?= 20m
 ONLY ?=
+ALL ?=
 BASE ?=
 MUTANTS ?=
 BENCH_JSON ?= build/benchmarks.json
@@ -42,8 +43,8 @@ lab: setup-lab ## open JupyterLab on the quickstart (LAB_FLAGS="--no-browser --p
 	@root=""; if test "$$(id -u)" = 0; then root=--allow-root; fi; \
 	exec $(PY) -m jupyterlab $$root --LabApp.news_url= --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(LAB_FLAGS) $(QUICKSTART)
 
-test: setup-test ## the whole suite, browser tests included (ONLY=unit,kernel chooses stages)
-	@$(PY) tests/tools/run_all.py $(if $(ONLY),--only $(ONLY))
+test: setup-test ## the suite, browser tests included (ONLY=unit,kernel chooses stages; ALL=1 adds those that CI runs beside it)
+	@$(PY) tests/tools/run_all.py $(if $(ONLY),--only $(ONLY)) $(if $(ALL),--all)
 
 check: setup-test ## what has changed since main, within a minute: lint, types, layers, and the unit tests that show it (BASE=COMMIT)
 	@$(PY) tests/tools/check_changed.py $(if $(BASE),--base $(BASE))
@@ -69,7 +70,7 @@ lint: setup-test ## style, format and the layers of the house
 	@$(PY) tests/tools/run_all.py --only lint,layers
 
 types: setup-test ## the strict type check, for this platform and for Windows
-	@$(PY) tests/tools/run_all.py --only types
+	@$(PY) tests/tools/run_all.py --only types,windows
 
 fuzz: setup-test ## the property tests with many more, and fresh, examples
 	@$(PY) -m pytest tests/unit -m hypothesis --hypothesis-profile=fuzz -q

@@ -182,8 +182,15 @@ def summary(
     ], failed == 0 and not unbegun and passed > 0
 
 
-def choose(only: str | None) -> list[Stage]:
-    """The stages named in a comma-separated list, in the suite's order; all for None.
+def choose(only: str | None, *, everything: bool = False) -> list[Stage]:
+    """The stages named in a comma-separated list, in the suite's order.
+
+    Parameters
+    ----------
+    only
+        The list; for None all stages but those that are for CI alone.
+    everything
+        These too.
 
     Raises
     ------
@@ -191,7 +198,7 @@ def choose(only: str | None) -> list[Stage]:
         A name is not a stage.
     """
     if only is None:
-        return list(STAGES)
+        return [stage for stage in STAGES if everything or not stage.in_ci_only]
     names = [name.strip() for name in only.split(",") if name.strip()]
     known = [stage.name for stage in STAGES]
     if unknown := [name for name in names if name not in known]:
@@ -203,11 +210,13 @@ def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", metavar="NAMES", help="stages to run, comma-separated")
+    parser.add_argument("--all", action="store_true", help="the stages for CI alone too")
     parser.add_argument("--list", action="store_true", help="name the stages and stop")
     arguments = parser.parse_args()
-    chosen = choose(arguments.only)
+    chosen = choose(arguments.only, everything=arguments.all or arguments.list)
     if arguments.list:
-        print("\n".join(f"{stage.name:<10} {stage.what}" for stage in chosen))
+        for stage in chosen:
+            print(f"{stage.name:<10} {stage.what}{' (in CI only)' if stage.in_ci_only else ''}")
         return 0
     strict = os.environ.get("CI", "").lower() in ("1", "true", "yes")
     # Thousands of Python processes start here: without bytecode each compiles anew what it imports,

@@ -68,23 +68,24 @@ def lint(work: Work) -> None:
 
 
 def types(work: Work) -> None:
-    """The strict type check, for this platform and for Windows.
+    """The strict type check, for this platform."""
+    _types(work, sys.platform)
 
-    Each has its own cache, or they would undo one another's.
-    """
-    for platform in (sys.platform, "win32"):
-        cache = ROOT / ".mypy_cache" / platform
-        base = [sys.executable, "-m", "mypy", "--platform", platform, "--cache-dir", str(cache)]
-        # The agent runs on machines with POSIX; what this side imports of it is checked all the
-        # same.
-        base += ["--exclude", "nbprov/on_machine/agent/"] if platform == "win32" else []
-        work.command(
-            [
-                *base,
-                *(name for name in ("nbprov", "benchmarks") if any((ROOT / name).rglob("*.py"))),
-            ]
-        )
-        work.command([*base, "tests/tools", "tests/conftest.py"], env={"MYPYPATH": str(TOOLS)})
+
+def windows(work: Work) -> None:
+    """The strict type check as Windows would have it."""
+    # The agent runs on machines with POSIX; what this side imports of it is checked all the same.
+    _types(work, "win32", "--exclude", "nbprov/on_machine/agent/")
+
+
+def _types(work: Work, platform: str, *options: str) -> None:
+    # Each platform has its own cache, or they would undo one another's.
+    cache = ROOT / ".mypy_cache" / platform
+    base = [sys.executable, "-m", "mypy", "--platform", platform, "--cache-dir", str(cache)]
+    folders = [name for name in ("nbprov", "benchmarks") if any((ROOT / name).rglob("*.py"))]
+    work.command([*base, *options, *folders])
+    tools = ["tests/tools", "tests/conftest.py"]
+    work.command([*base, *options, *tools], env={"MYPYPATH": str(TOOLS)})
 
 
 def layers(work: Work) -> None:
@@ -237,9 +238,16 @@ def demo(work: Work) -> None:
 
 
 STAGES = (
-    Stage("install", "the environments of the stages ipykernel and lowest", install, beside=True),
+    Stage(
+        "install",
+        "the environments of the stages ipykernel and lowest",
+        install,
+        beside=True,
+        in_ci_only=True,
+    ),
     Stage("lint", "ruff: style and format", lint, beside=True),
-    Stage("types", "mypy --strict, for this platform and for Windows", types, beside=True),
+    Stage("types", "mypy --strict, for this platform", types, beside=True),
+    Stage("windows", "mypy --strict, for Windows", windows, beside=True, in_ci_only=True),
     Stage("layers", "the import contracts of the house", layers, beside=True),
     Stage("widgets", "the panels' ESM", widgets, beside=True),
     Stage("site", "the documentation as a site, without a warning", site, beside=True),
@@ -254,8 +262,15 @@ STAGES = (
         lowest,
         beside=True,
         after=("install",),
+        in_ci_only=True,
     ),
-    Stage("chaos", "kills at every state transition, short", chaos, beside=True),
-    Stage("ipykernel", "the marked kernel tests with the other ipykernels", ipykernel, beside=True),
+    Stage("chaos", "kills at every state transition, short", chaos, beside=True, in_ci_only=True),
+    Stage(
+        "ipykernel",
+        "the marked kernel tests with the other ipykernels",
+        ipykernel,
+        beside=True,
+        in_ci_only=True,
+    ),
     Stage("demo", "make demo in a fresh copy", demo, beside=True),
 )

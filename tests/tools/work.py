@@ -69,6 +69,9 @@ class Stage:
         processes.
     after
         Names of stages that must have ended before it begins, where they are chosen too.
+    in_ci_only
+        It repeats what other stages show: with other releases, for another system, or under kills
+        at random. CI always runs it, and `make test` with `ALL=1`.
     deadline
         Seconds after which its commands are killed: a stage that hangs is a failure with a log, not
         a lost run.
@@ -79,6 +82,7 @@ class Stage:
     run: Callable[[Work], None]
     beside: bool = False
     after: tuple[str, ...] = ()
+    in_ci_only: bool = False
     deadline: float = 1800.0
 
 

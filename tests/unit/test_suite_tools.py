@@ -360,6 +360,27 @@ def test_the_unit_tests_are_all_there_and_the_long_ones_come_first(
     assert covered == set((ROOT / "tests" / "unit").rglob("test_*.py"))
 
 
+def test_ci_runs_every_stage_and_make_test_all_that_are_not_for_ci_alone() -> None:
+    import run_all
+    import stages
+
+    assert run_all.choose(None, everything=True) == list(stages.STAGES)
+    here = {stage.name for stage in run_all.choose(None)}
+    assert {stage.name for stage in stages.STAGES} - here == {
+        "install",
+        "windows",
+        "lowest",
+        "chaos",
+        "ipykernel",
+    }
+    asked = subprocess.run(
+        ["make", "-n", "test", "ALL=1"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert "run_all.py" in asked.stdout
+    assert "--all" in asked.stdout
+    assert "make test ALL=1" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
 def test_unknown_stage_names_the_known() -> None:
     done = subprocess.run(
         [sys.executable, str(TOOLS / "run_all.py"), "--only", "unit,nonsense"],
