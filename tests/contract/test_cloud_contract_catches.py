@@ -100,6 +100,20 @@ def test_a_check_that_does_not_run_is_listed_and_a_listed_one_does_not_run() -> 
         subject.close()
 
 
+def test_a_double_that_starts_machines_without_stock_shows_nothing() -> None:
+    class AlwaysInStock(LocalUnderTest):
+        def leave(self, count: int) -> None:
+            """Broken on purpose."""
+
+    (check,) = (one for one in CHECKS if one.__name__ == "a_start_that_stock_refuses_says_so")
+    subject = AlwaysInStock()
+    try:
+        with pytest.raises(AssertionError, match="let it refuse a start as it refuses a create"):
+            run_check(subject, check)
+    finally:
+        subject.close()
+
+
 EXPECTED = {
     IgnoresTheToken: {
         "a_machine_lives_and_ends",

@@ -215,6 +215,14 @@ class Api:
             b"".join(pieces),
         )
 
+    def _start_instances(self, region: str, parameters: dict[str, Any], _: Any) -> Any:
+        """Check the stock for a start; None passes it on."""
+        ids = [str(value) for name, value in parameters.items() if name.startswith("InstanceId.")]
+        if (place := self.world.no_stock_to_start(ids)) is None:
+            return None
+        status, code, words = REFUSALS["capacity"]
+        return refused(code, words.format(**place), status)
+
     def _run_instances(self, region: str, parameters: dict[str, Any], passed_on: Any) -> Any:
         """Carry out a create with real token semantics, then check the stock."""
         if parameters.get("DryRun") == "true":

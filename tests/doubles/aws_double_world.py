@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -434,15 +435,25 @@ class World:
                 return True
         return False
 
+    def no_stock_to_start(self, ids: Iterable[str]) -> dict[str, str] | None:
+        """The place of the first stopped instance among these that stock does not suffice for."""
+        self.refresh_all()
+        for i in (self.bodies[one].instance for one in ids if one in self.bodies):
+            if i.state == "stopped" and self.short(place := _place(i), 1):
+                return place
+        return None
+
     def _fits(self, i: Any, rule: dict[str, Any]) -> bool:
-        market = "spot" if i.lifecycle == "spot" else "on-demand"
-        told = {
-            "region": i.region_name,
-            "zone": zone_id(i.region_name, i.placement.zone),
-            "type": i.instance_type,
-            "market": market,
-        }
-        return all(rule.get(key) in (None, "", value) for key, value in told.items())
+        return all(rule.get(key) in (None, "", value) for key, value in _place(i).items())
+
+
+def _place(i: Any) -> dict[str, str]:
+    return {
+        "region": i.region_name,
+        "zone": zone_id(i.region_name, i.placement.zone),
+        "type": i.instance_type,
+        "market": "spot" if i.lifecycle == "spot" else "on-demand",
+    }
 
 
 def zone_id(region: str, name: str) -> str:

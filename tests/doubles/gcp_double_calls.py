@@ -340,6 +340,8 @@ class Calls:
         def done() -> list[dict[str, Any]] | None:
             if errors or row.data["status"] != "TERMINATED":
                 return errors
+            if world.room(zone, told_place["type"], 1):
+                return operation_error("capacity", told_place)
             row.data |= {"status": "PROVISIONING", "lastStartTimestamp": now_text()}
             row.ready_at = time.monotonic() + world.boot
             if world.machines:

@@ -354,7 +354,9 @@ class World:
         live = sum(
             1
             for (z, _), row in self.rows.items()
-            if z == zone and row.data["machineType"].endswith(f"/{kind}")
+            if z == zone
+            and row.data["machineType"].endswith(f"/{kind}")
+            and row.data["status"] != "TERMINATED"
         )
         return "capacity" if left - live < count else ""
 

@@ -48,6 +48,8 @@ class DoubleMachine:
         The id of the sshd process behind it.
     shown
         A state in the cloud's words that is shown whatever it does.
+    takes_stock
+        Whether it takes one of what is left: a stopped machine does not.
     """
 
     id: str
@@ -57,6 +59,7 @@ class DoubleMachine:
     real: str
     born: float = field(default_factory=time.time)
     shown: str = ""
+    takes_stock: bool = True
     leaves_at: float = 0.0
     leaves_for: str = ""
 
@@ -121,10 +124,7 @@ class JsonDouble(ABC):
         """Make a machine, unless a refusal is scripted or nothing is left of this type."""
         if self.refusals:
             raise self.refusals.pop(0)
-        left = self.left.get((kind, region), PLENTY)
-        if left <= 0:
-            raise DoubleRefusal(*self.out_of_stock)
-        self.left[kind, region] = left - 1
+        self._take(kind, region)
         real = self.machines.create(
             user_data=user_data, public_key=public_key, on_poweroff=on_poweroff
         )
@@ -168,10 +168,16 @@ class JsonDouble(ABC):
         return self._leave(machine, "stopping")
 
     def start(self, machine: str) -> bool:
-        """Start a stopped machine; return whether it was there."""
-        if machine not in self.made:
+        """Start a stopped machine, unless nothing is left of its type; return whether it was
+        there.
+        """
+        made = self.made.get(machine)
+        if made is None:
             return False
-        self.machines.start(self.made[machine].real)
+        if not made.takes_stock:
+            self._take(made.kind, made.region)
+            made.takes_stock = True
+        self.machines.start(made.real)
         return True
 
     def close(self) -> None:
@@ -216,10 +222,21 @@ class JsonDouble(ABC):
             if made.leaves_for == "stopping":
                 self.machines.stop(made.real)
                 made.leaves_for = ""
+                self._give_back(made)
             else:
                 self.machines.terminate(made.real)
-        if self.machines.state(made.real) == "gone":
-            self.made.pop(made.id, None)
+        if self.machines.state(made.real) == "gone" and self.made.pop(made.id, None):
+            self._give_back(made)
+
+    def _take(self, kind: str, region: str) -> None:
+        left = self.left.get((kind, region), PLENTY)
+        if left <= 0:
+            raise DoubleRefusal(*self.out_of_stock)
+        self.left[kind, region] = left - 1
+
+    def _give_back(self, made: DoubleMachine) -> None:
+        if made.takes_stock:
+            made.takes_stock = False
             self.left[made.kind, made.region] = self.left.get((made.kind, made.region), PLENTY) + 1
 
 
