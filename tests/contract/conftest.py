@@ -1,4 +1,4 @@
-"""The fixture of the contract: one cloud at a time."""
+"""The fixtures of the contract: one cloud at a time, with machines whose daemons are forked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from clouds_under_test import CloudUnderTest
+from local_daemon import fork_daemons
 from subjects import CLOUDS
+
+
+@pytest.fixture(autouse=True)
+def _daemons_are_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save each start of a daemon a new Python."""
+    fork_daemons(monkeypatch)
 
 
 @pytest.fixture(params=CLOUDS, ids=lambda made: made.name)

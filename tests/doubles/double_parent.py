@@ -1,4 +1,4 @@
-"""Forks doubles: their imports and models are read once for each process of the suite.
+"""Forks doubles and daemons: their imports and models are read once for each process of the suite.
 
     python tests/doubles/double_parent.py
 

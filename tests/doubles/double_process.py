@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -33,13 +34,19 @@ class DoubleParent:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
 
-    def begin(self, module: str, arguments: list[str]) -> tuple[int, str]:
-        """Begin a double; return its pid and the first line that it said."""
+    def begin(
+        self, module: str, arguments: list[str], environment: Mapping[str, str] | None = None
+    ) -> tuple[int, str]:
+        """Begin a double; return its pid and the first line that it said.
+
+        It gets the environment of this process unless another is given.
+        """
         with self._lock:
             process = self._started()
             assert process.stdin is not None
             assert process.stdout is not None
-            asked = {"module": module, "arguments": arguments, "environment": {**os.environ}}
+            given = {**(os.environ if environment is None else environment)}
+            asked = {"module": module, "arguments": arguments, "environment": given}
             process.stdin.write(json.dumps(asked) + "\n")
             process.stdin.flush()
             answer = process.stdout.readline()
@@ -86,6 +93,7 @@ class DoubleProcess:
 
     def __init__(self, *options: str, machines: Path | None = None) -> None:
         self._options = [*options, *(["--machines", str(machines)] if machines else [])]
+        self._machines = machines
         self._process: psutil.Process | None = None
         self.url = ""
 
@@ -103,6 +111,11 @@ class DoubleProcess:
     def _begun(self) -> tuple[psutil.Process, str]:
         arguments = ["--port", "0", *self._options]
         if FORKS:
+            if self._machines:
+                # Else the double would start a new Python for it.
+                import local_daemon
+
+                local_daemon.ForkedDaemon(self._machines)
             pid, said = PARENT_OF_DOUBLES.begin(self.script.stem, arguments)
             return psutil.Process(pid), _address(said)
         command = [sys.executable, str(self.script), *arguments]

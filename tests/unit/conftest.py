@@ -1,7 +1,8 @@
 """What unit tests share.
 
 Prices are parsed once a process, since most homes of these tests begin empty and each would parse
-the shipped prices anew; tests may be coroutines; ledgers can have their texts replaced.
+the shipped prices anew; the `local` cloud's daemons are forked; tests may be coroutines; ledgers
+can have their texts replaced.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from local_daemon import fork_daemons
 
 from nbprov.catalog.catalog import shipped_folder
 from nbprov.catalog.store import builder as building
@@ -29,6 +31,13 @@ COME_SECONDS = 60.0
 """How long something awaited may take on a machine busy with other tests."""
 KEPT = 4
 """Number of stores that are kept. Each takes some megabytes, and few are asked for again."""
+
+
+@pytest.fixture(autouse=True)
+def _daemons_are_forked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save each start of a daemon a new Python, except in the tests of that start."""
+    if not request.path.is_relative_to(Path(__file__).parent / "clouds" / "local"):
+        fork_daemons(monkeypatch)
 
 
 @pytest.fixture(scope="session", autouse=True)

