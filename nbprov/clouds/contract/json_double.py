@@ -225,7 +225,8 @@ class JsonDouble(ABC):
                 self._give_back(made)
             else:
                 self.machines.terminate(made.real)
-        if self.machines.state(made.real) == "gone" and self.made.pop(made.id, None):
+        if self.machines.state(made.real) == "gone":
+            self.made.pop(made.id, None)
             self._give_back(made)
 
     def _take(self, kind: str, region: str) -> None:
