@@ -144,18 +144,20 @@ function underline(ranges) {
  * @param {CellProblem} problem
  */
 function wordRange(line, { column, length }) {
-  const size = line.textContent?.length ?? 0;
-  const start = Math.max(0, Math.min(column - 1, size - 1));
+  // Python counts a sign such as an emoji as one, and a string here as two.
+  const signs = [...(line.textContent ?? "")];
+  const units = (/** @type {number} */ count) => signs.slice(0, count).join("").length;
+  const start = Math.max(0, Math.min(column - 1, signs.length - 1));
   const range = document.createRange();
-  range.setStart(...pointAt(line, start));
-  range.setEnd(...pointAt(line, Math.min(start + Math.max(length, 1), size)));
+  range.setStart(...pointAt(line, units(start)));
+  range.setEnd(...pointAt(line, units(start + Math.max(length, 1))));
   return range;
 }
 
 /**
  * Return the text node of a line and the offset in it for a column from 0.
  * @param {Element} line
- * @param {number} column
+ * @param {number} column in units of a string
  * @returns {[Node, number]}
  */
 function pointAt(line, column) {

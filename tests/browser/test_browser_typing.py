@@ -37,7 +37,7 @@ def test_a_cell_is_checked_while_it_is_typed(
     assert notebook.page.evaluate(UNDERLINED) == ["acelerators"]
     album.take("typing", cell)
     keyboard.press("Control+A")
-    keyboard.insert_text("%%provision dev\nresources:\n  accelerators: H1000:8\n  infra: awz\n")
+    keyboard.insert_text("%%provision dev\nresources: {labels: {to: 🚀🚀}, infra: awz, cpus: 2}\n")
     expect(notes).to_have_text("no cloud is called 'awz'; did you mean aws?")
     assert notebook.page.evaluate(UNDERLINED) == ["awz"]
     keyboard.press("Control+A")

@@ -218,6 +218,27 @@ def test_ci_runs_what_a_person_runs() -> None:
     assert "make test" in text
 
 
+def test_the_pages_prose_has_at_most_100_columns() -> None:
+    """Tables, code, links and the names of tests cannot be broken."""
+    wide = [
+        f"{page.relative_to(ROOT)}:{number}"
+        for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+        for number, line in enumerate(_prose(page.read_text(encoding="utf-8")), 1)
+        if len(line) > 100 and "](" not in line and not re.fullmatch(r"\W*`[^`]+`\W*", line)
+    ]
+    assert wide == []
+
+
+def _prose(text: str) -> list[str]:
+    """The lines of a page; those of tables and blocks of code are empty."""
+    lines, is_code = [], False
+    for line in text.split("\n"):
+        is_fence = line.lstrip().startswith("```")
+        is_code = is_code != is_fence
+        lines.append("" if is_code or is_fence or line.lstrip().startswith("|") else line)
+    return lines
+
+
 @pytest.mark.parametrize("folder", ["nbprov", "benchmarks", "tests/tools"])
 def test_every_module_says_what_it_is(folder: str) -> None:
     modules = [
