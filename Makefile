@@ -43,8 +43,8 @@ lab: setup-lab ## open JupyterLab on the quickstart (LAB_FLAGS="--no-browser --p
 	@root=""; if test "$$(id -u)" = 0; then root=--allow-root; fi; \
 	exec $(PY) -m jupyterlab $$root --LabApp.news_url= --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(LAB_FLAGS) $(QUICKSTART)
 
-test: setup-test ## the suite, browser tests included (ONLY=unit,kernel chooses stages; ALL=1 adds those that CI runs beside it)
-	@$(PY) tests/tools/run_all.py $(if $(ONLY),--only $(ONLY)) $(if $(ALL),--all)
+test: setup-test ## the tests, browser tests included (ONLY=unit,kernel chooses stages; ALL=1 runs every stage, as CI does)
+	@$(PY) tests/tools/run_all.py $(if $(ONLY),--only $(ONLY)) $(if $(filter 1,$(ALL)),--all)
 
 check: setup-test ## what has changed since main, within a minute: lint, types, layers, and the unit tests that show it (BASE=COMMIT)
 	@$(PY) tests/tools/check_changed.py $(if $(BASE),--base $(BASE))

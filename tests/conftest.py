@@ -146,7 +146,8 @@ class Session:
             psutil.wait_procs(alive, timeout=0.2)
         for process in alive:
             with contextlib.suppress(psutil.Error):
-                self.left.append(f"{process.pid}: {' '.join(process.cmdline())[:200]}")
+                command = " ".join(process.cmdline())[:200]
+                self.left.append(f"{process.pid}: {command} in {process.cwd()}")
                 process.kill()
 
     def is_one_beginning(self) -> bool:

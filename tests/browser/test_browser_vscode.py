@@ -53,17 +53,14 @@ def _serve(notebook: NotebookPage) -> None:
 
     def answer(route: Route) -> None:
         name = route.request.url.rpartition("/")[2]
-        if name in files:
+        if name == "webview":
+            route.fulfill(body=WEBVIEW, content_type="text/html")
+        elif name in files:
             route.fulfill(path=files[name], content_type="text/javascript")
         else:
-            route.fulfill(body=WEBVIEW, content_type="text/html")
+            route.fulfill(status=404)
 
     notebook.page.route("**/vscode/*", answer)
-
-
-def _run(notebook: NotebookPage, code: str) -> None:
-    notebook.page.evaluate("code => vscode.run(code)", code)
-    assert notebook.page.evaluate("vscode.faults") == []
 
 
 def test_a_table_a_launch_and_an_end(
@@ -80,19 +77,29 @@ def test_a_table_a_launch_and_an_end(
             *(f"/vscode/{name}" for name in ("webview", "widgets.js", "anywidget")),
         ],
     )
-    web = notebook.page.frame_locator("iframe").last
-    for code in ("%load_ext nbprov", "%prices A100", LAUNCH, "%clusters"):
-        _run(notebook, code)
-    prices = panel(web.locator("body"), "Prices")
-    prices.get_by_role("searchbox").fill("gcp spot")
+    body = notebook.page.frame_locator("iframe").last.locator("body")
+
+    def begin(code: str) -> None:
+        notebook.page.evaluate("code => vscode.begin(code)", code)
+
+    begin("%load_ext nbprov")
+    begin("%prices A100")
+    prices = panel(body, "Prices")
+    prices.get_by_role("searchbox").fill("gcp spot", timeout=LONG_MS)
     expect(prices.locator(".nbprov-foot")).to_have_text(re.compile(r"^\d+ of \d+ offers$"))
-    run = panel(web.locator("body"), "Provision")
+    begin(LAUNCH)
+    run = panel(body, "Provision")
+    expect(state(run)).to_have_text("launching", timeout=LONG_MS)
     expect(state(run)).to_have_text("ready", timeout=LONG_MS)
     expect(run).to_have_css("background-color", "rgb(31, 31, 31)")
+    expect(run).to_have_css("color", "rgb(204, 204, 204)")
+    begin("%clusters")
+    clusters = panel(body, "Clusters")
+    expect(button(clusters, "Down")).to_be_visible()
     notebook.page.screenshot(path=tmp_path / "vscode.png")
-    clusters = panel(web.locator("body"), "Clusters")
     button(clusters, "Down").click()
     button(clusters, "Really down?").click()
     expect(state(run)).to_have_text("ended", timeout=LONG_MS)
     expect(clusters).to_contain_text("you ended it")
     assert machines(notebook.home) == 0
+    assert notebook.page.evaluate("vscode.faults") == []

@@ -26,23 +26,21 @@ async ([name, page, widgets, anywidget]) => {
     },
     () => {},
   );
+  async function draw(id) {
+    const node = web.document.createElement("div");
+    web.document.body.append(node);
+    const view = await manager.create_view(await manager.get_model(id));
+    await manager.display_view(undefined, view, { node });
+  }
   window.vscode = {
     faults,
-    async run(code) {
-      const views = [];
+    begin(code) {
       const future = session.kernel.requestExecute({ code });
       future.onIOPub = ({ content }) => {
         const view = content.data?.["application/vnd.jupyter.widget-view+json"];
-        if (view) views.push(view.model_id);
+        if (view) draw(view.model_id).catch((error) => faults.push(String(error)));
         if (content.ename) faults.push(`${content.ename}: ${content.evalue}`);
       };
-      await future.done;
-      for (const id of views) {
-        const view = await manager.create_view(await manager.get_model(id));
-        const node = web.document.createElement("div");
-        web.document.body.append(node);
-        await manager.display_view(undefined, view, { node });
-      }
     },
   };
 }

@@ -101,17 +101,23 @@ def test_a_check_that_does_not_run_is_listed_and_a_listed_one_does_not_run() -> 
 
 
 def test_a_double_that_starts_machines_without_stock_shows_nothing() -> None:
+    (check,) = (one for one in CHECKS if one.__name__ == "a_start_that_stock_refuses_says_so")
+
     class AlwaysInStock(LocalUnderTest):
         def leave(self, count: int) -> None:
             """Broken on purpose."""
 
-    (check,) = (one for one in CHECKS if one.__name__ == "a_start_that_stock_refuses_says_so")
-    subject = AlwaysInStock()
+    class KeepsPlaces(AlwaysInStock):
+        does_not_apply: ClassVar[Mapping[str, str]] = {check.__name__: "a place is kept"}
+
+    subjects = (AlwaysInStock(), KeepsPlaces())
     try:
-        with pytest.raises(AssertionError, match="let it refuse a start as it refuses a create"):
-            run_check(subject, check)
+        with pytest.raises(AssertionError, match="let it refuse a start as it refuses"):
+            run_check(subjects[0], check)
+        run_check(subjects[1], check)
     finally:
-        subject.close()
+        for subject in subjects:
+            subject.close()
 
 
 EXPECTED = {

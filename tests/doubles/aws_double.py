@@ -218,10 +218,8 @@ class Api:
     def _start_instances(self, region: str, parameters: dict[str, Any], _: Any) -> Any:
         """Check the stock for a start; None passes it on."""
         ids = [str(value) for name, value in parameters.items() if name.startswith("InstanceId.")]
-        if (place := self.world.no_stock_to_start(ids)) is None:
-            return None
-        status, code, words = REFUSALS["capacity"]
-        return refused(code, words.format(**place), status)
+        place = self.world.place_without_stock(ids)
+        return None if place is None else _no_stock(place)
 
     def _run_instances(self, region: str, parameters: dict[str, Any], passed_on: Any) -> Any:
         """Carry out a create with real token semantics, then check the stock."""
@@ -252,9 +250,7 @@ class Api:
             return 200, {"Content-Type": "text/xml"}, answered
         told = self.where(region, parameters)
         if self.world.short(told, int(parameters["MinCount"])):
-            kind = "spot" if told["market"] == "spot" else "capacity"
-            status, code, words = REFUSALS[kind]
-            return refused(code, words.format(**told), status)
+            return _no_stock(told)
         size = next(
             (gb for one, (_, _, gb) in IMAGES.items() if one == parameters.get("ImageId")), 0
         )
@@ -442,6 +438,11 @@ def _zones(region: str) -> dict[str, str]:
     from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 
     return {str(z.zone_id): str(z.name) for z in RegionsAndZonesBackend.zones.get(region, [])}
+
+
+def _no_stock(place: dict[str, str]) -> Answer:
+    status, code, words = REFUSALS["spot" if place["market"] == "spot" else "capacity"]
+    return refused(code, words.format(**place), status)
 
 
 def _sizes_of_the_image(parameters: dict[str, Any]) -> bytes:

@@ -435,13 +435,15 @@ class World:
                 return True
         return False
 
-    def no_stock_to_start(self, ids: Iterable[str]) -> dict[str, str] | None:
-        """The place of the first stopped instance among these that stock does not suffice for."""
+    def place_without_stock(self, ids: Iterable[str]) -> dict[str, str] | None:
+        """The first place in which stock does not suffice to start these that are stopped."""
         self.refresh_all()
-        for i in (self.bodies[one].instance for one in ids if one in self.bodies):
-            if i.state == "stopped" and self.short(place := _place(i), 1):
-                return place
-        return None
+        stopped = [
+            _place(self.bodies[one].instance)
+            for one in ids
+            if one in self.bodies and self.bodies[one].instance.state == "stopped"
+        ]
+        return next((one for one in stopped if self.short(one, stopped.count(one))), None)
 
     def _fits(self, i: Any, rule: dict[str, Any]) -> bool:
         return all(rule.get(key) in (None, "", value) for key, value in _place(i).items())

@@ -4,8 +4,8 @@
 
 reads a request a line, as JSON: the double's module, its arguments and its environment. It answers
 with a line: the pid of the new process and what that said first (`READY URL`). Each double is a
-process of its own: it sees nothing of the others, and its end is nobody's business. All of them
-end with this one, which ends with its stdin.
+process of its own: it sees nothing of the others, and its end is nobody's business. All doubles end
+with this one, which ends with its stdin; a daemon (`local_daemon.py`) outlives it.
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ import psutil
 import requests
 from addresses import claim
 
+from nbprov.clouds.contract.double_machines import SHORT, write_market
+
 FORKS = hasattr(os, "fork")
 """Without forks every double reads its own imports and models."""
 END_SECONDS = 60.0
@@ -111,11 +113,13 @@ class DoubleProcess:
     def _begun(self) -> tuple[psutil.Process, str]:
         arguments = ["--port", "0", *self._options]
         if FORKS:
-            if self._machines:
-                # Else the double would start a new Python for it.
+            if self._machines and len(os.fsencode(self._machines)) <= SHORT:
+                # Else the double would start a new Python for the daemon of its machines.
                 import local_daemon
 
-                local_daemon.ForkedDaemon(self._machines)
+                self._machines.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_market(self._machines)
+                assert local_daemon.ForkedDaemon(self._machines).poll() == 0
             pid, said = PARENT_OF_DOUBLES.begin(self.script.stem, arguments)
             return psutil.Process(pid), _address(said)
         command = [sys.executable, str(self.script), *arguments]

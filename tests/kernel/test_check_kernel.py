@@ -99,7 +99,10 @@ def test_a_plan_s_saved_form_has_the_stock_that_came(told: Kernel) -> None:
     table = told.shown(outcome.displays[0]["transient"]["display_id"])[-1]["data"]
     assert "high, " in table["text/html"]
     assert "color:#767676" in table["text/html"]
-    assert "not set up: aws (no AWS credentials were found)" in table["text/plain"]
+    assert (
+        "clouds in brackets are not set up: aws (no AWS credentials were found)"
+        in table["text/plain"]
+    )
     assert "tried last" in outcome.text
 
 

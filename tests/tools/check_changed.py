@@ -1,7 +1,7 @@
 """Check what has changed, within a minute: lint, types, layers and the unit tests of the change.
 
 All checks run at once. `changed_tests.py` finds the tests; those nearest to the change begin first,
-and none begins after `--seconds`. `make test` runs the whole suite.
+and none begins after `--seconds`. `make test` runs them all.
 """
 
 from __future__ import annotations

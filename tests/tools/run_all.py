@@ -1,4 +1,4 @@
-"""Run the whole suite as named stages, and report what passed, failed and could not run.
+"""Run the suite as named stages, and report what passed, failed and could not run.
 
 A stage that passes takes one line; one that fails shows all its output. If a few tests fail, they
 run once more, one by one, when all stages have ended; those that pass then are reported as
@@ -209,14 +209,16 @@ def choose(only: str | None, *, everything: bool = False) -> list[Stage]:
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", metavar="NAMES", help="stages to run, comma-separated")
-    parser.add_argument("--all", action="store_true", help="the stages for CI alone too")
-    parser.add_argument("--list", action="store_true", help="name the stages and stop")
+    chosen_by = parser.add_mutually_exclusive_group()
+    chosen_by.add_argument("--only", metavar="NAMES", help="stages to run, comma-separated")
+    chosen_by.add_argument("--all", action="store_true", help="every stage, as CI does")
+    chosen_by.add_argument("--list", action="store_true", help="name the stages and stop")
     arguments = parser.parse_args()
     chosen = choose(arguments.only, everything=arguments.all or arguments.list)
     if arguments.list:
         for stage in chosen:
-            print(f"{stage.name:<10} {stage.what}{' (in CI only)' if stage.in_ci_only else ''}")
+            when = " (in CI, or with --all)" if stage.in_ci_only else ""
+            print(f"{stage.name:<10} {stage.what}{when}")
         return 0
     strict = os.environ.get("CI", "").lower() in ("1", "true", "yes")
     # Thousands of Python processes start here: without bytecode each compiles anew what it imports,

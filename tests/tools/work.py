@@ -70,8 +70,8 @@ class Stage:
     after
         Names of stages that must have ended before it begins, where they are chosen too.
     in_ci_only
-        It repeats what other stages show: with other releases, for another system, or under kills
-        at random. CI always runs it, and `make test` with `ALL=1`.
+        It takes long and seldom fails alone, so that CI always runs it, and `make test` only with
+        `ALL=1`.
     deadline
         Seconds after which its commands are killed: a stage that hangs is a failure with a log, not
         a lost run.

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ class Machines:
         self._lock = threading.Lock()
         self._types: dict[str, str] = {}
         self._reached: dict[str, tuple[str, int]] = {}
-        self._write_market()
+        write_market(self.folder, self._types.values())
         self._call("describe")
 
     def create(
@@ -271,13 +272,15 @@ class Machines:
                 self._types[gpus] = GPU_TYPE.format(
                     gpus=gpus, name=name, count=count or 1, memory=memory
                 )
-                self._write_market()
+                write_market(self.folder, self._types.values())
         return gpus
 
-    def _write_market(self) -> None:
-        draft = self.folder / "market.new"
-        draft.write_text(MARKET + "".join(self._types.values()))
-        draft.replace(self.folder / "market.toml")
+
+def write_market(folder: Path, types: Iterable[str] = ()) -> None:
+    """Write the market of a folder of machines: `cpu`, and these other types as TOML."""
+    draft = folder / "market.new"
+    draft.write_text(MARKET + "".join(types))
+    draft.replace(folder / "market.toml")
 
 
 def _short(folder: Path) -> tuple[Path, bool]:

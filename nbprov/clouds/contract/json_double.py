@@ -174,10 +174,17 @@ class JsonDouble(ABC):
         made = self.made.get(machine)
         if made is None:
             return False
-        if not made.takes_stock:
-            self._take(made.kind, made.region)
-            made.takes_stock = True
-        self.machines.start(made.real)
+        self._follow(made)
+        if made.takes_stock:
+            self.machines.start(made.real)
+            return True
+        self._take(made.kind, made.region)
+        made.takes_stock = True
+        try:
+            self.machines.start(made.real)
+        except BaseException:
+            self._give_back(made)
+            raise
         return True
 
     def close(self) -> None:
@@ -222,11 +229,12 @@ class JsonDouble(ABC):
             if made.leaves_for == "stopping":
                 self.machines.stop(made.real)
                 made.leaves_for = ""
-                self._give_back(made)
             else:
                 self.machines.terminate(made.real)
-        if self.machines.state(made.real) == "gone":
+        state = self.machines.state(made.real)
+        if state == "gone":
             self.made.pop(made.id, None)
+        if state in ("stopped", "gone"):
             self._give_back(made)
 
     def _take(self, kind: str, region: str) -> None:

@@ -79,7 +79,7 @@ class PriceTable(Panel[TableData]):
             "title": self._heading(),
             "version": self._version,
             "asks_stock": self._on_look is not None,
-            "notes": off_lines(self._view.off),
+            "notes": off_lines(self._view.off, in_brackets=False),
         }
 
     def html(self) -> str:

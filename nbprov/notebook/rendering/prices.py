@@ -153,19 +153,22 @@ def _static_rows(data: TableData, limit: int, now: Instant) -> _StaticRows:
     )
 
 
-def off_lines(off: Mapping[str, str]) -> list[str]:
+def off_lines(off: Mapping[str, str], *, in_brackets: bool = True) -> list[str]:
     """Return one line on the clouds that are not set up and why, grouped by reason.
+
+    `in_brackets` says whether their rows are marked so.
 
     Examples
     --------
     >>> off_lines({"aws": "no credentials", "gcp": "no adapter yet", "vast": "no adapter yet"})
-    ['not set up: aws (no credentials); gcp, vast (no adapter yet)']
+    ['clouds in brackets are not set up: aws (no credentials); gcp, vast (no adapter yet)']
     """
     by_reason: dict[str, list[str]] = {}
     for cloud in sorted(off):
         by_reason.setdefault(off[cloud], []).append(cloud)
     named = "; ".join(f"{', '.join(clouds)} ({reason})" for reason, clouds in by_reason.items())
-    return [f"not set up: {named}"] if named else []
+    said = "clouds in brackets are not set up" if in_brackets else "not set up"
+    return [f"{said}: {named}"] if named else []
 
 
 def _as_of(data: TableData, rows: int) -> str:

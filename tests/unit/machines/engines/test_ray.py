@@ -274,13 +274,16 @@ def test_it_is_there_again_after_a_stop_and_a_start_and_gone_with_its_cluster(
 
     told: queue.Queue[Exception] = queue.Queue()
 
+    result = never.remote()
+
     def wait() -> None:
         try:
-            ray.get(never.remote())
+            ray.get(result)
         except Exception as error:
             told.put(error)
 
     threading.Thread(target=wait, daemon=True).start()
+    assert told.empty()
     connected.stop().wait(WAIT_SECONDS)
     # A client that waits for a result gets an error: which one is a matter of Ray's threads.
     told.get(timeout=WAIT_SECONDS)

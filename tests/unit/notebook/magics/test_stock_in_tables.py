@@ -78,7 +78,7 @@ def test_a_plan_in_a_terminal_has_the_stock_of_now(
     grey = next(line for line in told.splitlines() if "(aws/" in line)
     assert grey.startswith(" – ") or grey.lstrip().startswith("–")
     assert "not set up" in grey
-    assert f"not set up: aws ({NO_KEY})" in told
+    assert f"clouds in brackets are not set up: aws ({NO_KEY})" in told
     assert "1 of 3 places is out of stock by its cloud's own word: tried last" in told
 
 
@@ -122,8 +122,8 @@ def test_grey_rows_say_why_on_hover_and_below(shell: TestingShell) -> None:
     html, text = table.html(), table.text()
     assert f'title="not set up: {NO_KEY}"' in html
     assert "color:#767676" in html
-    assert f"not set up: aws ({NO_KEY})" in html
-    assert f"not set up: aws ({NO_KEY})" in text
+    assert f"clouds in brackets are not set up: aws ({NO_KEY})" in html
+    assert f"clouds in brackets are not set up: aws ({NO_KEY})" in text
     assert "(aws/" in text
     assert "(runpod/" not in text
     assert table.state()["notes"] == [f"not set up: aws ({NO_KEY})"]
