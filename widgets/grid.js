@@ -151,7 +151,8 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
       slot.element.classList.remove("nbprov-off");
       slot.element.title = "";
       slot.element.setAttribute("aria-expanded", String(group.isOpen));
-      const from = Number.isNaN(group.least) ? "" : `, from ${usd(group.least)}`;
+      const of = group.hasGpu ? "a GPU-hour" : "an hour";
+      const from = Number.isNaN(group.least) ? "" : `, from ${usd(group.least)} ${of}`;
       setText(
         slot.group,
         `${group.isOpen ? "▾" : "▸"} ${group.name}: ${count(group.count)} ${table.noun}s${from}`,

@@ -104,7 +104,7 @@ export function nextSorting(sortings, key, isAdded = false) {
  * Return rows in their order as entries, with those of a group below one entry for the group.
  *
  * A group's entry is negative: -1 is the first group. Groups are in the order of their cheapest
- * row, rows of no group come first, and rows of a closed group are left out.
+ * GPU, those without one last; rows of no group come first, and those of a closed group are left out.
  * @param {Table} table
  * @param {Uint32Array} rows
  * @param {(row: number) => string} groupOf the name of a row's group; empty for none
@@ -126,19 +126,22 @@ export function groupedRows(table, rows, groupOf, open) {
     }
     let one = found.get(name);
     if (!one) {
-      one = { group: { name, count: 0, least: NaN, row, isOpen: open.has(name) }, rows: [] };
+      const group = { name, count: 0, least: NaN, hasGpu: false, row, isOpen: open.has(name) };
+      one = { group, rows: [] };
       found.set(name, one);
     }
     one.group.count++;
-    const own = price?.values[row] ?? NaN;
-    const value = Number.isNaN(own) ? (hourly?.values[row] ?? NaN) : own;
-    if (!(one.group.least <= value)) {
-      one.group.least = value;
-      one.group.row = row;
-    }
+    const perGpu = price?.values[row] ?? NaN;
+    const hasGpu = !Number.isNaN(perGpu);
+    const value = hasGpu ? perGpu : (hourly?.values[row] ?? NaN);
+    // A machine without a GPU is no cheaper kind of one with a GPU.
+    if (hasGpu === one.group.hasGpu ? !(one.group.least <= value) : hasGpu)
+      Object.assign(one.group, { least: value, hasGpu, row });
     if (one.group.isOpen) one.rows.push(row);
   }
-  const groups = [...found.values()].sort((a, b) => a.group.least - b.group.least);
+  const groups = [...found.values()].sort(
+    ({ group: a }, { group: b }) => Number(b.hasGpu) - Number(a.hasGpu) || a.least - b.least,
+  );
   groups.forEach((one, i) => {
     entries.push(-1 - i);
     for (const row of one.rows) entries.push(row);

@@ -360,8 +360,9 @@ export interface Sorting {
 export interface Group {
   name: string;
   count: number;
-  /** The least price of its rows, per GPU where they have some; NaN where none is known. */
+  /** The least price of a GPU in it, or where it has none, of a machine; NaN if none is known. */
   least: number;
+  hasGpu: boolean;
   /** The row with that price. */
   row: number;
   isOpen: boolean;

@@ -135,6 +135,7 @@ def test_a_frame_waits_for_its_button_and_has_the_size_and_colours_of_its_place(
     dark = shown.evaluate("element => getComputedStyle(document.body).backgroundColor")
     expect(root).not_to_have_css("background-color", "rgb(255, 255, 255)")
     assert dark != "rgb(255, 255, 255)"
+    notebook.theme("JupyterLab Light")  # the next notebooks have this one's
     notebook.run("%nbprov down")
 
 

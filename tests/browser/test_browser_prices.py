@@ -96,7 +96,7 @@ def test_a_person_finds_compares_and_takes_a_machine(
     prices.get_by_role("button", name="Clear").click()
     prices.get_by_label("Group the rows").select_option("gpu")
     line = prices.locator(".nbprov-group").first
-    expect(line).to_contain_text("▸")
+    expect(line).to_contain_text(re.compile(r"▸ .*, from \$.* a GPU-hour"))
     line.click()
     expect(line).to_contain_text("▾")
     # Not the whole panel, which is higher than the window with the comparison.

@@ -127,14 +127,21 @@ test("groups are ordered by their cheapest GPU, and hide their rows until they a
   assert.deepEqual(
     closed.groups.map((g) => [g.name, g.count, g.least / 1e6, g.row]),
     [
-      ["gcp", 3, 0.1, 5],
       ["aws", 2, 0.5, 2],
+      ["gcp", 3, 1.5, 4],
       ["runpod", 1, 2.5, 1],
     ],
   );
   assert.deepEqual([...closed.matched], [...ALL]);
   const open = groupedRows(TABLE, ALL, by, new Set(["aws"]));
-  assert.deepEqual([...open.entries], [-1, -2, 2, 3, -3]);
+  assert.deepEqual([...open.entries], [-1, 2, 3, -2, -3]);
+});
+
+test("machines without a GPU are the last group, however cheap they are", () => {
+  const gpu = columnOf(TABLE, "gpu");
+  const { groups } = groupedRows(TABLE, ALL, (row) => wordOf(gpu, row) || "no GPU", new Set());
+  assert.deepEqual(groups.map((g) => [g.name, g.hasGpu]).at(-1), ["no GPU", false]);
+  assert.equal(groups[0].name, "A10:1");
 });
 
 test("rows of no group stand before the groups", () => {
