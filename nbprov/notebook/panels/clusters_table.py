@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from nbprov.model.clock import Instant
@@ -17,6 +17,7 @@ from nbprov.notebook.rendering.clusters import (
 )
 
 from .panel import NamedCallback, Panel, call
+from .plain_fields import plain_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class ClustersTable(Panel[ClustersView]):
         actions = [name for name, callback in listening.items() if callback is not None]
         return {
             "heading": clusters_heading(facts),
-            "clusters": [asdict(f) for f in facts],
+            "clusters": [plain_fields(f) for f in facts],
             "now": self._view.now,
             "actions": actions,
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from nbprov.api.reports.spending import DailyCosts
@@ -18,6 +18,7 @@ from nbprov.notebook.rendering.clusters import (
 from nbprov.notebook.rendering.tables import html_heading, html_lines, html_page, safe_text
 
 from .clusters_table import ClustersTable, ClustersView
+from .plain_fields import plain_fields
 
 NO_DAYS = DailyCosts((), ())
 
@@ -76,9 +77,9 @@ class Dashboard(ClustersTable):
         return {
             **super().state(),
             "heading": self._heading(),
-            "figures": [asdict(figure) for figure in view.figures],
-            "sections": [asdict(section) for section in view.sections],
-            "days": asdict(view.days),
+            "figures": [plain_fields(figure) for figure in view.figures],
+            "sections": [plain_fields(section) for section in view.sections],
+            "days": plain_fields(view.days),
         }
 
     def _heading(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from nbprov.model.clusters import ClusterState, RunView
@@ -13,6 +13,7 @@ from nbprov.notebook.rendering.run_lines import run_lines
 from nbprov.notebook.rendering.runs import run_html, run_text
 
 from .panel import Callback, NamedCallback, Panel, RankCallback, call
+from .plain_fields import plain_fields
 
 PLAN_ROWS = 5000
 """The most candidates in the panel's table. Each is built separately, and few scroll further."""
@@ -98,9 +99,9 @@ class RunPanel(Panel[RunView]):
         }
         cluster = self._view.cluster
         return {
-            **asdict(run_facts(self._view)),
+            **plain_fields(run_facts(self._view)),
             "is_running": cluster is not None and cluster.state is ClusterState.RUNNING,
-            "openings": [asdict(opening) for opening in self.openings],
+            "openings": [plain_fields(opening) for opening in self.openings],
             "version": self._version if self._view.plan.candidates else 0,
             "actions": [name for name, callback in listening.items() if callback is not None],
         }
