@@ -30,13 +30,13 @@ def plain_fields(facts: Any) -> dict[str, Any]:
     >>> plain_fields(Line((Point(1), Point(2))))
     {'points': ({'x': 1}, {'x': 2})}
     """
-    return {name: _plain(getattr(facts, name)) for name in _names(type(facts))}
+    return {name: _plain(getattr(facts, name)) for name in _names(facts.__class__)}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_plain(one) for one in value)
-    return plain_fields(value) if _names(type(value)) else value
+    return plain_fields(value) if _names(value.__class__) else value
 
 
 @cache
