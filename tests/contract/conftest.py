@@ -16,9 +16,11 @@ from subjects import CLOUDS
 
 
 @pytest.fixture(autouse=True)
-def _daemons_are_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+def _daemons_are_forked() -> Iterator[None]:
     """Save each start of a daemon a new Python."""
-    fork_daemons(monkeypatch)
+    with pytest.MonkeyPatch.context() as patch:
+        fork_daemons(patch)
+        yield
 
 
 @pytest.fixture(params=CLOUDS, ids=lambda made: made.name)

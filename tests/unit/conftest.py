@@ -34,10 +34,13 @@ KEPT = 4
 
 
 @pytest.fixture(autouse=True)
-def _daemons_are_forked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _daemons_are_forked(request: pytest.FixtureRequest) -> Iterator[None]:
     """Save each start of a daemon a new Python, except in the tests of that start."""
-    if not request.path.is_relative_to(Path(__file__).parent / "clouds" / "local"):
-        fork_daemons(monkeypatch)
+    # Not with the fixture `monkeypatch`: a test's own patches would then be undone last of all.
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.path.is_relative_to(Path(__file__).parent / "clouds" / "local"):
+            fork_daemons(patch)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
