@@ -134,7 +134,7 @@ export function groupedRows(table, rows, groupOf, open) {
     const perGpu = price?.values[row] ?? NaN;
     const hasGpu = !Number.isNaN(perGpu);
     const value = hasGpu ? perGpu : (hourly?.values[row] ?? NaN);
-    // A machine without a GPU is no cheaper kind of one with a GPU.
+    // The first machine with a GPU names the price, whatever those without one cost.
     if (hasGpu === one.group.hasGpu ? !(one.group.least <= value) : hasGpu)
       Object.assign(one.group, { least: value, hasGpu, row });
     if (one.group.isOpen) one.rows.push(row);

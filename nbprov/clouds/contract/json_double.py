@@ -171,10 +171,11 @@ class JsonDouble(ABC):
         """Start a stopped machine, unless nothing is left of its type; return whether it was
         there.
         """
+        if machine in self.made:
+            self._follow(self.made[machine])
         made = self.made.get(machine)
         if made is None:
             return False
-        self._follow(made)
         if made.takes_stock:
             self.machines.start(made.real)
             return True

@@ -274,19 +274,20 @@ def test_it_is_there_again_after_a_stop_and_a_start_and_gone_with_its_cluster(
 
     told: queue.Queue[Exception] = queue.Queue()
 
-    result = never.remote()
+    # The first task starts Ray's own driver there, which can fail for reasons of its own.
+    assert ("0", "hello") in ranks()
 
     def wait() -> None:
         try:
-            ray.get(result)
+            ray.get(never.remote())
         except Exception as error:
             told.put(error)
 
     threading.Thread(target=wait, daemon=True).start()
-    assert told.empty()
     connected.stop().wait(WAIT_SECONDS)
-    # A client that waits for a result gets an error: which one is a matter of Ray's threads.
-    told.get(timeout=WAIT_SECONDS)
+    # A client that waits for a result gets an error.
+    error = told.get(timeout=WAIT_SECONDS)
+    assert "onnect" in str(error) or str(error) == "Client is shutting down."
     assert engine_processes(connected) == []
     connected.start().wait(WAIT_SECONDS)
     assert connect(connected) is not connection
