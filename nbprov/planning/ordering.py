@@ -127,16 +127,9 @@ def plan_order(
     tiers = _dense([tier for tier, _ in requests])[owners]
     indices = _dense([index for _, index in requests])[owners]
     wanted = _keys_in_tier(table, rows, policy, success_model, seen)
-    return np.lexsort(
-        (
-            table.rank(rows),
-            indices,
-            *reversed(wanted),
-            tiers,
-            seen.is_out,
-            table.of("moved_from", rows) > 0,
-        )
-    )
+    keys = (indices, *reversed(wanted), tiers, seen.is_out, table.is_price_doubtful(rows))
+    # Most keys are the same for all rows, and each one costs a sort.
+    return np.lexsort((table.rank(rows), *(key for key in keys if (key != key[:1]).any())))
 
 
 def _keys_in_tier(

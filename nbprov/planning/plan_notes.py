@@ -97,7 +97,7 @@ def _stock_notes(result: SearchResult) -> list[str]:
 
 def _moved_notes(result: SearchResult, table: CatalogColumns) -> list[str]:
     """Places whose price moved by more than half: what they cost, cost before, and what becomes."""
-    moved = result.rows[table.of("moved_from", result.rows) > 0]
+    moved = result.rows[table.is_price_doubtful(result.rows)]
     if not len(moved):
         return []
     first = table.offer(int(moved[0]))

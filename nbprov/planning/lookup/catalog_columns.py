@@ -51,6 +51,7 @@ SPARSE = 50
 
 _ranks: WeakKeyDictionary[ColumnStore, tuple[Ints, Ints]] = WeakKeyDictionary()
 _places: WeakKeyDictionary[ColumnStore, Mapping[str, CloudPlaces]] = WeakKeyDictionary()
+_moved: WeakKeyDictionary[ColumnStore, bool] = WeakKeyDictionary()
 
 
 def _places_of(store: ColumnStore) -> Mapping[str, CloudPlaces]:
@@ -78,6 +79,14 @@ def _ranks_of(store: ColumnStore) -> tuple[Ints, Ints]:
         rank[by_rank] = rows
         made = _ranks[store] = rank, by_rank
     return made
+
+
+def _has_moved_prices(store: ColumnStore) -> bool:
+    """Whether any stored price moved by more than half, looked up once for each store."""
+    known = _moved.get(store)
+    if known is None:
+        known = _moved[store] = bool(store.array("moved_from").any())
+    return known
 
 
 def present(codes: Ints) -> list[int]:
@@ -144,6 +153,12 @@ class CatalogColumns:
         """A column of these rows: figures (NaN if not known), or codes of texts."""
         return self._view.gather(column, rows)
 
+    def is_price_doubtful(self, rows: Ints) -> Bools:
+        """Which rows have a price that moved by more than half; nearly always none."""
+        if self._view.live is None and not _has_moved_prices(self._view.store):
+            return np.zeros(len(rows), dtype=bool)
+        return np.asarray(self.of("moved_from", rows) > 0)
+
     def names(self, column: str) -> list[str]:
         """The texts of a coded column, by code."""
         live = self._view.live
@@ -184,7 +199,7 @@ class CatalogColumns:
         base, _ = _ranks_of(self._view.store)
         live = self._view.live
         if live is None:
-            return np.asarray(base[rows])
+            return base.take(rows)
         # Live offers stand between the stored ones: numbers are left free for them.
         step = live.rows + 1
         ranks = np.empty(len(rows), dtype=np.int64)
