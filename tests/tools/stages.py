@@ -252,9 +252,10 @@ STAGES = (
     Stage("widgets", "the panels' ESM", widgets, beside=True),
     Stage("site", "the documentation as a site, without a warning", site, beside=True),
     Stage("wheel", "the wheel, built from a clean copy and used", wheel, beside=True),
+    # Before the unit tests, which alone keep all cores busy to the end.
+    Stage("kernel", "fresh kernels and the notebooks", kernel, deadline=2400.0),
     Stage("unit", "what needs no account and no kernel", unit, deadline=2400.0),
     Stage("contract", "every cloud against the contract", contract, beside=True),
-    Stage("kernel", "fresh kernels and the notebooks", kernel, deadline=2400.0),
     Stage("browser", "the story in real JupyterLab", browser, beside=True),
     Stage(
         "lowest",
