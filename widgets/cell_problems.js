@@ -34,9 +34,11 @@ export function watchTyping(context, ask) {
   let pause;
   /** @type {HTMLElement | undefined} */
   let notes;
+  let listening = new AbortController();
   const clear = () => {
     if (!notes) return; // what is underlined belongs to another notebook
     globalThis.CSS?.highlights?.delete(NAME);
+    listening.abort();
     notes.remove();
     notes = undefined;
   };
@@ -69,8 +71,11 @@ export function watchTyping(context, ask) {
       clear();
       if (problems.length === 0) return;
       notes = draw(editor, problems.slice(0, MOST_SHOWN));
-      // Whoever goes on to another cell is done with this one: running it tells the rest.
-      editor.addEventListener("focusout", clear, { once: true });
+      // Whoever goes on to another cell is done with this one: running it tells the rest. Where the
+      // browser's window loses the focus, the editor stays the active element.
+      const left = () => document.activeElement !== editor && clear();
+      listening = new AbortController();
+      editor.addEventListener("focusout", left, { signal: listening.signal });
     },
     end: () => {
       clearTimeout(pause);

@@ -40,6 +40,16 @@ def test_a_cell_is_checked_while_it_is_typed(
     keyboard.insert_text("%%provision dev\nresources: {labels: {to: 🚀🚀}, infra: awz, cpus: 2}\n")
     expect(notes).to_have_text("no cloud is called 'awz'; did you mean aws?")
     assert notebook.page.evaluate(UNDERLINED) == ["awz"]
+    # A browser whose window loses the focus says so, and leaves the editor the active element.
+    cell.locator(".cm-content").dispatch_event("focusout")
+    expect(notes).to_have_count(1)
+    notebook.page.evaluate("document.activeElement.blur()")
+    expect(notes).to_have_count(0)
+    assert notebook.page.evaluate(UNDERLINED) == []
+    cell.locator(".cm-content").click()
+    keyboard.press("Control+A")
+    keyboard.insert_text("%%provision dev\nresources: {infra: awz}\n")
+    expect(notes).to_have_count(1)
     keyboard.press("Control+A")
     keyboard.insert_text("%%provision dev\nresources:\n  accelerators: A100:8\n  infra: aws\n")
     expect(notes).to_have_count(0)
