@@ -33,6 +33,8 @@ LONG_FIRST = ("machines", "provisioning", "remote", "on_machine", "clouds")
 
 They come first, or one of their files would be worked on alone at the end.
 """
+ENGINES = tuple(f"tests/unit/machines/engines/test_{name}.py" for name in ("dask", "ray"))
+"""Tests with real Dask and Ray on real machines: an eighth of what all tests cost."""
 DEMO_SECONDS = 60.0
 LOWEST = (
     "notebook",  # IPython, traitlets, anywidget, ipywidgets; pandas for what is stored
@@ -119,8 +121,15 @@ def unit(work: Work) -> None:
         key=lambda path: LONG_FIRST.index(path.name) if path.name in LONG_FIRST else len(LONG_FIRST)
     )
     # Each of the workers would compile all tests for itself, and rewrite their assertions: 15 s.
-    work.command([sys.executable, "-m", "pytest", "-qq", "--collect-only", *found], test=False)
-    work.pytest(found, "-n", "4", *BY_FILE)
+    ignored = [f"--ignore={file}" for file in ENGINES]
+    collect = [sys.executable, "-m", "pytest", "-qq", "--collect-only", *ignored, *found]
+    work.command(collect, test=False)
+    work.pytest(found, *ignored, "-n", "4", *BY_FILE)
+
+
+def engines(work: Work) -> None:
+    """Real Dask and Ray on real machines."""
+    work.pytest(ENGINES, *BESIDE)
 
 
 def contract(work: Work) -> None:
@@ -265,6 +274,7 @@ STAGES = (
         after=("install",),
         in_ci_only=True,
     ),
+    Stage("engines", "Dask and Ray on real machines", engines, beside=True, in_ci_only=True),
     Stage("chaos", "kills at every state transition, short", chaos, beside=True, in_ci_only=True),
     Stage(
         "ipykernel",
