@@ -122,8 +122,8 @@ def unit(work: Work) -> None:
     )
     # Each of the workers would compile all tests for itself, and rewrite their assertions: 15 s.
     ignored = [f"--ignore={file}" for file in ENGINES]
-    collect = [sys.executable, "-m", "pytest", "-qq", "--collect-only", *ignored, *found]
-    work.command(collect, test=False)
+    collect = ["-m", "pytest", "-qq", "--collect-only", *ignored, *map(str, found)]
+    work.command([sys.executable, *collect], test=False)
     work.pytest(found, *ignored, "-n", "4", *BY_FILE)
 
 
