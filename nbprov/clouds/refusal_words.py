@@ -83,11 +83,15 @@ _FAULT = _row(
     r"(?:column|relation|table) \S+ does not exist|stack ?trace|traceback|"
     r"(?:null|nil) pointer|cannot read propert|is not a function|undefined is not|panic:|"
     r"unhandled (?:exception|rejection)|deadline exceeded|econn\w+|connection (?:was )?"
-    r"(?:refused|reset)|socket hang up|broken pipe|\bdial tcp\b|\brpc error\b",
+    r"(?:refused|reset)|socket hang up|broken pipe|\bdial tcp\b|\brpc error\b|"
+    r"\b(?:server|service|api) (?:is )?(?:currently |temporarily )?(?:unavailable|not available)|"
+    r"\bafter (?:the )?create\b|\bcreated,? but\b|\bread(?:ing)?[ -]?back\b|"
+    r"failed to (?:load|fetch|read|describe) (?:the )?(?:new |created )*"
+    r"(?:pod|instance|machine|vm|server)\b",
     Cause.TRANSIENT,
     _GENERAL | {Cause.NOT_OFFERED},
 )
-"""A fault inside the service, whatever it was working at. The request may have been carried out."""
+"""A fault of the service, whatever it was working at. The request may have been carried out."""
 
 _ROWS = (
     _FAULT,
@@ -115,7 +119,8 @@ _ROWS = (
         r"positive balance|add (?:more |some )?(?:funds|credits?)|"
         r"\$ ?\d[\d.,]* (?:left )?(?:in|on) (?:your|the) (?:account|wallet)|minimum balance|"
         r"at least (?:one|1) hour.{0,40}(?:credit|fund|balance|runtime)|"
-        rf"billing (?:account )?{_GAP}{{0,60}}(?:disabled|not enabled|must be enabled|closed|"
+        rf"absent billing account|billing (?:account )?{_GAP}{{0,60}}(?:disabled|not enabled|"
+        r"must be enabled|closed|"
         r"not found|not open|not active|delinquent|to be enabled)|billing has not been enabled|"
         r"billing address|(?:valid|update your|add a|missing|declined|failed) payment|"
         r"payment (?:method|instrument|required|information|failed|declined)|non-?payment|"
@@ -137,6 +142,15 @@ _ROWS = (
         Cause.BAD_REQUEST,
         _LOST | {Cause.QUOTA},
         Scope.OFFER,
+    ),
+    # ---- limits of what one request may hold are no quotas
+    _row(
+        rf"\b(?:characters?|bytes)\b{_GAP}{{0,30}}\blimit|\blimit{_GAP}{{0,30}}\b(?:characters?|"
+        r"bytes)\b|(?:number of|exposed|too many)(?: [\w-]+){0,2} (?:ports?|labels?|tags?|"
+        rf"variables?|metadata|filters?)\b|(?:disk|volume) size{_GAP}{{0,30}}(?:exceed|larger|"
+        r"greater|too large)",
+        Cause.BAD_REQUEST,
+        _LOST,
     ),
     # ---- limits of the account
     _row(
@@ -173,7 +187,7 @@ _ROWS = (
         r".{0,120}(?:match|incompatib|not compatible|not support|enabled for ena|mismatch)|"
         r"(?:incompatib\w+|not compatible|mismatch|not support\w*).{0,80}(?:architecture|\bami\b|"
         r"\bimage\b|boot mode|reservation)|requires? (?:an? )?(?:arm64|x86_64|uefi|nvme)|"
-        r"ena\) is required",
+        r"ena\) is required|\[[^\]]*\bpd-\w+[^\]]*\] features are not compatible",
         Cause.BAD_REQUEST,
         _LOST | _STOCK | {Cause.NOT_OFFERED, Cause.BAD_REQUEST},
         Scope.OFFER,
@@ -222,6 +236,14 @@ _ROWS = (
         _OPEN | {Cause.BAD_REQUEST},
         Scope.NOTHING,
     ),
+    # ---- "not sufficient permissions to create instances" is not about instances
+    _row(
+        r"(?:insufficient|lacks?|lacking|missing|without|(?:not|n't|n’t)(?: have)? (?:enough|"
+        r"sufficient|the)(?: [\w-]+){0,2}) (?:[\w-]+ ){0,2}(?:permissions?|privileges?|rights|"
+        r"scopes|access rights|authori[sz]ations?|entitlements?)\b",
+        Cause.PERMISSION,
+        _OPEN | {Cause.BAD_REQUEST},
+    ),
     # ---- out of stock for now, in a whole region if that is what is said
     _row(
         rf"{_SHORT}{_GAP}{{0,80}}\b(?:all|any|every) (?:availability )?zones?\b|"
@@ -231,7 +253,8 @@ _ROWS = (
         Scope.REGION,
     ),
     _row(
-        rf"{_SHORT}|{_PLACE}{_GAP}{{0,40}} (?:under|in|for) maintenance|"
+        rf"{_SHORT}|(?:\bnot|n't|n’t) have(?: [\w.-]+){{0,3}} (?:capacity|stock)\b|"
+        rf"{_PLACE}{_GAP}{{0,40}} (?:under|in|for) maintenance|"
         rf"(?:storage|disk|cluster)\b{_GAP}{{0,40}} is full|"
         rf"insufficient{_GAP}{{0,50}}{_GOODS}\b|insufficient[-_ ]?capacity|"
         rf"\b(?:out of|no|lack of|lacks|short of|without)(?: [\w.-]+){{0,4}} "
@@ -316,7 +339,8 @@ _ROWS = (
     # ---- a state that passes
     _row(
         r"not in (?:a|the|an) (?:valid |correct )?state|is not ready|not yet ready|(?:already )?in "
-        r"progress|being (?:created|deleted|updated|modified|used)|current state",
+        r"progress|\b(?:is|are|was|were|still|already) being (?:created|deleted|updated|modified|"
+        r"used)|current state(?! is:? (?:disabled|destroyed))",
         Cause.TRANSIENT,
         _OPEN | {Cause.BAD_REQUEST},
     ),

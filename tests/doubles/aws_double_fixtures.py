@@ -48,6 +48,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(check, "CHECK_SECONDS", PLENTY)
     monkeypatch.setattr(check, "ZONES_SECONDS", PLENTY - 10)
+    monkeypatch.setattr(check, "ELSEWHERE_SECONDS", PLENTY - 10)
     monkeypatch.setattr(stock, "STOCK_SECONDS", PLENTY)
     monkeypatch.setattr(
         clients, "_BOUNDS", {**clients._BOUNDS, clients.QUICK: (PLENTY / 3, PLENTY / 3, 1)}

@@ -51,6 +51,7 @@ FOREIGN = {
     ("clouds/aws/instances/run_instances.py", "message"): "as above, and what it is missing on",
     ("clouds/aws/instances/states.py", "words"): "an EC2 state's message, which may hold its code",
     ("clouds/gcp/check.py", "message"): "Google's words for an API that is not enabled",
+    ("clouds/web/edge.py", "message"): "the network in front of a provider has one line of text",
     ("clouds/refusal_words.py", "message"): "what any provider says, for the tables of all",
     ("clouds/gcp/network/firewall.py", "message"): "Google's words for a network that is not there",
     ("clouds/contract/lifecycle.py", "reason"): "the words that the test itself gave a machine",

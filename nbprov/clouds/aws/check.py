@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,8 @@ FAMILIES = ("Standard", "G and VT", "P")
 """The quotas that are shown: for general-purpose machines, and for those with GPUs."""
 ZONES_SECONDS: Seconds = 3.0
 """How long the regions may take to list their zones, after the list of regions has arrived."""
+ELSEWHERE_SECONDS: Seconds = 2.5
+"""How long the other regions may take to say whether a launch is allowed there."""
 PROBE_TYPE = "t3.micro"
 _SOURCES = {
     "env": "environment variables",
@@ -62,7 +64,7 @@ def _check(session: AwsAccount, networks: Networks, name: str) -> CheckResult:
     source, home = _source(session), session.home()
     looks: dict[str, Callable[[], Any]] = {
         "who": lambda: session.call(home, "GetCallerIdentity", QUICK, service="sts"),
-        "may": lambda: _may_launch(session, home),
+        "may": lambda: _may_launch_somewhere(session, home),
         "zones": lambda: _zone_names(session, networks),
         **{f: partial(quotas.limit, session, home, f, spot=False) for f in FAMILIES},
     }
@@ -157,6 +159,22 @@ def _closed(regions: Sequence[str]) -> Failure | None:
         f"name the regions you use in {REGIONS_VARIABLE}"
     )
     return Failure(Cause.PERMISSION, words, "ClosedRegions", Scope.ACCOUNT)
+
+
+def _may_launch_somewhere(session: AwsAccount, home: str) -> _MissingPermission | None:
+    """Return the permission that a launch would lack; of the account if no region allows it.
+
+    A policy may allow single regions, and what it does not name is refused in the same words as
+    what nobody allows.
+    """
+    missing = _may_launch(session, home)
+    if missing is None or missing.failure.scope is not Scope.REGION:
+        return missing
+    others = [region for region in session.regions() if region != home]
+    told, _ = call_each(others, partial(_may_launch, session), ELSEWHERE_SECONDS)
+    if len(told) < len(others) or not all(told.values()):
+        return missing
+    return replace(missing, failure=replace(missing.failure, scope=Scope.ACCOUNT))
 
 
 def _may_launch(session: AwsAccount, region: str) -> _MissingPermission | None:

@@ -59,7 +59,12 @@ TABLE = (
         r"PendingVerification", Cause.QUOTA, r"account is currently being verified", Scope.ACCOUNT
     ),
     Line(r"PendingVerification", Cause.QUOTA),
-    Line(r"(Tag|TagsPerResource)LimitExceeded", Cause.BAD_REQUEST, scope=Scope.ACCOUNT, sure=True),
+    Line(
+        r"(Tag|TagsPerResource|Filter)LimitExceeded",
+        Cause.BAD_REQUEST,
+        scope=Scope.ACCOUNT,
+        sure=True,
+    ),
     # What one machine of a type may have is no limit of the account.
     Line(
         r"(InvalidInterface\.)?(Private)?IpAddressLimitExceeded|AttachmentLimitExceeded|"
@@ -118,17 +123,23 @@ TABLE = (
         r"InvalidPaymentInstrument",
         Cause.BALANCE,
     ),
-    # A deny that is written down often names regions; a permission that nothing gives is missing
-    # everywhere.
+    # A deny that is written down often names regions, and so does a policy that allows: what was
+    # refused in a region says nothing of the others.
     Line(
         r"UnauthorizedOperation|AccessDenied(Exception)?",
         Cause.PERMISSION,
-        r"service control policy|explicit deny",
+        r"service control policy|explicit deny|on resource: arn:aws[\w-]*:ec2:[a-z]{2}-[\w-]+:",
         Scope.REGION,
     ),
-    # EC2's page on machines that end at once: the key of the encrypted disk may not be used. Where
-    # the words do not name it, the code stands for more.
-    Line(r"Client\.InternalError", Cause.PERMISSION, r"\bkms\b|\bkey\b|encrypt", Scope.REGION),
+    # EC2's page on machines that end at once: the key of the encrypted disk may not be used, and
+    # keys are a region's. With other words the code stands for more.
+    Line(
+        r"Client\.InternalError",
+        Cause.PERMISSION,
+        r"\bkms\b|\bkey\b|encrypt|client error on launch",
+        Scope.REGION,
+    ),
+    Line(r"CustomerKeyHasBeenRevoked", Cause.PERMISSION, scope=Scope.REGION, sure=True),
     Line(
         r"UnauthorizedOperation|AccessDenied(Exception)?|OperationNotPermitted",
         Cause.PERMISSION,
@@ -184,7 +195,7 @@ TABLE = (
     Line(r"TagPolicyViolation(Exception)?|FreeTier\w*", Cause.BAD_REQUEST, scope=Scope.ACCOUNT),
     # ---- invalid requests
     Line(
-        r"constraint-not-fulfillable|bad-parameters|IdempotentParameterMismatch|ParameterNotFound|"
+        r"BootForVolumeTypeUnsupported|constraint-not-fulfillable|bad-parameters|IdempotentParameterMismatch|ParameterNotFound|"
         r"UserDataTooLarge|MalformedQueryString|DryRunOperation|Missing(Parameter|Action)",
         Cause.BAD_REQUEST,
         sure=True,

@@ -16,7 +16,9 @@ _CODES_OF: Mapping[Cause, str] = {
         "ZONE_UNAVAILABLE"
     ),
     Cause.SPOT: "PREEMPTED INSTANCE_PREEMPTED",
-    Cause.QUOTA: "QUOTA_EXCEEDED quotaExceeded LIMIT_EXCEEDED limitExceeded dailyLimitExceeded",
+    Cause.QUOTA: (
+        "QUOTA QUOTA_EXCEEDED quotaExceeded LIMIT_EXCEEDED limitExceeded dailyLimitExceeded"
+    ),
     Cause.CREDENTIALS: (
         "authError required UNAUTHENTICATED ACCESS_TOKEN_EXPIRED CREDENTIALS_MISSING expired "
         "ACCESS_TOKEN_TYPE_UNSUPPORTED ACCOUNT_STATE_INVALID API_KEY_INVALID keyInvalid "
@@ -69,6 +71,11 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
         Cause.PERMISSION,
         None,
     ),
+    (
+        r"location [\w/-]+-[a-z] is not found|permission denied on '?locations/[\w-]+-[a-z]\b(?!-)",
+        Cause.NOT_OFFERED,
+        Scope.ZONE,
+    ),
     (r"location [\w/-]+ is not found or access is unauthorized", Cause.NOT_OFFERED, Scope.REGION),
     (r"permission denied on '?locations/", Cause.NOT_OFFERED, Scope.REGION),
     (r"constraints/gcp\.resourcelocations", Cause.PERMISSION, Scope.REGION),
@@ -78,7 +85,11 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
         Scope.OFFER,
     ),
     (r"requires? (the )?reservation to be in ready state", Cause.CAPACITY, None),
-    (r"ip[_ ]space[^.]* exhausted|ip_space_exhausted", Cause.CAPACITY, Scope.REGION),
+    (
+        r"ip[_ ]space[^.]* exhausted|ip_space_exhausted|(ex|in)ternalip resource pool is exhausted",
+        Cause.CAPACITY,
+        Scope.REGION,
+    ),
     (r"quota '[^']*' exceeded|exceeded limit '", Cause.QUOTA, None),
     (
         r"zone .* is (not available|deprecated|turned down)|unknown zone|invalid value .*zone",
@@ -105,7 +116,7 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
     # A disk of our own choice that a type of machine does not take says nothing about the type.
     (
         r"\[[^\]]*\bpd-\w+[^\]]*\] features are not compatible|support (pd|hyperdisk)-\w+|"
-        r"(pd|hyperdisk)-\w+'? (disks? )?(is|are|cannot|can not) ",
+        r"(pd|hyperdisk)-[\w-]+'? (disks? )?(types? )?(is|are|cannot|can not) ",
         Cause.BAD_REQUEST,
         Scope.OFFER,
     ),

@@ -33,6 +33,8 @@ _ITSELF = re.compile(r"/(instances|disks)/[\w-]+'? (was|is) not found", re.IGNOR
 _IMAGE = re.compile(r"/(images|snapshots|family)/|image resource", re.IGNORECASE)
 _GLOBAL_QUOTAS = ("GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS")
 _MOST_WORDS = 2000
+UNREAD = "UNSUPPORTED_OPERATION"
+"""The code of whatever does not go: only its words say what."""
 _BY_THE_MINUTE = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
 _MINUTE: Seconds = 60.0
 """Request rates are counted by the minute and start again with the next (page "API rate limits").
@@ -94,6 +96,8 @@ def failure_of(said: GoogleRefusal, *, call: str = "", spot: bool = False) -> Fa
     elif not said.is_json and said.status in (403, 404):
         # A page in place of an answer: something on the way, which Google has not heard of.
         cause, scope = Cause.TRANSIENT, None
+    if cause is Cause.UNKNOWN and spot and code == UNREAD:
+        cause = Cause.SPOT  # seen when a spot machine is preempted while it is created
     if cause is Cause.CAPACITY and spot:
         cause = Cause.SPOT
     elif cause is Cause.SPOT and not spot:
@@ -139,9 +143,8 @@ def _by_code(said: GoogleRefusal) -> tuple[Cause, str, Scope | None]:
         if code in CODES:
             scope = Scope.REGION if code.startswith(("IP_SPACE", "REGION_")) else None
             return CODES[code], code, read[1] if read and read[0] is CODES[code] else scope
-        if code == "UNSUPPORTED_OPERATION":
-            # Seen when a spot machine is preempted while it is created.
-            return Cause.CAPACITY, code, None
+        if code == UNREAD:
+            return Cause.UNKNOWN, code, None
     if read is not None:
         return read[0], first, read[1]
     if said.status == 412 or said.status >= 500:

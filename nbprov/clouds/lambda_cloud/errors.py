@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 from nbprov.clouds.refusal_words import meaning_of
+from nbprov.clouds.web.edge import edge_failure
 from nbprov.clouds.web.error_text import words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
@@ -43,7 +45,7 @@ CAUSES: dict[str, Cause] = {
 }
 """The cause of each code, unless the message says more. `global/unknown` is left to the status."""
 
-_MISSING = r"(not|n't|invalid|unknown|unsupported|should be)"
+_MISSING = r"(not(?! enough| sufficient)|n't|invalid|unknown|unsupported|should be)"
 _WORDS: tuple[tuple[str, re.Pattern[str], Cause, Scope | None], ...] = tuple(
     (code, re.compile(words, re.IGNORECASE), cause, scope)
     for code, words, cause, scope in (
@@ -63,8 +65,8 @@ _WORDS: tuple[tuple[str, re.Pattern[str], Cause, Scope | None], ...] = tuple(
         (r"object-does-not-exist", r"ruleset", Cause.BAD_REQUEST, Scope.REGION),
         (
             r"invalid-parameters",
-            rf"(instance.?type|region)(s|_name)?\b.*{_MISSING}|"
-            rf"\b{_MISSING}\b.*(instance.?type|region)\b",
+            rf"(instance.?type|region)(s|_name)?\b[^.;]*{_MISSING}|"
+            rf"\b{_MISSING}\b[^.;:]*(instance.?type|region)\b",
             Cause.NOT_OFFERED,
             None,
         ),
@@ -127,22 +129,28 @@ def failure_of(
     code, message, is_json = _said(body)
     if status in (403, 404) and not is_json:
         # A page in place of an answer is of something on the way: Lambda has not heard of it.
-        return Failure(Cause.TRANSIENT, message or f"Lambda answered {status}", str(status))
+        found = edge_failure(message or f"Lambda answered {status}", status, pause)
+        return replace(found, retry_after=found.retry_after or _pause_of(found.cause, path))
     cause, scope = _meaning(status, code, message)
     opens = status in (408, *range(500, 600)) or code == INTERNAL or code.startswith(PROVIDER)
     opens = opens or (status < 300 and not code)  # a success that tells nothing of what was done
     if creates and opens and cause not in _REFUSALS:
         cause, scope = Cause.UNKNOWN_OUTCOME, None
     pause = None if pause is None else min(pause, MOST_PAUSE)
-    if cause is Cause.RATE_LIMIT and pause is None:
-        pause = LAUNCH_PAUSE if path == LAUNCH_PATH else CALL_PAUSE
     return Failure(
         cause,
         message or f"Lambda answered {status}",
         code or str(status),
         SCOPES.get(cause, scope),
-        pause,
+        _pause_of(cause, path) if pause is None else pause,
     )
+
+
+def _pause_of(cause: Cause, path: str) -> Seconds | None:
+    """The documented pause after too many requests; None after any other refusal."""
+    if cause is not Cause.RATE_LIMIT:
+        return None
+    return LAUNCH_PAUSE if path == LAUNCH_PATH else CALL_PAUSE
 
 
 def _meaning(status: int, code: str, message: str) -> tuple[Cause, Scope | None]:

@@ -18,6 +18,7 @@ import re
 from typing import Any
 
 from nbprov.clouds.refusal_words import is_fault, meaning_of
+from nbprov.clouds.web.edge import edge_failure
 from nbprov.clouds.web.error_text import is_page, words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
@@ -43,7 +44,7 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
             r"container disk must be less than or equal|(disk|volume) (size )?(exceeds|is larger "
             r"than|too large)"
         ),
-        Cause.NOT_OFFERED,
+        Cause.BAD_REQUEST,
     ),
     (
         (
@@ -156,6 +157,9 @@ What is said in any cloud (money, limits, rates, logins) stands in `refusal_word
 _IN_ONE_PLACE = re.compile(r"volume|data ?cent(er|re)", re.IGNORECASE)
 """Names of things that lie in one data centre. A template or an image is the alternative's."""
 
+_OF_A_SIZE = re.compile(r"(disk|volume) (size |must be less|exceeds|is larger|too large)", re.I)
+"""What one type of machine has no room for: the next may have."""
+
 _PLAIN = {
     401: Cause.CREDENTIALS,
     402: Cause.BALANCE,
@@ -217,7 +221,7 @@ def failure_of(
     message = words(body) or f"RunPod answered {status}"
     if status in (403, 404) and _is_edge(body):
         # The answer is of something on the way: RunPod has not heard of the request.
-        return Failure(Cause.TRANSIENT, message, str(status))
+        return edge_failure(message, status, pause)
     cause, scope = _meaning(status, message, path)
     opens = status == 408 or status >= 500
     if status < 300:  # a GraphQL error, or a body that tells nothing of what was done
@@ -243,6 +247,8 @@ def _meaning(status: int, message: str, path: str) -> tuple[Cause, Scope | None]
         return cause, more.scope if more.cause is cause else None
     if cause is not Cause.BAD_REQUEST:
         return cause, None
+    if _OF_A_SIZE.search(message):
+        return cause, Scope.OFFER
     return cause, Scope.REGION if _IN_ONE_PLACE.search(message) else None
 
 

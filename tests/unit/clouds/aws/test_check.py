@@ -90,8 +90,22 @@ def test_a_key_that_is_refused_is_said(aws: Account, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_a_missing_permission_is_named(aws: Account) -> None:
+def test_a_permission_that_is_missing_in_one_region_does_not_shut_the_cloud(aws: Account) -> None:
     aws.double.add_fault("RunInstances", "permission", dry=True)
+    told = aws.cloud.check()
+    assert told.enabled
+    assert any(
+        line.startswith(
+            "a test of launch permissions was refused: ec2:RunInstances is not allowed to this "
+            "user in us-east-1"
+        )
+        for line in told.details
+    )
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_a_permission_that_is_missing_everywhere_is_named(aws: Account) -> None:
+    aws.double.add_fault("RunInstances", "permission", dry=True, times=9)
     told = aws.cloud.check()
     assert told.problem is not None
     assert told.problem.cause is Cause.PERMISSION

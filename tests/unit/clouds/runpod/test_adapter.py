@@ -256,7 +256,7 @@ def test_all_pages_are_listed(cloud: RunPodCloud, double: Double) -> None:
         (a_launch(an_offer("cpu5c-2-4"), on_shutdown=OnShutdown.STOP), Cause.NOT_OFFERED),
         (a_launch(image="ami-1"), Cause.BAD_REQUEST),
         (a_launch(answer_by=1.0), Cause.TIMEOUT),
-        (a_launch(an_offer("cpu5c-2-4"), disk_gb=100), Cause.NOT_OFFERED),
+        (a_launch(an_offer("cpu5c-2-4"), disk_gb=100), Cause.BAD_REQUEST),
         (a_launch(tags={f"label-{n}": "x" * 60_000 for n in range(2)}), Cause.BAD_REQUEST),
     ],
 )
