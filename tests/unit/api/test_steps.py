@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import inspect
 import threading
-import time
+from collections.abc import Callable
 from concurrent.futures import Future
 
 import pytest
@@ -26,6 +26,18 @@ def failed(error: Exception) -> Future[int]:
     future: Future[int] = Future()
     future.set_exception(error)
     return future
+
+
+class Awaited(Future[int]):
+    """A future that tells when somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_awaited = threading.Event()
+
+    def add_done_callback(self, fn: Callable[[Future[int]], object]) -> None:
+        super().add_done_callback(fn)
+        self.is_awaited.set()
 
 
 def total(*futures: Future[int]) -> Steps[int]:
@@ -67,7 +79,7 @@ def test_a_verb_sees_that_its_time_is_over() -> None:
 
 
 def test_a_cancelled_await_lets_the_verb_cancel_what_it_began() -> None:
-    begun: Future[int] = Future()
+    begun = Awaited()
 
     def steps() -> Steps[int]:
         try:
@@ -77,7 +89,7 @@ def test_a_cancelled_await_lets_the_verb_cancel_what_it_began() -> None:
 
     async def main() -> None:
         task = asyncio.create_task(run_async(steps()))
-        await asyncio.sleep(0.1)
+        assert await asyncio.to_thread(begun.is_awaited.wait, LONG)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -110,19 +122,21 @@ def test_a_verb_that_computes_when_its_await_is_cancelled_ends_at_its_next_wait(
 
 
 def test_an_event_loop_goes_on_while_a_verb_computes() -> None:
-    def steps() -> Steps[int]:
-        time.sleep(0.5)
-        return (yield from result(done(1)))
+    computes, may_go_on = threading.Event(), threading.Event()
 
-    async def main() -> int:
-        ticks = 0
+    def steps() -> Steps[bool]:
+        computes.set()
+        went_on = may_go_on.wait(LONG)
+        yield from result(done(1))
+        return went_on
+
+    async def main() -> bool:
         task = asyncio.create_task(run_async(steps()))
-        while not task.done():
-            await asyncio.sleep(0.01)
-            ticks += 1
-        return ticks
+        assert await asyncio.to_thread(computes.wait, LONG)
+        may_go_on.set()
+        return await task
 
-    assert asyncio.run(main()) > 5
+    assert asyncio.run(main()), "the loop did not go on before the verb had computed"
 
 
 def test_a_blocking_function_tells_what_it_returns_and_gives_its_steps_back() -> None:

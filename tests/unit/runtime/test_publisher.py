@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 from nbprov.runtime.publisher import Publisher
 
 CHANGES = 10_000
 INTERVAL = 0.05
+LONG = 30.0
+
+
+async def last_send(publisher: Publisher, send: Callable[[], None]) -> None:
+    """Mark the display once more, and wait until that was sent: nothing is due then."""
+    is_sent = asyncio.Event()
+
+    def send_last() -> None:
+        send()
+        is_sent.set()
+
+    publisher.mark("panel", send_last)
+    await is_sent.wait()
 
 
 def test_ten_thousand_changes_from_another_thread_end_in_the_true_state() -> None:
@@ -28,30 +42,38 @@ def test_ten_thousand_changes_from_another_thread_end_in_the_true_state() -> Non
                 states.append(number)
                 publisher.mark("panel", send)
 
-        threading.Thread(target=change).start()
-        async with asyncio.timeout(30):
+        changing = threading.Thread(target=change)
+        changing.start()
+        async with asyncio.timeout(LONG):
             await is_final.wait()
-        await asyncio.sleep(2 * INTERVAL)
+            await asyncio.to_thread(changing.join)
+            await last_send(publisher, send)
         return loop.time() - begun
 
     passed = asyncio.run(publish())
     assert sent[-1] == CHANGES
     assert sent == sorted(sent), "nothing older comes after what is newer"
-    assert len(sent) <= passed / INTERVAL + 1
+    assert len(sent) <= passed / INTERVAL + 1, "changes within an interval are sent together"
 
 
 def test_a_last_state_that_could_not_be_sent_is_sent_again() -> None:
     sent: list[str] = []
     failing = [OSError("the socket is closed")]
 
-    def send() -> None:
-        if failing:
-            raise failing.pop()
-        sent.append("final")
-
     async def publish() -> None:
-        Publisher(asyncio.get_running_loop(), INTERVAL).mark("panel", send)
-        await asyncio.sleep(5 * INTERVAL)
+        is_sent = asyncio.Event()
+
+        def send() -> None:
+            if failing:
+                raise failing.pop()
+            sent.append("final")
+            is_sent.set()
+
+        publisher = Publisher(asyncio.get_running_loop(), INTERVAL)
+        publisher.mark("panel", send)
+        async with asyncio.timeout(LONG):
+            await is_sent.wait()
+            await last_send(publisher, lambda: sent.append("later"))
 
     asyncio.run(publish())
-    assert sent == ["final"]
+    assert sent == ["final", "later"], "it is sent once, and nothing comes after what is newer"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shelf_world import LONG, Shelf, only
 
 import nbprov
 from nbprov import api
+from nbprov.api.services.stock_watch import StockWatch
 from nbprov.clouds import registry
 from nbprov.model.errors import UsageError
 from nbprov.model.stock import StockLevel
@@ -44,6 +46,12 @@ def run(line: str) -> None:
     parser = MagicParser("%nbprov watch", "")
     watch_command.arguments(parser)
     watch_command.run(None, parser.parse_line(line), None)
+
+
+async def watching_tasks() -> list[asyncio.Task[Any]]:
+    """The watches that go on in this loop."""
+    watch = StockWatch._watch.__qualname__
+    return [t for t in asyncio.all_tasks() if getattr(t.get_coro(), "__qualname__", "") == watch]
 
 
 def test_a_watch_ends_with_what_is_in_stock_cheapest_first(
@@ -94,13 +102,14 @@ def test_the_command_lists_and_ends_watches(
     assert "watching L40S:1" in capsys.readouterr().out
     run("")
     assert "watching L40S:1" in capsys.readouterr().out
+    watching = session.engine.thread.call(watching_tasks()).result(LONG)
+    assert len(watching) == 1
     run("--stop L40S:1")
     assert capsys.readouterr().out == "L40S:1: no longer watched\n"
     run("")
     assert capsys.readouterr().out == "nothing is watched\n"
-    before = len(shelf.asked)
-    time.sleep(0.3)
-    assert len(shelf.asked) <= before + 1, "nobody is asked any more"
+    _, pending = session.engine.thread.call(asyncio.wait(watching, timeout=LONG)).result(2 * LONG)
+    assert not pending, "nobody is asked any more"
     shelf.level = lambda pool: StockLevel.HIGH
     run("L40S:1 --max-price 50 --wait")
     told = capsys.readouterr().out
