@@ -72,6 +72,6 @@ def overview(context: Context, services: Services) -> Overview:
         bill.daily(),
         tuple(run for run in ledger.runs.unfinished() if run.state in UNDER_WAY),
         tuple(ledger.blocks.standing()),
-        tuple(reversed(ledger.observations.probes(now - STOCK_AGE))),
+        tuple(reversed(services.stock.told_since(now - STOCK_AGE))),
         tuple(services.tunnels.all_words()),
     )

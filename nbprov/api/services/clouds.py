@@ -120,6 +120,11 @@ class CloudService:
         known = {name: self.known(name) for name in registry.names()}
         return tuple(name for name, told in known.items() if told is not None and told.enabled)
 
+    def accounts_now(self) -> dict[str, str]:
+        """The account in use by cloud, where a check has told it. Asks nobody."""
+        known = {name: self.known(name) for name in registry.names()}
+        return {n: told.account for n, told in known.items() if told is not None and told.account}
+
     def without_adapter(self) -> tuple[str, ...]:
         """The clouds whose prices are known and which nothing can be launched on yet."""
         from nbprov.catalog import default_catalog

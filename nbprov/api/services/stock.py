@@ -51,10 +51,20 @@ class StockService:
         return self._talk.get().probe.known(count)
 
     def last_day(self, now: Instant) -> dict[Pool, list[StockLevel | None]]:
-        """What was said of each pool in the 24 hours before `now`, by periods of two hours."""
+        """What was said of each pool in the 24 hours before `now`, by periods of two hours.
+
+        What other kernels were told counts too, if it was for the account in use.
+        """
         length = DAY_SECONDS / DAY_PERIODS
         observations = self._context.engine.ledger.observations
-        return observations.levels(now - DAY_SECONDS, length, DAY_PERIODS)
+        return observations.levels(
+            now - DAY_SECONDS, length, DAY_PERIODS, self._clouds.accounts_now()
+        )
+
+    def told_since(self, since: Instant) -> list[Stock]:
+        """The last report on each pool since an instant, oldest first, also by other kernels."""
+        observations = self._context.engine.ledger.observations
+        return observations.probes(since, self._clouds.accounts_now())
 
     @property
     def told_at(self) -> Instant:

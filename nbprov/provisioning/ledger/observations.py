@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from nbprov.market import Observation, Pool
 from nbprov.model.clock import Instant, Seconds
@@ -22,6 +23,7 @@ A week shows the difference between days and nights; no estimate uses older repo
 """
 PROBES_KEPT = 50_000
 """The most reports that are kept: some 5 MB, even if a notebook waits for stock for days."""
+NO_ACCOUNTS: Mapping[str, str] = MappingProxyType({})
 
 
 @decoded
@@ -132,7 +134,11 @@ class ObservationTable:
             db.execute(f"DELETE FROM observations WHERE kind = 'probe' AND {beyond}", (keep_from,))
 
     def levels(
-        self, since: Instant, length: Seconds, periods: int
+        self,
+        since: Instant,
+        length: Seconds,
+        periods: int,
+        accounts: Mapping[str, str] = NO_ACCOUNTS,
     ) -> dict[Pool, list[StockLevel | None]]:
         """Return the last level of each pool in each of `periods` spans of time, the oldest first.
 
@@ -144,26 +150,36 @@ class ObservationTable:
             When the first span begins.
         length
             Seconds of one span.
+        accounts
+            The account in use by cloud. What a cloud told another account is left out.
         """
+        others, values = _told_to_others(accounts)
         query = (
             "SELECT max(at), cloud, region, zone, instance_type, market, outcome,"
             " CAST((at - ?) / ? AS INTEGER) AS period FROM observations"
-            " WHERE kind = 'probe' AND at >= ? AND count = 1"
+            f" WHERE kind = 'probe' AND at >= ? AND count = 1{others}"
             " GROUP BY cloud, region, zone, instance_type, market, period"
         )
         found: dict[Pool, list[StockLevel | None]] = {}
-        for r in self._store.rows(query, since, length, since):
+        for r in self._store.rows(query, since, length, since, *values):
             pool = Pool(r["cloud"], r["region"], r["zone"], r["instance_type"], r["market"])
             if r["period"] < periods:
                 row = found.setdefault(pool, [None] * periods)
                 row[r["period"]] = StockLevel(r["outcome"])
         return found
 
-    def probes(self, since: Instant) -> list[Stock]:
-        """Return the last report of each pool since an instant, oldest first."""
+    def probes(self, since: Instant, accounts: Mapping[str, str] = NO_ACCOUNTS) -> list[Stock]:
+        """Return the last report of each pool since an instant, oldest first.
+
+        Parameters
+        ----------
+        accounts
+            As for `levels`.
+        """
+        others, values = _told_to_others(accounts)
         query = (
             "SELECT max(at) AS at, cloud, region, zone, instance_type, market, outcome FROM"
-            " observations WHERE kind = 'probe' AND at >= ?"
+            f" observations WHERE kind = 'probe' AND at >= ?{others}"
             " GROUP BY cloud, region, zone, instance_type, market ORDER BY at"
         )
         return [
@@ -172,5 +188,16 @@ class ObservationTable:
                 Pool(r["cloud"], r["region"], r["zone"], r["instance_type"], r["market"]),
                 StockLevel(r["outcome"]),
             )
-            for r in self._store.rows(query, since)
+            for r in self._store.rows(query, since, *values)
         ]
+
+
+def _told_to_others(accounts: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return the condition that leaves out what clouds told other accounts, and its values.
+
+    Some clouds report no stock where the account's quota is used up. A report without an account
+    counts for all, and where the account in use is not known every report counts.
+    """
+    known = [(cloud, account) for cloud, account in accounts.items() if account]
+    condition = " AND NOT (cloud = ? AND account NOT IN ('', ?))" * len(known)
+    return condition, [value for pair in known for value in pair]

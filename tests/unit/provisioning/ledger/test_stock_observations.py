@@ -79,6 +79,32 @@ def test_the_levels_of_a_day_are_the_last_words_of_its_periods(
     assert observations.levels(clock.now(), hour, 1) == {west: [StockLevel.NONE]}
 
 
+def test_what_a_cloud_told_another_account_is_left_out(ledger: Ledger, clock: ManualClock) -> None:
+    """Such a report may be of that account's quota, which says nothing of this one."""
+    observations, begun = ledger.observations, clock.now()
+    other_cloud = EAST._replace(cloud="elsewhere")
+    observations.record_probes([_stock(ledger, StockLevel.HIGH)], "mine")
+    observations.record_probes([_stock(ledger, StockLevel.LOW, other_cloud)], "yours")
+    clock.advance(10)
+    observations.record_probes([_stock(ledger, StockLevel.NONE)], "yours")
+
+    def told(**accounts: str) -> tuple[list[StockLevel | None], StockLevel]:
+        """The level of the period and the last report, which agree."""
+        probes = {s.pool: s.level for s in observations.probes(0.0, accounts)}
+        levels = observations.levels(begun, 3600.0, 1, accounts)
+        assert probes[other_cloud] is StockLevel.LOW, "only the named cloud's accounts count"
+        return levels[EAST], probes[EAST]
+
+    assert told(**{EAST.cloud: "mine"}) == ([StockLevel.HIGH], StockLevel.HIGH)
+    assert told(**{EAST.cloud: "yours"}) == ([StockLevel.NONE], StockLevel.NONE)
+    assert told() == told(**{EAST.cloud: ""}) == ([StockLevel.NONE], StockLevel.NONE)
+    clock.advance(10)
+    observations.record_probes([_stock(ledger, StockLevel.MEDIUM)], "")
+    assert told(**{EAST.cloud: "mine"}) == ([StockLevel.MEDIUM], StockLevel.MEDIUM), (
+        "whose it is was not known"
+    )
+
+
 def test_a_wide_pool_stays_wide(ledger: Ledger) -> None:
     wide = Pool("runpod", "EU-RO-1", "", "L40S", "")
     ledger.observations.record_probes([_stock(ledger, StockLevel.MEDIUM, wide)])

@@ -1,0 +1,47 @@
+"""What a cloud told one account of its stock says nothing to another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from shelf_world import LONG, Shelf, only
+
+import nbprov
+from nbprov import api
+from nbprov.api.reports.dashboard_data import overview
+from nbprov.clouds import registry
+from nbprov.model.stock import Stock, StockLevel
+
+SPEC = "resources: {cloud: runpod, accelerators: L40S:1}"
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch, nbprov_home: Path) -> Iterator[api.Session]:
+    made = Shelf(level=lambda pool: StockLevel.NONE)
+    monkeypatch.setattr(registry, "_points", lambda: only(made))
+    monkeypatch.setattr(registry, "_made", {})
+    try:
+        yield nbprov.session()
+    finally:
+        api.close()
+
+
+def test_another_accounts_stock_is_in_no_table_and_no_dashboard(session: api.Session) -> None:
+    plan, service, engine = session.plan(SPEC, wait=LONG), session.services.stock, session.engine
+    service._workers.submit(lambda: None).result(LONG)
+    now, pool = engine.clock.now(), plan.candidates[0].offer.pool
+
+    def shown() -> tuple[StockLevel | None, StockLevel]:
+        """The last bar of the price table, and the line of the dashboard."""
+        seen = overview(session.context, session.services)
+        (line,) = (told for told in seen.stock if told.pool == pool)
+        return service.last_day(now + 1)[pool][-1], line.level
+
+    assert shown() == (StockLevel.NONE, StockLevel.NONE)
+    engine.stock_seen([Stock(now, pool, StockLevel.HIGH)], "somebody else")
+    assert shown() == (StockLevel.NONE, StockLevel.NONE)
+    # That is what the cloud's check tells here, and another kernel was told this.
+    engine.stock_seen([Stock(now, pool, StockLevel.HIGH)], "someone")
+    assert shown() == (StockLevel.HIGH, StockLevel.HIGH)
