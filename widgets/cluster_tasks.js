@@ -1,7 +1,7 @@
 // The latest jobs and cells of a cluster, and what one of them printed, behind a button.
 
 import { duration } from "./format.js";
-import { make, makeToggle, setText } from "./dom.js";
+import { make, makeToggle, setText, setVerbatim } from "./dom.js";
 
 /** @typedef {import("./types").Task} Task */
 
@@ -74,7 +74,7 @@ export function makeTasks(name, columns, signal, ask) {
      */
     tell(id, text) {
       if (id !== opened) return;
-      setText(output, text);
+      setVerbatim(output, text);
       output.scrollTop = output.scrollHeight;
     },
   };

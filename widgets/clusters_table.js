@@ -63,7 +63,7 @@ function render({ model, el }) {
   const foot = make("div", { class: "nbprov-foot" }, "* simulated: you pay $0");
   const facts = makeFacts();
   const days = makeDayCosts();
-  root.append(title, facts.figures, list, foot, days.element, facts.sections, status);
+  root.append(title, facts.figures, facts.note, list, foot, days.element, facts.sections, status);
 
   /** @type {Map<string, ReturnType<typeof makeCluster>>} */
   const shown = new Map();
@@ -82,7 +82,7 @@ function render({ model, el }) {
     list.hidden = !state.clusters.length;
     foot.hidden =
       !state.clusters.some((c) => c.simulated) && !state.figures?.some((f) => f.simulated);
-    facts.show(state.figures ?? [], state.sections ?? []);
+    facts.show(state.figures ?? [], state.sections ?? [], state.day_began ?? 0);
     days.show(state.days ?? { days: [], clouds: [] });
     patchList(
       body,

@@ -1,7 +1,7 @@
 // What was spent on each of the last days: a bar a day, stacked by cloud.
 
 import { usd } from "./format.js";
-import { make, setText } from "./dom.js";
+import { make, setText, setTitle } from "./dom.js";
 
 /** @typedef {import("./types").DailyCosts} DailyCosts */
 
@@ -52,7 +52,7 @@ export function makeDayCosts() {
       bars.replaceChildren(
         ...days.days.map((day, at) => {
           const bar = make("div", { class: "nbprov-day" });
-          bar.title = `${dayWords(day)}: ${usd(totals[at] ?? 0)}`;
+          setTitle(bar, `${dayWords(day)}: ${usd(totals[at] ?? 0)}`);
           days.clouds.forEach((one, number) => {
             const cost = one.costs[at] ?? 0;
             if (!cost) return;

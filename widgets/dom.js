@@ -1,11 +1,12 @@
 // Helpers that build and update the elements of a panel.
 
-import { localTime, splitAddress, splitInstant } from "./format.js";
+import { localTime, localTimes, splitAddress, splitInstant } from "./format.js";
 
 /** @typedef {import("./types").Look} Look */
 
 /**
- * Make an element. Texts among the children are never parsed as markup.
+ * Make an element. Texts among the children are never parsed as markup, and their instants are in
+ * the reader's own zone.
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag
  * @param {Record<string, string | number | boolean>} [attributes]
@@ -18,7 +19,7 @@ export function make(tag, attributes = {}, ...children) {
     if (value === true) element.setAttribute(name, "");
     else if (value !== false) element.setAttribute(name, String(value));
   }
-  element.append(...children);
+  for (const child of children) element.append(...(typeof child === "string" ? timed(child) : [child]));
   return element;
 }
 
@@ -45,7 +46,11 @@ export function linked(line) {
  */
 function timed(text) {
   const [before, iso, rest] = splitInstant(text);
-  return iso ? [before, make("time", { datetime: iso }, localTime(iso)), ...timed(rest)] : [before];
+  if (!iso) return [before];
+  const time = document.createElement("time");
+  time.dateTime = iso;
+  time.textContent = localTime(iso);
+  return [before, time, ...timed(rest)];
 }
 
 /** @type {WeakMap<Element, string>} */
@@ -60,6 +65,26 @@ export function setText(element, text) {
   if (TEXTS.get(element) === text) return;
   TEXTS.set(element, text);
   element.replaceChildren(...timed(text));
+}
+
+/**
+ * As `setText`, for what a machine wrote: its instants stay as they are.
+ * @param {Element} element
+ * @param {string} text
+ */
+export function setVerbatim(element, text) {
+  if (TEXTS.get(element) === text) return;
+  TEXTS.set(element, text);
+  element.textContent = text;
+}
+
+/**
+ * Set what is shown while the mouse rests on an element.
+ * @param {HTMLElement} element
+ * @param {string} text
+ */
+export function setTitle(element, text) {
+  element.title = localTimes(text);
 }
 
 const RING =

@@ -1,7 +1,7 @@
 // The parts of a dashboard around its table: growing amounts, and sections of lines.
 // A clusters table without a dashboard has neither.
 
-import { costAt, usd } from "./format.js";
+import { costAt, otherDay, usd } from "./format.js";
 import { linked, make, setText } from "./dom.js";
 
 /** @typedef {import("./types").Figure} Figure */
@@ -10,6 +10,7 @@ import { linked, make, setText } from "./dom.js";
 export function makeFacts() {
   const figures = make("div", { class: "nbprov-figures" });
   const sections = make("div", { class: "nbprov-sections" });
+  const note = make("div", { class: "nbprov-foot" });
   /** @type {{ figure: Figure, amount: HTMLElement }[]} */
   let amounts = [];
   let drawn = "";
@@ -38,13 +39,18 @@ export function makeFacts() {
     );
   return {
     figures,
+    note,
     sections,
     /**
      * @param {Figure[]} given
      * @param {Section[]} below
+     * @param {number} dayBegan when the kernel's day began
      */
-    show(given, below) {
+    show(given, below, dayBegan) {
       figures.hidden = !given.length;
+      const began = given.length ? otherDay(dayBegan) : "";
+      note.hidden = !began;
+      setText(note, began && `days and months are those of the kernel's time zone: today began at ${began}`);
       sections.hidden = !below.length;
       amounts = [];
       figures.replaceChildren(...given.map(one));

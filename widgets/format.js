@@ -145,3 +145,26 @@ export function localTime(iso, zone) {
   const style = { dateStyle: "short", timeStyle: "long", timeZone: zone };
   return new Date(iso).toLocaleString("sv-SE", /** @type {Intl.DateTimeFormatOptions} */ (style));
 }
+
+/**
+ * Return a text with all its instants in the reader's own zone.
+ * @param {string} text
+ * @param {string} [zone] the reader's zone by default
+ * @returns {string}
+ */
+export function localTimes(text, zone) {
+  const [before, iso, rest] = splitInstant(text);
+  return iso ? before + localTime(iso, zone) + localTimes(rest, zone) : before;
+}
+
+/**
+ * Return when the kernel's day began, as it writes instants, where that was not at the reader's
+ * midnight; empty where both have the same days.
+ * @param {number} began seconds since the epoch
+ * @param {string} [zone] the reader's zone by default
+ */
+export function otherDay(began, zone) {
+  const iso = new Date(began * 1000).toISOString();
+  if (localTime(iso, zone).slice(11, 19) === "00:00:00") return "";
+  return `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`;
+}

@@ -1,7 +1,7 @@
 // The virtualised price grid: only the visible rows are in the page, however long the table is.
 
 import { count, makeClock, usd } from "./format.js";
-import { make, setText } from "./dom.js";
+import { make, setText, setTitle } from "./dom.js";
 import { freeze, makeGridHead } from "./grid_head.js";
 import { nextSorting, sortedRows } from "./row_order.js";
 import { cellHints, cellText, columnOf, countText, isText, whyOff } from "./table.js";
@@ -149,7 +149,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
     else if (!group && isGroup) slot.element.replaceChildren(...slot.cells);
     if (group) {
       slot.element.classList.remove("nbprov-off");
-      slot.element.title = "";
+      setTitle(slot.element, "");
       slot.element.setAttribute("aria-expanded", String(group.isOpen));
       const of = group.hasGpu ? "a GPU-hour" : "an hour";
       const from = Number.isNaN(group.least) ? "" : `, from ${usd(group.least)} ${of}`;
@@ -162,14 +162,14 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
     slot.element.removeAttribute("aria-expanded");
     const why = whyOff(table, row);
     slot.element.classList.toggle("nbprov-off", why !== "" && isGreyed);
-    slot.element.title = why && `not set up: ${why}`;
+    setTitle(slot.element, why && `not set up: ${why}`);
     table.columns.forEach((column, i) => {
       const cell = slot.cells[i];
       if (!cell) return;
       const text = cellText(column, row, nowMs());
       setText(cell, text);
       const hints = cellHints(column, row, text);
-      cell.title = hints.title;
+      setTitle(cell, hints.title);
       cell.dataset.bars = hints.bars;
     });
   }

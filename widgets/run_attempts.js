@@ -1,7 +1,7 @@
 // The attempts of a launch as a live table.
 
 import { duration } from "./format.js";
-import { make, makeBadge, makeToggle, patchList, setText } from "./dom.js";
+import { make, makeBadge, makeToggle, patchList, setText, setVerbatim } from "./dom.js";
 
 /** @typedef {import("./types").RunState} RunState */
 /** @typedef {import("./types").AttemptState} AttemptState */
@@ -167,7 +167,7 @@ function makeConsole(signal, ask) {
     tell(said) {
       isWaiting = false;
       const wasAtEnd = text.scrollTop + text.clientHeight >= text.scrollHeight - 4;
-      setText(text, said);
+      setVerbatim(text, said);
       if (wasAtEnd) text.scrollTop = text.scrollHeight;
     },
     /** @param {number} now */

@@ -1,7 +1,7 @@
 // The attempts of a launch as lanes on one time axis: a lane for each place, with its phases.
 
 import { duration } from "./format.js";
-import { make, patchList, setText } from "./dom.js";
+import { make, patchList, setText, setTitle } from "./dom.js";
 
 /** @typedef {import("./types").RunState} RunState */
 /** @typedef {import("./types").AttemptState} AttemptState */
@@ -96,7 +96,7 @@ function makeLane(first) {
         const bar = /** @type {HTMLElement} */ (track.children[at]);
         bar.dataset.tone = span.tone;
         bar.dataset.phase = span.words;
-        bar.title = `${span.words}: ${duration(span.to - span.from)}`;
+        setTitle(bar, `${span.words}: ${duration(span.to - span.from)}`);
         // A phase of no length has a width all the same, also at the right end.
         bar.style.left = `min(${percent(span.from).toFixed(2)}%, 100% - 3px)`;
         bar.style.width = `${(percent(span.to) - percent(span.from)).toFixed(2)}%`;

@@ -5,7 +5,7 @@ import { makeAttempts } from "./run_attempts.js";
 import { makeLanes } from "./run_lanes.js";
 import { makeOpenings } from "./run_openings.js";
 import { outlook } from "./run_outlook.js";
-import { keepFocus, linked, make, makeBadge, makeRoot, makeStatus, setText } from "./dom.js";
+import { keepFocus, linked, make, makeBadge, makeRoot, makeStatus, setText, setVerbatim } from "./dom.js";
 import { makeFilterTools } from "./filter_tools.js";
 import { makeGrid } from "./grid.js";
 import { connect } from "./link.js";
@@ -89,7 +89,7 @@ function render({ model, el }) {
     buttons.show(state);
     attempts.show(state);
     lanes.show(state);
-    setText(log, state.log.join("\n"));
+    setVerbatim(log, state.log.join("\n"));
     log.hidden = !state.log.length;
     openings.show(state.openings);
     setText(error, state.error);

@@ -203,7 +203,9 @@ function lastDay(word) {
 export function cellHints(column, row, text) {
   const word = wordOf(column, row);
   const { bars, words } = column.kind === "stock" ? lastDay(word) : { bars: "", words: "" };
-  return { bars, title: words || (column.kind === "date" ? word : text.length > 18 ? text : "") };
+  // A price's date is that day in UTC, wherever the reader is.
+  const date = column.kind === "date" && word !== text ? word && `${word} UTC` : "";
+  return { bars, title: words || date || (text.length > 18 ? text : "") };
 }
 
 /**

@@ -156,6 +156,8 @@ export interface ClustersState {
   figures?: Figure[];
   sections?: Section[];
   days?: DailyCosts;
+  /** When the day began in the kernel's time zone, whose days and months are counted. */
+  day_began?: number;
 }
 
 /** What each cloud cost on each of the last days, in micro-dollars; days are ISO dates. */

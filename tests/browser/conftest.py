@@ -94,15 +94,28 @@ def lab(shared: ExitStack) -> Lab:
 
 
 @pytest.fixture
+def readers_zone() -> str | None:
+    """The time zone of who looks at the page; None for that of this computer."""
+    return None
+
+
+@pytest.fixture
 def open_notebook(
-    lab: Lab, browser: Browser, nbprov_home: Path, tmp_path: Path, request: pytest.FixtureRequest
+    lab: Lab,
+    browser: Browser,
+    nbprov_home: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    readers_zone: str | None,
 ) -> Iterator[Opener]:
     """Open a notebook, given as a file or as its cells, with its own ledger and local cloud.
 
     At the end that cloud must be empty, and the page must have had no error.
     """
     name = request.node.name.removeprefix("test_")
-    context = browser.new_context(viewport=VIEWPORT, device_scale_factor=SHARPNESS)
+    context = browser.new_context(
+        viewport=VIEWPORT, device_scale_factor=SHARPNESS, timezone_id=readers_zone
+    )
     pages: list[NotebookPage] = []
 
     def open_it(

@@ -121,6 +121,7 @@ def view_of(seen: Overview) -> DashboardView:
         tuple(_figures(seen)),
         tuple(s for s in sections if s is not None),
         seen.days,
+        seen.today.since,
     )
 
 

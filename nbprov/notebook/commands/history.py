@@ -31,7 +31,7 @@ LISTED = 100
 
 _COLUMNS = (
     Column("name", flexible=True),
-    Column("started"),
+    Column("started (UTC)"),
     Column("state", flexible=True),
     Column("lasted", right=True),
     Column("cost", right=True),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbprov.api.reports.spending import DailyCosts
+from nbprov.model.clock import Instant
 from nbprov.model.clusters import ClusterView
 from nbprov.model.money import Micros, format_usd
 from nbprov.notebook.rendering.clusters import (
@@ -52,11 +53,19 @@ class DashboardSection:
 
 @dataclass(frozen=True, slots=True)
 class DashboardView(ClustersView):
-    """Everything the dashboard shows, as of one moment."""
+    """Everything the dashboard shows, as of one moment.
+
+    Attributes
+    ----------
+    day_began
+        When today began in the kernel's time zone, whose days and months are counted. A reader in
+        another zone is told.
+    """
 
     figures: tuple[Figure, ...] = ()
     sections: tuple[DashboardSection, ...] = ()
     days: DailyCosts = NO_DAYS
+    day_began: Instant = 0.0
 
 
 class Dashboard(ClustersTable):
@@ -80,6 +89,7 @@ class Dashboard(ClustersTable):
             "figures": [plain_fields(figure) for figure in view.figures],
             "sections": [plain_fields(section) for section in view.sections],
             "days": plain_fields(view.days),
+            "day_began": view.day_began,
         }
 
     def _heading(self) -> str:

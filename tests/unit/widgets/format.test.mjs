@@ -10,7 +10,9 @@ import {
   costAt,
   duration,
   localTime,
+  localTimes,
   makeClock,
+  otherDay,
   quantity,
   splitAddress,
   splitInstant,
@@ -81,4 +83,18 @@ test("instants are split from a text and shown in the reader's zone", () => {
   assert.deepEqual(splitInstant("attempt 2"), ["attempt 2", "", ""]);
   assert.equal(localTime("2026-11-21T23:09:10Z", "UTC"), "2026-11-21 23:09:10 UTC");
   assert.match(localTime("2026-11-21T23:09:10Z", "Asia/Tokyo"), /^2026-11-22 08:09:10 GMT\+9$/);
+  const two = `${text} at 2026-12-31 15:00:00 UTC`;
+  assert.equal(
+    localTimes(two, "Asia/Tokyo"),
+    "waiting until 2026-11-22 08:09:10 GMT+9; next at 2027-01-01 00:00:00 GMT+9",
+  );
+  assert.equal(localTimes(two, "UTC"), two);
+});
+
+test("a reader whose days begin at another time than the kernel's is told when today began", () => {
+  const midnight = Date.parse("2026-11-21T00:00:00Z") / 1000;
+  assert.equal(otherDay(midnight, "UTC"), "");
+  assert.equal(otherDay(midnight, "Africa/Abidjan"), "", "its name is another, its days are not");
+  assert.equal(otherDay(midnight, "Asia/Tokyo"), "2026-11-21 00:00:00 UTC");
+  assert.equal(otherDay(midnight - 9 * 3600, "Asia/Tokyo"), "");
 });

@@ -67,6 +67,12 @@ test("cells read as in the static forms", () => {
   assert.deepEqual(cells(2), ["3", "a10:1", "on-demand", "–", "0.333", "–"]);
 });
 
+test("the title of an age says of which zone the price's date is", () => {
+  const age = columnOf(table(), "as_of");
+  assert.equal(cellHints(age, 0, "1 d").title, "2026-11-20 UTC");
+  assert.equal(cellHints(age, 2, "–").title, "");
+});
+
 test("buffers may lie anywhere in what arrived", () => {
   const padded = ARRAYS.map((a) => {
     const bytes = new Uint8Array(a.byteLength + 7);

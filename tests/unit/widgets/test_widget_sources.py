@@ -115,6 +115,17 @@ def test_joining_loses_nothing_but_comments_and_imports(name: str) -> None:
     assert [n for n, count in names.items() if count > 1] == []
 
 
+@pytest.mark.parametrize("name", [name for name in PANELS if "dom.js" in PANELS[name]])
+def test_every_text_of_a_panel_is_set_where_its_times_become_the_readers(name: str) -> None:
+    """`dom.js` brings instants into the reader's zone, but not in what is set past it."""
+    for file in PANELS[name]:
+        text = (WIDGETS / file).read_text(encoding="utf-8")
+        past = re.findall(r"\.(?:title|textContent|innerText|ariaLabel) = .*", text)
+        assert file == "dom.js" or not past, (
+            f"{file}: use setText, setTitle or setVerbatim of dom.js: {past}"
+        )
+
+
 def test_every_rule_of_style_is_the_panels_own() -> None:
     text = (WIDGETS / widget_assets.STYLE).read_text(encoding="utf-8")
     style = re.sub(r"/\*.*?\*/|@keyframes.*?\}\s*\}", "", text, flags=re.DOTALL)
