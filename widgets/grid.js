@@ -371,6 +371,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
     /** A column that is drawn has got other values; the order stays until it is asked for again. */
     renew() {
       tools.show(table);
+      head.widen(table, nowMs());
       refresh();
     },
     /** The rows that match, also those in closed groups, in their order. */

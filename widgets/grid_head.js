@@ -123,6 +123,18 @@ export function makeGridHead({ signal, table: element, onSort }) {
       rowgroup.replaceChildren(row);
       setWidths();
     },
+    /**
+     * Widen the columns whose new values need it. None gets narrower under the reader's eyes.
+     * @param {Table} table
+     * @param {number} nowMs
+     */
+    widen(table, nowMs) {
+      table.columns.forEach((column, i) => {
+        if (column.kind !== "stock" || chosen.has(column.key)) return;
+        widths[i] = Math.max(widths[i] ?? 0, columnWidth(column, nowMs) + PADDING_CH);
+      });
+      setWidths();
+    },
     /** @param {readonly import("./types").Sorting[]} sortings */
     showSorting(sortings) {
       columns.forEach((column, i) => {

@@ -170,7 +170,9 @@ export function countText(table, matched) {
  * @param {number} nowMs
  */
 function stock(word, nowMs) {
-  return word && `${level(word)}, ${duration(nowMs / 1000 - Number(word.split("@")[1]))} ago`;
+  const age = nowMs / 1000 - Number(word.split("@")[1]);
+  // Clouds answer about once a minute, so the seconds of an older answer tell nothing.
+  return word && `${level(word)}, ${duration(age < 60 ? age : Math.floor(age / 60) * 60)} ago`;
 }
 
 /**
@@ -233,9 +235,9 @@ export function cellText(column, row, nowMs) {
 }
 
 const WIDEST_CH = 24;
-// The length of "medium, 59 min 59 s ago", and with the bars of a day behind it.
-const STOCK_CH = 23;
-const WITH_BARS_CH = 30;
+// What follows a level, at its longest, and the room that the bars of a day take behind it.
+const STOCK_AGE = ", 59 min ago";
+const BARS_CH = 10;
 // Rows that are measured for the width of a column.
 const MEASURED_ROWS = 200;
 // The width of a capital letter in a bold header, such as GPU.
@@ -253,9 +255,13 @@ export function columnWidth(column, nowMs, rows = column.values.length) {
   let widest = column.label.length * (/^[A-Z]+$/.test(column.label) ? CAPITAL_CH : 1) + 1.5;
   if (column.kind === "text") {
     for (const word of column.words) widest = Math.max(widest, word.length * LETTER_CH + 1);
-  } else if (column.kind === "stock")
-    widest = column.words.some((word) => lastDay(word).bars) ? WITH_BARS_CH : STOCK_CH;
-  else {
+  } else if (column.kind === "stock") {
+    for (const word of column.words.filter(Boolean)) {
+      const bars = lastDay(word).bars ? BARS_CH : 0;
+      widest = Math.max(widest, (level(word) + STOCK_AGE).length * LETTER_CH + 1 + bars);
+    }
+    return widest;
+  } else {
     let largest = 0;
     for (let row = 1; row < rows; row++) {
       if (
@@ -268,5 +274,5 @@ export function columnWidth(column, nowMs, rows = column.values.length) {
       if (row < rows)
         widest = Math.max(widest, cellText(column, row, nowMs).length);
   }
-  return Math.min(widest, column.kind === "stock" ? WITH_BARS_CH : WIDEST_CH);
+  return Math.min(widest, WIDEST_CH);
 }

@@ -177,10 +177,14 @@ def format_stock(stock: Stock | None, now: Instant) -> str:
     >>> pool = Pool("runpod", "CZ", "EU-CZ-1", "1x_L40S_SECURE", "on-demand")
     >>> format_stock(Stock(100.0, pool, StockLevel.HIGH), 120.0), format_stock(None, 120.0)
     ('high, 20 s ago', '')
+    >>> format_stock(Stock(100.0, pool, StockLevel.LOW), 825.0)
+    'low, 12 min ago'
     """
     if stock is None:
         return ""
-    return f"{stock.level.value}, {short_duration(max(0.0, now - stock.at))} ago"
+    age = max(0.0, now - stock.at)
+    # Clouds answer about once a minute, so the seconds of an older answer tell nothing.
+    return f"{stock.level.value}, {short_duration(age if age < 60 else age // 60 * 60)} ago"
 
 
 def format_utc(instant: Instant) -> str:
