@@ -58,6 +58,17 @@ function pair(big, bigUnit, small, smallUnit) {
 }
 
 const DAY_MS = 86_400_000;
+const OLD_DAYS = 30;
+const STALE_DAYS = 180;
+
+/**
+ * Return how many days ago a date was; NaN where the text is not a date.
+ * @param {string} asOf
+ * @param {number} nowMs
+ */
+function daysSince(asOf, nowMs) {
+  return Math.floor(nowMs / DAY_MS) - Math.floor(Date.parse(asOf.slice(0, 10)) / DAY_MS);
+}
 
 /**
  * Return the age of a price of that date; the text itself where it is not a date.
@@ -65,11 +76,20 @@ const DAY_MS = 86_400_000;
  * @param {number} nowMs
  */
 export function age(asOf, nowMs) {
-  if (!asOf) return DASH;
-  const then = Date.parse(asOf.slice(0, 10));
-  if (Number.isNaN(then)) return asOf;
-  const days = Math.floor(nowMs / DAY_MS) - Math.floor(then / DAY_MS);
-  return days <= 0 ? "today" : `${days} d`;
+  const days = daysSince(asOf, nowMs);
+  if (Number.isNaN(days)) return asOf || DASH;
+  if (days <= 0) return "today";
+  return `${days < OLD_DAYS ? "" : days < STALE_DAYS ? "△ old, " : "▲ stale, "}${days} d`;
+}
+
+/**
+ * Return the tone of a price of that date: a price may have changed since.
+ * @param {string} asOf
+ * @param {number} nowMs
+ */
+export function ageTone(asOf, nowMs) {
+  const days = daysSince(asOf, nowMs);
+  return days >= STALE_DAYS ? "bad" : days >= OLD_DAYS ? "warn" : "";
 }
 
 /**

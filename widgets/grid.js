@@ -168,9 +168,10 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
       if (!cell) return;
       const text = cellText(column, row, nowMs());
       setText(cell, text);
-      const hints = cellHints(column, row, text);
+      const hints = cellHints(column, row, text, nowMs());
       setTitle(cell, hints.title);
       cell.dataset.bars = hints.bars;
+      cell.dataset.tone = hints.tone;
     });
   }
 

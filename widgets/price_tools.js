@@ -23,7 +23,7 @@ export function makePriceTools(signal, onColumns) {
   const search = make("input", {
     type: "search",
     class: "nbprov-input nbprov-search",
-    placeholder: "search: h100 europe, germany 80gb, spot <2 …",
+    placeholder: "search: h100 europe, germany 80gb …",
     "aria-label": "Show only rows that match these words",
     spellcheck: "false",
   });

@@ -1,6 +1,6 @@
 // The price table's data in the browser: decoding, derived columns and the text of cells.
 
-import { age, count, DASH, duration, quantity, usd } from "./format.js";
+import { age, ageTone, count, DASH, duration, quantity, usd } from "./format.js";
 
 /** @typedef {import("./types").Table} Table */
 /** @typedef {import("./types").TableColumn} TableColumn */
@@ -197,17 +197,19 @@ function lastDay(word) {
 }
 
 /**
- * Return what a cell tells besides its text: its title, and the bars of its last day.
+ * Return what a cell tells besides its text: its title, its tone, and the bars of its last day.
  * @param {TableColumn} column
  * @param {number} row
  * @param {string} text
+ * @param {number} nowMs
  */
-export function cellHints(column, row, text) {
+export function cellHints(column, row, text, nowMs) {
   const word = wordOf(column, row);
   const { bars, words } = column.kind === "stock" ? lastDay(word) : { bars: "", words: "" };
   // A price's date is that day in UTC, wherever the reader is.
   const date = column.kind === "date" && word !== text ? word && `${word} UTC` : "";
-  return { bars, title: words || date || (text.length > 18 ? text : "") };
+  const tone = column.kind === "date" ? ageTone(word, nowMs) : "";
+  return { bars, tone, title: words || date || (text.length > 18 ? text : "") };
 }
 
 /**

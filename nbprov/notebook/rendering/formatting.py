@@ -16,6 +16,8 @@ from nbprov.model.stock import Stock
 DASH = "–"
 """Stands for an unknown value."""
 
+OLD_DAYS, STALE_DAYS = 30, 180
+"""From how many days on the age of a price is a warning, and from how many a strong one."""
 SIMULATED = "simulated: you pay $0"
 
 
@@ -158,6 +160,8 @@ def format_age(as_of: str, today: date) -> str:
     >>> today = date(2026, 11, 21)
     >>> format_age("2026-11-18", today), format_age("2026-11-21", today), format_age("", today)
     ('3 d', 'today', '–')
+    >>> format_age("2026-10-01", today), format_age("2026-01-01", today)
+    ('△ old, 51 d', '▲ stale, 324 d')
     """
     if not as_of:
         return DASH
@@ -165,7 +169,10 @@ def format_age(as_of: str, today: date) -> str:
         days = (today - date.fromisoformat(as_of[:10])).days
     except ValueError:
         return as_of
-    return "today" if days <= 0 else f"{days} d"
+    if days <= 0:
+        return "today"
+    word = "" if days < OLD_DAYS else "△ old, " if days < STALE_DAYS else "▲ stale, "
+    return f"{word}{days} d"
 
 
 def format_stock(stock: Stock | None, now: Instant) -> str:

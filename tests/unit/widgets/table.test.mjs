@@ -69,8 +69,15 @@ test("cells read as in the static forms", () => {
 
 test("the title of an age says of which zone the price's date is", () => {
   const age = columnOf(table(), "as_of");
-  assert.equal(cellHints(age, 0, "1 d").title, "2026-11-20 UTC");
-  assert.equal(cellHints(age, 2, "–").title, "");
+  assert.equal(cellHints(age, 0, "1 d", NOW).title, "2026-11-20 UTC");
+  assert.equal(cellHints(age, 2, "–", NOW).title, "");
+});
+
+test("an old price has the tone of a warning, and a stale one that of a fault", () => {
+  const age = columnOf(table(), "as_of");
+  const tone = (days) => cellHints(age, 0, "", Date.parse("2026-11-20") + days * 86_400_000).tone;
+  assert.deepEqual([0, 29, 30, 179, 180].map(tone), ["", "", "warn", "warn", "bad"]);
+  assert.equal(cellHints(age, 2, "", NOW).tone, "");
 });
 
 test("buffers may lie anywhere in what arrived", () => {
@@ -298,11 +305,12 @@ test("a column that gets values is drawn in its place, and is left out again wit
   assert.equal(t.renewals, 1);
   const column = columnOf(t, "stock");
   assert.equal(cellText(column, 1, NOW), "high, 20 s ago");
-  assert.deepEqual(cellHints(column, 1, "high, 20 s ago"), {
+  assert.deepEqual(cellHints(column, 1, "high, 20 s ago", 0), {
     bars: "··▁▁▃▃▅▅▇▇▇▇",
+    tone: "",
     title: "in stock at 8 of 10 times in the last 24 h",
   });
-  assert.deepEqual(cellHints(column, 0, ""), { bars: "", title: "" });
+  assert.deepEqual(cellHints(column, 0, "", 0), { bars: "", tone: "", title: "" });
   const wide = columnWidth(column, NOW);
   renewColumn(t, { ...STOCK_HEAD, words: ["none@5"] }, [Uint8Array.of(0, 0, 0, 0)]);
   assert.equal(cellText(columnOf(t, "stock"), 0, 5000), "none, 0 s ago");
