@@ -3,9 +3,11 @@
 // Only JupyterLab and Notebook let a widget reach the notebook's model; elsewhere this does nothing.
 
 import { watchTyping } from "./cell_problems.js";
+import { hasMark, replaceOutputs } from "./ended_cells.js";
 import { findForms, placeForm } from "./forms.js";
 
 const TYPING = Symbol.for("nbprov.typing");
+const BADGE_MS = 2000;
 
 /** @typedef {import("./types").FromKernelToPage} FromKernelToPage */
 /** @typedef {import("./types").FromPage} FromPage */
@@ -14,6 +16,8 @@ const TYPING = Symbol.for("nbprov.typing");
 function initialize({ model }) {
   const manager = /** @type {any} */ (model.widget_manager);
   const context = manager?.context;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let arriving;
   if (!context?.model?.cells) return undefined;
   /** @param {FromKernelToPage} message */
   const received = (message) => {
@@ -21,8 +25,23 @@ function initialize({ model }) {
       for (const one of message.outputs) placeForm(context, one.anchor, one);
     } else if (message.type === "problems") {
       typing.show(message.source, message.problems);
+    } else if (message.type === "cells") {
+      // The badge itself may still be on its way.
+      arriving = setTimeout(() => message.cells.forEach(report), BADGE_MS);
+    } else if (message.type === "cell") {
+      if (hasMark(context, message) === false) replaceOutputs(context, message);
     } else if (manager.restoredStatus) {
       tell();
+    }
+  };
+  /** @param {import("./types").EndedCell} one */
+  const report = ({ cell, mark }) => {
+    const isSeen = hasMark(context, { cell, mark });
+    if (isSeen === undefined) return; // the cell was removed
+    try {
+      model.send({ type: isSeen ? "cell-seen" : "cell-missing", cell, mark });
+    } catch {
+      // The kernel has ended since.
     }
   };
   // Sending fails where the kernel has ended since: there is nothing to keep then.
@@ -52,6 +71,7 @@ function initialize({ model }) {
   if (manager.restoredStatus) tell();
   return () => {
     typing.end();
+    clearTimeout(arriving);
     model.off("msg:custom", received);
     manager.restored.disconnect(tell);
   };

@@ -290,11 +290,22 @@ export interface Task {
 }
 
 /** What a page tells the kernel: the forms in its notebook. */
-export type FromPage = { type: "forms"; forms: Form[] } | { type: "cell"; source: string };
+export type FromPage =
+  | { type: "forms"; forms: Form[] }
+  | { type: "cell"; source: string }
+  | ({ type: "cell-seen" | "cell-missing" } & EndedCell);
+
+/** A remote cell that has ended, and a text that the HTML of its badge holds. */
+export interface EndedCell {
+  cell: string;
+  mark: string;
+}
 
 /** Static forms as they are to be saved, those of earlier kernels among them. */
 export type FromKernelToPage =
   | { type: "outputs"; outputs: (FormOutputs & { anchor: string })[] }
+  | { type: "cells"; cells: EndedCell[] }
+  | ({ type: "cell"; outputs: unknown[] } & EndedCell)
   | { type: "problems"; source: string; problems: CellProblem[] }
   | { type: "listening" };
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from nbprov.notebook.frames.frame_renderer import FrameRenderer
 from nbprov.notebook.options import options_of
+from nbprov.notebook.output_record import OutputRecord
 
 TICK = 0.05
 """Seconds between two checks for an interrupt."""
@@ -21,20 +22,33 @@ OutputQueue = queue.SimpleQueue[dict[str, Any] | None]
 
 
 def publish_until_done(
-    shell: Any, future: concurrent.futures.Future[Any], outputs: OutputQueue
+    shell: Any,
+    future: concurrent.futures.Future[Any],
+    outputs: OutputQueue,
+    record: OutputRecord | None = None,
 ) -> Any:
-    """Publish what comes until the work is done, and return its result. Can be interrupted."""
+    """Publish what comes until the work is done, and return its result. Can be interrupted.
+
+    Parameters
+    ----------
+    record
+        Is given what is published.
+    """
     frames = FrameRenderer(options_of(shell).frames)
     future.add_done_callback(lambda _: outputs.put(None))
     while not future.done():
-        publish_waiting(shell, outputs, TICK, frames)
-    while publish_waiting(shell, outputs, 0, frames):
+        publish_waiting(shell, outputs, TICK, frames, record)
+    while publish_waiting(shell, outputs, 0, frames, record):
         pass
     return future.result()
 
 
 def publish_waiting(
-    shell: Any, outputs: OutputQueue, wait: float, frames: FrameRenderer | None = None
+    shell: Any,
+    outputs: OutputQueue,
+    wait: float,
+    frames: FrameRenderer | None = None,
+    record: OutputRecord | None = None,
 ) -> bool:
     """Publish the messages that are there; return False if there were none.
 
@@ -44,6 +58,8 @@ def publish_waiting(
     ----------
     frames
         Renders the frames of the cell; by default those of a cell that begins here.
+    record
+        Is given what is published.
     """
     frames = FrameRenderer(options_of(shell).frames) if frames is None else frames
     waiting: list[dict[str, Any]] = []
@@ -60,7 +76,7 @@ def publish_waiting(
     except queue.Empty:
         pass
     for message in waiting:
-        _publish(shell, message, frames)
+        _publish(shell, message, frames, record or OutputRecord())
     return has_any
 
 
@@ -77,22 +93,28 @@ def _append(waiting: list[dict[str, Any]], message: dict[str, Any]) -> None:
     waiting[-1] = {"msg_type": "stream", "content": {**last["content"], "text": text}}
 
 
-def _publish(shell: Any, message: dict[str, Any], frames: FrameRenderer) -> None:
+def _publish(
+    shell: Any, message: dict[str, Any], frames: FrameRenderer, record: OutputRecord
+) -> None:
     kind, content = message["msg_type"], message["content"]
     if kind == "stream":
         stream = sys.stderr if content["name"] == "stderr" else sys.stdout
         stream.write(content["text"])
         stream.flush()
+        record.stream(content["name"], content["text"])
     elif kind in ("display_data", "execute_result", "update_display_data"):
-        data = content["data"]
+        data, metadata = content["data"], content.get("metadata", {})
+        if "frame" in content:
+            data = frames.render(data, content["frame"])
+        transient, is_update = content.get("transient", {}), kind == "update_display_data"
         shell.display_pub.publish(
-            data=frames.render(data, content["frame"]) if "frame" in content else data,
-            metadata=content.get("metadata", {}),
-            transient=content.get("transient", {}),
-            update=kind == "update_display_data",
+            data=data, metadata=metadata, transient=transient, update=is_update
         )
+        record.display(data, metadata, transient.get("display_id", ""), is_update=is_update)
     elif kind == "clear_output":
-        shell.display_pub.clear_output(wait=content.get("wait", False))
+        wait = content.get("wait", False)
+        shell.display_pub.clear_output(wait=wait)
+        record.clear(wait=wait)
     elif kind == "page":
         from IPython.core import page
 

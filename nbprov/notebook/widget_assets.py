@@ -37,7 +37,7 @@ PRICE_TABLE = (
     "price_picks.js",
     "price_table.js",
 )
-PAGE_LINK = ("forms.js", "cell_problems.js", "page_link.js")
+PAGE_LINK = ("forms.js", "ended_cells.js", "cell_problems.js", "page_link.js")
 RUN_PANEL = (
     *_GRID,
     "link.js",

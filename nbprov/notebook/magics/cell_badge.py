@@ -22,31 +22,34 @@ _last: dict[str, str] = {}
 
 
 def show_badge(
-    shell: Any, name: str, seconds: float, *, nodes: str = "head", ending: str = ""
-) -> None:
-    """Show the badge, as `%config Nbprov.badge` asks for it.
+    shell: Any, name: str, seconds: float, *, mark: str, nodes: str = "head", ending: str = ""
+) -> dict[str, str] | None:
+    """Show the badge, as `%config Nbprov.badge` asks for it; return what was shown.
 
     Parameters
     ----------
+    mark
+        Stands in its HTML, so that a page can tell whether it has the badge of this run.
     ending
         How the cell ended if it did not succeed: `failed` or `interrupted`.
     """
     wish = options_of(shell).badge
     if wish is False:
-        return
+        return None
     try:
         where = _where(name, nodes)
     except NbprovError:
-        return  # the cluster is gone, which the cell's own error says
+        return None  # the cluster is gone, which the cell's own error says
     is_new = _last.get(name) != where
     _last[name] = where
     if wish is not True and not is_new and seconds < LONG_SECONDS:
-        return
+        return None
     text = " · ".join(filter(None, (where, _duration(seconds), ending)))
-    shell.display_pub.publish(
-        data={"text/plain": text, "text/html": f'<div style="{_STYLE}">{html.escape(text)}</div>'},
-        metadata={},
-    )
+    words, mark = html.escape(text), html.escape(mark)
+    shown = f'<div data-nbprov-cell="{mark}" style="{_STYLE}">{words}</div>'
+    data = {"text/plain": text, "text/html": shown}
+    shell.display_pub.publish(data=data, metadata={})
+    return data
 
 
 def _where(name: str, nodes: str) -> str:

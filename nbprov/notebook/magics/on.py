@@ -13,7 +13,10 @@ from nbprov.api import session
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
 from nbprov.notebook.arguments import environment
 from nbprov.notebook.cell_sources import remember_source
+from nbprov.notebook.output_record import OutputRecord
+from nbprov.notebook.panels.ended_cells import EndedCell
 from nbprov.notebook.panels.output_line import print_now
+from nbprov.notebook.panels.page_link import page_link
 from nbprov.notebook.remote_output import OutputQueue, publish_until_done, publish_waiting
 
 from .cell_badge import show_badge
@@ -83,19 +86,35 @@ def _run(shell: Any, arguments: argparse.Namespace, text: str, env: dict[str, An
         ),
         say=print_now,
     )
-    ending = ""
+    ending, record = "", OutputRecord()
     try:
-        publish_until_done(shell, future, outputs)
+        publish_until_done(shell, future, outputs, record)
     except KeyboardInterrupt:
         ending = "interrupted"
         raise Interrupted(_interrupt(shell, arguments, future, outputs, underway)) from None
-    except NbprovError:
+    except NbprovError as error:
         ending = "failed"
+        record.stream("stderr", f"{error}\n")
         raise
     finally:
         if underway.has_begun:
-            seconds = time.monotonic() - started
-            show_badge(shell, name, seconds, nodes=arguments.nodes, ending=ending)
+            seconds, mark = time.monotonic() - started, underway.id
+            badge = show_badge(
+                shell, name, seconds, mark=mark, nodes=arguments.nodes, ending=ending
+            )
+            if badge is not None:
+                if not record.is_whole:
+                    more = f"what it printed is on the machine: %nbprov cells {name} {mark}\n"
+                    record.outputs = [{"output_type": "stream", "name": "stdout", "text": more}]
+                _keep_for_pages(shell, mark, record, badge)
+
+
+def _keep_for_pages(shell: Any, mark: str, record: OutputRecord, badge: dict[str, str]) -> None:
+    """Give the cell's outputs to a page that was closed meanwhile, where pages name cells."""
+    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    if cell := str((parent.get("metadata") or {}).get("cellId") or ""):
+        shown = {"output_type": "display_data", "data": badge, "metadata": {}}
+        page_link.cell_ended(EndedCell(cell, mark, (*record.outputs, shown)))
 
 
 def _interrupt(

@@ -4,6 +4,7 @@
 kernel. So one widget that nothing shows runs `widgets/page_link.js` in each page, also in one that
 is opened later. That code tells which static forms of panels the notebook has and writes what the
 kernel answers. It also tells the text of a cell that is typed, and shows what is wrong with it.
+Where a page was closed while a remote cell ran, the next one is given what the cell printed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from .comm_routing import allow_subshells
+from .ended_cells import EndedCell, EndedCells
 
 MOST_FORMS = 500
 """The most forms that are taken from one message of a page."""
@@ -55,6 +57,7 @@ class PageLink:
         self.check: Check = lambda source: []
         self._lock = threading.Lock()
         self._shown: dict[str, ShownOutputs | None] = {}
+        self._ended = EndedCells()
         self._widget: Any | None = None
 
     def open(self) -> None:
@@ -89,12 +92,30 @@ class PageLink:
         """Have the pages write a form into the notebook where they have another one."""
         self._send([{"anchor": anchor, **form}])
 
+    def cell_ended(self, cell: EndedCell) -> None:
+        """Give a remote cell's outputs to a page that did not see them come."""
+        self._ended.add(cell)
+        self._tell({"type": "cells", "cells": self._ended.marks()})
+
     def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
         kind = content.get("type") if isinstance(content, dict) else None
         if kind == "forms" and isinstance(forms := content.get("forms"), Sequence):
             self._send([one for form in forms[:MOST_FORMS] if (one := self._outputs_for(form))])
+            if marks := self._ended.marks():
+                self._tell({"type": "cells", "cells": marks})
+        elif kind in ("cell-seen", "cell-missing"):
+            self._cell_of_page(
+                kind == "cell-seen", str(content.get("cell")), str(content.get("mark"))
+            )
         elif kind == "cell" and isinstance(source := content.get("source"), str):
             self._tell({"type": "problems", "source": source, "problems": self._checked(source)})
+
+    def _cell_of_page(self, is_seen: bool, id: str, mark: str) -> None:
+        if is_seen:
+            self._ended.seen(id, mark)
+        elif (cell := self._ended.find(id, mark)) is not None:
+            outputs = list(cell.outputs)
+            self._tell({"type": "cell", "cell": id, "mark": mark, "outputs": outputs})
 
     def _checked(self, source: str) -> list[dict[str, Any]]:
         try:
