@@ -125,11 +125,13 @@ function guardFocus(host, frame, signal, onTheft) {
   document.addEventListener("focusin", ({ target }) => {
     if (target !== frame) last = /** @type {Element} */ (target);
   }, { signal });
-  window.addEventListener("blur", () => {
-    if (document.activeElement !== frame || host.matches(":hover")) return;
+  const look = () => {
+    if (signal.aborted || document.activeElement !== frame || host.matches(":hover")) return;
     onTheft();
     if (last instanceof HTMLElement) last.focus();
-  }, { signal });
+  };
+  // Firefox says only after the event that the frame has the focus.
+  window.addEventListener("blur", () => setTimeout(look), { signal });
 }
 
 /**
