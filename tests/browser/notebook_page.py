@@ -181,6 +181,21 @@ class NotebookPage:
         self.press_command("notebook:restart-kernel")
         self.answer_dialog()
 
+    def clipboard(self) -> str:
+        """Return the text on the clipboard, pasted into a field of its own as a person would.
+
+        A script may read it only with a permission that Firefox does not know.
+        """
+        self.page.evaluate(
+            "document.body.insertAdjacentHTML('beforeend', '<textarea id=pasted></textarea>')"
+        )
+        field = self.page.locator("#pasted")
+        field.press("ControlOrMeta+v")
+        expect(field).not_to_have_value("")
+        text = field.input_value()
+        field.evaluate("element => element.remove()")
+        return text
+
     def answer_dialog(self) -> None:
         """Agree to JupyterLab's dialog about the kernel, and wait until the kernel is idle."""
         dialog = self.page.locator(".jp-Dialog")

@@ -81,11 +81,10 @@ def test_a_person_finds_compares_and_takes_a_machine(
     expect(prices.locator(".nbprov-compared th[scope=row]").first).to_have_text("GPU")
 
     # Ctrl-C copies the rows; the DataFrame holds what matches.
-    notebook.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     prices.locator('[role="row"][aria-rowindex="3"] [role="gridcell"]').first.click()
     notebook.page.keyboard.press("Control+c")
     expect(prices.locator(".nbprov-status")).to_have_text("1 row copied")
-    copied = notebook.page.evaluate("navigator.clipboard.readText()")
+    copied = notebook.clipboard()
     assert copied.splitlines()[0].startswith("GPU\t$/GPU-h\t$/h\t$/month")
     assert len(copied.splitlines()) == 2
     prices.get_by_role("button", name="DataFrame").click()

@@ -27,10 +27,9 @@ def test_a_form_writes_the_cell(open_notebook: Callable[..., NotebookPage], albu
         "  max_hourly_cost: 60\n  autostop: 30\n"
     )
     album.take("provision-form", form)
-    notebook.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     form.get_by_role("button", name="Copy cell").click()
     expect(form.locator(".nbprov-status")).to_contain_text("copied")
-    copied = notebook.page.evaluate("navigator.clipboard.readText()")
+    copied = notebook.clipboard()
     assert copied == written.text_content()
     plan = notebook.cell("%%nbprov plan")
     plan.locator(".cm-content").click()
