@@ -146,11 +146,17 @@ def html_table(
         For each row, why it is grey, which its first cell shows on hover; empty where it is not.
     """
 
+    def is_tight(column: Column, text: str) -> bool:
+        if column.unbroken or column.flexible:
+            return column.unbroken
+        # Most numbers have no place to break at; Firefox breaks `$3.30/h` at its slash.
+        return not column.right or "/" in text
+
     def cell(tag: str, column: Column, text: str, why: str = "", is_first: bool = False) -> str:
         style = (
             (_GREY if why else "")
             + _CELL.format(align="right" if column.right else "left")
-            + (_TIGHT if column.unbroken or not (column.flexible or column.right) else "")
+            + (_TIGHT if is_tight(column, text) else "")
         )
         scope = (
             ' scope="col"' if tag == "th" else f' title="{escape(why)}"' if why and is_first else ""

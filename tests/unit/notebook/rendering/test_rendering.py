@@ -354,3 +354,10 @@ def test_places_and_types_of_attempts_are_not_broken_at_their_hyphens() -> None:
     offer = run.attempts[0].candidate.offer
     for words in (format_place(offer.place), offer.instance_type):
         assert f'white-space:nowrap">{words}</td>' in run_html(run)
+
+
+def test_only_numbers_that_could_be_broken_say_that_they_are_not() -> None:
+    """A browser may break a price after its slash; the words are saved where none can break."""
+    table = html_table([Column("#", right=True), Column("$", right=True)], [["1", "$3.30/h"]])
+    assert 'text-align:right">1</td>' in table
+    assert 'white-space:nowrap">$3.30/h</td>' in table
