@@ -1,9 +1,13 @@
-"""One JupyterLab and one Chromium for all browser tests.
+"""One JupyterLab and one browser for all browser tests.
 
 Each test has its own notebook, kernel, ledger and local cloud. These tests also take the pictures
 of the README, which are committed. An ordinary run does not change docs/images; to renew them, run
 
     NBPROV_TEST_SCREENSHOTS=docs .venv/bin/python -m pytest tests/browser -q
+
+The browser is Chromium. Tests marked `firefox` run in Firefox too, with the same helpers:
+
+    NBPROV_TEST_BROWSER=firefox .venv/bin/python -m pytest tests/browser -q -m firefox
 """
 
 from __future__ import annotations
@@ -19,8 +23,8 @@ from playwright.sync_api import Browser, ViewportSize, expect, sync_playwright
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
+import browsers
 import local_cloud
-import programs
 from lab import Lab
 from notebook_page import NotebookPage
 from pictures import Album
@@ -72,15 +76,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.fixture(scope="session")
-def browser(shared: ExitStack) -> Browser:
-    """One headless Chromium."""
-    found = programs.CHROMIUM.find()
-    if found is None:
-        pytest.skip(programs.advice([programs.CHROMIUM]))
+def browser(shared: ExitStack, tmp_path_factory: pytest.TempPathFactory) -> Browser:
+    """One headless browser."""
     expect.set_options(timeout=EXPECT_MS)
-    opened = shared.enter_context(sync_playwright()).chromium.launch(
-        executable_path=str(found), headless=True
-    )
+    playwright = shared.enter_context(sync_playwright())
+    opened = browsers.launch(playwright, tmp_path_factory.mktemp("browser"))
     shared.callback(opened.close)
     return opened
 

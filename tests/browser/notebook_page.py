@@ -14,6 +14,7 @@ RAN = re.compile(r"^\[\d+\]:$")
 RUNNING = "[*]:"
 FORM = "[data-nbprov]"
 """The static form of a panel."""
+REFUSED = "Content-Security-Policy"
 KEY_MS = 10_000
 """A keystroke that JupyterLab accepted shows at the prompt at once. It sometimes loses one just
 after it has opened."""
@@ -51,8 +52,8 @@ class NotebookPage:
 
     def _note(self, error: Error) -> None:
         # The panels' code comes from the kernel as a blob. Errors of JupyterLab's own code do not
-        # count.
-        if "blob:" in (error.stack or ""):
+        # count, nor does what a frame's policy refused, which Firefox tells as an error.
+        if "blob:" in (error.stack or "") and error.name != REFUSED:
             self.faults.append(str(error.stack))
 
     def open(self) -> None:

@@ -26,6 +26,7 @@ def _show(page: Page, html: str) -> None:
     page.set_content(f"<body style='background: rgb(30, 30, 30)'><input id=own>{shown}")
 
 
+@pytest.mark.firefox
 def test_a_frame_that_takes_the_keyboard_is_closed(page: Page) -> None:
     page.set_content("<input id=own>")
     _show(

@@ -66,6 +66,7 @@ def _check_page(page: Page, title: str) -> None:
     assert page.title() == title
 
 
+@pytest.mark.firefox
 def test_hostile_outputs_reach_neither_the_page_nor_a_server(
     open_notebook: Callable[..., NotebookPage], eavesdropper: Eavesdropper, tmp_path: Path
 ) -> None:

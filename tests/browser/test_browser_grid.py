@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pytest
 from notebook_page import NotebookPage, column, header, panel
 from playwright.sync_api import Locator, expect
 
@@ -17,6 +18,7 @@ LONGER = (
 MOST_DRAWN = 100
 
 
+@pytest.mark.firefox
 def test_forty_thousand_rows(open_notebook: Callable[..., NotebookPage]) -> None:
     """The last row is one key press away, and sorting puts the most expensive first."""
     notebook = open_notebook(["%load_ext nbprov", "%prices", LONGER])

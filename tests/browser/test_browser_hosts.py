@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from lab import TOKEN, Lab
 from local_cloud import machines, set_market
 from notebook_page import NotebookPage, button, panel, state
@@ -17,6 +18,7 @@ NARROW = 400
 LAUNCH = "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local}"
 
 
+@pytest.mark.firefox
 def test_notebook_7(open_notebook: Callable[..., NotebookPage], album: Album) -> None:
     """A launch, a cell there, and an end from the panel of a page that was reloaded."""
     cells = ["%load_ext nbprov", LAUNCH, "%%on dev\nprint('it', 'runs')"]
@@ -44,6 +46,7 @@ def test_notebook_7(open_notebook: Callable[..., NotebookPage], album: Album) ->
     assert machines(notebook.home) == 0
 
 
+@pytest.mark.firefox
 def test_voila(lab: Lab, browser: Browser, nbprov_home: Path) -> None:
     """Tables are searched in the page, and their buttons reach the kernel."""
     lab.add_kernel("voila", {"NBPROV_HOME": str(nbprov_home)})

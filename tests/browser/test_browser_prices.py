@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pytest
 from notebook_page import NotebookPage, column, panel
 from pictures import Album
 from playwright.sync_api import Locator, expect
@@ -36,6 +37,7 @@ def _rows(prices: Locator) -> int:
     return int(found[0].replace(",", ""))
 
 
+@pytest.mark.firefox
 def test_a_person_finds_compares_and_takes_a_machine(
     open_notebook: Callable[..., NotebookPage], album: Album
 ) -> None:

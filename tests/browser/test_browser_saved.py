@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 import nbformat
+import pytest
 from local_cloud import machines, set_market
 from notebook_page import NotebookPage, button, check_one_form, output, panel, shown, state
 from pictures import Album
@@ -37,6 +38,7 @@ WIDGET_ERRORS = re.compile("Error displaying widget|Loading widget")
 HTML, TEXT, WIDGET = "text/html", "text/plain", "application/vnd.jupyter.widget-view+json"
 
 
+@pytest.mark.firefox
 def test_saved_notebook(open_notebook: Callable[..., NotebookPage], album: Album) -> None:
     """The static forms hold neither script nor secret, and show the end to the author and to a
     reader on another computer."""

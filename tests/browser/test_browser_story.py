@@ -8,6 +8,7 @@ import shlex
 import subprocess
 from collections.abc import Callable
 
+import pytest
 from lab import QUICKSTART
 from local_cloud import machines, set_market
 from notebook_page import NotebookPage, button, column, header, output, panel, state
@@ -20,6 +21,7 @@ REFUSED = ["out of stock", "out of stock", "out of stock", "over your quota", "o
 ATTEMPTS = len(REFUSED) + 1
 
 
+@pytest.mark.firefox
 def test_quickstart(open_notebook: Callable[..., NotebookPage], album: Album) -> None:
     """Every step of a person, with what they see at each one."""
     notebook = open_notebook(QUICKSTART)

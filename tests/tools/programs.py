@@ -74,6 +74,14 @@ CHROMIUM = Program(
     "chromium",
     "--cask chromium",
 )
+FIREFOX = Program(
+    "firefox",
+    ("firefox-esr", "firefox"),
+    ("/Applications/Firefox.app/Contents/MacOS/firefox",),
+    "firefox-esr",
+    "firefox",
+    "--cask firefox",
+)
 FONTS = Program(
     "DejaVu fonts",
     (),
@@ -96,6 +104,14 @@ BROWSER = (CHROMIUM, FONTS)
 def missing(programs: Iterable[Program]) -> list[Program]:
     """The programs that are not on this machine."""
     return [program for program in programs if program.find() is None]
+
+
+def version(program: Program) -> str:
+    """What a program that is there says of its version."""
+    found = program.find()
+    assert found is not None, f"{program.name} is missing"
+    done = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def advice(programs: Iterable[Program]) -> str:

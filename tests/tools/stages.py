@@ -165,6 +165,15 @@ def browser(work: Work) -> None:
     work.pytest(["tests/browser"], *BESIDE)
 
 
+def firefox(work: Work) -> None:
+    """The browser tests marked `firefox`, in Firefox as the system's archive has it."""
+    if lacking := programs.install_missing([programs.FIREFOX]):
+        work.absent(programs.advice(lacking))
+        return
+    work.note(programs.version(programs.FIREFOX))
+    work.pytest(["tests/browser"], *BESIDE, "-m", "firefox", env={"NBPROV_TEST_BROWSER": "firefox"})
+
+
 def wheel(work: Work) -> None:
     """The wheel a user would install."""
     work.command([sys.executable, TOOLS / "check_wheel.py"])
@@ -266,6 +275,13 @@ STAGES = (
     Stage("unit", "what needs no account and no kernel", unit, deadline=2400.0),
     Stage("contract", "every cloud against the contract", contract, beside=True),
     Stage("browser", "the story in real JupyterLab", browser, beside=True),
+    Stage(
+        "firefox",
+        "the marked browser tests in Firefox",
+        firefox,
+        beside=True,
+        in_ci_only=True,
+    ),
     Stage(
         "lowest",
         "what uses other libraries, with their lowest supported versions",

@@ -375,6 +375,7 @@ def test_ci_runs_every_stage_and_make_test_all_that_are_not_for_ci_alone() -> No
     assert {stage.name for stage in stages.STAGES} - here == {
         "install",
         "windows",
+        "firefox",
         "lowest",
         "engines",
         "chaos",
@@ -433,6 +434,21 @@ def test_every_profile_names_an_extra_of_the_package() -> None:
         "optional-dependencies"
     ]
     assert {profile.extra for profile in prepare.PROFILES.values()} <= set(extras)
+
+
+@pytest.mark.parametrize("name", ["browser", "firefox"])
+def test_a_stage_without_its_browser_could_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    import programs
+    import stages
+
+    monkeypatch.setattr(programs.Program, "find", lambda self: None)
+    monkeypatch.setattr(programs, "may_apt", lambda: False)
+    result = _ran(tmp_path, getattr(stages, name))
+    assert (result.passed, result.failed) == (0, 0)
+    wanted = programs.FIREFOX if name == "firefox" else programs.CHROMIUM
+    assert result.absent == [programs.advice([wanted])]
 
 
 def test_advice_is_one_line_that_names_all() -> None:
