@@ -372,7 +372,6 @@ ENGINES = [
         "docs/jobs-and-engines.md",
         "%%provision gang",
         {"%%provision gang": Line("waiting for Launch")},
-        before=("%load_ext nbprov",),
         after=("gang.launch().wait()",),
     ),
     Block(
@@ -383,7 +382,7 @@ ENGINES = [
         after=("assert len(client.scheduler_info()['workers']) == 4", DOWN),
     ),
 ]
-"""After the story; these need the extra `dask`."""
+"""These need the extra `dask`; test_engine_notebooks.py runs them."""
 
 NOT_RUN = {
     ("docs/catalogue.md", "%nbprov catalog refresh"): "fetches prices from the network",

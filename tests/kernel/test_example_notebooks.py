@@ -9,28 +9,18 @@ import re
 import sys
 from collections.abc import Iterator
 from importlib.resources import files
-from pathlib import Path
 from types import ModuleType
 
 import nbformat
 import pytest
+from example_words import ENGINES, FOLDER, SHORT, cell_with, text_of
 from homes import end_cloud, machines, new_home
 from nbclient import NotebookClient
 
 SHIPPED = files("nbprov.clouds.local.daemon")
-FOLDER = Path(__file__).resolve().parents[2] / "example_notebooks"
 CELL_SECONDS = 180
-ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 pytestmark = pytest.mark.kernel
-
-
-def text_of(cell: nbformat.NotebookNode) -> str:
-    """Return everything that a cell shows, as text."""
-    parts = [
-        o.text if o.output_type == "stream" else o.data.get("text/plain", "") for o in cell.outputs
-    ]
-    return ANSI.sub("", "\n".join(parts))
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +41,6 @@ def tour() -> Iterator[nbformat.NotebookNode]:
             for made in home.glob("nbprov-*"):
                 end_cloud(made)
         yield notebook
-
-
-def cell_with(notebook: nbformat.NotebookNode, words: str) -> nbformat.NotebookNode:
-    (found,) = [
-        cell for cell in notebook.cells if cell.cell_type == "code" and words in cell.source
-    ]
-    return found
 
 
 def test_the_tour_cleans_up_after_itself(tour: nbformat.NotebookNode) -> None:
@@ -117,90 +100,10 @@ def test_one_constraint_less(tour: nbformat.NotebookNode) -> None:
     assert "opens" in text_of(cell_with(tour, "nbprov.relax("))
 
 
-def test_an_override_changes_price_and_plan(tour: nbformat.NotebookNode) -> None:
-    assert "9.99" in text_of(cell_with(tour, "overrides.mkdir()"))
-    told = text_of(cell_with(tour, "infra: aws}"))
-    assert "at $9.99/h" in told
-    assert "your override overrides/aws.csv" in told
+def test_the_catalogue_is_listed(tour: nbformat.NotebookNode) -> None:
     assert "cloud" in text_of(cell_with(tour, "%nbprov catalog"))
 
 
-def test_dask_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed", reason="the extra dask is not installed")
-    notebook = nbformat.read(FOLDER / "engines.ipynb", as_version=4)
-    with new_home() as home:
-        monkeypatch.setenv("TMPDIR", str(home))
-        try:
-            NotebookClient(
-                notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(home)}}
-            ).execute()
-        finally:
-            for made in home.glob("nbprov-*"):
-                end_cloud(made)
-    assert "the Dask dashboard" in text_of(cell_with(notebook, "%nbprov tunnel gang"))
-    held = text_of(cell_with(notebook, "dd.from_map"))
-    assert "720 MB in all" in held
-    assert all(f"node{n}: " in held for n in range(4))
-    assert "one node alone: Unable to allocate" in text_of(cell_with(notebook, "def whole"))
-    assert "30,000,000 rows; workers: 4" in text_of(cell_with(notebook, "wait_for_workers"))
-    assert "ended, confirmed by the cloud's list" in text_of(
-        cell_with(notebook, "%nbprov down gang")
-    )
-
-
-def test_ray_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ray", reason="the extra ray is not installed")
-    notebook = nbformat.read(FOLDER / "engines_ray.ipynb", as_version=4)
-    with new_home() as home:
-        monkeypatch.setenv("TMPDIR", str(home))
-        try:
-            NotebookClient(
-                notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(home)}}
-            ).execute()
-        finally:
-            for made in home.glob("nbprov-*"):
-                end_cloud(made)
-    assert text_of(cell_with(notebook, "gang.ray()")).count("200 MB") == 4
-    assert "four nodes: 512 MB on 4 nodes, 0 of 16 blocks on disk" in text_of(
-        cell_with(notebook, "four nodes:")
-    )
-    assert "64,000,000 values" in text_of(cell_with(notebook, "histogram.remote"))
-    alone = re.search(
-        r"one node alone: 512 MB on .*, (\d+) of 16 blocks on disk",
-        text_of(cell_with(notebook, "one node alone")),
-    )
-    assert alone is not None
-    assert int(alone[1]) >= 8
-    assert "ended, confirmed by the cloud's list" in text_of(
-        cell_with(notebook, "%nbprov down gang")
-    )
-
-
-SHORT = {
-    "cheapest_h100": {"drop_duplicates": "per_gpu", "plan --assume": "H100"},
-    "failover_europe": {
-        "deny: [eu-central-1]": "eu-",
-        "%%provision dev": "dev is ready",
-        "%nbprov attempts": "over your quota",
-        "%nbprov blocks": "out of stock",
-        "%nbprov down": "ended, confirmed by the cloud's list",
-    },
-    "spot_machines": {"%%provision dev": "dev is ready", "import os": "on a spot machine"},
-    "budget": {
-        "nbprov plan": "budget: $5.00 lasts",
-        "%nbprov autostop": "idle",
-        "%nbprov costs": "you pay $0",
-    },
-    "skypilot_file": {
-        "wait_job": "epoch 3 of 3 on node 0",
-        "to_skypilot": "accelerators",
-        "train.down": "",
-    },
-    "dashboard": {"%nbprov dashboard": "today $"},
-    "wait_for_stock": {"%%provision dev": "waiting for stock", "%nbprov attempts": "ready"},
-    "own_cloud": {"%nbprov new-cloud": "wrote acme", "test_filled_in": "fill in check()"},
-}
-"""Words that cells of the short notebooks show, each cell by words of its own."""
 KEPT_BYTES = 80_000
 """The size of a short notebook with its output."""
 
@@ -222,17 +125,18 @@ def test_a_short_notebook_shows_what_it_promises(
         assert words in text_of(cell_with(notebook, source)), source
 
 
-def test_short_notebooks_are_stored_with_their_output_and_the_others_without() -> None:
+def test_notebooks_are_stored_with_their_output_and_the_tours_without() -> None:
+    stored = SHORT | ENGINES
     for path in FOLDER.glob("*.ipynb"):
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-        if path.stem not in SHORT:
+        if path.stem not in stored:
             assert all(not c.outputs and c.execution_count is None for c in code), path.name
             continue
         assert path.stat().st_size < KEPT_BYTES, path.name
         assert [c.execution_count for c in code] == [*range(1, len(code) + 1)], path.name
-        for source, words in SHORT[path.stem].items():
+        for source, words in stored[path.stem].items():
             assert words in text_of(cell_with(notebook, source)), (path.name, source)
         assert not re.search(r"/(tmp|home|root|Users)/", path.read_text("utf-8")), path.name
 

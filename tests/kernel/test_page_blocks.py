@@ -13,7 +13,8 @@ from pathlib import Path
 import page_blocks
 import pytest
 from kernels import Kernel, new_kernel
-from page_blocks import ENGINES, NOT_RUN, STORY, Block, Line
+from page_blocks import ENGINES, NOT_RUN, STORY, Block
+from page_player import play
 
 SHIPPED = files("nbprov.clouds.local.daemon") / "market.toml"
 
@@ -47,31 +48,6 @@ def stand_ins() -> dict[str, str]:
     }
 
 
-def play(kernel: Kernel, block: Block, stand_ins: dict[str, str]) -> None:
-    """Run a block in its place; its output must have the words that are expected."""
-
-    def here(text: str) -> str:
-        for named, stand_in in stand_ins.items():
-            text = text.replace(named, stand_in)
-        return text
-
-    (code,) = [code for code in page_blocks.blocks(block.page) if code.startswith(block.begins)]
-    for cell in block.before:
-        kernel.run(here(cell))
-    awaited = dict(block.lines)
-    for cell in page_blocks.cells(code):
-        beginning = next((words for words in awaited if cell.startswith(words)), "")
-        line = awaited.pop(beginning, Line())
-        for needed in line.before:
-            kernel.run(here(needed))
-        done = kernel.run(here(f"{cell}\n{line.body}"), ok=not line.is_refused)
-        shown = "\n".join([done.everything, *done.values])
-        assert here(line.says) in shown, f"{cell}\nshowed {shown!r}"
-    assert not awaited, "the block has no such cells"
-    for cell in block.after:
-        kernel.run(here(cell))
-
-
 @pytest.mark.parametrize(
     "block", STORY, ids=lambda block: f"{block.page}:{block.begins.splitlines()[0]}"
 )
@@ -79,14 +55,6 @@ def test_a_block_does_what_its_page_says(
     reader: Kernel, stand_ins: dict[str, str], block: Block
 ) -> None:
     play(reader, block, stand_ins)
-
-
-def test_a_cluster_with_dask_does_what_its_page_says(
-    reader: Kernel, stand_ins: dict[str, str]
-) -> None:
-    pytest.importorskip("distributed", reason="the extra dask is not installed")
-    for block in ENGINES:
-        play(reader, block, stand_ins)
 
 
 def test_every_block_is_run_or_has_a_reason() -> None:

@@ -35,6 +35,8 @@ They come first, or one of their files would be worked on alone at the end.
 """
 ENGINES = tuple(f"tests/unit/machines/engines/test_{name}.py" for name in ("dask", "ray"))
 """Tests with real Dask and Ray on real machines: an eighth of what all tests cost."""
+ENGINE_NOTEBOOKS = "tests/kernel/test_engine_notebooks.py"
+"""Notebooks that use them."""
 DEMO_SECONDS = 60.0
 LOWEST = (
     "notebook",  # IPython, traitlets, anywidget, ipywidgets; pandas for what is stored
@@ -129,7 +131,7 @@ def unit(work: Work) -> None:
 
 def engines(work: Work) -> None:
     """Real Dask and Ray on real machines."""
-    work.pytest(ENGINES, *BESIDE)
+    work.pytest([*ENGINES, ENGINE_NOTEBOOKS], *BESIDE)
 
 
 def contract(work: Work) -> None:
@@ -140,7 +142,7 @@ def contract(work: Work) -> None:
 def kernel(work: Work) -> None:
     """Fresh kernels, and the notebooks."""
     work.note(f"ipykernel {importlib.metadata.version('ipykernel')}")
-    work.pytest(["tests/kernel"], *PARALLEL)
+    work.pytest(["tests/kernel"], f"--ignore={ENGINE_NOTEBOOKS}", *PARALLEL)
 
 
 def chaos(work: Work) -> None:
