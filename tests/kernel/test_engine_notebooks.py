@@ -6,6 +6,8 @@ The stage `engines` runs this file, since it takes long.
 from __future__ import annotations
 
 import re
+from importlib.resources import files
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -17,12 +19,14 @@ from page_blocks import ENGINES as BLOCKS
 from page_player import play
 
 CELL_SECONDS = 180
+MARKET = files("nbprov.clouds.local.daemon") / "market.toml"
 
 pytestmark = pytest.mark.kernel
 
 
-def test_a_cluster_with_dask_does_what_its_page_says(kernel: Kernel) -> None:
+def test_a_cluster_with_dask_does_what_its_page_says(home: Path, kernel: Kernel) -> None:
     pytest.importorskip("distributed", reason="the extra dask is not installed")
+    (home / "local" / "market.toml").write_text(MARKET.read_text("utf-8"), encoding="utf-8")
     for block in BLOCKS:
         play(kernel, block, {})
 

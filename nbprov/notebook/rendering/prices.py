@@ -38,7 +38,7 @@ _COLUMNS: dict[str, Column] = {
     "chance": Column("chance"),
     "clouds": Column("clouds", flexible=True),
     "why": Column("why here", flexible=True),
-    "source": Column("source", flexible=True),
+    "source": Column("source", flexible=True, roomy=True),
     "as_of": Column("price of"),
 }
 _TEXT_LEAVES_OUT = {"source", "as_of", "other"}

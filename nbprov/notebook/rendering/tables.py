@@ -23,6 +23,7 @@ GAP = "  "
 _TABLE = "border-collapse:collapse"
 _CELL = "border:1px solid #999;text-align:{align}"
 _TIGHT = ";white-space:nowrap"
+_ROOMY = ";min-width:16em"
 _GREY = "color:#767676;"  # 4.5 to 1 on white, and more on the dark pages of notebooks
 
 
@@ -38,12 +39,15 @@ class Column:
         Whether it may be cut (in text) or wrapped (in HTML) where room is short.
     unbroken
         Whether it is never wrapped, because names with hyphens are hard to read in two lines.
+    roomy
+        Whether it is wide in HTML, because long texts in a narrow column make every row tall.
     """
 
     label: str
     right: bool = False
     flexible: bool = False
     unbroken: bool = False
+    roomy: bool = False
 
 
 def width_of(text: str) -> int:
@@ -157,6 +161,7 @@ def html_table(
             (_GREY if why else "")
             + _CELL.format(align="right" if column.right else "left")
             + (_TIGHT if is_tight(column, text) else "")
+            + (_ROOMY if column.roomy and tag == "th" else "")
         )
         scope = (
             ' scope="col"' if tag == "th" else f' title="{escape(why)}"' if why and is_first else ""
