@@ -55,8 +55,12 @@ class Album:
 def _area(shown: Sequence[Locator]) -> FloatRect:
     boxes = [box for element in shown if (box := element.bounding_box()) is not None]
     assert len(boxes) == len(shown), "what should be in the picture is not drawn"
-    sight = shown[0].page.locator(".jp-WindowedPanel-outer").bounding_box()
-    assert sight is not None
+    page = shown[0].page
+    notebook = page.locator(".jp-WindowedPanel-outer:visible")
+    sight = notebook.bounding_box() if notebook.count() else None
+    if sight is None:  # in Voila the page is all there is
+        assert page.viewport_size is not None
+        sight = {"x": 0, "y": 0, **page.viewport_size}
     left, top = min(b["x"] for b in boxes), min(b["y"] for b in boxes)
     right, bottom = (
         max(b["x"] + b["width"] for b in boxes),

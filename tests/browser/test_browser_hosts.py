@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lab import TOKEN, Lab
-from local_cloud import machines, set_market
+from lab import QUICKSTART, ROOT, TOKEN, Lab
+from local_cloud import machines, set_market, stop
 from notebook_page import NotebookPage, button, panel, state
 from pictures import Album
 from playwright.sync_api import Browser, expect
 
 LONG_MS = 60_000
 NARROW = 400
+DASHBOARD = QUICKSTART.with_name("dashboard.ipynb")
+SCRIPT = """import nbprov
+nbprov.provision("resources: {accelerators: A100, infra: local}", "dev").launch().wait()"""
 LAUNCH = "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local}"
 
 
@@ -81,3 +87,43 @@ def test_voila(lab: Lab, browser: Browser, nbprov_home: Path) -> None:
             assert box is not None
             assert 0 <= box["x"] < box["x"] + box["width"] <= NARROW
     page.close()
+
+
+def test_the_example_dashboard_as_an_app(
+    lab: Lab, browser: Browser, nbprov_home: Path, album: Album
+) -> None:
+    """The stored notebook shows what a script launched, and its button ends it."""
+    set_market(nbprov_home, accept=0.1, boot=0.1)
+    home = {"NBPROV_HOME": str(nbprov_home)}
+    launch = [sys.executable, "-c", SCRIPT]
+    page = browser.new_page(viewport={"width": 1240, "height": 800}, device_scale_factor=1.5)
+    try:
+        subprocess.run(launch, env={**os.environ, **home, "PYTHONPATH": str(ROOT)}, check=True)
+        assert machines(nbprov_home) == 1
+        lab.add_kernel("dashboard", home)
+        file = lab.add_notebook(DASHBOARD.name, "dashboard", DASHBOARD)
+        faults: list[str] = []
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(f"{lab.url}/voila/render/{file.name}?token={TOKEN}", timeout=LONG_MS)
+        board = panel(page.locator("body"), "Clusters")
+        title = board.locator(".nbprov-title")
+        expect(title).to_have_text("nbprov: 1 cluster live", timeout=LONG_MS)
+        expect(board.get_by_role("row").filter(has_text="dev")).to_contain_text("sim-a100-1")
+        load = board.get_by_role("group", name="Load of dev")
+        expect(load).to_contain_text(re.compile(r"memory[\d.]+ of 85 GiB"), timeout=LONG_MS)
+        album.take("voila-dashboard", page.locator("h1"), board)
+        page.set_viewport_size({"width": NARROW, "height": 2000})
+        width = board.evaluate("root => [root.scrollWidth, root.clientWidth]")
+        assert width[0] <= width[1] <= NARROW, "the panel is scrolled as a whole"
+        album.take("narrow-page", page.locator("h1"), board)
+        button(board, "Down").click()
+        button(board, "Really down?").click()
+        expect(title).to_have_text("nbprov: no cluster is live", timeout=LONG_MS)
+        assert machines(nbprov_home) == 0
+        assert not faults
+    finally:
+        page.close()
+        for kernel in lab.ask("GET", "kernels"):
+            if kernel["name"] == "dashboard":
+                lab.ask("DELETE", f"kernels/{kernel['id']}")
+        stop(nbprov_home)
