@@ -387,6 +387,9 @@ ENGINES = [
 NOT_RUN = {
     ("docs/catalogue.md", "%nbprov catalog refresh"): "fetches prices from the network",
     ("docs/catalogue.md", "%config Nbprov.catalog_refresh"): "begins to fetch prices",
-    ("docs/jobs-and-engines.md", "%%on pair --bash"): "needs MPI on the machines",
+    (
+        "docs/jobs-and-engines.md",
+        "%%on pair --bash",
+    ): "asks for 32 cores; test_gangs.py runs mpirun",
 }
 """By page and beginning: why a block is not run."""

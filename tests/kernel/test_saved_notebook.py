@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 
 import nbformat
@@ -13,6 +14,7 @@ from homes import machines, new_home
 from kernels import Kernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from nbconvert import HTMLExporter
 
 LITERAL, FROM_ENV, WIDGET = (
     "canary-literal-4711",
@@ -164,3 +166,30 @@ def test_with_a_person_there_is_a_widget_too(kernel: Kernel) -> None:
     # The saved form follows the cluster until it has ended.
     kernel.run("%nbprov down dev")
     kernel.renewed(shown, "ended")
+
+
+def test_nbconvert_shows_every_panel_without_a_script(story) -> None:
+    """As `jupyter nbconvert --to html` makes it; only its own template has scripts."""
+    _, notebook = story
+    page, _ = HTMLExporter().from_notebook_node(notebook)
+    _, _, body = page.partition("<body")
+    outputs = re.findall(
+        r'<div class="jp-OutputArea-child.*?(?=<div class="jp-Cell|\Z)', body, re.S
+    )
+    text = unescape(re.sub(r"<[^>]*>", " ", "".join(outputs)))
+    for words in (
+        "prices of A100",
+        "$/h",
+        "dev has ended: you ended it",
+        "out of stock",
+        "local/north-a",
+        "0 clusters",
+        "on the machine",
+        "ended, confirmed by the cloud's list",
+    ):
+        assert words in text, words
+    # As many tables as the saved forms have: none was lost, or shown as text.
+    saved = "".join(data["text/html"] for cell in notebook.cells for data in displays(cell))
+    assert "".join(outputs).count("<table") == saved.count("<table")
+    assert "<script" not in "".join(outputs)
+    assert "Loading widget" not in text
