@@ -9,7 +9,7 @@ from pathlib import Path
 
 import browsers
 from lab import ROOT
-from playwright.sync_api import FloatRect, Locator
+from playwright.sync_api import FloatRect, Locator, Page
 
 WANTED = "NBPROV_TEST_SCREENSHOTS"
 IMAGES = ROOT / "docs" / "images"
@@ -41,10 +41,17 @@ class Album:
         shown[0].evaluate("element => element.scrollIntoView({ block: 'center' })")
         # Lines are a little higher in Firefox.
         shown[-1].evaluate("element => element.scrollIntoView({ block: 'nearest' })")
+        return self._keep(name, page, _area(shown))
+
+    def take_page(self, name: str, page: Page, height: int) -> Path:
+        """Take one picture of the upper part of the whole page."""
+        assert page.viewport_size is not None
+        width = page.viewport_size["width"]
+        return self._keep(name, page, {"x": 0, "y": 0, "width": width, "height": height})
+
+    def _keep(self, name: str, page: Page, area: FloatRect) -> Path:
         file = self._folder / f"{name}.png"
-        page.screenshot(
-            path=file, clip=_area(shown), animations="disabled", caret="hide", style=LEFT_OUT
-        )
+        page.screenshot(path=file, clip=area, animations="disabled", caret="hide", style=LEFT_OUT)
         assert file.stat().st_size < MOST_BYTES, f"{name}.png has {file.stat().st_size:,} bytes"
         if os.environ.get(WANTED) == "docs" and not browsers.is_firefox():
             IMAGES.mkdir(parents=True, exist_ok=True)

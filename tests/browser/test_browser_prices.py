@@ -100,8 +100,12 @@ def test_a_person_finds_compares_and_takes_a_machine(
     expect(line).to_contain_text(re.compile(r"▸ .*, from \$.* a GPU-hour"))
     line.click()
     expect(line).to_contain_text("▾")
+    clouds.click()
+    expect(prices.locator(".nbprov-choice", has_text="runpod")).to_be_visible()
     # Not the whole panel, which is higher than the window with the comparison.
-    album.take("prices-groups", prices.locator(".nbprov-table"))
+    tools = prices.locator(".nbprov-price-tools")
+    album.take("prices-groups", tools, prices.locator(".nbprov-table"))
+    notebook.page.keyboard.press("Escape")
 
 
 def test_what_cannot_be_launched_is_one_line_a_cloud(

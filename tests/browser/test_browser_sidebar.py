@@ -8,7 +8,8 @@ from pathlib import Path
 
 import psutil
 from local_cloud import set_market
-from notebook_page import NotebookPage, button, panel
+from notebook_page import NotebookPage, button, panel, state
+from pictures import Album
 from playwright.sync_api import expect
 
 SIDEBAR = "#nbprov-sidebar"
@@ -18,7 +19,7 @@ LAUNCH = "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: l
 
 
 def test_the_sidebar_shows_what_runs_and_ends_it(
-    open_notebook: Callable[..., NotebookPage], nbprov_home: Path, tmp_path: Path
+    open_notebook: Callable[..., NotebookPage], nbprov_home: Path, album: Album
 ) -> None:
     set_market(nbprov_home, accept=0.1, boot=0.1)
     notebook = open_notebook(["%load_ext nbprov", LAUNCH], view="lab/tree")
@@ -29,10 +30,11 @@ def test_the_sidebar_shows_what_runs_and_ends_it(
     board = panel(page.locator(SIDEBAR), "Clusters")
     title = board.locator(".nbprov-title")
     expect(title).to_have_text("nbprov: no cluster is live")
-    notebook.run("%%provision")
+    run = panel(notebook.run("%%provision"), "Provision")
     expect(title).to_have_text("nbprov: 1 cluster live")
     expect(board.get_by_role("row").filter(has_text="dev")).to_contain_text("sim-a100-1")
-    page.screenshot(path=tmp_path / "sidebar.png")
+    expect(state(run)).to_have_text("ready")
+    album.take_page("sidebar", page, 700)
     (before,) = (one for one in lab.ask("GET", "sessions") if one["path"] == SESSION)
     notebook.goto()
     notebook.command(SHOW)
