@@ -25,7 +25,10 @@ export function drawOutput() {
   window.addEventListener("message", ({ source, data }) => {
     if (source === window.parent && data.colors) paint(data.colors);
   });
+  let wasDrawn = false;
   const report = () => {
+    wasDrawn ||= isDrawn();
+    if (!wasDrawn) return;
     const { scrollWidth, clientWidth } = document.documentElement;
     const { height } = document.documentElement.getBoundingClientRect();
     const bar = scrollWidth > clientWidth ? SCROLLBAR : 0;
@@ -123,6 +126,15 @@ function attempt(act) {
   } catch (error) {
     console.error(error);
   }
+}
+
+/** Whether anything here has an area: text, or an element that may lie outside the flow. */
+function isDrawn() {
+  const all = [document.documentElement, ...document.body.querySelectorAll("*")];
+  return all.some((element) => {
+    const { width, height } = element.getBoundingClientRect();
+    return width > 0 && height > 0;
+  });
 }
 
 /** @param {Colors} colors */

@@ -5,6 +5,8 @@
 const HIGHEST_FRAME = 2000;
 const LOWEST_FRAME = 18;
 const FRAME_START = 150;
+/** A figure takes two seconds on an idle computer. What is drawn later is shown then. */
+const DRAWING_SECONDS = 10;
 
 /**
  * Make the frames of all outputs that have none yet.
@@ -47,10 +49,17 @@ function mountFrame(host, shell, libraries) {
       return;
     }
     line.hidden = true;
-    openFrame(host, shell, { payload, library: code }, (height) => {
-      if (height) still.hidden = true;
-      else stay(`[${name}: it could not be drawn]`);
-    }, () => stay(`[${name}: closed, since it took the keyboard]`));
+    const within = `within ${DRAWING_SECONDS} s`;
+    openFrame(host, shell, { payload, library: code }, {
+      drawn: () => {
+        still.hidden = true;
+        line.hidden = true;
+      },
+      failed: () => stay(`[${name}: it could not be drawn]`),
+      empty: () =>
+        stay(`[${name}: ${library ? "it could not be drawn" : "nothing was drawn"} ${within}]`),
+      stole: () => stay(`[${name}: closed, since it took the keyboard]`),
+    });
   };
   if (nbprovFrame === "on") {
     open();
@@ -68,10 +77,10 @@ function mountFrame(host, shell, libraries) {
  * @param {HTMLElement} host
  * @param {string} shell
  * @param {object} given
- * @param {(height: number) => void} onHeight called with 0 where nothing could be drawn
- * @param {() => void} onTheft
+ * @param {Record<"drawn" | "failed" | "empty" | "stole", () => void>} tale what is called when;
+ *   after `empty` it may still be drawn
  */
-function openFrame(host, shell, given, onHeight, onTheft) {
+function openFrame(host, shell, given, tale) {
   const frame = document.createElement("iframe");
   const ended = new AbortController();
   const { signal } = ended;
@@ -79,6 +88,7 @@ function openFrame(host, shell, given, onHeight, onTheft) {
   const tell = (message) => frame.contentWindow?.postMessage(message, "*");
   const close = () => {
     ended.abort();
+    clearTimeout(waiting);
     themes.disconnect();
     frame.remove();
   };
@@ -96,17 +106,23 @@ function openFrame(host, shell, given, onHeight, onTheft) {
     if (data === "ready") tell({ ...given, colors: colorsAt(host) });
     else if (data === "failed") {
       close();
-      onHeight(0);
+      tale.failed();
     } else if (Number.isFinite(data)) {
-      const height = Math.min(HIGHEST_FRAME, Math.max(LOWEST_FRAME, data));
-      frame.style.height = `${height}px`;
-      onHeight(height);
+      clearTimeout(waiting);
+      frame.style.height = `${Math.min(HIGHEST_FRAME, Math.max(LOWEST_FRAME, data))}px`;
+      tale.drawn();
     }
   }, { signal });
   guardFocus(host, frame, signal, () => {
     close();
-    onTheft();
+    tale.stole();
   });
+  // A library may fail without a word: BokehJS 3 does so with a figure of Bokeh 2. The frame keeps
+  // a height, since Chromium draws nothing in one without.
+  const waiting = setTimeout(() => {
+    frame.style.height = `${LOWEST_FRAME}px`;
+    tale.empty();
+  }, DRAWING_SECONDS * 1000);
   for (const element of [document.documentElement, document.body])
     themes.observe(element, { attributes: true });
   host.append(frame);

@@ -136,20 +136,22 @@ def charts(url: str) -> list[Bundle]:
         "usermeta": {"embedOptions": {"loader": {"baseURL": url}, "sourceHeader": image}},
     }
     plotly = "application/vnd.plotly.v1+json"
-    bokeh = "application/vnd.bokehjs_exec.v0+json"
     return [
         *({plotly: figure, "text/plain": "figure"} for figure in (plain, *maps)),
         *({f"application/vnd.vegalite.{version}+json": vega, "text/plain": "chart"}
           for version in ("v5", "v6.1.0")),
         {"application/vnd.vega.v5+json": {"marks": [], "data": [{"name": "t", "url": f"{url}/v"}]},
          "text/plain": "chart"},
-        {"application/javascript": ACT.format(name="bokeh", url=url), bokeh: "",
-         "text/plain": "bokeh"},
-        *({"application/javascript": figure, bokeh: "", "text/plain": "figure"}
-          for figure in bokeh_figures(image)),
+        *({**bokeh_bundle(script), "text/plain": "figure"}
+          for script in (ACT.format(name="bokeh", url=url), *bokeh_figures(image))),
         {"application/javascript": ACT.format(name="bokeh-load", url=url),
          "application/vnd.bokehjs_load.v0+json": ACT.format(name="bokeh-load", url=url)},
     ]  # fmt: skip
+
+
+def bokeh_bundle(script: str) -> Bundle:
+    """Return the forms in which Bokeh sends a figure."""
+    return {"application/javascript": script, "application/vnd.bokehjs_exec.v0+json": ""}
 
 
 def bokeh_figures(text: str) -> list[str]:

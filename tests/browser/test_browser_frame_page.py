@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hostile_outputs import Bundle, bokeh_bundle, bokeh_figures
 from playwright.sync_api import Browser, Page, expect
 
 from nbprov.machines.sanitize.display_data import safe_content
@@ -21,7 +22,11 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 def _show(page: Page, html: str) -> None:
-    content = safe_content("display_data", {"data": {"text/html": html}}, "n")
+    _show_bundle(page, {"text/html": html})
+
+
+def _show_bundle(page: Page, bundle: Bundle) -> None:
+    content = safe_content("display_data", {"data": bundle}, "n")
     shown = FrameRenderer("on").render(content["data"], content["frame"])["text/html"]
     page.set_content(f"<body style='background: rgb(30, 30, 30)'><input id=own>{shown}")
 
@@ -53,3 +58,27 @@ def test_the_page_takes_nothing_from_a_frame_but_a_height_within_bounds(page: Pa
     inner = frame.content_frame.locator("iframe").content_frame
     expect(inner.locator("html")).to_have_css("background-color", "rgb(30, 30, 30)")
     expect(page.locator("body")).not_to_contain_text("could not be drawn")
+
+
+def test_a_figure_that_its_library_draws_nothing_of_is_text_that_says_so(page: Page) -> None:
+    """BokehJS 3 throws away a figure of Bokeh 2.4, and tells nobody."""
+    _, old = bokeh_figures("of Bokeh 2")
+    _show_bundle(page, {**bokeh_bundle(old), "text/plain": "the figure as text"})
+    body = page.locator("body")
+    expect(body).to_contain_text("[Bokeh figure: it could not be drawn within 10 s]")
+    expect(body.get_by_text("the figure as text")).to_be_visible()
+    expect(page.locator("iframe")).to_have_css("height", "18px")
+
+
+def test_a_page_that_draws_nothing_says_so_until_it_does(page: Page) -> None:
+    """The script waits for what the page says of it."""
+    act = "() => { document.body.append('here it is') }"
+    _show(page, f"<script>addEventListener('message', {act})</script>")
+    note = page.get_by_text("[HTML with a program: nothing was drawn within 10 s]")
+    expect(note).to_be_visible()
+    frame = page.locator("iframe")
+    # The frame passes on what the page tells it.
+    frame.evaluate("frame => frame.contentWindow.postMessage({}, '*')")
+    inner = frame.content_frame.locator("iframe").content_frame
+    expect(inner.locator("body")).to_contain_text("here it is")
+    expect(note).to_be_hidden()

@@ -100,12 +100,13 @@ def test_hostile_outputs_reach_neither_the_page_nor_a_server(
 
 
 def _settle(shown: Locator) -> None:
-    """Bring every frame into view, and wait until it has told its height or that it failed."""
+    """Bring every frame into view, and wait until it has a height, or a line that says why not."""
     hosts = shown.locator("[data-nbprov-frame=on]")
     for host in hosts.all():
-        host.scroll_into_view_if_needed()
+        # At once: the frames above it change their heights meanwhile.
+        host.evaluate("host => host.scrollIntoView({ block: 'center' })")
         shown.page.wait_for_function(
-            "host => host.firstElementChild.hidden || !host.querySelector('iframe')",
+            "host => host.children[0].hidden || !host.children[1].hidden",
             arg=host.element_handle(),
             timeout=FRAME_MS,
         )
