@@ -9,9 +9,12 @@ import asyncio
 import contextlib
 import json
 import struct
+import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -211,6 +214,7 @@ HEAVY = {
     "numbers": b"[" + b"1," * 32_000_000 + b"1]",
     "objects in an answer": b'{"re":1,"a":[' + b"{}," * 20_000_000 + b"{}]}",
     "texts": b"[" + b'"",' * 20_000_000 + b'""]',
+    "keys": b'{"re":1,"a":{' + b",".join(b'"%d" : 1' % n for n in range(1_800_000)) + b"}}",
 }
 
 
@@ -220,6 +224,75 @@ def test_a_frame_that_would_become_gigabytes_is_refused_before_it_is_read(name: 
     with pytest.raises(AgentError, match="too many parts"):
         unpack(HEAVY[name])
     assert time.process_time() - began < 5.0, "to read it takes ten"
+
+
+async def test_a_heavy_frame_is_read_while_the_loop_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reading here waits for what a task beside it does, and gets it."""
+    loop = asyncio.get_running_loop()
+    begun, turned = asyncio.Event(), threading.Event()
+    waited: list[bool] = []
+
+    def slow_unpack(body: bytes) -> dict[str, Any]:
+        loop.call_soon_threadsafe(begun.set)
+        waited.append(turned.wait(5.0))
+        return unpack(body)
+
+    async def renew() -> None:
+        await begun.wait()
+        turned.set()
+
+    monkeypatch.setattr(linking, "unpack", slow_unpack)
+    stdout = asyncio.StreamReader()
+    stdout.feed_data(pack({"ev": "warning", "text": "x" * (linking.LIGHT_FRAME + 1)}))
+    process: Any = SimpleNamespace(stdout=stdout)
+    channel = AgentChannel(process, contextlib.AsyncExitStack())
+    (frame, size), _ = await asyncio.gather(channel._read(), renew())
+    assert waited == [True]
+    assert frame is not None
+    assert (frame["ev"], size > linking.LIGHT_FRAME) == ("warning", True)
+
+
+LONG_TO_READ = {
+    "escapes": b'{"re":1,"text":"' + b"\\n" * 30_000_000 + b'"}',
+    "wide escapes": b'{"re":1,"text":"' + b"\\u00e4" * 9_500_000 + b'"}',
+    "points": b'{"re":1,"a":[' + b"[1.25,2.5]," * 1_700_000 + b"[]]}",
+    "the most points": b'{"re":1,"a":[' + b"[1.25,2.5]," * 490_000 + b"1," * 5_000_000 + b"[]]}",
+}
+
+
+@pytest.mark.parametrize("name", LONG_TO_READ)
+def test_no_step_of_reading_a_frame_keeps_ctrl_c_from_being_heard(name: str) -> None:
+    """A million numbers are read in 0.03 s, or 0.06 s on a slow computer: it is within a second."""
+    numbers = b"[" + b"1," * 1_000_000 + b"1]"
+    one = min(_longest_step(lambda: json.loads(numbers)) for _ in range(3))
+    assert _longest_step(lambda: unpack(LONG_TO_READ[name])) < 16 * one
+
+
+def _longest_step(work: Callable[[], object]) -> float:
+    """Return the processor time between two moments at which another thread may run.
+
+    Those are the calls and returns of functions, of which the interpreter tells.
+    """
+    last, longest = time.thread_time(), 0.0
+
+    def note(*_: object) -> None:
+        nonlocal last, longest
+        now = time.thread_time()
+        last, longest = now, max(longest, now - last)
+
+    sys.setprofile(note)
+    try:
+        with contextlib.suppress(AgentError):
+            work()
+    finally:
+        sys.setprofile(None)
+    return longest
+
+
+@pytest.mark.parametrize("cut", [b'"', b"\\", b'\\"', b""])
+def test_a_large_frame_that_is_cut_within_a_text_is_refused(cut: bytes) -> None:
+    with pytest.raises(AgentError):
+        unpack(b'{"re":1,"a":"' + b"x" * 1_100_000 + cut)
 
 
 def test_a_large_display_is_read() -> None:
