@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from nbprov.api.cloud_checks import (
 )
 from nbprov.clouds import registry
 from nbprov.clouds.base import CHECK_SECONDS
-from nbprov.model.failures import Cause, Failure
+from nbprov.model.blocks import block_after
+from nbprov.model.failures import CHECKED, Cause, Failure
 from nbprov.model.launches import CheckResult
 
 TURNS = 50
@@ -340,6 +342,26 @@ def test_one_silent_cloud_holds_plans_of_the_others_once(
     begun = time.monotonic()
     session.plan(A100S)
     assert time.monotonic() - begun < CHECK_SECONDS - PATIENCE
+
+
+@pytest.mark.parametrize("cause", sorted(CHECKED))
+def test_a_check_that_passes_ends_blocks_of_credentials_and_balance(
+    session: api.Session, shelves: dict[str, Shelf], cause: Cause
+) -> None:
+    engine = session.engine
+    blocks = engine.ledger.blocks
+    chosen = session.plan(A100S).candidates[0]
+    other = replace(chosen, offer=replace(chosen.offer, cloud="elsewhere"))
+    for candidate in (chosen, other):
+        block = block_after(candidate, Failure(cause, "refused"), engine.ledger.clock.now())
+        assert block is not None
+        blocks.remember(block)
+    shelves[chosen.offer.cloud].usable = lambda: Failure(cause, "still refused")
+    session.check([chosen.offer.cloud])
+    assert len(blocks.standing()) == 2, "a check that fails ends nothing"
+    shelves[chosen.offer.cloud].usable = lambda: None
+    session.check([chosen.offer.cloud])
+    assert [block.cloud for block in blocks.standing()] == ["elsewhere"]
 
 
 class Unloadable:

@@ -236,6 +236,27 @@ def test_a_price_that_rises_while_the_ledger_is_locked_is_asked_again(
     assert (booked, cloud.bought) == ([usd("0.12")], [])
 
 
+@pytest.mark.parametrize("is_confirmed", [False, True])
+def test_a_price_that_moved_by_more_than_half_is_bought_only_where_it_is_confirmed(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch, is_confirmed: bool
+) -> None:
+    """Launch agreed to it; without a quote of the cloud that is not enough."""
+    engine, cloud = kernel(world)
+    if not is_confirmed:
+        monkeypatch.setattr(cloud, "quote", lambda candidate: None)
+    spec, plan = world.plan(engine)
+    moved = [replace(one, offer=replace(one.offer, moved_from=usd(1))) for one in plan.candidates]
+    driver = engine.prepare_run("dev", spec, replace(plan, candidates=tuple(moved)), agreed=True)
+    done = world.finish(world.launch(engine, driver))
+    said = {a.failure.message for a in driver.view().attempts if a.failure}
+    if is_confirmed:
+        assert (done, cloud.bought) == (RunState.READY, [CHEAP])
+        return
+    assert (done, cloud.bought, world.alive()) == (RunState.FAILED, [], [])
+    assert said
+    assert all("moved from $1.00/h to $0.11/h" in words for words in said)
+
+
 def test_only_one_module_asks_a_cloud_for_machines() -> None:
     """Every create and every start goes through `PriceCheck`, which asks the price."""
     allowed = {"price_check.py", "async_cloud.py"}
