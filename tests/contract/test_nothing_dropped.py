@@ -54,10 +54,16 @@ ELSEWHERE = {
     "nodes": "the contract, with `replaces_nodes`",
     "part": "as above",
     "image": "test_image_of_ones_own_is_asked_for",
-    "network_best": "test_what_a_cloud_cannot_do_drops_it_from_the_plan",
-    "accelerator_args": "as above",
+    "network_best": "test_the_fast_network_is_asked_for_where_a_type_has_it",
+    "accelerator_args": "test_what_a_cloud_cannot_do_drops_it_from_the_plan",
 }
 """Fields of a launch that are looked at in other ways."""
+
+FAST: dict[str, tuple[dict[str, Any], str]] = {
+    "aws": ({"instance_type": "c5n.18xlarge", "vcpus": 72}, r"InterfaceType['\"]: ['\"]efa\b"),
+    "gcp": ({"instance_type": "n2-standard-64", "vcpus": 64}, r"Tier['\"]: ['\"]TIER_1\b"),
+}
+"""By cloud: a type with the fast network, and a pattern of what is sent for it."""
 
 NEEDS: dict[str, tuple[Request, int, str]] = {
     "spot": (Request(market=Market.SPOT), 1, "spot"),
@@ -116,6 +122,19 @@ def test_what_a_cloud_can_do_is_in_what_it_is_sent(subject: CloudUnderTest) -> N
         and not re.search(pattern, sent)
     ]
     assert lost == [], f"{subject.name} was not sent {lost}: {sent[-3000:]}"
+
+
+def test_the_fast_network_is_asked_for_where_a_type_has_it(subject: CloudUnderTest) -> None:
+    assert subject.cloud.capabilities.network_best == (subject.name in FAST)
+    if subject.name not in FAST:
+        return  # test_what_a_cloud_cannot_do_drops_it_from_the_plan
+    changes, pattern = FAST[subject.name]
+    for is_best in (False, True):
+        made = subject.launch(network_best=is_best)
+        offer = replace(made.candidate.offer, **changes)
+        made = replace(made, candidate=replace(made.candidate, offer=offer))
+        subject.cloud.submit(made)
+        assert bool(re.search(pattern, _sent(subject))) == is_best, _sent(subject)[-3000:]
 
 
 def test_image_of_ones_own_is_asked_for(subject: CloudUnderTest) -> None:
