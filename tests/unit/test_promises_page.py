@@ -1,13 +1,19 @@
-"""Each promise of the README stands in docs/promises.md, with tests that are there."""
+"""Each promise of the README stands in docs/promises.md, with tests that are there.
+
+Those that docs/design/faults.md names are there, too.
+"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "promises.md"
-TEST = re.compile(r"`((?:tests|nbprov)/[\w/]+\.py)(?:::(\w+))?`")
+FAULTS = ROOT / "docs" / "design" / "faults.md"
+TEST = re.compile(r"`((?:tests|nbprov)/[\w/]+\.(?:py|test\.mjs))(?:::(\w+))?`")
 PROMISE = re.compile(r"^- \*\*(.+?)\.?\*\*", re.MULTILINE)
 
 
@@ -21,8 +27,15 @@ def test_every_promise_of_the_readme_has_its_tests() -> None:
     assert all(tests.values())
 
 
-def test_every_test_that_is_named_is_there() -> None:
-    named = TEST.findall(PAGE.read_text(encoding="utf-8"))
+def test_every_fault_has_its_tests() -> None:
+    lines = re.split(r"^- ", FAULTS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    assert len(lines) >= 100
+    assert [line for line in lines if not TEST.search(line)] == []
+
+
+@pytest.mark.parametrize("page", [PAGE, FAULTS], ids=lambda page: page.stem)
+def test_every_test_that_is_named_is_there(page: Path) -> None:
+    named = TEST.findall(page.read_text(encoding="utf-8"))
     missing = [
         f"{file}::{name}"
         for file, name in named

@@ -19,7 +19,7 @@ from nbprov.clouds.web.client import HttpClient
 from nbprov.model.clock import Instant
 from nbprov.model.failures import Cause, CloudError, Failure
 
-from .policy import UNHOSTED, Settings, Source
+from .policy import FALLBACK, PRIMARY, UNHOSTED, Settings, Source
 from .refresh_state import State
 
 MOST_BYTES: Final = 64 << 20
@@ -30,6 +30,7 @@ NOT_FOUND: Final = "404"
 NOT_HOSTED: Final = "catalog.not-hosted"
 NOT_READY: Final = "catalog.not-ready"
 
+_UNSIGNED = "hosted for SkyPilot and not signed: whoever writes to that place can change them"
 _MD5 = re.compile(r'"([0-9a-f]{32})"')
 
 
@@ -159,7 +160,17 @@ def _from(task: DownloadTask, url: str) -> Fetched:
         etag=got.etag,
         last_modified=got.last_modified,
         received=got.size,
+        notes=_doubts(task, url),
     )
+
+
+def _doubts(task: DownloadTask, url: str) -> tuple[str, ...]:
+    """Return what a person should know of prices that lie where others may change them."""
+    if url not in (base.replace("{cloud}", task.cloud) for base in (PRIMARY, FALLBACK)):
+        return ()
+    has_own = task.cloud in prices.known()
+    own = f"; --source provider asks {task.cloud} itself" if has_own else ""
+    return (f"{_UNSIGNED}{own}",)
 
 
 def provided(task: DownloadTask) -> Fetched:

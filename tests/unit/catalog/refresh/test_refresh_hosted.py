@@ -11,7 +11,7 @@ import price_world as world
 import pytest
 
 from nbprov.catalog import Catalog, Query
-from nbprov.catalog.refresh import Outcome, Owner, PriceFileStore
+from nbprov.catalog.refresh import Outcome, Owner, PriceFileStore, download
 from nbprov.model.errors import Interrupted, UsageError
 
 REFUSES = "http://127.0.0.1:9/{cloud}/vms.csv"
@@ -177,6 +177,19 @@ def test_a_success_forgets_the_error(upkeep: PriceFileStore, mirror: doubles.Mir
     mirror.host("lambda", world.v8_text())
     upkeep.refresh(["lambda"])
     assert upkeep.status(["lambda"])[0].error == ""
+
+
+def test_a_file_that_others_may_change_says_so_and_names_the_clouds_own_list(
+    upkeep: PriceFileStore, mirror: doubles.Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for cloud in ("vast", "lambda", "hyperbolic"):
+        mirror.host(cloud, world.v8_text())
+    assert upkeep.refresh(["vast"])["vast"].notes == (), "a mirror of one's own"
+    monkeypatch.setattr(download, "PRIMARY", mirror.address)
+    done = upkeep.refresh(["lambda", "hyperbolic"])
+    words = "hosted for SkyPilot and not signed: whoever writes to that place can change them"
+    assert done["hyperbolic"].notes == (words,)
+    assert done["lambda"].notes == (f"{words}; --source provider asks lambda itself",)
 
 
 def test_what_is_not_hosted_says_so(upkeep: PriceFileStore) -> None:

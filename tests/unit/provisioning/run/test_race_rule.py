@@ -21,6 +21,7 @@ from nbprov.model.run_policies import ConfirmAbove, Race
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.run.pricing.consent import budget_note, consent_to, total_note
+from nbprov.provisioning.run.pricing.requote import beyond_agreed
 from nbprov.provisioning.run.racing.race_rule import hedging_of, race_rule
 from nbprov.provisioning.run.racing.usual_times import LEAST_ACCEPT, USUAL_ACCEPT, usual_accept
 from nbprov.provisioning.supervision.guard_config import (
@@ -324,3 +325,8 @@ def test_a_stopped_cluster_is_due_after_its_second_clock() -> None:
 def test_another_width_keeps_the_hedge_of_the_cell() -> None:
     assert Race(2, 4.0).widened(3, hedge=20.0) == Race(3, 4.0)
     assert Race().widened(3, hedge=20.0) == Race(3, 20.0)
+
+
+def test_a_cap_is_shown_with_all_its_digits() -> None:
+    capped = replace(candidate(), request=Request(max_hourly=usd("0.105")))
+    assert beyond_agreed(capped, usd(100)).endswith("above the cap of $0.105")

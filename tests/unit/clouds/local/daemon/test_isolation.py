@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from box_locks import LOCKS, check_locks
 from clouds_under_test import LocalUnderTest, eventually, processes_that_name
 
 import nbprov
@@ -265,31 +266,51 @@ try:
     launch = Launch("a" * 32, "me", "run", "dev", candidate, 1, 10, public_key=public)
     cloud.submit(launch)
     until(lambda: [i for i in cloud.list("me") if i.state == "running"])
-    (machine,) = cloud.list("me")
     login = [d for d in told.details if "user of machines" in d][0].split()[-1]
-    ssh = ["ssh", "-F", "none", "-i", str(key), "-o", "StrictHostKeyChecking=no"]
-    ssh += ["-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-o", "BatchMode=yes"]
-    ssh += ["-p", str(machine.port), f"{login}@{machine.host}"]
+    options = ["StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR"]
+    ssh = ["ssh", "-F", "none", "-i", str(key), "-o", "BatchMode=yes"]
+    ssh += [word for option in options for word in ("-o", option)]
+
+    def running():
+        return [i for i in cloud.list("me") if i.state == "running"]
+
     def greets():
+        (machine,) = running()
         try:
             with socket.create_connection((machine.host, machine.port), 2) as link:
                 return link.recv(64).startswith(b"SSH-2.0")
         except OSError:
             return False
 
-    # A machine counts as running before its sshd answers.
-    until(greets)
-    # The ssh client wants an account for whoever runs it; the cloud does not.
-    program = "id -u; pwd; (setsid nohup sleep 4244 >/dev/null 2>&1 &)"
-    said = subprocess.run(WRAP + ssh + [program], capture_output=True, text=True)
+    def ask(program):
+        # A machine counts as running before its sshd answers.
+        until(greets)
+        (machine,) = running()
+        # The ssh client wants an account for whoever runs it; the cloud does not.
+        command = [*WRAP, *ssh, "-p", str(machine.port), f"{login}@{machine.host}", program]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    said = ask("id -u; pwd; (setsid nohup sleep 4244 >/dev/null 2>&1 &)")
     until(lambda: count() == "1")
+    (machine,) = running()
+    treasure = folder / "treasure"
+    treasure.mkdir()
+    (treasure / "file").write_text("treasure")
+    locks = ask(LOCKS.replace("TREASURE", str(treasure))).stdout
+    cloud.stop([machine.id])
+    until(lambda: [i for i in cloud.list("me") if i.state == "stopped"])
+    cloud.start([machine.id])
+    until(running)
+    seen = ask("ls -A /tmp; touch /tmp/mine").stdout
+    left = {path.name: path.read_text() for path in treasure.iterdir()}
     cloud.terminate([machine.id])
     until(lambda: all(i.state == "gone" for i in cloud.list("me")))
     after = count()
 finally:
     main(["stop", "--dir", str(folder)])
     shutil.rmtree(folder)
-print(json.dumps({"details": told.details, "out": said.stdout, "err": said.stderr, "after": after}))
+told = {"details": told.details, "out": said.stdout, "err": said.stderr, "after": after}
+print(json.dumps({**told, "locks": locks, "seen": seen, "left": left}))
 """
 
 
@@ -310,7 +331,7 @@ def test_an_unprivileged_user_gets_machines(rung: Rung, open_folder: Path) -> No
         else []
     )
     script = open_folder / "story.py"
-    script.write_text(f"WRAP = {wrap!r}\n{STORY}")
+    script.write_text(f"WRAP = {wrap!r}\nLOCKS = {LOCKS!r}\n{STORY}")
     env = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(open_folder / "src"),
@@ -330,4 +351,8 @@ def test_an_unprivileged_user_gets_machines(rung: Rung, open_folder: Path) -> No
     assert told["out"].splitlines()[0] == str(STRANGER), told
     assert told["out"].splitlines()[1].endswith("/home")
     assert told["after"] == "0"
+    if rung is Rung.BWRAP:  # on the other rungs a machine's processes are the user's own
+        check_locks(told["locks"])
+        assert "file" not in told["seen"].split()
+        assert told["left"] == {"file": "treasure"}
     assert any(d.startswith(f"isolation: {rung.value}") for d in told["details"])
