@@ -1,4 +1,4 @@
-"""Deliberate bugs in three adapters. Each must fail the check that it names.
+"""Deliberate bugs in four adapters. Each must fail the check that it names.
 
 A mutant replaces a text of one file; a text that is not there exactly once is an error, so that a
 changed adapter cannot make a mutant harmless.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+AWS = "nbprov/clouds/aws"
 FLUFFY = "tests/plugins/fluffycloud/fluffycloud"
 LAMBDA = "nbprov/clouds/lambda_cloud"
 RUNPOD = "nbprov/clouds/runpod"
@@ -34,6 +35,11 @@ class Mutant:
     old: str
     new: str
     caught_by: str
+
+
+def aws(what: str, file: str, old: str, new: str, caught_by: str) -> Mutant:
+    """A bug of the adapter of AWS, whose double tells the rules of its firewall."""
+    return Mutant("aws", what, f"{AWS}/{file}", old, new, caught_by)
 
 
 def fluffy(what: str, file: str, old: str, new: str, caught_by: str) -> Mutant:
@@ -82,6 +88,7 @@ EXCHANGE_TWICE = """try:
 ADAPTER = "provisioner.py"
 PAGES = "a_listing_goes_through_every_page"
 BREAKS = "a_listing_that_breaks_anywhere_is_an_error"
+SHUT = "only_ssh_is_open_and_only_to_the_caller"
 PLACES = "a_machine_in_any_place_is_listed_and_ended"
 BILLED = "every_state_that_bills_is_billed"
 ODD = "a_state_nobody_knows_is_unknown_and_billed"
@@ -590,5 +597,27 @@ MUTANTS: tuple[Mutant, ...] = (
         "        if errors:\n            raise errors[0]\n",
         "        if not ids:\n            raise errors[0]\n",
         CHANGE,
+    ),
+    aws(
+        "ssh is open to everybody",
+        "network/security_groups.py",
+        "owner, my_address(), {SSH, ssh_port})",
+        "owner, ANYWHERE[0], {SSH, ssh_port})",
+        SHUT,
+    ),
+    aws(
+        "every port is open to the caller",
+        "network/security_groups.py",
+        '"ToPort": ports[1],',
+        '"ToPort": 65535,',
+        SHUT,
+    ),
+    aws(
+        "one region is listed",
+        "instances/listing.py",
+        "lambda region: self._in_one(region, filters), seconds, also=also",
+        'lambda region: self._in_one(region, filters) if region == "us-east-1" else [],'
+        " seconds, also=also",
+        PLACES,
     ),
 )

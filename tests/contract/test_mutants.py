@@ -39,9 +39,22 @@ def test_the_check_that_catches_it_applies_to_its_cloud(mutant: Mutant) -> None:
     assert mutant.caught_by not in made.does_not_apply, "it would survive unseen"
 
 
-def test_there_are_many_over_three_adapters() -> None:
+def test_there_are_many_over_four_adapters() -> None:
     assert len(MUTANTS) >= 40
-    assert len({one.cloud for one in MUTANTS}) == 3
+    assert len({one.cloud for one in MUTANTS}) == 4
+
+
+@pytest.mark.machine
+def test_a_failure_says_what_was_expected_and_seen() -> None:
+    """In the check's own words, and with the values, which pytest tells of modules it rewrites."""
+    from adapter_mutants import checked, tree_with
+
+    (mutant,) = [one for one in MUTANTS if one.what == "ssh is open to everybody"]
+    with tree_with(mutant) as tree:
+        passed, said = checked(tree, mutant.cloud, mutant.caught_by)
+    assert not passed
+    assert "ports 22-22 are open to 0.0.0.0/0, not to one address" in said
+    assert f"assert {2**32} == 1" in said
 
 
 @pytest.mark.machine
