@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import zipfile
 from dataclasses import dataclass
@@ -25,13 +26,15 @@ class PypiWheel:
     name, version
         As the index names it.
     sha256
-        The hexadecimal digest of the wheel; of a wheel for one kind of computer, where it is not
-        for all.
+        The hexadecimal digest of the wheel.
+    platform
+        The kind of computer that the wheel is for, as `sysconfig` names it; empty for all.
     """
 
     name: str
     version: str
     sha256: str
+    platform: str = ""
 
     def folder(self) -> Path:
         """Where its packages are, as for `sys.path`; they are fetched the first time.
@@ -39,8 +42,12 @@ class PypiWheel:
         Raises
         ------
         CannotCheck
-            The index does not answer, or it has no such wheel for this computer.
+            The index does not answer, or the wheel is not for this computer.
+        RuntimeError
+            It answers with another wheel.
         """
+        if self.platform not in ("", sysconfig.get_platform()):
+            raise CannotCheck(f"the wheel of {self.name} that is known here is for {self.platform}")
         place = cache() / "wheels" / f"{self.name}-{self.version}"
         if not place.exists():
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -63,6 +70,8 @@ class PypiWheel:
             )
         except subprocess.TimeoutExpired:
             raise CannotCheck(f"the package index did not send {self.name} in time") from None
+        if "DO NOT MATCH THE HASHES" in done.stderr:
+            raise RuntimeError(f"{self.name} {self.version} is not the wheel that is known here")
         found = list(folder.glob("*.whl"))
         if done.returncode != 0 or len(found) != 1:
             raise CannotCheck(
