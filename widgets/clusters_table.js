@@ -96,7 +96,9 @@ function render({ model, el }) {
     tick();
   };
   const link = connect(model, signal, {
+    root,
     state: show,
+    seen: () => look(),
     notice(text) {
       setText(status, text);
       for (const view of shown.values()) view.release();
@@ -110,15 +112,14 @@ function render({ model, el }) {
     const cluster = state.clusters.find((c) => c.name === name && c.state === "running");
     return cluster && shown.get(cluster.key);
   };
-  // The machines are asked only while their load can be seen.
+  // The kernel asks the machines, and renews a dashboard, only while a person sees them.
   const look = () => {
-    const isSeen = document.visibilityState === "visible" && root.checkVisibility();
-    if (isSeen && state.clusters.some((c) => c.state === "running")) link.look();
+    const isWanted = state.figures || state.clusters.some((c) => c.state === "running");
+    if (link.isSeen() && isWanted) link.look();
   };
   const timers = [setInterval(tick, TICK_MS), setInterval(look, LOOK_MS)];
   signal.addEventListener("abort", () => timers.forEach(clearInterval));
   show(state, 0);
-  look();
   return () => controller.abort();
 }
 

@@ -4,8 +4,8 @@ import { decodeTable, renewColumn, takePage } from "./table.js";
 
 /** @typedef {import("./types").ToKernel} ToKernel */
 
-// Colab delivers messages only in reply to one, so a view polls after this much silence. Elsewhere
-// one small message in 5 s is no burden.
+// Colab delivers messages only in reply to one, so a view that is seen polls after this much
+// silence. Elsewhere one small message in 5 s is no burden.
 const POLL_MS = 5000;
 
 const GONE = "The kernel of this panel has ended: run the cell again.";
@@ -15,6 +15,7 @@ const GONE = "The kernel of this panel has ended: run the cell again.";
  * @param {import("@anywidget/types").AnyModel<import("./types").Traits<S>>} model
  * @param {AbortSignal} signal
  * @param {{
+ *   root: Element,
  *   state: (state: S, age: number) => void,
  *   table?: (table: import("./types").Table, version: number) => void,
  *   rows?: () => void,
@@ -25,6 +26,7 @@ const GONE = "The kernel of this panel has ended: run the cell again.";
  *   tasks?: (name: string, tasks: import("./types").Task[], problem: string) => void,
  *   output?: (name: string, id: string, text: string) => void,
  *   isLive?: () => boolean,
+ *   seen?: () => void,
  * }} on
  */
 export function connect(model, signal, on) {
@@ -92,28 +94,35 @@ export function connect(model, signal, on) {
   };
   model.on("change:state", changed);
   model.on("msg:custom", received);
+  let isInSight = false;
+  const isSeen = () => isInSight && document.visibilityState === "visible";
+  // Nothing is asked while nobody looks. What was missed, also because the server drops messages
+  // when there are too many, is asked for when a person sees the panel again.
+  const catchUp = () => {
+    if (!isSeen()) return;
+    if (on.isLive?.()) sync();
+    on.seen?.();
+  };
   const timer = setInterval(() => {
-    if (on.isLive?.() && Date.now() - heard > POLL_MS) sync();
+    if (isSeen() && on.isLive?.() && Date.now() - heard > POLL_MS) sync();
   }, POLL_MS);
-  if (on.isLive) {
-    // The server drops messages when there are too many, so the state is asked for again when the
-    // person returns to the page.
-    document.addEventListener(
-      "visibilitychange",
-      () => document.visibilityState === "visible" && sync(),
-      { signal },
-    );
-    window.addEventListener("focus", sync, { signal });
-    sync();
-  }
+  const sight = new IntersectionObserver((entries) => {
+    isInSight = entries.at(-1)?.isIntersecting ?? false;
+    catchUp();
+  });
+  sight.observe(on.root);
+  document.addEventListener("visibilitychange", catchUp, { signal });
+  window.addEventListener("focus", catchUp, { signal });
   signal.addEventListener("abort", () => {
     clearInterval(timer);
+    sight.disconnect();
     model.off("change:state", changed);
     model.off("msg:custom", received);
   });
   return {
     view,
     send,
+    isSeen,
     /** Tell that a person sees the panel; nothing is said where the kernel has ended. */
     look() {
       trySend({ type: "look" });

@@ -74,7 +74,9 @@ function render({ model, el }) {
     link.want(state.version);
   };
   const link = connect(model, signal, {
+    root,
     state: show,
+    seen: () => look(),
     table(given) {
       say("");
       table = { ...given, columns: [...given.columns] };
@@ -99,22 +101,11 @@ function render({ model, el }) {
     },
     notice: say,
   });
-  let isInSight = false;
   const look = () => {
-    const isSeen = isInSight && document.visibilityState === "visible";
-    if (isSeen && table && model.get("state").asks_stock) link.look();
+    if (link.isSeen() && table && model.get("state").asks_stock) link.look();
   };
-  const sight = new IntersectionObserver((entries) => {
-    isInSight = entries.some((entry) => entry.isIntersecting);
-    look();
-  });
-  sight.observe(root);
   const looking = setInterval(look, LOOK_MS);
-  document.addEventListener("visibilitychange", look, { signal });
-  signal.addEventListener("abort", () => {
-    clearInterval(looking);
-    sight.disconnect();
-  });
+  signal.addEventListener("abort", () => clearInterval(looking));
   show(model.get("state"));
   return () => controller.abort();
 }

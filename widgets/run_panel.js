@@ -100,6 +100,7 @@ function render({ model, el }) {
     tick();
   };
   const link = connect(model, signal, {
+    root,
     state: show,
     table: plan.setTable,
     rows: plan.rebuild,

@@ -221,7 +221,7 @@ export type ToKernel =
   | { type: "select"; rank: number }
   /** Make a DataFrame of the rows whose ranks are in the buffer. */
   | { type: "frame" }
-  /** A person sees running clusters: their load is wanted. */
+  /** A person sees a dashboard, running clusters or a table with stock: news are wanted. */
   | { type: "look" }
   | { type: "launch" | "cancel" | "again" | "wait" | "try" }
   | { type: "down" | "stop" | "start"; name: string }

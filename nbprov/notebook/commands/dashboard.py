@@ -27,41 +27,42 @@ from nbprov.notebook.panels.dashboard import Dashboard, DashboardSection, Dashbo
 from nbprov.notebook.panels.display_follower import DisplayFollower
 from nbprov.notebook.panels.live_display import LiveDisplay
 from nbprov.notebook.rendering.formatting import RUN_LOOKS, format_stock
-from nbprov.provisioning.engine import Engine
 
 LISTED = 6
 """The most lines of a section, because a dashboard is looked at and not read."""
 REFRESH: Seconds = 30.0
-"""How often to redraw what changes with time alone: blocks and the age of stock reports."""
+"""How old a dashboard may be while a person sees it. With time alone change blocks and the age of
+stock reports."""
 
-_followers: list[DisplayFollower] = []
+MOST_FOLLOWING = 4
+"""So many dashboards of a kernel are kept up to date; older ones become static forms."""
+
+_shown: list[tuple[DisplayFollower, LiveDisplay[Any]]] = []
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """Show the dashboard; it stays up to date until another one is shown."""
+    """Show the dashboard and keep it up to date."""
     dashboard_subject().show()
 
 
 class DashboardSubject(Subject):
-    """Everything in this ledger. Only the latest dashboard is kept up to date."""
+    """Everything in this ledger. Only the latest displays are kept up to date."""
 
     __slots__ = ()
 
     def follow(self, display: LiveDisplay[Any]) -> DisplayFollower:
-        """Keep a display up to date instead of the one before it."""
-        while _followers:
-            _followers.pop().stop()
+        """Keep a display up to date, and close the oldest one where there are too many.
+
+        Each of them reads the whole ledger at a change, and a cell that is run again leaves the
+        display of its earlier output behind.
+        """
         follower = super().follow(display)
-        _followers.append(follower)
-        engine = session().engine
-        engine.thread.soon(_refresh, engine, follower)
+        _shown.append((follower, display))
+        while len(_shown) > MOST_FOLLOWING:
+            oldest, closed = _shown.pop(0)
+            oldest.stop()
+            closed.close()
         return follower
-
-
-def _refresh(engine: Engine, follower: DisplayFollower) -> None:
-    if follower.is_open:
-        follower.changed()
-        engine.thread.loop.call_later(REFRESH, _refresh, engine, follower)
 
 
 def dashboard_subject() -> Subject:
@@ -70,13 +71,19 @@ def dashboard_subject() -> Subject:
 
     def panel(view: DashboardView) -> Dashboard:
         buttons = PanelActions()
+
+        def look() -> None:
+            buttons.look()
+            if here.engine.clock.now() - made.view.now > REFRESH:
+                here.engine.thread.soon(here.engine.changed)
+
         made = Dashboard(
             view,
             on_stop=buttons.stop,
             on_start=buttons.start,
             on_down=buttons.down,
             on_tasks=buttons.tasks,
-            on_look=buttons.look,
+            on_look=look,
         )
         buttons.panel = made
         return made

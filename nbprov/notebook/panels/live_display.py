@@ -148,6 +148,7 @@ class LiveDisplay(Generic[View]):
     def close(self) -> None:
         """Show no more than the static form from now on, as things are now."""
         self.freeze()
+        self._pages.remove(self.panel.anchor)
         with self._lock:
             self._is_shown = False
             self.panel.close()

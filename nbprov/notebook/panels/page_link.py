@@ -88,6 +88,11 @@ class PageLink:
         with self._lock:
             self._shown[anchor] = display
 
+    def remove(self, anchor: str) -> None:
+        """Renew this form no more; a page that is opened later may go on with it."""
+        with self._lock:
+            self._shown.pop(anchor, None)
+
     def send(self, anchor: str, form: dict[str, Any]) -> None:
         """Have the pages write a form into the notebook where they have another one."""
         self._send([{"anchor": anchor, **form}])

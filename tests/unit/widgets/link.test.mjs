@@ -8,6 +8,18 @@ import { connect } from "../../../widgets/link.js";
 globalThis.document ??= Object.assign(new EventTarget(), { visibilityState: "visible" });
 globalThis.window ??= new EventTarget();
 
+/** What tells a view whether it is in the part of the page that a person sees. */
+let tellSight;
+globalThis.IntersectionObserver = class {
+  constructor(told) {
+    tellSight = (isIntersecting) => told([{ isIntersecting }]);
+  }
+  observe() {}
+  disconnect() {
+    tellSight = undefined;
+  }
+};
+
 /** A model as the widget manager provides it, together with the kernel's side of it. */
 function makeModel(state) {
   const handlers = new Map();
@@ -28,17 +40,20 @@ function makeModel(state) {
   };
 }
 
-function open(t, { isLive } = {}) {
+function open(t, { isLive, isSeen = true } = {}) {
   const controller = new AbortController();
   t.after(() => controller.abort());
   const model = makeModel({ n: 0 });
-  const seen = { states: [], tables: [], notices: [] };
+  const seen = { states: [], tables: [], notices: [], times: 0 };
   const link = connect(model, controller.signal, {
+    root: {},
     state: (state, age) => seen.states.push([state, age]),
     table: (table, version) => seen.tables.push([table.rows, version]),
     notice: (text) => seen.notices.push(text),
+    seen: () => (seen.times += 1),
     ...(isLive ? { isLive } : {}),
   });
+  if (isSeen) tellSight(true);
   return { controller, model, link, seen };
 }
 
@@ -98,6 +113,44 @@ test("silence of a live view is broken by a question; a finished one is left alo
   t.mock.timers.tick(60_000);
   assert.equal(model.sent.length, 2);
   assert.equal(seen.states.length, 2);
+});
+
+/** Show or hide the page, as another tab of the browser does. */
+function turnPage(visibilityState) {
+  document.visibilityState = visibilityState;
+  document.dispatchEvent(new Event("visibilitychange"));
+}
+
+test("a view in a page that nobody sees asks nothing, and catches up once it is seen", (t) => {
+  t.mock.timers.enable({ apis: ["setInterval", "Date"] });
+  t.after(() => turnPage("visible"));
+  turnPage("hidden");
+  const { model, link, seen } = open(t, { isLive: () => true });
+  t.mock.timers.tick(60_000);
+  window.dispatchEvent(new Event("focus"));
+  assert.deepEqual([model.sent, link.isSeen(), seen.times], [[], false, 0]);
+  turnPage("visible");
+  assert.deepEqual([model.sent.length, link.isSeen(), seen.times], [1, true, 1]);
+  model.say({ type: "state", view: "", state: { n: 1 }, age: 0 });
+  turnPage("hidden");
+  t.mock.timers.tick(60_000);
+  assert.equal(model.sent.length, 1);
+});
+
+test("a panel that is scrolled away, or in another tab, asks nothing either", (t) => {
+  t.mock.timers.enable({ apis: ["setInterval", "Date"] });
+  const { model, link } = open(t, { isLive: () => true, isSeen: false });
+  t.mock.timers.tick(60_000);
+  assert.deepEqual([model.sent, link.isSeen()], [[], false]);
+  tellSight(true);
+  assert.equal(model.sent.length, 1);
+  model.say({ type: "state", view: "", state: { n: 1 }, age: 0 });
+  t.mock.timers.tick(11_000);
+  assert.equal(model.sent.length, 2, "what is seen asks after silence");
+  model.say({ type: "state", view: "", state: { n: 2 }, age: 0 });
+  tellSight(false);
+  t.mock.timers.tick(60_000);
+  assert.equal(model.sent.length, 2);
 });
 
 test("a view that is closed hears and asks nothing more", (t) => {
