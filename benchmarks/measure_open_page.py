@@ -15,8 +15,8 @@ from playwright.sync_api import Page
 
 from nbprov.api.reports.dashboard_data import overview
 from nbprov.notebook import widget_assets
-from nbprov.notebook.commands.dashboard import view_of
-from nbprov.notebook.panels.dashboard import Dashboard, DashboardView
+from nbprov.notebook.panels.dashboard import Dashboard
+from nbprov.notebook.panels.dashboard_view import DashboardView, view_of
 
 CLUSTERS = 10
 LOOK_SECONDS = 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from homes import market
 from kernels import CPU, GPU, Kernel, new_kernel
 
@@ -87,3 +89,8 @@ def test_the_dashboard_follows_what_another_notebook_does(home, kernel: Kernel) 
                 lambda one=one: kernel.state(one)["heading"] == "nbprov: no cluster is live",
                 "the end",
             )
+        (ended,) = (
+            s["lines"] for s in kernel.state(panel)["sections"] if s["title"] == "ended today"
+        )
+        assert re.match(r"dev ended less than a minute ago, after .*: you ended it$", ended[0])
+        assert ended[1].startswith("big failed less than a minute ago, after ")

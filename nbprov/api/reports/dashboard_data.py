@@ -12,6 +12,7 @@ from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import ClusterView
 from nbprov.model.stock import Stock
 
+from .history import History, ended_since
 from .spending import Bill, DailyCosts, Spending, midnight, month_begin, month_forecast
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 STOCK_AGE: Seconds = 1800.0
 """How old an answer on stock may be that the dashboard shows."""
+MOST_ENDED = 6
+"""So many of the launches that ended today are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class Overview:
         What was spent on each of the last days.
     under_way
         Launches that are no clusters yet.
+    ended
+        Launches that ended since this computer's midnight, or whose cluster did, latest first.
     stock
         What clouds said within the last half hour, newest first.
     tunnels
@@ -49,6 +54,7 @@ class Overview:
     forecast: Spending
     days: DailyCosts
     under_way: tuple[RunRow, ...]
+    ended: History
     blocks: tuple[Block, ...]
     stock: tuple[Stock, ...]
     tunnels: tuple[str, ...]
@@ -71,6 +77,7 @@ def overview(context: Context, services: Services) -> Overview:
         month_forecast(month, clusters, now),
         bill.daily(),
         tuple(run for run in ledger.runs.unfinished() if run.state in UNDER_WAY),
+        ended_since(ledger, midnight(now), MOST_ENDED),
         tuple(ledger.blocks.standing()),
         tuple(reversed(services.stock.told_since(now - STOCK_AGE))),
         tuple(services.tunnels.all_words()),

@@ -155,6 +155,13 @@ def history(ledger: Ledger, now: Instant, name: str = "", limit: int | None = No
     return History([_record_of(ledger, run) for run in runs[:limit]], len(runs), now)
 
 
+def ended_since(ledger: Ledger, since: Instant, limit: int) -> History:
+    """The launches that ended since an instant, or whose cluster did, latest first."""
+    runs = ledger.runs.ended_since(since)
+    rows = [_record_of(ledger, run) for run in runs[:limit]]
+    return History(rows, len(runs), ledger.clock.now())
+
+
 def _record_of(ledger: Ledger, run: RunRow) -> LaunchRecord:
     launches, cluster = ledger.launches.of_run(run.run_id), ledger.clusters.of_run(run.run_id)
     return LaunchRecord(

@@ -3,69 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nbprov.api.reports.spending import DailyCosts
-from nbprov.model.clock import Instant
 from nbprov.model.clusters import ClusterView
-from nbprov.model.money import Micros, format_usd
+from nbprov.model.money import format_usd
 from nbprov.notebook.rendering.clusters import (
     cluster_facts,
     clusters_count,
     clusters_html,
     clusters_text,
 )
+from nbprov.notebook.rendering.formatting import format_utc
 from nbprov.notebook.rendering.tables import html_heading, html_lines, html_page, safe_text
 
 from .clusters_table import ClustersTable, ClustersView
+from .dashboard_view import DashboardSection, DashboardView
 from .plain_fields import plain_fields
-
-NO_DAYS = DailyCosts((), ())
 
 MOST_DAYS = 7
 """So many days are written where there is no plot."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """An amount that grows: its label, its value at the view's time, and its rate per hour."""
-
-    label: str
-    cost: Micros
-    hourly: Micros
-    simulated: bool = False
-
-    def words(self) -> str:
-        """Return the amount as text: `today $1.20, $3.00/h now`."""
-        grows = f", {format_usd(self.hourly)}/h now" if self.hourly else ""
-        simulated = " (simulated: you pay $0)" if self.simulated else ""
-        return f"{self.label} {format_usd(self.cost)}{grows}{simulated}"
-
-
-@dataclass(frozen=True, slots=True)
-class DashboardSection:
-    """A heading with lines below it."""
-
-    title: str
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DashboardView(ClustersView):
-    """Everything the dashboard shows, as of one moment.
-
-    Attributes
-    ----------
-    day_began
-        When today began in the kernel's time zone, whose days and months are counted. A reader in
-        another zone is told.
-    """
-
-    figures: tuple[Figure, ...] = ()
-    sections: tuple[DashboardSection, ...] = ()
-    days: DailyCosts = NO_DAYS
-    day_began: Instant = 0.0
 
 
 class Dashboard(ClustersTable):
@@ -104,7 +61,9 @@ class Dashboard(ClustersTable):
     def html(self) -> str:
         view = self._view
         parts = [html_heading(self._heading()), html_lines([f.words() for f in view.figures])]
-        parts.append(clusters_html(view.clusters, view.now) if view.clusters else "")
+        parts.append(
+            clusters_html(view.clusters, view.now) if view.clusters else html_lines([self._as_of()])
+        )
         for section in self._all_sections():
             parts += [html_heading(section.title), html_lines(section.lines)]
         return html_page(*parts)
@@ -114,8 +73,12 @@ class Dashboard(ClustersTable):
         lines = [self._heading(), *(figure.words() for figure in view.figures)]
         for section in self._all_sections():
             lines += ["", section.title, *(f"  {line}" for line in section.lines)]
-        table = ["", clusters_text(view.clusters, view.now)] if view.clusters else []
-        return safe_text("\n".join([*lines, *table]))
+        table = clusters_text(view.clusters, view.now) if view.clusters else self._as_of()
+        return safe_text("\n".join([*lines, "", table]))
+
+    def _as_of(self) -> str:
+        """What a saved form says of its time; a table of clusters says it, too."""
+        return f"as of {format_utc(self._view.now)}"
 
 
 def _spent_by_day(days: DailyCosts) -> DashboardSection:

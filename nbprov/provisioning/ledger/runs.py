@@ -168,6 +168,17 @@ class RunTable:
         """
         return [run_row(r) for r in self._store.rows(query)]
 
+    def ended_since(self, since: Instant) -> list[RunRow]:
+        """Return the runs that ended since an instant, or whose cluster did, latest first."""
+        query = """
+            SELECT runs.* FROM runs LEFT JOIN clusters USING (run_id)
+            WHERE CASE WHEN clusters.run_id IS NOT NULL THEN clusters.ended
+                       WHEN runs.state IN ('cancelled', 'failed', 'ended') THEN runs.updated
+                  END >= ?
+            ORDER BY coalesce(clusters.ended, runs.updated) DESC
+        """
+        return [run_row(r) for r in self._store.rows(query, since)]
+
     def over(self, run_ids: Iterable[str]) -> set[str]:
         """Return those of the runs that are over for good.
 

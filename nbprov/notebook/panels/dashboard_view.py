@@ -1,0 +1,178 @@
+"""What a dashboard shows around its clusters, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from nbprov.api.reports.dashboard_data import Overview
+from nbprov.api.reports.history import LaunchRecord
+from nbprov.api.reports.spending import DailyCosts, Spending
+from nbprov.model.clock import Instant, Seconds, short_duration
+from nbprov.model.clusters import RunState
+from nbprov.model.failures import RULES
+from nbprov.model.money import Micros, format_usd
+from nbprov.model.stock import Stock
+from nbprov.notebook.rendering.formatting import RUN_LOOKS, format_place, format_stock, nodes_prefix
+
+from .clusters_table import ClustersView
+
+LISTED = 6
+"""The most lines of a section, because a dashboard is looked at and not read."""
+
+NO_DAYS = DailyCosts((), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """An amount that grows: its label, its value at the view's time, and its rate per hour."""
+
+    label: str
+    cost: Micros
+    hourly: Micros
+    simulated: bool = False
+
+    def words(self) -> str:
+        """Return the amount as text: `today $1.20, $3.00/h now`."""
+        grows = f", {format_usd(self.hourly)}/h now" if self.hourly else ""
+        simulated = " (simulated: you pay $0)" if self.simulated else ""
+        return f"{self.label} {format_usd(self.cost)}{grows}{simulated}"
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardSection:
+    """A heading with lines below it."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardView(ClustersView):
+    """Everything the dashboard shows, as of one moment.
+
+    Attributes
+    ----------
+    day_began
+        When today began in the kernel's time zone, whose days and months are counted. A reader in
+        another zone is told.
+    """
+
+    figures: tuple[Figure, ...] = ()
+    sections: tuple[DashboardSection, ...] = ()
+    days: DailyCosts = NO_DAYS
+    day_began: Instant | None = None
+
+
+def view_of(seen: Overview) -> DashboardView:
+    """Put an overview into words."""
+    sections = [
+        _section("launches in progress", [_launch_words(seen, run) for run in seen.under_way]),
+        _section(
+            "ended today",
+            [_end_words(record, seen.now) for record in seen.ended],
+            more=seen.ended.total - len(seen.ended),
+            by="%nbprov history",
+        ),
+        _section(
+            "blocked",
+            [
+                f"{b.words()}: {RULES[b.cause].words}, for another {_minutes(b.expires - seen.now)}"
+                for b in seen.blocks
+            ],
+        ),
+        _section(
+            "stock that clouds reported within the last half hour",
+            [_stock_line(stock, seen.now) for stock in seen.stock],
+        ),
+        _section("tunnels", seen.tunnels),
+    ]
+    return DashboardView(
+        seen.clusters,
+        seen.now,
+        tuple(_figures(seen)),
+        tuple(s for s in sections if s is not None),
+        seen.days,
+        day_began=seen.today.since,
+    )
+
+
+def _figures(seen: Overview) -> list[Figure]:
+    def both(label: str, spent: Spending) -> list[Figure]:
+        figures = [Figure(label, spent.paid, spent.paid_hourly)]
+        if spent.simulated:
+            figures.append(
+                Figure(
+                    f"{label}, simulated", spent.simulated, spent.simulated_hourly, simulated=True
+                )
+            )
+        return figures
+
+    figures = [*both("today", seen.today), *both("this month", seen.month)]
+    ahead = "this month, if what runs goes on"
+    if seen.month.paid_hourly:
+        figures.append(Figure(ahead, seen.forecast.paid, 0))
+    if seen.month.simulated_hourly:
+        figures.append(Figure(f"{ahead}, simulated", seen.forecast.simulated, 0, simulated=True))
+    return [*figures, *both("in total", seen.ever)]
+
+
+def _section(
+    title: str, lines: Sequence[str], more: int = 0, by: str = ""
+) -> DashboardSection | None:
+    """Return a section of the first lines; None where there is nothing to say.
+
+    Parameters
+    ----------
+    more
+        How many there are besides that have no line.
+    by
+        The command that shows them all.
+    """
+    if not lines:
+        return None
+    more += max(0, len(lines) - LISTED)
+    rest = [f"and {more:,} more{f' ({by})' if by else ''}"] if more else []
+    return DashboardSection(title, (*islice(lines, LISTED), *rest))
+
+
+def _launch_words(seen: Overview, run: Any) -> str:
+    waits = (
+        f", gives up in {_minutes(run.wait_deadline - seen.now)}"
+        if run.state is RunState.WAITING and run.wait_deadline
+        else ""
+    )
+    message = f": {run.message}" if run.message else ""
+    return f"{run.name}: {RUN_LOOKS[run.state].words}{waits}{message}"
+
+
+def _end_words(record: LaunchRecord, now: Instant) -> str:
+    offer = record.candidate.offer if record.candidate is not None else None
+    what = (
+        f", {nodes_prefix(record.candidate.count)}{offer.instance_type}"
+        f" in {format_place(offer.place)}"
+        if record.candidate is not None and offer is not None
+        else ""
+    )
+    simulated = " (simulated)" if record.simulated else ""
+    reason = f": {record.reason}" if record.reason else ""
+    ago = _minutes(now - (record.ended or now))
+    return (
+        f"{record.name} {RUN_LOOKS[record.state].words} {ago} ago, after"
+        f" {short_duration(record.seconds(now))}{what}, {format_usd(record.cost)}"
+        f"{simulated}{reason}"
+    )
+
+
+def _minutes(seconds: Seconds) -> str:
+    # Redrawn only every half minute, so seconds would be wrong at once.
+    return short_duration(seconds // 60 * 60) if seconds >= 60 else "less than a minute"
+
+
+def _stock_line(stock: Stock, now: float) -> str:
+    pool = stock.pool
+    where = "/".join(part for part in (pool.cloud, pool.zone or pool.region) if part)
+    what = f"{pool.instance_type or 'everything'}{' spot' if pool.market == 'spot' else ''}"
+    return f"{what} in {where}: {format_stock(stock, now)}"

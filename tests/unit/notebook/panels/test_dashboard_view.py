@@ -1,0 +1,72 @@
+"""What a dashboard says of an overview."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sample_views import NOW, plan
+
+from nbprov.api.reports.dashboard_data import Overview
+from nbprov.api.reports.history import History, LaunchRecord
+from nbprov.api.reports.spending import DailyCosts, Spending
+from nbprov.model.clusters import ClusterState, RunState
+from nbprov.model.money import usd
+from nbprov.notebook.panels.dashboard_view import DashboardView, view_of
+
+NOTHING = Spending(NOW)
+EMPTY = Overview(
+    now=NOW,
+    clusters=(),
+    today=NOTHING,
+    month=NOTHING,
+    ever=NOTHING,
+    forecast=NOTHING,
+    days=DailyCosts((), ()),
+    under_way=(),
+    ended=History([], 0, NOW),
+    blocks=(),
+    stock=(),
+    tunnels=(),
+)
+ENDED = LaunchRecord(
+    name="dev",
+    run_id="run-1",
+    state=RunState.ENDED,
+    cluster=ClusterState.ENDED,
+    started=NOW - 1000.0,
+    ready=NOW - 900.0,
+    ended=NOW - 280.0,
+    cost=usd("0.42"),
+    attempts=1,
+    refused=0,
+    candidate=plan(1).candidates[0],
+    reason="you ended it",
+    simulated=False,
+)
+
+
+def section(view: DashboardView, title: str) -> tuple[str, ...]:
+    """The lines below a heading; none where it is not shown."""
+    return next((one.lines for one in view.sections if one.title == title), ())
+
+
+def test_what_ended_today_says_when_what_it_cost_and_why() -> None:
+    failed = replace(
+        ENDED,
+        name="big",
+        state=RunState.FAILED,
+        cluster=None,
+        ended=NOW - 990.0,
+        cost=0,
+        candidate=None,
+        reason="no place has stock",
+        simulated=True,
+    )
+    view = view_of(replace(EMPTY, ended=History([ENDED, failed], 9, NOW)))
+    assert section(view, "ended today") == (
+        "dev ended 4 min ago, after 12 min, a2-ultragpu-1g in gcp/us-central1-a, $0.42:"
+        " you ended it",
+        "big failed 16 min ago, after 10 s, $0.00 (simulated): no place has stock",
+        "and 7 more (%nbprov history)",
+    )
+    assert section(view_of(EMPTY), "ended today") == ()
