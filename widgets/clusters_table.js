@@ -4,6 +4,7 @@ import { costAt, DASH, duration, makeClock, usd } from "./format.js";
 import { keepFocus, make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
 import { connect } from "./link.js";
 import { makeFacts } from "./facts.js";
+import { makeBudgets } from "./budgets.js";
 import { makeDayCosts } from "./day_costs.js";
 import { makeConfirmButton } from "./confirm.js";
 import { makeLoad } from "./machine_load.js";
@@ -62,8 +63,10 @@ function render({ model, el }) {
   const list = make("div", { class: "nbprov-scroll" }, table);
   const foot = make("div", { class: "nbprov-foot" }, "* simulated: you pay $0");
   const facts = makeFacts();
+  const budgets = makeBudgets();
   const days = makeDayCosts();
-  root.append(title, facts.figures, facts.note, list, foot, days.element, facts.sections, status);
+  root.append(title, facts.figures, facts.note, list, foot);
+  root.append(budgets.element, days.element, facts.sections, status);
 
   /** @type {Map<string, ReturnType<typeof makeCluster>>} */
   const shown = new Map();
@@ -72,6 +75,7 @@ function render({ model, el }) {
     for (const cluster of state.clusters)
       shown.get(cluster.key)?.tick(cluster, state.now, clock.now());
     facts.tick(state.now, clock.now());
+    budgets.tick(state.now, clock.now());
   };
   const show = (/** @type {ClustersState} */ given, /** @type {number} */ age) =>
     keepFocus(root, () => draw(given, age));
@@ -83,6 +87,7 @@ function render({ model, el }) {
     foot.hidden =
       !state.clusters.some((c) => c.simulated) && !state.figures?.some((f) => f.simulated);
     facts.show(state.figures ?? [], state.sections ?? [], state.day_began ?? 0);
+    budgets.show(state.budgets ?? []);
     days.show(state.days ?? { days: [], clouds: [] });
     patchList(
       body,

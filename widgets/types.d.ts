@@ -154,6 +154,7 @@ export interface ClustersState {
   actions: string[];
   /** Only in a dashboard. */
   figures?: Figure[];
+  budgets?: Budget[];
   sections?: Section[];
   days?: DailyCosts;
   /** When the day began in the kernel's time zone, whose days and months are counted. */
@@ -171,6 +172,15 @@ export interface Figure {
   label: string;
   cost: number;
   hourly: number;
+  simulated: boolean;
+}
+
+/** What a cluster spent of its budget at `now`, and the growth per hour. */
+export interface Budget {
+  name: string;
+  spent: number;
+  hourly: number;
+  limit: number;
   simulated: boolean;
 }
 

@@ -56,6 +56,7 @@ CLUSTERS_TABLE = (
     "link.js",
     "confirm.js",
     "facts.js",
+    "budgets.js",
     "day_costs.js",
     "machine_load.js",
     "cluster_tasks.js",

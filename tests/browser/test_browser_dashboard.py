@@ -18,7 +18,10 @@ WORK = (
     "threading.Thread(target=work).start()"
 )
 JOB = "%nbprov jobs dev submit --name count -- echo step 1; echo step 2"
-LAUNCH = "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local, ports: 6006}"
+LAUNCH = (
+    "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local, ports: 6006}\n"
+    "budget: 5\nmax_lifetime: 2h\nautostop: {idle_minutes: 30, down: true}"
+)
 
 
 def test_dashboard(
@@ -37,6 +40,9 @@ def test_dashboard(
     expect(amount).not_to_have_text(before, timeout=LONG_MS)
     expect(board).to_contain_text("blocked")
     expect(board).to_contain_text("is port 6006 of dev")
+    budget = board.get_by_role("meter", name="Budget of dev")
+    spent = re.compile(r"^dev \$[\d.]+\* of \$5\.00, 0 %$")
+    expect(budget).to_have_attribute("aria-valuetext", spent)
     expect(board.get_by_role("img", name="in 30 days, the most on")).to_be_visible()
     expect(board.locator(".nbprov-legend")).to_contain_text(re.compile(r"^local \$[\d.]+\*$"))
     assert re.fullmatch(

@@ -44,6 +44,7 @@ class Dashboard(ClustersTable):
             **super().state(),
             "heading": self._heading(),
             "figures": [plain_fields(figure) for figure in view.figures],
+            "budgets": [plain_fields(budget) for budget in view.budgets],
             "sections": [plain_fields(section) for section in view.sections],
             "days": plain_fields(view.days),
             "day_began": view.day_began,
@@ -54,9 +55,11 @@ class Dashboard(ClustersTable):
         return f"nbprov: {clusters_count(facts, 'no cluster is live', live=' live')}"
 
     def _all_sections(self) -> list[DashboardSection]:
-        """The sections of the static forms, which have no plot."""
-        spent = _spent_by_day(self._view.days)
-        return [*([spent] if spent.lines else []), *self._view.sections]
+        """The sections of the static forms, which have no plot and no bars."""
+        view = self._view
+        budgets = DashboardSection("spent of budgets", tuple(b.words() for b in view.budgets))
+        drawn = (budgets, _spent_by_day(view.days))
+        return [*(section for section in drawn if section.lines), *view.sections]
 
     def html(self) -> str:
         view = self._view

@@ -15,7 +15,13 @@ from nbprov.model.clusters import RunState
 from nbprov.model.failures import RULES
 from nbprov.model.money import Micros, format_usd
 from nbprov.model.stock import Stock
-from nbprov.notebook.rendering.formatting import RUN_LOOKS, format_place, format_stock, nodes_prefix
+from nbprov.notebook.rendering.formatting import (
+    RUN_LOOKS,
+    format_cost,
+    format_place,
+    format_stock,
+    nodes_prefix,
+)
 
 from .clusters_table import ClustersView
 
@@ -42,6 +48,23 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """What a cluster has spent of its budget at the view's time, and its rate per hour."""
+
+    name: str
+    spent: Micros
+    hourly: Micros
+    limit: Micros
+    simulated: bool
+
+    def words(self) -> str:
+        """Return it as text: `dev $1.20 of $5.00, 24 %`."""
+        spent = format_cost(self.spent, simulated=self.simulated)
+        percent = 100 * self.spent // self.limit
+        return f"{self.name} {spent} of {format_usd(self.limit)}, {percent} %"
+
+
+@dataclass(frozen=True, slots=True)
 class DashboardSection:
     """A heading with lines below it."""
 
@@ -61,9 +84,10 @@ class DashboardView(ClustersView):
     """
 
     figures: tuple[Figure, ...] = ()
+    budgets: tuple[Budget, ...] = ()
     sections: tuple[DashboardSection, ...] = ()
     days: DailyCosts = NO_DAYS
-    day_began: Instant | None = None
+    day_began: Instant = 0.0
 
 
 def view_of(seen: Overview) -> DashboardView:
@@ -93,6 +117,7 @@ def view_of(seen: Overview) -> DashboardView:
         seen.clusters,
         seen.now,
         tuple(_figures(seen)),
+        tuple(_budgets(seen)),
         tuple(s for s in sections if s is not None),
         seen.days,
         day_began=seen.today.since,
@@ -117,6 +142,14 @@ def _figures(seen: Overview) -> list[Figure]:
     if seen.month.simulated_hourly:
         figures.append(Figure(f"{ahead}, simulated", seen.forecast.simulated, 0, simulated=True))
     return [*figures, *both("in total", seen.ever)]
+
+
+def _budgets(seen: Overview) -> list[Budget]:
+    return [
+        Budget(c.name, c.cost, c.hourly_now, c.guards.budget, c.simulated)
+        for c in seen.clusters
+        if c.guards.budget and c.ended is None
+    ]
 
 
 def _section(

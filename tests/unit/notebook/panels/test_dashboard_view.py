@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sample_views import NOW, plan
+from sample_views import NOW, cluster, plan
 
 from nbprov.api.reports.dashboard_data import Overview
 from nbprov.api.reports.history import History, LaunchRecord
 from nbprov.api.reports.spending import DailyCosts, Spending
 from nbprov.model.clusters import ClusterState, RunState
+from nbprov.model.guards import Guards
 from nbprov.model.money import usd
+from nbprov.notebook.panels.dashboard import Dashboard
 from nbprov.notebook.panels.dashboard_view import DashboardView, view_of
 
 NOTHING = Spending(NOW)
@@ -70,3 +72,19 @@ def test_what_ended_today_says_when_what_it_cost_and_why() -> None:
         "and 7 more (%nbprov history)",
     )
     assert section(view_of(EMPTY), "ended today") == ()
+
+
+def test_a_budget_is_shown_with_what_is_spent_of_it() -> None:
+    spends = replace(cluster(), cost=usd("1.20"), guards=Guards(budget=usd("5")), simulated=False)
+    free = replace(spends, name="toy", simulated=True)
+    over = replace(spends, name="over", ended=NOW)
+    plain = replace(cluster("plain"), guards=Guards())
+    board = Dashboard(view_of(replace(EMPTY, clusters=(spends, free, over, plain))))
+    assert [(one["name"], one["spent"], one["limit"]) for one in board.state()["budgets"]] == [
+        ("dev", usd("1.20"), usd(5)),
+        ("toy", usd("1.20"), usd(5)),
+    ]
+    assert "dev $1.20 of $5.00, 24 %" in board.text()
+    assert "toy $1.20 (simulated: you pay $0) of $5.00, 24 %" in board.text()
+    assert "spent of budgets" in board.html()
+    assert "budgets" not in Dashboard(view_of(EMPTY)).text()
