@@ -6,6 +6,7 @@ import { connect } from "./link.js";
 import { makeFacts } from "./facts.js";
 import { makeBudgets } from "./budgets.js";
 import { makeDayCosts } from "./day_costs.js";
+import { makeMarketTable } from "./market_rows.js";
 import { makeConfirmButton } from "./confirm.js";
 import { makeLoad } from "./machine_load.js";
 import { makeTasks } from "./cluster_tasks.js";
@@ -65,8 +66,9 @@ function render({ model, el }) {
   const facts = makeFacts();
   const budgets = makeBudgets();
   const days = makeDayCosts();
+  const market = makeMarketTable();
   root.append(title, facts.figures, facts.note, list, foot);
-  root.append(budgets.element, days.element, facts.sections, status);
+  root.append(budgets.element, days.element, market.element, facts.sections, status);
 
   /** @type {Map<string, ReturnType<typeof makeCluster>>} */
   const shown = new Map();
@@ -76,6 +78,7 @@ function render({ model, el }) {
       shown.get(cluster.key)?.tick(cluster, state.now, clock.now());
     facts.tick(state.now, clock.now());
     budgets.tick(state.now, clock.now());
+    market.tick(clock.now());
   };
   const show = (/** @type {ClustersState} */ given, /** @type {number} */ age) =>
     keepFocus(root, () => draw(given, age));
@@ -89,6 +92,7 @@ function render({ model, el }) {
     facts.show(state.figures ?? [], state.sections ?? [], state.day_began ?? 0);
     budgets.show(state.budgets ?? []);
     days.show(state.days ?? { days: [], clouds: [] });
+    market.show(state.places ?? [], state.more_places ?? "");
     patchList(
       body,
       shown,

@@ -33,6 +33,9 @@ export function makeFacts() {
       "div",
       {},
       make("div", { class: "nbprov-strong" }, section.title),
+      ...section.warnings.map((line) =>
+        make("div", { class: "nbprov-line-of-section nbprov-old" }, "▲ ", ...linked(line)),
+      ),
       ...section.lines.map((line) =>
         make("div", { class: "nbprov-line-of-section" }, ...linked(line)),
       ),

@@ -184,11 +184,18 @@ export function level(word) {
 }
 
 /**
- * Return the stock of the last day as a line of bars, and in words; empty where too little is known.
+ * Return the stock of the last day as `dayBars` does.
  * @param {string} word
  */
 function lastDay(word) {
-  const digits = word.split("@")[2] ?? "";
+  return dayBars(word.split("@")[2] ?? "");
+}
+
+/**
+ * Return levels of stock as a line of bars, and in words; empty where too little is known.
+ * @param {string} digits a level from 0 to 3 a period, or `-`
+ */
+export function dayBars(digits) {
   const known = digits.replaceAll("-", "");
   if (known.length < 2) return { bars: "", words: "" };
   const filled = known.replaceAll("0", "").length;

@@ -156,6 +156,8 @@ export interface ClustersState {
   figures?: Figure[];
   budgets?: Budget[];
   sections?: Section[];
+  places?: MarketRow[];
+  more_places?: string;
   days?: DailyCosts;
   /** When the day began in the kernel's time zone, whose days and months are counted. */
   day_began?: number;
@@ -184,10 +186,21 @@ export interface Budget {
   simulated: boolean;
 }
 
-/** A heading with lines below it. */
+/** A heading with lines below it; `warnings` stand out. */
 export interface Section {
   title: string;
   lines: string[];
+  warnings: string[];
+}
+
+/** What a cloud answered of one kind of machine in one place; `levels` are as in a price table. */
+export interface MarketRow {
+  key: string;
+  machine: string;
+  place: string;
+  levels: string;
+  look: Look;
+  at: number;
 }
 
 /** The state of a `ProvisionForm`. */

@@ -58,6 +58,7 @@ CLUSTERS_TABLE = (
     "facts.js",
     "budgets.js",
     "day_costs.js",
+    "market_rows.js",
     "machine_load.js",
     "cluster_tasks.js",
     "clusters_table.js",

@@ -1,6 +1,6 @@
 """What the ledger tells people.
 
 `costs.py` has costs and attempts of launches, `history.py` the history, `spending.py` what was
-spent by time, day and cloud, and `dashboard_data.py` the snapshot that a dashboard shows. None asks
-a cloud.
+spent by time, day and cloud, `market_report.py` what clouds answered in the last day and how old
+prices are, and `dashboard_data.py` the snapshot that a dashboard shows. None asks a cloud.
 """

@@ -1,4 +1,4 @@
-"""What the dashboard shows: clusters, costs, launches under way, blocks, stock and tunnels."""
+"""What the dashboard shows: clusters, costs, launches under way, blocks, markets and tunnels."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 from nbprov.api.context import Context
 from nbprov.api.services import Services
 from nbprov.model.blocks import Block
-from nbprov.model.clock import Instant, Seconds
+from nbprov.model.clock import Instant
 from nbprov.model.clusters import ClusterView
-from nbprov.model.stock import Stock
 
 from .history import History, ended_since
+from .market_report import MarketReport
 from .spending import Bill, DailyCosts, Spending, midnight, month_begin, month_forecast
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger.rows import RunRow
 
-STOCK_AGE: Seconds = 1800.0
-"""How old an answer on stock may be that the dashboard shows."""
 MOST_ENDED = 6
 """So many of the launches that ended today are told."""
 
@@ -40,8 +38,8 @@ class Overview:
         Launches that are no clusters yet.
     ended
         Launches that ended since this computer's midnight, or whose cluster did, latest first.
-    stock
-        What clouds said within the last half hour, newest first.
+    market
+        What clouds answered in the last day, as far as it was read.
     tunnels
         The tunnels of this kernel, a line each.
     """
@@ -56,7 +54,7 @@ class Overview:
     under_way: tuple[RunRow, ...]
     ended: History
     blocks: tuple[Block, ...]
-    stock: tuple[Stock, ...]
+    market: MarketReport
     tunnels: tuple[str, ...]
 
 
@@ -79,6 +77,6 @@ def overview(context: Context, services: Services) -> Overview:
         tuple(run for run in ledger.runs.unfinished() if run.state in UNDER_WAY),
         ended_since(ledger, midnight(now), MOST_ENDED),
         tuple(ledger.blocks.standing()),
-        tuple(reversed(services.stock.told_since(now - STOCK_AGE))),
+        services.market.report,
         tuple(services.tunnels.all_words()),
     )

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nbprov.api.context import Context
+from nbprov.api.reports.market_report import MarketReader
 
 from .clouds import CloudService
 from .cluster_names import NameService
@@ -50,6 +51,7 @@ class Services:
         self.stock = StockService(context, self.clouds)
         self.prices = PriceService(context, self.clouds, self.stock)
         self.watches = StockWatchService(context, self.clouds, self.prices, self.stock)
+        self.market = MarketReader(context, self.stock)
         self.names = NameService(context, renamed)
         self.outputs = OutputService(context)
         self.loads = LoadService(context)

@@ -17,6 +17,7 @@ from nbprov.notebook.magics.subjects import (
     never,
     of_all,
 )
+from nbprov.notebook.panels import frontend
 from nbprov.notebook.panels.actions import PanelActions
 from nbprov.notebook.panels.dashboard import Dashboard
 from nbprov.notebook.panels.dashboard_view import DashboardView, view_of
@@ -35,6 +36,8 @@ _shown: list[tuple[DisplayFollower, LiveDisplay[Any]]] = []
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Show the dashboard and keep it up to date."""
+    if frontend.current() is not frontend.Frontend.WIDGETS:
+        session().services.market.read()  # no page will look
     dashboard_subject().show()
 
 
@@ -67,6 +70,7 @@ def dashboard_subject() -> Subject:
 
         def look() -> None:
             buttons.look()
+            here.services.market.look()
             if here.engine.clock.now() - made.view.now > REFRESH:
                 here.engine.thread.soon(here.engine.changed)
 

@@ -18,7 +18,7 @@ from nbprov.notebook.rendering.formatting import format_utc
 from nbprov.notebook.rendering.tables import html_heading, html_lines, html_page, safe_text
 
 from .clusters_table import ClustersTable, ClustersView
-from .dashboard_view import DashboardSection, DashboardView
+from .dashboard_view import DashboardSection, DashboardView, more_places, places_section
 from .plain_fields import plain_fields
 
 MOST_DAYS = 7
@@ -48,6 +48,8 @@ class Dashboard(ClustersTable):
             "sections": [plain_fields(section) for section in view.sections],
             "days": plain_fields(view.days),
             "day_began": view.day_began,
+            "places": [plain_fields(row) for row in view.places],
+            "more_places": more_places(view.more_places),
         }
 
     def _heading(self) -> str:
@@ -58,8 +60,8 @@ class Dashboard(ClustersTable):
         """The sections of the static forms, which have no plot and no bars."""
         view = self._view
         budgets = DashboardSection("spent of budgets", tuple(b.words() for b in view.budgets))
-        drawn = (budgets, _spent_by_day(view.days))
-        return [*(section for section in drawn if section.lines), *view.sections]
+        drawn = (budgets, _spent_by_day(view.days), places_section(view))
+        return [*(one for one in drawn if one.lines), *view.sections]
 
     def html(self) -> str:
         view = self._view
@@ -68,14 +70,14 @@ class Dashboard(ClustersTable):
             clusters_html(view.clusters, view.now) if view.clusters else html_lines([self._as_of()])
         )
         for section in self._all_sections():
-            parts += [html_heading(section.title), html_lines(section.lines)]
+            parts += [html_heading(section.title), html_lines(section.all_lines())]
         return html_page(*parts)
 
     def text(self) -> str:
         view = self._view
         lines = [self._heading(), *(figure.words() for figure in view.figures)]
         for section in self._all_sections():
-            lines += ["", section.title, *(f"  {line}" for line in section.lines)]
+            lines += ["", section.title, *(f"  {line}" for line in section.all_lines())]
         table = clusters_text(view.clusters, view.now) if view.clusters else self._as_of()
         return safe_text("\n".join([*lines, "", table]))
 

@@ -10,23 +10,31 @@ from typing import Any
 from nbprov.api.reports.dashboard_data import Overview
 from nbprov.api.reports.history import LaunchRecord
 from nbprov.api.reports.spending import DailyCosts, Spending
-from nbprov.model.clock import Instant, Seconds, short_duration
+from nbprov.model.clock import Instant, short_duration
 from nbprov.model.clusters import RunState
 from nbprov.model.failures import RULES
 from nbprov.model.money import Micros, format_usd
-from nbprov.model.stock import Stock
 from nbprov.notebook.rendering.formatting import (
     RUN_LOOKS,
     format_cost,
     format_place,
-    format_stock,
     nodes_prefix,
+)
+from nbprov.notebook.rendering.market_rows import (
+    MarketRow,
+    ago,
+    market_rows,
+    price_lines,
+    whole_minutes,
 )
 
 from .clusters_table import ClustersView
 
 LISTED = 6
 """The most lines of a section, because a dashboard is looked at and not read."""
+
+PLACES = "places in the last 24 h"
+"""The heading of what clouds answered to attempts and to questions about stock."""
 
 NO_DAYS = DailyCosts((), ())
 
@@ -66,10 +74,15 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class DashboardSection:
-    """A heading with lines below it."""
+    """A heading with lines below it; `warnings` are lines that stand out."""
 
     title: str
     lines: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+    def all_lines(self) -> list[str]:
+        """Return the lines of a static form, the warnings with a mark."""
+        return [*(f"▲ {line}" for line in self.warnings), *self.lines]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +100,8 @@ class DashboardView(ClustersView):
     budgets: tuple[Budget, ...] = ()
     sections: tuple[DashboardSection, ...] = ()
     days: DailyCosts = NO_DAYS
+    places: tuple[MarketRow, ...] = ()
+    more_places: int = 0
     day_began: Instant = 0.0
 
 
@@ -103,16 +118,15 @@ def view_of(seen: Overview) -> DashboardView:
         _section(
             "blocked",
             [
-                f"{b.words()}: {RULES[b.cause].words}, for another {_minutes(b.expires - seen.now)}"
+                f"{b.words()}: {RULES[b.cause].words},"
+                f" for another {whole_minutes(b.expires - seen.now)}"
                 for b in seen.blocks
             ],
         ),
-        _section(
-            "stock that clouds reported within the last half hour",
-            [_stock_line(stock, seen.now) for stock in seen.stock],
-        ),
         _section("tunnels", seen.tunnels),
+        _prices(seen),
     ]
+    market = seen.market
     return DashboardView(
         seen.clusters,
         seen.now,
@@ -120,8 +134,17 @@ def view_of(seen: Overview) -> DashboardView:
         tuple(_budgets(seen)),
         tuple(s for s in sections if s is not None),
         seen.days,
+        market_rows(market),
+        market.total - len(market.places),
         day_began=seen.today.since,
     )
+
+
+def _prices(seen: Overview) -> DashboardSection | None:
+    lines, warnings = price_lines(seen.market.prices, seen.now)
+    if not lines and not warnings:
+        return None
+    return DashboardSection("age of prices", tuple(lines), tuple(warnings))
 
 
 def _figures(seen: Overview) -> list[Figure]:
@@ -167,13 +190,29 @@ def _section(
     if not lines:
         return None
     more += max(0, len(lines) - LISTED)
-    rest = [f"and {more:,} more{f' ({by})' if by else ''}"] if more else []
+    rest = [_more(more, by)] if more else []
     return DashboardSection(title, (*islice(lines, LISTED), *rest))
+
+
+def _more(count: int, by: str) -> str:
+    return f"and {count:,} more{f' ({by})' if by else ''}" if count > 0 else ""
+
+
+def more_places(count: int) -> str:
+    """Return the line below the places that are shown; empty where these are all."""
+    return _more(count, "%nbprov history has the attempts, %prices the stock")
+
+
+def places_section(view: DashboardView) -> DashboardSection:
+    """Return the table of places as a section of a static form, shorter than the table."""
+    shown = [row.words(view.now) for row in view.places[:LISTED]]
+    rest = more_places(len(view.places) - len(shown) + view.more_places)
+    return DashboardSection(PLACES, (*shown, *([rest] if rest else [])))
 
 
 def _launch_words(seen: Overview, run: Any) -> str:
     waits = (
-        f", gives up in {_minutes(run.wait_deadline - seen.now)}"
+        f", gives up in {whole_minutes(run.wait_deadline - seen.now)}"
         if run.state is RunState.WAITING and run.wait_deadline
         else ""
     )
@@ -191,21 +230,8 @@ def _end_words(record: LaunchRecord, now: Instant) -> str:
     )
     simulated = " (simulated)" if record.simulated else ""
     reason = f": {record.reason}" if record.reason else ""
-    ago = _minutes(now - (record.ended or now))
     return (
-        f"{record.name} {RUN_LOOKS[record.state].words} {ago} ago, after"
+        f"{record.name} {RUN_LOOKS[record.state].words} {ago(now - (record.ended or now))}, after"
         f" {short_duration(record.seconds(now))}{what}, {format_usd(record.cost)}"
         f"{simulated}{reason}"
     )
-
-
-def _minutes(seconds: Seconds) -> str:
-    # Redrawn only every half minute, so seconds would be wrong at once.
-    return short_duration(seconds // 60 * 60) if seconds >= 60 else "less than a minute"
-
-
-def _stock_line(stock: Stock, now: float) -> str:
-    pool = stock.pool
-    where = "/".join(part for part in (pool.cloud, pool.zone or pool.region) if part)
-    what = f"{pool.instance_type or 'everything'}{' spot' if pool.market == 'spot' else ''}"
-    return f"{what} in {where}: {format_stock(stock, now)}"

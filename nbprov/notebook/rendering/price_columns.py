@@ -122,5 +122,10 @@ def stock_code(stock: Stock | None, last_day: Sequence[StockLevel | None] = ()) 
     """
     if stock is None:
         return ""
-    digits = "".join("-" if level is None else str(_LEVELS.index(level)) for level in last_day)
+    digits = level_digits(last_day)
     return f"{stock.level.value}@{stock.at!r}" + (f"@{digits}" if digits.strip("-") else "")
+
+
+def level_digits(levels: Sequence[StockLevel | None]) -> str:
+    """Return levels as digits from 0 (none) to 3 (high), and `-` where nothing was said."""
+    return "".join("-" if level is None else str(_LEVELS.index(level)) for level in levels)

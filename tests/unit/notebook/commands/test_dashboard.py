@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,8 @@ def test_it_is_renewed_while_somebody_sees_it_and_not_by_itself(
     session: api.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes: list[str] = []
+    looks: list[str] = []
+    monkeypatch.setattr(session.services.market, "look", lambda: looks.append("market"))
     monkeypatch.setattr(DisplayFollower, "changed", lambda self: changes.append("renewed"))
     engine = session.engine
 
@@ -55,6 +58,14 @@ def test_it_is_renewed_while_somebody_sees_it_and_not_by_itself(
     panel._handle("look", {})
     engine.thread.call(turns()).result()
     assert changes == ["renewed"], "it is as new as it was"
+    assert len(looks) == 2, "what is known of markets is read for each look, if it is old"
+
+
+def test_where_no_page_looks_markets_are_read_at_once(
+    session: api.Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dashboard.run(None, argparse.Namespace(), None)
+    assert "age of prices" in capsys.readouterr().out
 
 
 def test_several_are_kept_up_to_date_and_the_oldest_becomes_its_static_form(

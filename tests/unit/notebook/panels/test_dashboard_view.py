@@ -8,10 +8,12 @@ from sample_views import NOW, cluster, plan
 
 from nbprov.api.reports.dashboard_data import Overview
 from nbprov.api.reports.history import History, LaunchRecord
+from nbprov.api.reports.market_report import MarketReport, PlaceHistory, PriceAge
 from nbprov.api.reports.spending import DailyCosts, Spending
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.guards import Guards
 from nbprov.model.money import usd
+from nbprov.model.stock import Pool, StockLevel
 from nbprov.notebook.panels.dashboard import Dashboard
 from nbprov.notebook.panels.dashboard_view import DashboardView, view_of
 
@@ -27,7 +29,7 @@ EMPTY = Overview(
     under_way=(),
     ended=History([], 0, NOW),
     blocks=(),
-    stock=(),
+    market=MarketReport(),
     tunnels=(),
 )
 ENDED = LaunchRecord(
@@ -88,3 +90,45 @@ def test_a_budget_is_shown_with_what_is_spent_of_it() -> None:
     assert "toy $1.20 (simulated: you pay $0) of $5.00, 24 %" in board.text()
     assert "spent of budgets" in board.html()
     assert "budgets" not in Dashboard(view_of(EMPTY)).text()
+
+
+POOL = Pool("aws", "us-east-1", "use1-az1", "p4d.24xlarge", "spot")
+REFUSED = PlaceHistory(
+    POOL, (None, StockLevel.LOW, StockLevel.NONE), "capacity", False, NOW - 130.0, "A100:8"
+)
+
+
+def test_places_say_their_day_and_their_last_answer() -> None:
+    reported = replace(REFUSED, levels=(None,), answer="high", is_report=True, at=NOW - 30.0)
+    accepted = replace(reported, answer="accepted", is_report=False, gpus="")
+    many = tuple(replace(REFUSED, pool=POOL._replace(zone=f"z{n}")) for n in range(17))
+    report = MarketReport((REFUSED, reported, accepted, *many), total=25)
+    board = Dashboard(view_of(replace(EMPTY, market=report)))
+    text = board.text().splitlines()
+    begin = text.index("places in the last 24 h")
+    assert text[begin + 1 : begin + 4] == [
+        "  A100:8 p4d.24xlarge spot in aws/us-east-1/use1-az1: out of stock 2 min ago;"
+        " in stock at 1 of 2 times in the last 24 h",
+        "  A100:8 p4d.24xlarge spot in aws/us-east-1/use1-az1: high stock less than a minute ago",
+        "  p4d.24xlarge spot in aws/us-east-1/use1-az1: accepted less than a minute ago",
+    ]
+    assert text[begin + 7].startswith("  and 19 more (%nbprov history")
+    state = board.state()
+    assert (len(state["places"]), state["places"][0]["levels"]) == (20, "-10")
+    assert state["more_places"].startswith("and 5 more (")
+
+
+def test_old_prices_stand_out() -> None:
+    ages = (
+        PriceAge("aws", NOW - 40 * 86_400.0, is_refreshed=False),
+        PriceAge("gcp", NOW - 3 * 86_400.0, is_refreshed=True),
+        PriceAge("lambda", NOW - 7300.0, is_refreshed=True),
+    )
+    board = Dashboard(view_of(replace(EMPTY, market=MarketReport(prices=ages))))
+    (prices,) = board.state()["sections"]
+    assert prices == {
+        "title": "age of prices",
+        "lines": ("lambda 2 h 1 min ago, gcp 3 d",),
+        "warnings": ("older than 30 d: aws 40 d (%nbprov catalog refresh)",),
+    }
+    assert "▲ older than 30 d: aws 40 d" in board.text()
