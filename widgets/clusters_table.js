@@ -9,6 +9,7 @@ import { makeDayCosts } from "./day_costs.js";
 import { makeMarketTable } from "./market_rows.js";
 import { makeConfirmButton } from "./confirm.js";
 import { makeLoad } from "./machine_load.js";
+import { guardLines } from "./guard_clocks.js";
 import { makeTasks } from "./cluster_tasks.js";
 
 /** @typedef {import("./types").ClusterState} ClusterState */
@@ -227,8 +228,6 @@ function makeCluster(first, signal, send, view) {
       setText(kindBelow, kind.textContent ?? "");
       setText(nodes, cluster.nodes ? String(cluster.nodes) : DASH);
       setText(hourly, cluster.hourly ? usd(cluster.hourly) : DASH);
-      setText(guards, cluster.guards);
-      setText(guardsBelow, cluster.guards);
       loadRow.hidden = !cluster.load.length;
       load.show(cluster.name, cluster.load);
       update();
@@ -244,6 +243,10 @@ function makeCluster(first, signal, send, view) {
      * @param {number} now
      */
     tick(cluster, at, now) {
+      const { clocks, notes } = cluster;
+      const left = clocks.length ? guardLines(clocks, notes, now) : cluster.guards;
+      setText(guards, left);
+      setText(guardsBelow, left);
       setText(uptime, duration(cluster.uptime + (cluster.hourly ? now - at : 0)));
       setText(
         cost,

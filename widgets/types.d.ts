@@ -130,6 +130,9 @@ export interface ClusterState {
   cost: number;
   hourly: number;
   guards: string;
+  /** The guards that run, and what else is said of them; without clocks `guards` says it. */
+  clocks: GuardClock[];
+  notes: string;
   confirmed: number | null;
   reason: string;
   simulated: boolean;
@@ -137,6 +140,13 @@ export interface ClusterState {
   can_start: boolean;
   can_down: boolean;
   load: Meter[];
+}
+
+/** A guard, and when it acts; null where that is not known, or where it does not count now. */
+export interface GuardClock {
+  words: string;
+  due: number | null;
+  note: string;
 }
 
 /** One figure of a cluster's load; `history` is in percent, oldest first. */

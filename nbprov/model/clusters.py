@@ -181,7 +181,7 @@ class LoadSample:
 
 @dataclass(frozen=True, slots=True)
 class MachineLoad:
-    """What a machine did within the last minute, and its size.
+    """What a machine did within the last minute, its size, and how its idle guard stands.
 
     Attributes
     ----------
@@ -189,6 +189,11 @@ class MachineLoad:
         Some seconds apart, oldest first.
     memory, disk_used, disk
         Bytes.
+    idle_ends
+        When it will have been idle for as long as its guard allows; None where it has no such
+        guard.
+    is_active
+        Whether something is at work on it, so that its idle time does not count.
     """
 
     samples: tuple[LoadSample, ...]
@@ -196,6 +201,8 @@ class MachineLoad:
     memory: int
     disk_used: int
     disk: int
+    idle_ends: Instant | None = None
+    is_active: bool = False
 
 
 @dataclass(frozen=True, slots=True)

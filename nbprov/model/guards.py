@@ -59,12 +59,24 @@ class Guards:
 
     def words(self) -> str:
         """The guards as one phrase for the plan, the panel and the table."""
-        said = []
-        if self.autostop is not None:
-            verb = "down" if self.autostop.down else "stop"
-            said.append(f"{verb} after {short_duration(self.autostop.idle)} idle")
-        if self.max_lifetime is not None:
-            said.append(f"down after {short_duration(self.max_lifetime)}")
-        if self.budget is not None:
-            said.append(f"{self.at_limit} at {exact_usd(self.budget)}")
-        return ", ".join(said) if said else "none"
+        said = (self.idle_words(), self.lifetime_words(), self.budget_words())
+        return ", ".join(words for words in said if words) or "none"
+
+    def idle_words(self) -> str:
+        """The idle guard as words; empty where it is off."""
+        if self.autostop is None:
+            return ""
+        verb = "down" if self.autostop.down else "stop"
+        return f"{verb} after {short_duration(self.autostop.idle)} idle"
+
+    def lifetime_words(self) -> str:
+        """The longest lifetime as words; empty where there is none."""
+        return (
+            f"down after {short_duration(self.max_lifetime)}"
+            if self.max_lifetime is not None
+            else ""
+        )
+
+    def budget_words(self) -> str:
+        """The budget as words; empty where there is none."""
+        return "" if self.budget is None else f"{self.at_limit} at {exact_usd(self.budget)}"

@@ -60,6 +60,7 @@ CLUSTERS_TABLE = (
     "day_costs.js",
     "market_rows.js",
     "machine_load.js",
+    "guard_clocks.js",
     "cluster_tasks.js",
     "clusters_table.js",
 )

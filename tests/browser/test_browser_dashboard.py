@@ -48,6 +48,11 @@ def test_dashboard(
     assert re.fullmatch(
         r"http://127\.0\.0\.1:\d+", board.get_by_role("link").get_attribute("href") or ""
     )
+    guards = board.locator("td.nbprov-guards")
+    expect(guards).to_contain_text(re.compile(r"down after 2 h: 1 h 5\d min left"))
+    expect(guards).to_contain_text(re.compile(r"down at \$5\.00: .* left at this rate"))
+    idle = re.compile(r"down after 30 min idle: (in use now|\d+ min)")
+    expect(guards).to_contain_text(idle, timeout=LONG_MS)
     load = board.get_by_role("group", name="Load of dev")
     expect(load).to_contain_text(re.compile(r"GPU0 %"))
     expect(load).to_contain_text(re.compile(r"CPU[1-9]\d* % of 12"), timeout=LONG_MS)
@@ -68,6 +73,9 @@ def test_dashboard(
     album.take("tasks", board)
     toggle.click()
     expect(items).to_be_hidden()
+    places = board.get_by_role("table", name="Places in the last 24 h")
+    expect(places.get_by_role("row", name="accepted")).to_be_visible(timeout=LONG_MS)
+    expect(board).to_contain_text("age of prices")
     album.take("dashboard", notebook.cell("%nbprov dashboard"))
     button(board, "Down").click()
     button(board, "Really down?").click()

@@ -72,7 +72,7 @@ class ClustersTable(Panel[ClustersView]):
         super().update(_view_of(view))
 
     def state(self) -> dict[str, Any]:
-        facts = [cluster_facts(c) for c in self._view.clusters]
+        facts = [cluster_facts(c, self._view.now) for c in self._view.clusters]
         listening = {**self._listening, "tasks": self._on_tasks}
         actions = [name for name, callback in listening.items() if callback is not None]
         return {

@@ -53,7 +53,7 @@ class Dashboard(ClustersTable):
         }
 
     def _heading(self) -> str:
-        facts = [cluster_facts(view) for view in self._view.clusters]
+        facts = [cluster_facts(c, self._view.now) for c in self._view.clusters]
         return f"nbprov: {clusters_count(facts, 'no cluster is live', live=' live')}"
 
     def _all_sections(self) -> list[DashboardSection]:

@@ -18,6 +18,7 @@ from .formatting import (
     format_place,
     format_utc,
 )
+from .guard_clocks import GuardClock, guard_clocks, guard_text
 from .machine_load import Meter, meters
 from .tables import Column, html_heading, html_lines, html_page, html_table, safe_text, text_table
 
@@ -48,7 +49,9 @@ class ClusterFacts:
     hourly
         What it costs per hour now, in micros; 0 where nothing is billed.
     guards
-        What will end it, and the notes on that.
+        What will end it, and the notes on that, for a form that stays.
+    clocks, notes
+        The same for a page that counts the time down; no clocks where none run.
     can_stop, can_start, can_down
         Which commands its state allows. A cloud that cannot stop machines says so when asked.
     load
@@ -69,6 +72,8 @@ class ClusterFacts:
     cost: Micros
     hourly: Micros
     guards: str
+    clocks: tuple[GuardClock, ...]
+    notes: str
     confirmed: Instant | None
     reason: str
     simulated: bool
@@ -78,7 +83,7 @@ class ClusterFacts:
     load: tuple[Meter, ...] = ()
 
 
-def cluster_facts(view: ClusterView) -> ClusterFacts:
+def cluster_facts(view: ClusterView, now: Instant) -> ClusterFacts:
     """Put a cluster into words."""
     bought = view.candidate
     offer = bought.offer if bought is not None else None
@@ -96,9 +101,9 @@ def cluster_facts(view: ClusterView) -> ClusterFacts:
         ended=view.ended,
         cost=view.cost,
         hourly=view.hourly_now,
-        guards="; ".join(
-            [view.guards.words() + (" (default)" if view.guards.is_default else ""), *view.notes]
-        ),
+        guards="; ".join([guard_text(view), *view.notes]),
+        clocks=guard_clocks(view, now),
+        notes="; ".join(view.notes),
         confirmed=view.confirmed,
         reason=_reason(view),
         simulated=view.simulated,
@@ -206,13 +211,13 @@ def _foot(clusters: Sequence[ClusterFacts], now: Instant) -> list[str]:
 
 def clusters_html(clusters: Sequence[ClusterView], now: Instant) -> str:
     """Return the clusters as a static HTML table."""
-    facts = [cluster_facts(c) for c in clusters]
+    facts = [cluster_facts(c, now) for c in clusters]
     table = html_table(_COLUMNS, _rows(facts, now)) if facts else ""
     return html_page(html_heading(clusters_heading(facts)), table, html_lines(_foot(facts, now)))
 
 
 def clusters_text(clusters: Sequence[ClusterView], now: Instant) -> str:
     """Return the clusters as aligned text."""
-    facts = [cluster_facts(c) for c in clusters]
+    facts = [cluster_facts(c, now) for c in clusters]
     table = _text_table(facts, now) if facts else []
     return safe_text("\n".join([clusters_heading(facts), *table, *_foot(facts, now)]))

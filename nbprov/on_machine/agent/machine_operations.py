@@ -96,8 +96,16 @@ class MachineOperations:
         }
 
     async def load(self, client: BridgeClient, frame: Json) -> Json:
-        """Return what the machine did within the last minute. It measures nothing."""
-        return self._load.told()
+        """Return what the machine did within the last minute, and how its idle guard stands.
+
+        It measures nothing.
+        """
+        idle = [state["left"] for state in self._guards.states() if state["guard"] == "idle"]
+        return {
+            **self._load.told(),
+            "idle_left": idle[0] if idle else None,
+            "is_active": bool(self._watch.active),
+        }
 
     async def complete(self, client: BridgeClient, frame: Json) -> Json:
         """Return what an idle kernel offers at a cursor of a code."""

@@ -300,6 +300,8 @@ def machine_load(data: Mapping[str, Any], now: Instant) -> MachineLoad:
         _bytes(data["memory"]),
         _bytes(data["disk_used"]),
         _bytes(data["disk_total"]),
+        None if data["idle_left"] is None else now + number(data["idle_left"]),
+        bool(data["is_active"]),
     )
 
 

@@ -33,6 +33,9 @@ def test_a_look_shows_what_each_machine_does_and_nobody_is_asked_before(
     for load in (first, second):
         assert load.samples[-1].memory > 1_000_000
         assert 0 < load.disk_used < load.disk
+        assert load.idle_ends is not None
+        assert 0 < load.idle_ends - world.session.engine.clock.now() <= 3600.0
+        assert not load.is_active
     idle = dev.guards()
     assert idle.active == (), "to look is no activity"
     dev.stop().wait(60)

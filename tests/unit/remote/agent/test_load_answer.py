@@ -14,13 +14,19 @@ from nbprov.remote.agent.messages import MOST_GPUS, MOST_SAMPLES, machine_load
 def answer(**changes: Any) -> dict[str, Any]:
     sample = {"age": 5.0, "cores": 1.5, "memory": 1000, "gpus": [[87.0, 2.0, 40.0], [None] * 3]}
     whole = {"samples": [sample], "cpus": 8, "memory": 9000, "disk_used": 10, "disk_total": 100}
-    return {**whole, **changes}
+    return {**whole, "idle_left": None, "is_active": False, **changes}
 
 
 def test_ages_become_times_and_mebibytes_bytes() -> None:
     (sample,) = machine_load(answer(), 1000.0).samples
     assert sample.at == 995.0
     assert sample.gpus == (GpuLoad(87.0, 2 * 2**20, 40 * 2**20), GpuLoad(None, None, None))
+
+
+def test_the_time_left_of_an_idle_guard_becomes_an_instant() -> None:
+    load = machine_load(answer(idle_left=60.0, is_active=True), 1000.0)
+    assert (load.idle_ends, load.is_active) == (1060.0, True)
+    assert machine_load(answer(), 1000.0).idle_ends is None
 
 
 def test_no_more_is_read_than_an_agent_keeps() -> None:
@@ -39,6 +45,7 @@ def test_no_more_is_read_than_an_agent_keeps() -> None:
         {"memory": 2.0**60},
         {"cpus": float("nan")},
         {"disk_used": float("inf")},
+        {"idle_left": "60"},
         {"samples": [answer()["samples"][0] | {"gpus": [[1.0]]}]},
         {"samples": [answer()["samples"][0] | {"gpus": [["<b>", 1.0, 1.0]]}]},
     ],
