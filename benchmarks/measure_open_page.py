@@ -104,7 +104,7 @@ class _Board:
 
     def _read_tasks(self, name: str) -> None:
         """Open the jobs and cells of a cluster, and close them."""
-        toggle = self._page.page.get_by_role("button", name=f"jobs, cells of {name}")
+        toggle = self._page.page.get_by_role("button", name=f"jobs, cells, log of {name}")
         toggle.dispatch_event("click")
         tasks = [{**TASK, "id": f"count-{number}"} for number in range(5)]
         told = {"type": "tasks", "view": "", "name": name, "tasks": tasks, "problem": ""}

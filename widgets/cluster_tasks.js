@@ -18,14 +18,14 @@ export function makeTasks(name, columns, signal, ask) {
   const cell = make("td", { colspan: String(columns) }, note, list, output);
   const row = make("tr", { class: "nbprov-detail" }, cell);
   let opened = "";
-  const toggle = makeToggle("jobs, cells", row, signal, () => {
+  const toggle = makeToggle("jobs, cells, log", row, signal, () => {
     setText(note, "asking the machine …");
     note.hidden = false;
     output.hidden = true;
     opened = "";
     ask("", "");
   });
-  toggle.button.setAttribute("aria-label", `jobs, cells of ${name}`);
+  toggle.button.setAttribute("aria-label", `jobs, cells, log of ${name}`);
 
   /** @param {Task} task */
   function makeTask(task) {

@@ -311,9 +311,9 @@ export type FromKernel<S> =
   /** A text for the clipboard of the view that asked, and what to say then. */
   | { type: "copy"; view: string; text: string; words: string };
 
-/** A job or cell of a cluster; its times are the machine's, in seconds since 1970. */
+/** A job or cell of a cluster, or the log of its launch; its times are the machine's, in seconds since 1970. */
 export interface Task {
-  kind: "job" | "cell";
+  kind: "job" | "cell" | "launch";
   id: string;
   /** The first line of a cell of this kernel; else empty. */
   code: string;

@@ -42,13 +42,16 @@ class RecentTask:
 
 
 async def recent_tasks(live: LiveCluster) -> list[RecentTask]:
-    """Return the latest jobs and cells of a cluster, newest first."""
+    """Return the latest jobs and cells of a cluster, newest first, its last set-up included."""
+    from nbprov.machines.setup.cluster_setup import SETUP
+
+    jobs = await list_jobs(live)
     found = [
         (
             job.created,
             RecentTask(JOB, job.id, _short(state_words(job)), job.started, job.ended),
         )
-        for job in await list_jobs(live)
+        for job in jobs
     ]
     found += [
         (
@@ -64,7 +67,11 @@ async def recent_tasks(live: LiveCluster) -> list[RecentTask]:
         for cell in await list_cells(live)
     ]
     found.sort(key=lambda one: one[0] or 0.0, reverse=True)
-    return [task for _, task in found[:MOST_TASKS]]
+    latest, earlier = found[:MOST_TASKS], found[MOST_TASKS:]
+    # What a set-up printed is asked for long after it ran.
+    setups = {job.id for job in jobs if job.name == SETUP}
+    kept = [one for one in earlier if one[1].kind == JOB and one[1].id in setups][:1]
+    return [task for _, task in (*latest, *kept)]
 
 
 def _short(words: str) -> str:

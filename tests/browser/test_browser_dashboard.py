@@ -19,8 +19,9 @@ WORK = (
 )
 JOB = "%nbprov jobs dev submit --name count -- echo step 1; echo step 2"
 LAUNCH = (
-    "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local, ports: 6006}\n"
-    "budget: 5\nmax_lifetime: 2h\nautostop: {idle_minutes: 30, down: true}"
+    "%%provision dev --yes --wait\nbudget: 5\nmax_lifetime: 2h\n"
+    "resources: {accelerators: A100, infra: local, ports: 6006,"
+    " autostop: {idle_minutes: 30, down: true}}"
 )
 
 
@@ -62,7 +63,7 @@ def test_dashboard(
     expect(lines.first).to_have_attribute("points", re.compile(r"(\S+ ){3}"), timeout=LONG_MS)
     expect(notebook.run("%nbprov history")).to_contain_text("1 launch")
     notebook.run("%nbprov jobs dev submit")
-    toggle = board.get_by_role("button", name="jobs, cells of dev")
+    toggle = board.get_by_role("button", name="jobs, cells, log of dev")
     toggle.click()
     items = board.get_by_role("list", name="Jobs and cells of dev")
     expect(items).to_contain_text(
@@ -71,6 +72,8 @@ def test_dashboard(
     items.get_by_role("button", name="job count-1").click()
     expect(board.get_by_label("Output of count-1")).to_have_text("step 1\nstep 2")
     album.take("tasks", board)
+    items.get_by_role("button", name="launch log").click()
+    expect(board.get_by_label("Output of log")).to_contain_text("accepted")
     toggle.click()
     expect(items).to_be_hidden()
     places = board.get_by_role("table", name="Places in the last 24 h")

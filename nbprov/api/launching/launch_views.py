@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nbprov.api.context import Context
+from nbprov.api.reports.launch_log import log_path
 from nbprov.api.run_progress import at_the_end
 from nbprov.api.services import Services
 from nbprov.model.clusters import AttemptView, ClusterState, RunState, RunView
@@ -50,7 +51,7 @@ def _of_rows(context: Context, row: RunRow, cluster: ClusterRow | None) -> RunVi
         now=engine.clock.now(),
         cost=ledger.prices.cost(row.run_id),
         error="" if attempts and state is RunState.FAILED else row.error,
-        log_path=str(engine.home / "logs" / f"{row.run_id}.log"),
+        log_path=str(log_path(engine.home, row.run_id)),
         race=row.race,
         waiting=followed.waiting if followed is not None else None,
         following=followed.following if followed is not None else None,

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from nbprov.api import session
+from nbprov.api.reports.launch_log import log_path
 from nbprov.model.clock import short_duration
 from nbprov.model.failures import RULES
 from nbprov.model.money import format_usd
@@ -148,7 +149,7 @@ def log(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     if arguments.console:
         say(wait_for(here.services.consoles.read_cluster(run.run_id)))
         return
-    path = here.engine.home / "logs" / f"{run.run_id}.log"
+    path = log_path(here.engine.home, run.run_id)
     say(
         path.read_text(encoding="utf-8")
         if path.exists()

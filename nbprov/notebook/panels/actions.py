@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from nbprov.api import Cluster, Operation, session
+from nbprov.api.reports.launch_log import end_of_log, log_path
 from nbprov.machines.recent_tasks import RecentTask, end_of_output, recent_tasks
 from nbprov.model.clusters import ClusterState, RunView
 from nbprov.model.errors import NbprovError
@@ -15,6 +16,9 @@ from nbprov.notebook.cell_sources import first_line_of
 
 from .clusters_table import ClustersView
 from .panel import Panel
+
+LAUNCH = "launch"
+"""The kind of the launch's log in a list of tasks."""
 
 
 class PanelActions:
@@ -58,9 +62,19 @@ class PanelActions:
         self._send({"type": "console", "view": view, "key": token, "text": text})
 
     def tasks(self, name: str, kind: str, id: str, view: str) -> None:
-        """Send the latest jobs and cells of a cluster to a view, or the output of one of them."""
-        remote = session().services.remote
-        self._shown_cluster(name)  # another cluster may have taken the name
+        """Send the latest jobs and cells of a cluster to a view, or the output of one of them.
+
+        The launch's log is listed and sent like the output of a job; no machine is asked for it.
+        """
+        here = session()
+        remote = here.services.remote
+        shown = self._shown_cluster(name)  # another cluster may have taken the name
+        if kind == LAUNCH:
+            path = log_path(here.engine.home, shown.view().run_id)
+            self._send_text(
+                end_of_log(path) or "its provision log no longer exists", name, id, view
+            )
+            return
         if not id:
             listed = remote.begin_attached(name, recent_tasks)
             listed.add_done_callback(lambda done: self._send_tasks(done, name, view))
@@ -71,6 +85,7 @@ class PanelActions:
     def _send_tasks(self, done: Future[list[RecentTask]], name: str, view: str) -> None:
         error = done.exception()
         found = done.result() if error is None else []
+        found = [*found, RecentTask(LAUNCH, "log", "", None, None)]
         tasks = [{**asdict(task), "code": first_line_of(task.id)} for task in found]
         problem = _words_of(error) if error is not None else ""
         told = {"type": "tasks", "view": view, "name": name, "tasks": tasks, "problem": problem}
@@ -79,6 +94,9 @@ class PanelActions:
     def _send_output(self, done: Future[str], name: str, id: str, view: str) -> None:
         error = done.exception()
         text = done.result() if error is None else _words_of(error)
+        self._send_text(text, name, id, view)
+
+    def _send_text(self, text: str, name: str, id: str, view: str) -> None:
         text = session().context.mask(text) or "nothing was printed so far"
         self._send({"type": "output", "view": view, "name": name, "id": id, "text": text})
 

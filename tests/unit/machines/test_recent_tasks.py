@@ -48,9 +48,10 @@ def test_the_latest_jobs_and_cells_are_listed_with_what_they_printed(world: Tunn
 
 
 def test_no_more_are_listed_than_a_person_reads(world: TunnelWorld) -> None:
-    dev = world.up()
+    dev = world.up(rest="\nsetup: echo there\n")
     for number in range(MOST_TASKS + 2):
         dev.submit("true", name=f"job{number}")
     listed = tasks_of(world)
-    assert len(listed) == MOST_TASKS
+    assert len(listed) == MOST_TASKS + 1
+    assert listed[-1].id == "setup", "the set-up, however old it is"
     assert listed[0].id.startswith(f"job{MOST_TASKS + 1}-")
