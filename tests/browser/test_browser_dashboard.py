@@ -77,7 +77,9 @@ def test_dashboard(
     toggle.click()
     expect(items).to_be_hidden()
     places = board.get_by_role("table", name="Places in the last 24 h")
-    expect(places.get_by_role("row", name="accepted")).to_be_visible(timeout=LONG_MS)
+    expect(places.get_by_role("row", name=re.compile("A100:1 .* accepted"))).to_be_visible(
+        timeout=LONG_MS
+    )
     expect(board).to_contain_text("age of prices")
     album.take("dashboard", notebook.cell("%nbprov dashboard"))
     button(board, "Down").click()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from nbprov.market.observations import ACCEPTED, OUT_OF_STOCK, Observation
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.errors import NbprovError
+from nbprov.model.offers import Offer
 from nbprov.model.stock import Pool, Stock, StockLevel
 from nbprov.runtime.worker_pool import WorkerPool
 
@@ -23,6 +24,8 @@ Levels = Sequence[StockLevel | None]
 
 MOST_PLACES = 20
 """So many places are told, those with the latest answers."""
+TRIED_READ = 200
+"""So many of the latest attempts are read for the GPUs of their machines."""
 REREAD: Seconds = 30.0
 """The least time between two readings of the answers."""
 PRICES_REREAD: Seconds = 600.0
@@ -47,7 +50,7 @@ class PlaceHistory:
     is_report
         Whether the last answer is a report on stock, and no answer to an attempt.
     gpus
-        The GPUs of the machine; empty where the price files do not know it.
+        The GPUs of the machine; empty where it has none, or nobody knows.
     """
 
     pool: Pool
@@ -181,7 +184,8 @@ class MarketReader:
     def _places(self, now: Instant) -> tuple[tuple[PlaceHistory, ...], int]:
         from nbprov.api.services.stock import DAY_PERIODS, DAY_SECONDS
 
-        observations, since = self._context.engine.ledger.observations, now - DAY_SECONDS
+        ledger, since = self._context.engine.ledger, now - DAY_SECONDS
+        observations = ledger.observations
         found = place_histories(
             self._stock.last_day(now),
             observations.probes(since),
@@ -190,20 +194,27 @@ class MarketReader:
             DAY_SECONDS / DAY_PERIODS,
             DAY_PERIODS,
         )
-        gpus = gpus_of_types() if found else None
-        told = [replace(one, gpus=gpus(one.pool)) if gpus else one for one in found[:MOST_PLACES]]
+        if not found:
+            return (), 0
+        tried = ledger.launches.candidates_since(since, TRIED_READ)
+        gpus = gpus_of_pools(candidate.offer for candidate in tried)
+        told = [replace(one, gpus=gpus(one.pool)) for one in found[:MOST_PLACES]]
         return tuple(told), len(found)
 
 
-def gpus_of_types() -> Callable[[Pool], str]:
-    """Return what tells the GPUs of a pool's machines, such as `A100:8`, by the price files."""
+def gpus_of_pools(tried: Iterable[Offer]) -> Callable[[Pool], str]:
+    """Return what tells the GPUs of a pool's machines, such as `A100:8`.
+
+    Those of offers that were tried are known, and those of other types by the price files.
+    """
     from nbprov.catalog import Query, default_catalog
 
     catalog = default_catalog()
+    known = {offer.pool: offer.gpus for offer in tried if offer.accelerator}
 
     def gpus(pool: Pool) -> str:
-        if not pool.instance_type:
-            return ""
+        if pool in known or not pool.instance_type:
+            return known.get(pool, "")
         rows = catalog.select(
             Query(instance_type=pool.instance_type, cloud=pool.cloud, unusual=True)
         )

@@ -6,9 +6,11 @@ import json
 import sqlite3
 from collections.abc import Sequence
 
+from nbprov.model.clock import Instant
 from nbprov.model.clusters import AttemptState
 from nbprov.model.failures import Failure
 from nbprov.model.launches import CreateOperation, Launch
+from nbprov.model.offers import Candidate
 from nbprov.model.text.plain import printable
 
 from .file_state.trouble import decoded
@@ -181,6 +183,11 @@ class LaunchTable:
                 "SELECT * FROM launches WHERE run_id = ? ORDER BY number", run_id
             )
         ]
+
+    def candidates_since(self, since: Instant, limit: int) -> list[Candidate]:
+        """Return what was asked for since an instant, latest first; at most `limit` of them."""
+        query = "SELECT candidate FROM launches WHERE created >= ? ORDER BY created DESC LIMIT ?"
+        return [candidate_of(r["candidate"]) for r in self._store.rows(query, since, limit)]
 
     def live_tokens(self) -> set[str]:
         """Return the tokens of launches that may be on the bill.

@@ -12,6 +12,9 @@ from nbprov import api
 from nbprov.api.reports import market_report
 from nbprov.api.reports.market_report import place_histories
 from nbprov.market.observations import Observation
+from nbprov.model.money import usd
+from nbprov.model.offers import Offer
+from nbprov.model.places import Market
 from nbprov.model.stock import Pool, Stock, StockLevel
 
 EAST = Pool("aws", "us-east-1", "use1-az1", "p4d.24xlarge", "on-demand")
@@ -57,6 +60,13 @@ def test_the_latest_places_are_told_with_their_gpus(
     assert [(one.pool, one.gpus) for one in report.places] == [(unknown, ""), (EAST, "A100:8")]
     assert report.total == 3
     assert report.places[1].levels[-1] is StockLevel.LOW
+
+
+def test_the_gpus_of_a_machine_that_was_tried_are_those_of_its_offer() -> None:
+    offer = Offer("local", "north", "a", "toy", "A100", 1.0, 12.0, 85.0, Market.ON_DEMAND, usd(1))
+    gpus = market_report.gpus_of_pools([offer])
+    assert gpus(offer.pool) == "A100:1"
+    assert gpus(offer.pool._replace(zone="b")) == ""
 
 
 def test_the_age_of_prices_is_that_of_the_catalogue(session: api.Session) -> None:
