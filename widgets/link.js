@@ -55,6 +55,8 @@ export function connect(model, signal, on) {
     if (!trySend(message)) on.notice(GONE);
   };
   const changed = () => {
+    // Of a state that is cut short for the saved notebook, the whole comes as a message.
+    if (model.get("state").is_cut) return;
     heard = Date.now();
     isWaiting = false;
     on.state(model.get("state"), 0);

@@ -77,8 +77,8 @@ function render({ model, el }) {
     showLines(
       facts,
       state.is_final
-        ? [...state.summary, state.hint && `next: ${state.hint}`]
-        : [state.waiting, state.plan.consent, `guards: ${state.plan.guards}`, ...state.notes],
+        ? [...state.summary, state.earlier, state.hint && `next: ${state.hint}`]
+        : [state.waiting, state.plan.consent, `guards: ${state.plan.guards}`, ...state.notes, state.earlier],
     );
     facts.classList.toggle("nbprov-summary", state.is_final);
     // Hidden where the summary repeats it, but still read by screen readers.

@@ -97,6 +97,8 @@ export interface RunState {
   following: string;
   /** How it races, waits, checks and ends. */
   notes: string[];
+  /** How many attempts are not among these, and what lists them. */
+  earlier: string;
   summary: string[];
   /** What to do next about a run that failed. */
   hint: string;
@@ -242,7 +244,10 @@ export interface FormAnswers {
 
 /** The traits of every panel. */
 export interface Traits<S> {
-  state: S;
+  state: S & {
+    /** It has fewer rows than the panel, because notebooks keep it; the whole is a message. */
+    is_cut?: boolean;
+  };
   /** The `data-nbprov` of the static form, a separate output that the live panel hides. */
   anchor: string;
 }

@@ -71,7 +71,7 @@ _IMPORT = re.compile(r'^import .* from "\./.*";\n', re.MULTILINE)
 _BLOCK_COMMENT = re.compile(r"/\*.*?\*/[ \t]*", re.DOTALL)
 _LINE_COMMENT = re.compile(r"(?:^|(?<=[;{},]))[ \t]*// .*$", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=const |(?:async )?function )", re.MULTILINE)
-_EMPTY_LINES = re.compile(r"\n\s*\n")
+_SPACE = re.compile(r"\n\s+")
 _AROUND = re.compile(r"\s*([{};])\s*")
 
 _LOADER = """const bytes = Uint8Array.from(atob("PACKED"), (c) => c.charCodeAt(0));
@@ -117,7 +117,7 @@ def module(names: tuple[str, ...]) -> str:
     """Return the files joined into one module; the last file exports the panel."""
     text = "".join(_IMPORT.sub("", _read(name)) for name in names)
     text = _EXPORT.sub("", _LINE_COMMENT.sub("", _BLOCK_COMMENT.sub("", text)))
-    return _EMPTY_LINES.sub("\n", text).strip() + "\n"
+    return _SPACE.sub("\n", text).strip() + "\n"
 
 
 @cache

@@ -14,6 +14,7 @@ from nbprov.notebook.rendering.clusters import (
     clusters_heading,
     clusters_html,
     clusters_text,
+    saved_clusters,
 )
 
 from .panel import NamedCallback, Panel, call
@@ -87,6 +88,17 @@ class ClustersTable(Panel[ClustersView]):
 
     def text(self) -> str:
         return clusters_text(self._view.clusters, self._view.now)
+
+    def saved_text(self) -> str:
+        return clusters_text(self._view.clusters, self._view.now, is_saved=True)
+
+    def saved_state(self, state: dict[str, Any]) -> dict[str, Any]:
+        kept, others = saved_clusters([cluster_facts(c) for c in self._view.clusters])
+        if not others:
+            return state
+        rows = [plain_fields(one) for one in kept]
+        heading = f"{state['heading']}; {others}"
+        return {**state, "heading": heading, "clusters": rows, "is_cut": True}
 
     def _widget_class(self) -> Callable[..., Any]:
         from .widget import ClustersTableWidget

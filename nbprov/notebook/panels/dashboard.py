@@ -74,11 +74,21 @@ class Dashboard(ClustersTable):
         return html_page(*parts)
 
     def text(self) -> str:
+        return self._text(is_saved=False)
+
+    def saved_text(self) -> str:
+        return self._text(is_saved=True)
+
+    def _text(self, *, is_saved: bool) -> str:
         view = self._view
         lines = [self._heading(), *(figure.words() for figure in view.figures)]
         for section in self._all_sections():
             lines += ["", section.title, *(f"  {line}" for line in section.all_lines())]
-        table = clusters_text(view.clusters, view.now) if view.clusters else self._as_of()
+        table = (
+            clusters_text(view.clusters, view.now, is_saved=is_saved)
+            if view.clusters
+            else self._as_of()
+        )
         return safe_text("\n".join([*lines, "", table]))
 
     def _as_of(self) -> str:

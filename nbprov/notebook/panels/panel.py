@@ -89,6 +89,17 @@ class Panel(ABC, Generic[View]):
     def text(self) -> str:
         """Return the view as text."""
 
+    def saved_text(self) -> str:
+        """Return the text that a notebook keeps; shorter than `text` where that is long."""
+        return self.text()
+
+    def saved_state(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the state that a notebook keeps with its widgets, from the whole one.
+
+        Where it has fewer rows it has `is_cut`, and pages get the whole state as a message.
+        """
+        return state
+
     @abstractmethod
     def _widget_class(self) -> Callable[..., Any]:
         """Return the anywidget class; called only where widgets are installed."""
@@ -129,9 +140,13 @@ class Panel(ABC, Generic[View]):
             self._updated = time.monotonic()
             if self._has_new_table(before, view):
                 self._version += 1
-            if self._widget is not None:
-                allow_subshells(self._widget)
-                self._widget.state = self.state()
+            if self._widget is None:
+                return
+            allow_subshells(self._widget)
+            state = self.state()
+            self._widget.state = saved = self.saved_state(state)
+            if saved is not state:
+                self._send({"type": "state", "view": "", "state": state, "age": 0})
 
     def close(self) -> None:
         """Close the widget, if there is one."""
@@ -150,7 +165,7 @@ class Panel(ABC, Generic[View]):
             anchor and hides it.
         """
         with self._lock:
-            html, text = self.html(), self.text()
+            html, text = self.html(), self.saved_text()
         if beside_widget:
             style = _HIDE_DEAD_WIDGET.format(anchor=self.anchor)
             mark = ""
@@ -181,7 +196,8 @@ class Panel(ABC, Generic[View]):
 
     def _make_widget(self) -> Any:
         if self._widget is None:
-            self._widget = self._widget_class()(state=self.state(), anchor=self.anchor)
+            state = self.saved_state(self.state())
+            self._widget = self._widget_class()(state=state, anchor=self.anchor)
             allow_subshells(self._widget)
             self._widget.on_msg(self._receive)
         return self._widget

@@ -8,9 +8,16 @@ from typing import Any
 
 from nbprov.model.clusters import ClusterState, RunView
 from nbprov.notebook.rendering.price_data import TableData
-from nbprov.notebook.rendering.run_facts import run_facts
+from nbprov.notebook.rendering.run_facts import (
+    KEPT_ATTEMPTS,
+    LONGEST_MESSAGE,
+    SAVED_ATTEMPTS,
+    earlier_words,
+    run_facts,
+)
 from nbprov.notebook.rendering.run_lines import run_lines
 from nbprov.notebook.rendering.runs import run_html, run_text
+from nbprov.notebook.rendering.tables import cut
 
 from .panel import Callback, NamedCallback, Panel, RankCallback, call
 from .plain_fields import plain_fields
@@ -111,6 +118,19 @@ class RunPanel(Panel[RunView]):
 
     def text(self) -> str:
         return run_text(self._view)
+
+    def saved_text(self) -> str:
+        return run_text(self._view, SAVED_ATTEMPTS)
+
+    def saved_state(self, state: dict[str, Any]) -> dict[str, Any]:
+        shown = state["attempts"]
+        earlier, latest = shown[:-KEPT_ATTEMPTS], shown[-KEPT_ATTEMPTS:]
+        kept = [*(a for a in earlier if a["ended"] is None), *latest]
+        if len(kept) == len(shown):
+            return state
+        kept = [{**a, "raw": cut(a["raw"], LONGEST_MESSAGE)} for a in kept]
+        words = earlier_words(len(self._view.attempts) - len(kept), self._view.name)
+        return {**state, "attempts": kept, "earlier": words, "is_cut": True}
 
     def lines(self, previous: RunView | None) -> list[str]:
         return run_lines(previous, self._view)

@@ -35,6 +35,9 @@ _COLUMNS = (
     Column("confirmed", right=True),
 )
 
+SAVED_CLUSTERS = 16
+"""Rows in a notebook that is saved, where a panel has at most 50 kB."""
+
 _ENDING = (ClusterState.ENDING, ClusterState.ENDED)
 
 
@@ -209,15 +212,33 @@ def _foot(clusters: Sequence[ClusterFacts], now: Instant) -> list[str]:
     )
 
 
+def saved_clusters(clusters: Sequence[ClusterFacts]) -> tuple[list[ClusterFacts], str]:
+    """Return the clusters of a saved form, and a line about the others; empty without any.
+
+    Those that have ended are left out first.
+    """
+    places = sorted(range(len(clusters)), key=lambda at: clusters[at].ended is not None)
+    kept = [clusters[at] for at in sorted(places[:SAVED_CLUSTERS])]
+    hidden = len(clusters) - len(kept)
+    if not hidden:
+        return kept, ""
+    some = "1 more cluster is" if hidden == 1 else f"{hidden:,} more clusters are"
+    return kept, f"{some} not shown; %clusters --all lists {'it' if hidden == 1 else 'them'}"
+
+
 def clusters_html(clusters: Sequence[ClusterView], now: Instant) -> str:
-    """Return the clusters as a static HTML table."""
+    """Return the clusters as a static HTML table, without the last ones of a long list."""
     facts = [cluster_facts(c, now) for c in clusters]
-    table = html_table(_COLUMNS, _rows(facts, now)) if facts else ""
-    return html_page(html_heading(clusters_heading(facts)), table, html_lines(_foot(facts, now)))
+    kept, others = saved_clusters(facts)
+    table = html_table(_COLUMNS, _rows(kept, now)) if facts else ""
+    lines = html_lines([others, *_foot(facts, now)])
+    return html_page(html_heading(clusters_heading(facts)), table, lines)
 
 
-def clusters_text(clusters: Sequence[ClusterView], now: Instant) -> str:
-    """Return the clusters as aligned text."""
+def clusters_text(clusters: Sequence[ClusterView], now: Instant, *, is_saved: bool = False) -> str:
+    """Return the clusters as aligned text; to be saved, as many of them as `clusters_html`."""
     facts = [cluster_facts(c, now) for c in clusters]
-    table = _text_table(facts, now) if facts else []
-    return safe_text("\n".join([clusters_heading(facts), *table, *_foot(facts, now)]))
+    kept, others = saved_clusters(facts) if is_saved else (facts, "")
+    table = _text_table(kept, now) if facts else []
+    lines = [clusters_heading(facts), *table, *([others] if others else []), *_foot(facts, now)]
+    return safe_text("\n".join(lines))

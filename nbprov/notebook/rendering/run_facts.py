@@ -35,6 +35,17 @@ MOST_ATTEMPTS = 100
 """The most attempts that are shown: the latest ones and all that are not over. A launch that waits
 for days adds some with every pass."""
 
+SAVED_ATTEMPTS = 8
+"""As many of them are in a notebook that is saved, where a panel has at most 50 kB."""
+
+KEPT_ATTEMPTS = 4
+"""As many of them are in the state of the widget, which some notebooks keep beside the panel's code
+of 32 kB."""
+
+LONGEST_MESSAGE = 200
+"""Characters of a cloud's message in a saved notebook. Some write a page, and `%nbprov attempts`
+has all of it."""
+
 LOG_SHOWN = 8
 """Lines of the setup log in the panel: enough to see that it moves, and where it is."""
 
@@ -127,6 +138,8 @@ class RunFacts:
         The place that is tried next, with its price; empty where there is none.
     notes
         How it races, waits, checks and ends, and what happened to it, one line each.
+    earlier
+        How many attempts are not among these, and what lists them; empty where all are.
     summary
         How it ended, as lines; empty while it goes on.
     hint
@@ -155,6 +168,7 @@ class RunFacts:
     waiting: str
     following: str
     notes: tuple[str, ...]
+    earlier: str
     summary: tuple[str, ...]
     hint: str
     log: tuple[str, ...]
@@ -211,10 +225,10 @@ def _phase_facts(phase: Phase) -> PhaseFacts:
     return PhaseFacts(look.words, look.tone, phase.since)
 
 
-def run_facts(view: RunView) -> RunFacts:
-    """Put a run into words."""
+def run_facts(view: RunView, most: int = MOST_ATTEMPTS) -> RunFacts:
+    """Put a run into words, with so many of its attempts."""
     plan = plan_facts(view.plan, view.race)
-    attempts, hidden = _shown_attempts(view)
+    attempts = tuple(attempt_facts(a) for a in _shown_attempts(view, most))
     is_planned = view.needs_launch and view.state is RunState.PLANNED
     return RunFacts(
         run_id=view.run_id,
@@ -235,8 +249,9 @@ def run_facts(view: RunView) -> RunFacts:
         now=view.now,
         waiting=_waiting(view),
         following=_following(view),
-        notes=(*view.notes, *hidden),
-        summary=(*_summary(view), *hidden) if view.state.is_final else (),
+        notes=view.notes,
+        earlier=earlier_words(len(view.attempts) - len(attempts), view.name),
+        summary=_summary(view) if view.state.is_final else (),
         hint=view.hint if view.state is RunState.FAILED and not view.error else "",
         log=() if view.error or not view.message else view.log[-LOG_SHOWN:],
         error=view.error,
@@ -253,16 +268,23 @@ def _look(view: RunView) -> Look:
     return RUN_LOOKS[view.state] if is_up else CLUSTER_LOOKS[cluster.state]
 
 
-def _shown_attempts(view: RunView) -> tuple[tuple[AttemptFacts, ...], tuple[str, ...]]:
-    """Return the attempts to show, and a line about those that are not shown."""
-    earlier, latest = view.attempts[:-MOST_ATTEMPTS], view.attempts[-MOST_ATTEMPTS:]
-    unfinished = (a for a in earlier if not a.state.is_final)
-    shown = tuple(attempt_facts(a) for a in (*unfinished, *latest))
-    hidden = len(view.attempts) - len(shown)
+def _shown_attempts(view: RunView, most: int) -> list[AttemptView]:
+    earlier, latest = view.attempts[:-most], view.attempts[-most:]
+    return [*(a for a in earlier if not a.state.is_final), *latest]
+
+
+def earlier_words(hidden: int, name: str) -> str:
+    """Return the line about attempts that are not shown; empty where there are none.
+
+    Examples
+    --------
+    >>> earlier_words(400, "dev")
+    '400 earlier attempts are not shown; %nbprov attempts dev lists them'
+    """
     if not hidden:
-        return shown, ()
-    line = f"{hidden:,} earlier attempts are not shown; %nbprov attempts {view.name} lists them"
-    return shown, (line,)
+        return ""
+    some = "1 earlier attempt is" if hidden == 1 else f"{hidden:,} earlier attempts are"
+    return f"{some} not shown; %nbprov attempts {name} lists {'it' if hidden == 1 else 'them'}"
 
 
 def _waiting(view: RunView) -> str:

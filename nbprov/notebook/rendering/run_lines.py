@@ -99,4 +99,8 @@ def _state_lines(facts: RunFacts) -> list[str]:
 
 
 def _end_lines(facts: RunFacts) -> list[str]:
-    return [line for line in [*facts.summary, facts.spent, *facts.error.splitlines()] if line]
+    return [
+        line
+        for line in [*facts.summary, facts.earlier, facts.spent, *facts.error.splitlines()]
+        if line
+    ]

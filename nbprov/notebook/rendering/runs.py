@@ -8,9 +8,17 @@ from nbprov.model.clusters import RunView
 
 from .formatting import DASH, format_cost, format_utc
 from .prices import plan_html, plan_text
-from .run_facts import RunFacts, run_facts
+from .run_facts import (
+    LONGEST_MESSAGE,
+    MOST_ATTEMPTS,
+    SAVED_ATTEMPTS,
+    AttemptFacts,
+    RunFacts,
+    run_facts,
+)
 from .tables import (
     Column,
+    cut,
     html_heading,
     html_lines,
     html_page,
@@ -45,9 +53,9 @@ _COLUMNS = (
 def run_html(view: RunView) -> str:
     """Return a run as static HTML: its state, cost, attempts with reasons, and result.
 
-    A run without attempts shows its plan.
+    A run without attempts shows its plan. Only the last attempts are there.
     """
-    facts = run_facts(view)
+    facts = run_facts(view, SAVED_ATTEMPTS)
     heading = html_heading(facts.title)
     above = html_lines(_lines_above(facts)) + html_preformatted("\n".join(facts.log))
     error = html_preformatted(facts.error)
@@ -59,12 +67,12 @@ def run_html(view: RunView) -> str:
     return html_page(heading, above, table, error, html_lines(_lines_below(facts)), stamp)
 
 
-def run_text(view: RunView) -> str:
+def run_text(view: RunView, most: int = MOST_ATTEMPTS) -> str:
     """Return a run as text: its state, cost, attempts with reasons, and result.
 
     A run without attempts shows its plan.
     """
-    facts = run_facts(view)
+    facts = run_facts(view, most)
     lines = [facts.title, *_lines_above(facts), *(f"    {line}" for line in facts.log)]
     if facts.attempts:
         lines += ["", *_text_table(facts), *_lines_below(facts)]
@@ -89,10 +97,16 @@ def _rows(facts: RunFacts) -> list[list[str]]:
             str(a.look),
             a.elapsed(facts.now),
             format_cost(a.cost) if a.cost else DASH,
-            f"{a.reason}: {one_line(a.raw)}" if a.reason and a.raw else a.reason or DASH,
+            _reason(a),
         ]
         for a in facts.attempts
     ]
+
+
+def _reason(attempt: AttemptFacts) -> str:
+    if not (attempt.reason and attempt.raw):
+        return attempt.reason or DASH
+    return f"{attempt.reason}: {cut(one_line(attempt.raw), LONGEST_MESSAGE)}"
 
 
 def _lines_above(facts: RunFacts) -> list[str]:
@@ -106,7 +120,7 @@ def _lines_above(facts: RunFacts) -> list[str]:
 def _lines_below(facts: RunFacts) -> list[str]:
     waiting = [] if facts.is_final else [*facts.plan.lines(), *facts.notes]
     log = f"log: {_with_tilde(facts.log_path)}" if facts.log_path and facts.is_final else ""
-    return [line for line in [*waiting, log] if line]
+    return [line for line in [facts.earlier, *waiting, log] if line]
 
 
 def _notes(facts: RunFacts) -> list[str]:

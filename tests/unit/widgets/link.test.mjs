@@ -101,6 +101,18 @@ test("a live view asks for the state at once and on focus, one question at a tim
   ]);
 });
 
+test("a state that is cut short is not shown: the whole one comes as a message", (t) => {
+  const { model, seen } = open(t);
+  model.change({ n: 1, is_cut: true });
+  assert.deepEqual(seen.states, []);
+  model.say({ type: "state", view: "", state: { n: 100 }, age: 0 });
+  model.change({ n: 2 });
+  assert.deepEqual(seen.states, [
+    [{ n: 100 }, 0],
+    [{ n: 2 }, 0],
+  ]);
+});
+
 test("silence of a live view is broken by a question; a finished one is left alone", (t) => {
   t.mock.timers.enable({ apis: ["setInterval", "Date"] });
   let isLive = true;
