@@ -19,6 +19,7 @@ const ROWS_WAITING = 8;
 const ROWS_RUNNING = 6;
 const TICK_MS = 1000;
 const WAIT = "Wait 1 h for stock";
+const CELL = "copied: paste it into a cell";
 const PASTE = "copied: paste it into the cell, in place of what it changes";
 /** @type {import("@anywidget/types").Render<import("./types").Traits<RunState>>} */
 function render({ model, el }) {
@@ -29,13 +30,17 @@ function render({ model, el }) {
   const head = makeHead();
   const status = makeStatus();
   const facts = make("div", { class: "nbprov-facts" });
-  const buttons = makeButtons(signal, (type) => {
-    const { name } = state;
-    if (type === "cell") void copy(`%%on ${name}\n`).then(() => say("the cell is copied"));
-    else if (type === "ssh") link.send({ type, name, view: link.view });
-    else if (type === "down" || type === "stop") link.send({ type, name });
-    else link.send({ type });
-  });
+  const buttons = makeButtons(
+    signal,
+    (type) => {
+      const { name } = state;
+      if (type === "cell") void copy(`%%on ${name}\n`).then(() => say("the cell is copied"));
+      else if (type === "ssh") link.send({ type, name, view: link.view });
+      else if (type === "down" || type === "stop") link.send({ type, name });
+      else link.send({ type });
+    },
+    (isBusy) => openings.setBusy(isBusy),
+  );
   const say = (/** @type {string} */ text) => {
     status.classList.remove("nbprov-quiet");
     setText(status, text);
@@ -46,8 +51,13 @@ function render({ model, el }) {
   );
   const lanes = makeLanes();
   const next = make("div", { class: "nbprov-outlook" });
-  const openings = makeOpenings(signal, (text) =>
-    copy(text).then(() => say(text.startsWith("%") ? "copied: run it in a cell" : PASTE)),
+  const openings = makeOpenings(
+    signal,
+    (words) => {
+      buttons.ask("widen");
+      link.send({ type: "widen", words });
+    },
+    (text) => copy(text).then(() => say(text.includes("%nbprov") ? CELL : PASTE)),
   );
   const error = make("pre", { class: "nbprov-error", hidden: true });
   const log = make("pre", { class: "nbprov-log", hidden: true });
@@ -153,34 +163,41 @@ function makeHead() {
   };
 }
 
-/** @typedef {"launch" | "cancel" | "again" | "wait" | "try" | "stop" | "down" | "ssh" | "cell"} Press */
+/** @typedef {"launch" | "cancel" | "again" | "wait" | "longer" | "try" | "stop" | "down"} Press */
+
+/** The buttons and what they say once they are pressed. @type {[Press, string, string][]} */
+const PRESSES = [
+  ["launch", "Launch", "Launching …"],
+  ["cancel", "Cancel", "Cancelling …"],
+  ["again", "Launch again", "Launching again …"],
+  ["wait", WAIT, "Launching again …"],
+  ["try", "Try now", "Trying …"],
+  ["longer", "Wait 1 h longer", "Waiting longer …"],
+  ["stop", "Stop", "Stopping …"],
+];
 
 /**
  * @param {AbortSignal} signal
- * @param {(type: Press) => void} press
+ * @param {(type: Press | "ssh" | "cell") => void} press
+ * @param {(isBusy: boolean) => void} onBusy told whether a press waits for its answer
  */
-function makeButtons(signal, press) {
-  const launch = make(
-    "button",
-    { type: "button", class: "nbprov-button nbprov-primary" },
-    "Launch",
-  );
-  const simple = (/** @type {string} */ words) =>
-    make("button", { type: "button", class: "nbprov-button" }, words);
-  const cancel = simple("Cancel");
-  const again = simple("Launch again");
-  const wait = simple(WAIT);
-  const tryNow = simple("Try now");
-  const cell = simple("Copy next cell");
-  const ssh = simple("Copy ssh");
-  const stop = simple("Stop");
+function makeButtons(signal, press, onBusy) {
+  const simple = (/** @type {string} */ words, /** @type {() => void} */ onClick) => {
+    const button = make("button", { type: "button", class: "nbprov-button" }, words);
+    button.addEventListener("click", onClick, { signal });
+    return button;
+  };
+  const asking = PRESSES.map(([type, words]) => simple(words, () => pressed(type)));
+  asking[0]?.classList.add("nbprov-primary");
+  const cell = simple("Copy next cell", () => press("cell"));
+  const ssh = simple("Copy ssh", () => press("ssh"));
   const down = makeConfirmButton({
     words: "Down",
     confirm: "Really down?",
     signal,
     onPress: () => pressed("down"),
   });
-  const all = [launch, cancel, again, wait, tryNow, cell, ssh, stop, down.element];
+  const all = [...asking, cell, ssh, down.element];
   const element = make("div", { class: "nbprov-buttons" }, ...all);
   /** @type {RunState | undefined} */
   let state;
@@ -188,51 +205,52 @@ function makeButtons(signal, press) {
 
   /** @param {Press} type */
   function pressed(type) {
-    asked = type;
-    update();
+    ask(type);
     press(type);
   }
-  const update = () => keepFocus(element, draw);
+  /** @param {string} type */
+  function ask(type) {
+    asked = type;
+    update();
+  }
+  const update = () => {
+    keepFocus(element, draw);
+    onBusy(asked !== "");
+  };
   function draw() {
     if (!state) return;
-    const can = (/** @type {string} */ action) => state?.actions.includes(action) ?? false;
-    launch.hidden = !(can("launch") && state.needs_launch);
-    cancel.hidden = !(
-      can("cancel") &&
-      (state.state === "launching" || state.state === "waiting" || state.needs_launch)
-    );
-    const isRunning = state.state === "ready" && state.is_running;
-    again.hidden = !(can("again") && state.is_final && state.state !== "ready");
-    wait.hidden = !(can("wait") && state.state === "failed");
-    tryNow.hidden = !(can("try") && state.state === "waiting");
-    down.element.hidden = !(can("down") && state.state === "ready");
-    stop.hidden = !(can("stop") && isRunning);
-    ssh.hidden = !(can("ssh") && isRunning);
+    const { needs_launch, is_final, waiting } = state;
+    const is = (/** @type {string[]} */ ...names) => names.includes(state?.state ?? "");
+    const isRunning = is("ready") && state.is_running;
+    const shown = {
+      launch: needs_launch,
+      cancel: needs_launch || is("launching", "waiting"),
+      again: is_final && !is("ready"),
+      wait: is("failed"),
+      try: is("waiting"),
+      longer: waiting !== "",
+      stop: isRunning,
+      ssh: isRunning,
+      down: is("ready"),
+    };
+    const isHidden = (/** @type {keyof typeof shown} */ type) =>
+      !(shown[type] && state?.actions.includes(type));
+    PRESSES.forEach(([type, words, busy], at) => {
+      const button = /** @type {HTMLButtonElement} */ (asking[at]);
+      button.hidden = isHidden(type);
+      setText(button, asked === type ? busy : words);
+      // What is asked for can still be cancelled.
+      button.disabled = type === "cancel" ? asked === type : asked !== "";
+    });
+    ssh.hidden = isHidden("ssh");
+    down.element.hidden = isHidden("down");
     cell.hidden = !isRunning;
-    setText(launch, asked === "launch" ? "Launching …" : "Launch");
-    setText(cancel, asked === "cancel" ? "Cancelling …" : "Cancel");
-    launch.disabled = asked !== "";
-    cancel.disabled = asked === "cancel";
-    setText(again, asked === "again" ? "Launching again …" : "Launch again");
-    again.disabled = asked !== "";
-    setText(wait, asked === "wait" ? "Launching again …" : WAIT);
-    wait.disabled = asked !== "";
-    tryNow.disabled = asked !== "";
-    setText(stop, asked === "stop" ? "Stopping …" : "Stop");
-    stop.disabled = asked !== "";
     down.setBusy(asked === "down");
     element.hidden = all.every((button) => button.hidden);
   }
-  launch.addEventListener("click", () => pressed("launch"), { signal });
-  cancel.addEventListener("click", () => pressed("cancel"), { signal });
-  again.addEventListener("click", () => pressed("again"), { signal });
-  wait.addEventListener("click", () => pressed("wait"), { signal });
-  tryNow.addEventListener("click", () => pressed("try"), { signal });
-  stop.addEventListener("click", () => pressed("stop"), { signal });
-  ssh.addEventListener("click", () => press("ssh"), { signal });
-  cell.addEventListener("click", () => press("cell"), { signal });
   return {
     element,
+    ask,
     /**
      * Update the buttons. A press is answered once the run has another state.
      * @param {RunState} given
@@ -242,15 +260,15 @@ function makeButtons(signal, press) {
         given.run_id !== state?.run_id ||
         given.state !== state?.state ||
         given.needs_launch !== state?.needs_launch ||
+        given.waiting !== state?.waiting ||
         given.is_running !== state?.is_running;
       if (isOther) asked = "";
       state = given;
       update();
     },
-    /** Enable the buttons again, because the kernel refused the request. */
+    /** Enable the buttons again, because the kernel has answered a press. */
     release() {
-      asked = "";
-      update();
+      ask("");
     },
   };
 }

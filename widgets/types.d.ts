@@ -107,8 +107,8 @@ export interface RunState {
   log_path: string;
   /** The version of the table with the plan's candidates; 0 where there are none. */
   version: number;
-  /** Changes of the spec that would open more places; `text` is what to paste, or empty. */
-  openings: { words: string; text: string }[];
+  /** What would open more places: what to paste and the button that launches with it, or empty. */
+  openings: { words: string; text: string; press: string }[];
   /** The buttons that have a callback. */
   actions: string[];
   /** Whether its cluster runs now. */
@@ -261,7 +261,9 @@ export type ToKernel =
   | { type: "frame" }
   /** A person sees a dashboard, running clusters or a table with stock: news are wanted. */
   | { type: "look" }
-  | { type: "launch" | "cancel" | "again" | "wait" | "try" }
+  | { type: "launch" | "cancel" | "again" | "wait" | "longer" | "try" }
+  /** Launch again with the opening of these words. */
+  | { type: "widen"; words: string }
   | { type: "down" | "stop" | "start"; name: string }
   | { type: "ssh"; name: string; view: string }
   /** What the machine of the attempt with this key wrote on its console is wanted. */

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import RunState, RunView
-from nbprov.model.errors import Interrupted, NbprovError, UsageError
+from nbprov.model.errors import Interrupted
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.provisioning.run.driver import RunDriver
@@ -21,9 +21,17 @@ from .cluster_proxy import of_cluster
 from .context import Context
 from .errors import readable_error
 from .launching.cluster_replacement import put_in_place
+from .launching.first_setup import set_up_first
 from .launching.launch_end import end
 from .operation import Operation
-from .run_progress import SetupProgress, cancelled, left_alone
+from .run_progress import (
+    SetupProgress,
+    cancelled,
+    left_alone,
+    not_launched,
+    unloaded,
+    waits_for_nothing,
+)
 from .services import Services
 from .services.adopted_launches import cancel
 from .spec_inputs import RunInputs
@@ -117,11 +125,21 @@ class Run(Waitable[Cluster]):
         """Try the places again, if it waits for stock and the last pass is not too recent."""
         self._context.engine.thread.soon(lambda: self._driver.post(Restocked()))
 
+    def prefer(self, *ranks: int) -> Run:
+        """Before Launch: try the plan's places of these ranks first, or all in its own order."""
+        runs = self._context.engine.runs
+        wait_for(self._context.engine.thread.call(runs.prefer(self._driver, ranks)))
+        return self
+
+    def wait_longer(self, seconds: Seconds) -> None:
+        """Wait so much longer for stock; raises `UsageError` if it waits for none."""
+        if not self._driver.can_wait_longer:
+            raise waits_for_nothing(self.name)
+        wait_for(self._context.engine.thread.call(self._driver.wait_longer(seconds)))
+
     def down(self) -> Operation:
         """End what this run made: its launch or its cluster, never a later one of that name."""
         return end(self._context, self._services, self.name, cluster_id=self.run_id)
-
-    # ------------------------------------------------------------ launch
 
     def launch(self) -> Run:
         """Agree to the dearest candidate's price and start. Returns at once; once is enough.
@@ -177,13 +195,7 @@ class Run(Waitable[Cluster]):
         try:
             cluster = await self._set_up_cluster()
         except asyncio.CancelledError:
-            self._fail(
-                NbprovError(
-                    f"{self.name}: nbprov was unloaded before it was set up",
-                    hint="%load_ext nbprov",
-                    code="run.left",
-                )
-            )
+            self._fail(unloaded(self.name))
             raise
         except Exception as error:
             self._fail(readable_error(error))
@@ -193,17 +205,11 @@ class Run(Waitable[Cluster]):
         self._changed()
 
     async def _set_up_cluster(self) -> Cluster:
-        services = self._services
-        live = await asyncio.wrap_future(self._driver.ready)
-        self._context.engine.live[live.run_id] = live
-        self._progress.ports = tuple(await services.tunnels.open_ports(live, self.spec.expose))
-        await services.setups.bring_up(
-            *(live, self.spec, self.inputs.given, self.inputs.folder, self._progress.report),
-            note=self._progress.note,
-        )
+        context, services = self._context, self._services
+        await set_up_first(context, services, self._driver, self.inputs, self._progress)
         if self.replaces:
-            await put_in_place(self._context, services, self.run_id, self.replaces)
-        return Cluster(self._context, services, self.run_id, self.name)
+            await put_in_place(context, services, self.run_id, self.replaces)
+        return Cluster(context, services, self.run_id, self.name)
 
     def _fail(self, error: BaseException) -> None:
         self._error = error
@@ -233,8 +239,6 @@ class Run(Waitable[Cluster]):
         progress = self._driver.context.progress
         progress.state, progress.message = RunState.CANCELLED, why
         self._fail(Unavailable(f"{self.name}: {why}", code="provision.cancelled"))
-
-    # ------------------------------------------------------------ waiting
 
     def wait(self, timeout: Seconds | None = None) -> Cluster:
         """Block until the cluster is set up.
@@ -273,12 +277,7 @@ class Run(Waitable[Cluster]):
 
     def _refuse_endless_wait(self) -> None:
         if not self._launched and not self._future.done():
-            raise UsageError(
-                f"{self.name} waits for Launch",
-                hint="press Launch in its panel, or call launch() on the run,"
-                " then run this cell again",
-                code="run.not-launched",
-            )
+            raise not_launched(self.name)
 
     def until_set_up(self) -> Steps[Cluster]:
         """Wait until the cluster is set up or could not be; raises as `wait`.

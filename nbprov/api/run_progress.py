@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nbprov.model.clusters import AttemptState, ClusterState, RunState, RunView
-from nbprov.model.errors import Interrupted, NbprovError
+from nbprov.model.errors import Interrupted, NbprovError, UsageError
 
 from .services import Services
 
@@ -148,3 +148,30 @@ def left_alone(driver: RunDriver) -> Interrupted:
     if driver.state is RunState.READY:
         return Interrupted(f"{name}: its machine runs and its setup goes on; {down}")
     return Interrupted(f"{name}: the launch goes on in the background; {down}, %clusters shows it")
+
+
+def not_launched(name: str) -> UsageError:
+    """The error of a wait for a run that nobody has launched."""
+    return UsageError(
+        f"{name} waits for Launch",
+        hint="press Launch in its panel, or call launch() on the run, then run this cell again",
+        code="run.not-launched",
+    )
+
+
+def waits_for_nothing(name: str) -> UsageError:
+    """The error of who would prolong a wait that is not there."""
+    return UsageError(
+        f"{name} does not wait for stock",
+        hint="wait: 1h in the spec lets a launch wait",
+        code="run.no-wait",
+    )
+
+
+def unloaded(name: str) -> NbprovError:
+    """The error of a run that goes on without this process."""
+    return NbprovError(
+        f"{name}: nbprov was unloaded before it was set up",
+        hint="%load_ext nbprov",
+        code="run.left",
+    )

@@ -61,6 +61,20 @@ def missing(name: str) -> Failure | None:
     return found
 
 
+def set_up(name: str) -> tuple[str, ...]:
+    """Return the commands for a terminal that set a cloud up.
+
+    Empty where its package does not tell. It tells by a constant `SET_UP` beside its factory.
+
+    Raises
+    ------
+    NotFound
+        If no adapter has this name.
+    """
+    found: tuple[str, ...] = getattr(import_module(_point(name).module), "SET_UP", ())
+    return found
+
+
 def get(name: str) -> Cloud:
     """Return the adapter of a cloud: one object for each process.
 

@@ -141,6 +141,11 @@ class Candidate:
         return self.offer.hourly * self.count
 
     @property
+    def key(self) -> tuple[str, ...]:
+        """What distinguishes it from every other candidate of its spec."""
+        return (*self.offer.key, str(self.request.index))
+
+    @property
     def is_sold_out(self) -> bool:
         """Whether its cloud just reported that there is none left."""
         return self.stock is not None and self.stock.level is StockLevel.NONE
@@ -257,6 +262,8 @@ class Plan:
         False for the launch of an earlier kernel: the ledger has its attempts, and not its plan.
     silent
         Clouds without an answer, which may have what the spec asks for.
+    preferred
+        How many of the first candidates a person put there.
     """
 
     spec: Spec
@@ -269,6 +276,7 @@ class Plan:
     unknown: tuple[str, ...] = ()
     is_kept: bool = True
     silent: tuple[str, ...] = ()
+    preferred: int = 0
 
     @property
     def chosen(self) -> Candidate | None:

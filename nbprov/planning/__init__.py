@@ -13,6 +13,7 @@ from .cluster_fit import fits
 from .errors import PlanError, PlanProblem
 from .lookup.enabled_clouds import EnabledCloud, reason
 from .planner import plan
+from .preferred_places import put_first
 from .relax import Relaxation, relax
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "best_by_cloud",
     "fits",
     "plan",
+    "put_first",
     "reason",
     "relax",
 ]

@@ -48,6 +48,8 @@ class CandidateBuilder:
         Gives a number for the cloud of each row.
     prefer, success_model
         What the order inside a tier was made by.
+    preferred
+        How many of the first rows a person put there.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class CandidateBuilder:
         cloud_codes: Callable[[Ints], Ints],
         prefer: OrderPolicy = OrderPolicy.CHEAPEST,
         success_model: SuccessModel,
+        preferred: int = 0,
     ) -> None:
         self.rows = rows
         self.cloud_codes = cloud_codes
@@ -73,6 +76,7 @@ class CandidateBuilder:
         self._tiers = sorted({request.tier for request in requests})
         self._prefer = prefer
         self._success_model = success_model
+        self._preferred = preferred
         self._built: dict[int, Candidate] = {}
 
     def candidate(self, rank: int) -> Candidate:
@@ -83,6 +87,25 @@ class CandidateBuilder:
             if len(self._built) < MOST_KEPT:
                 self._built[rank] = built
         return built
+
+    def put_first(self, ranks: Sequence[int]) -> CandidateBuilder:
+        """A builder of the same candidates with some of them first, in the order given."""
+        import numpy as np
+
+        rest = np.delete(np.arange(len(self.rows)), ranks)
+        order = np.concatenate([np.array(ranks, dtype=rest.dtype), rest])
+        return CandidateBuilder(
+            self.rows[order],
+            self._request_of[order],
+            requests=self._requests,
+            offer=self._offer,
+            accounts=self._accounts,
+            count=self._count,
+            cloud_codes=self.cloud_codes,
+            prefer=self._prefer,
+            success_model=self._success_model,
+            preferred=len(ranks),
+        )
 
     def _build(self, rank: int) -> Candidate:
         offer = self._offer(int(self.rows[rank]))
@@ -113,7 +136,9 @@ class CandidateBuilder:
         if self._prefer is OrderPolicy.SOONEST:
             seconds = self._success_model.expected_seconds(offer.pool)
             soon = f"ready in about {short_duration(seconds)}"
-        if rank == 0:
+        if rank < self._preferred:
+            words = (moved, choice, "your choice", soon)
+        elif rank == 0:
             words = (moved, choice, FIRST[self._prefer], soon)
         else:
             words = (moved, choice, soon, self._beside_the_first(offer, request, success))
@@ -127,7 +152,7 @@ class CandidateBuilder:
         if ours < theirs:
             return f"{format_difference(theirs, ours)}/h less than the first"
         reason = ""
-        if self._prefer is OrderPolicy.CHEAPEST:
+        if self._prefer is OrderPolicy.CHEAPEST and not self._preferred:
             reason = self._tie_break(first, offer, request, success)
         return f"same price as the first{reason}"
 
@@ -187,6 +212,10 @@ class CandidateList(Sequence[Candidate]):
     def __repr__(self) -> str:
         shown = ", ".join(f"{c.offer.instance_type}@{c.offer.place}" for c in self[:3])
         return f"<{len(self)} candidates: {shown}{', …' if len(self) > 3 else ''}>"
+
+    def put_first(self, ranks: Sequence[int]) -> CandidateList:
+        """The same candidates with those of some ranks first, in the order given."""
+        return CandidateList(self._builder.put_first([self._at[rank] for rank in ranks]))
 
     @property
     def rows(self) -> Ints:

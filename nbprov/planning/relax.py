@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -52,6 +53,10 @@ class Relaxation:
         The cloud that is to be set up; empty for every other change.
     named
         The zones or regions of the cheapest places, at most three.
+    spec
+        The spec with the change; as it is where something else than the spec is to change.
+    blocks
+        The blocks that are to end; empty for every other change.
     """
 
     field: str
@@ -63,6 +68,8 @@ class Relaxation:
     origin: Origin = RESOURCES
     cloud: str = ""
     named: tuple[str, ...] = ()
+    spec: Spec | None = dataclasses.field(default=None, repr=False, compare=False)
+    blocks: tuple[Block, ...] = dataclasses.field(default=(), repr=False)
 
     def words(self) -> str:
         """One line: `max_price: 3.10 opens 4 more places, from $3.10/h`."""
@@ -187,6 +194,8 @@ class _Relaxer:
             is_yaml=change.is_yaml,
             cloud="" if change.enabled is None else change.field,
             origin=change.origin,
+            spec=change.spec,
+            blocks=tuple(self._blocks) if change.unblocked else (),
         )
 
     def _opened(self, after: Ints) -> tuple[int, int, Micros | None, tuple[str, ...]]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from nbprov.clouds import registry
 from nbprov.clouds.base import Capabilities, Cloud
 from nbprov.model import paths
+from nbprov.model.blocks import Block
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
@@ -259,9 +260,13 @@ class Engine:
             except Exception:  # a display that fails must not stop what it shows
                 log.exception("a listener")
 
-    def clear_blocks(self) -> int:
-        """Forget all blocks; runs that wait for stock try again. Returns how many there were."""
-        count = self.ledger.blocks.clear()
+    def clear_blocks(self, blocks: Iterable[Block] | None = None) -> int:
+        """Forget these blocks, or all; runs that wait for stock try again.
+
+        Returns how many there were.
+        """
+        table = self.ledger.blocks
+        count = table.clear() if blocks is None else table.remove(blocks)
         self.thread.soon(self.runs.look_all)
         return count
 

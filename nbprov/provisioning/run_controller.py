@@ -7,8 +7,6 @@ import concurrent.futures
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import lru_cache, partial
 from pathlib import Path
 
 from nbprov.clouds.base import Capabilities
@@ -33,15 +31,13 @@ from .run.context import RunContext, RunListeners, RunProgress
 from .run.driver import RunDriver
 from .run.failover import Failover
 from .run.health_check import health_seconds
-from .run.pricing.consent import consent_to
-from .run.racing.race_rule import RaceRule, hedging_of, race_rule
-from .run.racing.usual_times import usual_accept
+from .run.racing.race_rule import RaceRule
 from .run.run_builder import new_failover, new_id, notes_of, resumed_failover
 from .run.run_log import RunLog
+from .run.run_terms import prefer, set_terms
 from .run.waiting.passes import begin_wait
 from .run.waiting.stock_wait import LEAST_PAUSE, StockWait
 from .spec_storage import readable_text
-from .supervision.guard_config import check_budget
 
 log = logging.getLogger("nbprov.engine")
 
@@ -140,31 +136,25 @@ class RunController:
         wait: Seconds | None = None,
     ) -> RunDriver:
         """A run that waits for Launch; see `Engine.prepare_run`. Any thread."""
-        if plan.chosen is not None:
-            check_budget(spec.guards, plan.chosen)
-        consent = consent_to(plan, agreed=agreed)
         failover = new_failover(
             self.ledger,
             spec,
-            consent.plan,
-            consent.hourly,
+            plan,
+            0,
             StockWait(least_pause=self.least_pause),
             deadlines_of=self.deadlines_of,
             can_replan=self.can_replan,
         )
-        driver = self._driver(new_id(), name, spec, consent.plan, failover, consent.hourly)
-        usual = lru_cache(partial(usual_accept, self.ledger))
-        rule = race_rule(spec.race, plan, usual=usual)
-        failover.hedging = hedging_of(rule, spec, usual, driver.context.spent)
+        driver = self._driver(new_id(), name, spec, plan, failover, 0)
         progress = driver.context.progress
+        progress.is_agreed = agreed
         progress.wait = spec.wait.seconds if wait is None else wait
-        waits = replace(spec, wait=replace(spec.wait, seconds=progress.wait))
-        progress.notes = (
-            *([consent.words] if consent.words else []),
-            *notes_of(waits, consent.plan, rule, self._capabilities_of),
-        )
-        driver.passed_over = consent.passed_over
+        set_terms(driver.context, plan, self._capabilities_of)
         return driver
+
+    async def prefer(self, driver: RunDriver, ranks: Sequence[int]) -> None:
+        """Put places of a run that waits for Launch first; see `run_terms.prefer`."""
+        await prefer(driver.context, ranks, self._capabilities_of)
 
     def restore(self, row: RunRow, spec: Spec) -> RunDriver:
         """A driver for a run whose kernel died.
@@ -198,8 +188,7 @@ class RunController:
             clock=self._clock,
             runlog=RunLog(self._home / "logs" / f"{run_id}.log", self._clock),
             keys_folder=self._home / "keys" / run_id,
-            consent=consent,
-            progress=RunProgress(name, spec, plan, failover),
+            progress=RunProgress(name, spec, plan, failover, consent),
             replan=self._replan if self.can_replan else None,
             listeners=RunListeners(self._changed, self._left),
         )

@@ -240,6 +240,17 @@ def state(panel: Locator) -> Locator:
     return panel.locator(".nbprov-header .nbprov-badge")
 
 
+def has_focus(part: Locator) -> bool:
+    """Whether the keyboard's focus is in a panel, on something that is there."""
+    return bool(
+        part.evaluate(
+            "root => root.contains(document.activeElement)"
+            " && document.activeElement.checkVisibility()"
+            " && !document.activeElement.matches(':disabled')"
+        )
+    )
+
+
 def header(table: Locator, label: str) -> Locator:
     """Return the column header with this label."""
     return table.locator('[role="columnheader"]').filter(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from local_cloud import machines, set_market
-from notebook_page import NotebookPage, button, panel, state
+from notebook_page import NotebookPage, button, has_focus, panel, state
 from pictures import Album
 from playwright.sync_api import expect
 
@@ -27,7 +27,7 @@ def test_a_launch_that_failed_is_launched_again(
     expect(again).to_be_visible()
     lanes = run.get_by_role("img", name="9 places tried")
     expect(lanes.locator(".nbprov-span[data-tone=bad]")).to_have_count(9)
-    opening = run.locator(".nbprov-openings").get_by_role("button").first
+    opening = button(run.locator(".nbprov-openings"), "Copy").first
     expect(opening).to_be_visible()
     opening.click()
     expect(run.get_by_role("status")).to_contain_text("copied")
@@ -36,9 +36,11 @@ def test_a_launch_that_failed_is_launched_again(
     expect(state(run)).to_have_text("waiting for stock")
     button(run, "Cancel").click()
     expect(again).to_be_visible()
+    assert has_focus(run), "Cancel has gone"
     set_market(notebook.home, accept=0.1, boot=0.5, stocked=True)
     again.click()
     expect(state(run)).to_have_text("ready")
+    assert has_focus(run), "Launch again has gone"
     expect(again).to_be_hidden()
     expect(run.get_by_role("table", name="Attempts")).to_contain_text("ready")
     console = run.get_by_role("button", name="console")

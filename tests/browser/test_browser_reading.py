@@ -5,23 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from local_cloud import set_market
-from notebook_page import NotebookPage, button, panel, state
+from notebook_page import NotebookPage, button, has_focus, panel, state
 from pictures import Album
 from playwright.sync_api import Locator, expect
 
 PROVISION = "%%provision dev\nresources:\n  accelerators: A100\n  infra: local\nmax_lifetime: 1h"
 NARROW = 700
-
-
-def has_focus(part: Locator) -> bool:
-    """Whether the keyboard's focus is in a panel, on something that is there."""
-    return bool(
-        part.evaluate(
-            "root => root.contains(document.activeElement)"
-            " && document.activeElement.checkVisibility()"
-            " && !document.activeElement.matches(':disabled')"
-        )
-    )
 
 
 def backgrounds(part: Locator, selector: str) -> set[str]:

@@ -6,6 +6,7 @@ import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from nbprov.api.cluster import Cluster
 from nbprov.api.context import Context
@@ -34,6 +35,9 @@ from nbprov.model.spec import ExposedPorts, Spec
 from .cluster_replacement import next_name, note_of, take_place
 from .existing_cluster import ProvisionRequest, existing
 from .stock_order import StockOrder
+
+if TYPE_CHECKING:
+    from nbprov.planning import Relaxation
 
 DEFAULT_NAME = "cluster"
 KEPT_RUNS = 50
@@ -133,7 +137,9 @@ class Provisioner:
         request = ProvisionRequest(spec, called, inputs, folder, outputs, say, agreed)
         return (yield from self._provision(request, may_replace=replace))
 
-    def again(self, run: Run, *, wait: Seconds | None = None) -> Steps[Run | Cluster]:
+    def again(
+        self, run: Run, *, wait: Seconds | None = None, change: Relaxation | None = None
+    ) -> Steps[Run | Cluster]:
         """Provision what an earlier run asked for, as `provision`.
 
         It is launched at once where the earlier run was launched and agreed to as much. Blocks of
@@ -143,12 +149,16 @@ class Provisioner:
         ----------
         wait
             How long it waits for stock; as the spec says by default.
+        change
+            What is changed of what was asked for, as `relax` found it.
         """
         self._clear_stock_blocks(run)
+        if change is not None and change.blocks:
+            self._context.engine.clear_blocks(change.blocks)
         inputs = run.inputs
         outputs = OutputFolders.agreed(inputs.folder, inputs.outputs_to, run.name)
         request = ProvisionRequest(
-            run.spec,
+            run.spec if change is None or change.spec is None else change.spec,
             run.name,
             lambda: inputs.given,
             inputs.folder,
@@ -158,6 +168,9 @@ class Provisioner:
             wait=wait,
         )
         made = yield from self._existing_or_new(request)
+        if isinstance(made, Run) and request.spec is not run.spec and change is not None:
+            note = f"launched with {change.change}; the cell still says what it said"
+            made.driver.context.progress.notes = (note, *made.driver.notes)
         if isinstance(made, Run) and run.launched and made.driver.consent <= run.driver.consent:
             made.launch_soon()
         return made

@@ -84,14 +84,18 @@ async def reorder(driver: RunDriver, made: Plan) -> None:
 
     Stock never changes what Launch agrees to: the price that was shown stays the most that is paid.
     """
+    from nbprov.planning import put_first
     from nbprov.provisioning.run import events
     from nbprov.provisioning.run.candidate_queue import UnrankedCandidates
     from nbprov.provisioning.run.run_builder import place_notes
 
+    progress = driver.context.progress
     if made.chosen is None or not _is_open(driver):
         return
+    ordered = put_first(made, progress.preferred)
     if driver.state is RunState.PLANNED:
-        driver.context.progress.plan = replace(made, dearest=driver.plan.dearest)
+        progress.own_plan = replace(made, dearest=progress.own_plan.dearest)
+        progress.plan = replace(ordered, dearest=driver.plan.dearest)
         driver.failover.queue.candidates = driver.plan.candidates
         # Notes of places that are first only now: on some clouds only a notebook ends a machine.
         notes = place_notes(
@@ -100,4 +104,4 @@ async def reorder(driver: RunDriver, made: Plan) -> None:
         driver.context.progress.notes += tuple(note for note in notes if note not in driver.notes)
         driver.context.listeners.on_change()
     else:
-        driver.post(events.Replanned(UnrankedCandidates(made.candidates)))
+        driver.post(events.Replanned(UnrankedCandidates(ordered.candidates)))

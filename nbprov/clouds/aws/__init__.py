@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from nbprov.clouds.base import Cloud
     from nbprov.model.failures import Failure
 
+SET_UP = ('pip install "nbprov[aws]"', "aws configure")
+"""What a person runs in a terminal, where the cloud is not set up."""
+
 
 def make() -> Cloud:
     """Make the adapter, for the account that boto3's chain of credentials finds.

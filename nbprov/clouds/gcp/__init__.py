@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from nbprov.clouds.base import Cloud
     from nbprov.model.failures import Failure
 
+SET_UP = ('pip install "nbprov[gcp]"', "gcloud auth application-default login")
+"""What a person runs in a terminal, where the cloud is not set up."""
+
 
 def make() -> Cloud:
     """Make the adapter, for the project and the application default credentials of the notebook's

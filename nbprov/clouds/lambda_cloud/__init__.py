@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from nbprov.clouds.base import Cloud
     from nbprov.model.failures import Failure
 
+SET_UP = (
+    "mkdir -p ~/.lambda_cloud",
+    "echo 'api_key = YOUR-KEY' > ~/.lambda_cloud/lambda_keys",
+)
+"""What a person runs in a terminal, where the cloud is not set up."""
+
 
 def make() -> Cloud:
     """Make the adapter, for the account whose key is in `LAMBDA_API_KEY` or Lambda's own file.

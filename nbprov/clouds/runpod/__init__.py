@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from nbprov.clouds.base import Cloud
     from nbprov.model.failures import Failure
 
+SET_UP = ("pip install runpod", "runpod config")
+"""What a person runs in a terminal, where the cloud is not set up."""
+
 
 def make() -> Cloud:
     """Make the adapter, for the key and the address of the environment or of RunPod's own settings.

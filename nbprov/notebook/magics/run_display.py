@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api import Cluster, Run, session
+from nbprov.clouds import registry
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, RunState, RunView
 from nbprov.model.errors import UsageError
@@ -51,12 +52,16 @@ class RunDisplay:
     def __init__(self, run: Run, renew: Callable[[Run | Cluster], None]) -> None:
         self._run, self._renew = run, renew
         self._actions = PanelActions()
+        self._found: dict[str, Relaxation] = {}
+        self._is_planning = False
         self._panel = RunPanel(
             run.view(),
             on_launch=lambda: self._run.launch_soon(),
             on_cancel=lambda: self._run.cancel(),
             on_again=None if run.replaces else self._launch_again,
             on_wait=None if run.replaces else lambda: self._launch_again(WAIT_SECONDS),
+            on_widen=None if run.replaces else self._widen,
+            on_longer=self._wait_longer,
             on_try=lambda: self._run.try_now(),
             on_down=self._actions.down,
             on_stop=self._actions.stop,
@@ -94,17 +99,38 @@ class RunDisplay:
     ) -> None:
         if found.exception() is not None or run is not self._run:
             return  # nothing more is known; `%nbprov plan --relax` says why
-        self._panel.openings = tuple(
-            Opening(one.words(), _text_to_paste(one)) for one in found.result() if one.offers
-        )[:MOST_OPENINGS]
+        shown = [one for one in found.result() if one.offers][:MOST_OPENINGS]
+        self._found = {one.words(): one for one in shown}
+        self._panel.openings = tuple(map(opening_of, shown))
         self.display.update(run.view())
 
-    def _launch_again(self, wait: Seconds | None = None) -> None:
+    def _widen(self, words: str) -> None:
+        if words in self._found:
+            self._launch_again(change=self._found[words])
+
+    def _wait_longer(self) -> None:
+        run = self._run
+        future = _workers.submit(lambda: run.wait_longer(WAIT_SECONDS))
+        future.add_done_callback(self._report)
+
+    def _report(self, future: concurrent.futures.Future[Any]) -> None:
+        """Show why a press came to nothing; the panel itself shows what else came of it."""
+        error = future.exception()
+        if error is not None:
+            self._actions.report(error)
+
+    def _launch_again(self, wait: Seconds | None = None, change: Relaxation | None = None) -> None:
+        if self._is_planning:
+            return  # two presses are one intention
+        self._is_planning = True
         earlier = self._run
-        future = _workers.submit(lambda: session().provision_again(earlier, wait=wait))
+        future = _workers.submit(
+            lambda: session().provision_again(earlier, wait=wait, change=change)
+        )
         future.add_done_callback(self._is_launched_again)
 
     def _is_launched_again(self, future: concurrent.futures.Future[Run | Cluster]) -> None:
+        self._is_planning = False
         try:
             made = future.result()
         except Exception as error:
@@ -185,7 +211,18 @@ def wait_for_launch_button(run: Run) -> None:
         time.sleep(SLICE)
 
 
-def _text_to_paste(change: Relaxation) -> str:
-    if change.is_yaml:
-        return change.change
-    return f"%nbprov check {change.cloud}" if change.cloud else ""
+def set_up_cell(cloud: str) -> str:
+    """Return a cell to paste that says how to set a cloud up, and checks that it is."""
+    commands = [f"#   {command}" for command in registry.set_up(cloud)]
+    head = ["# in a terminal:", *commands] if commands else []
+    return "\n".join([*head, f"%nbprov check {cloud}"])
+
+
+def opening_of(change: Relaxation) -> Opening:
+    """Return how a panel offers a change: to press where it can be launched, and to paste."""
+    if change.cloud:
+        return Opening(change.words(), set_up_cell(change.cloud), "")
+    text = change.change if change.is_yaml else ""
+    return Opening(
+        change.words(), text, "Clear and launch" if change.blocks else "Launch with this"
+    )

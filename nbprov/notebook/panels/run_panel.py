@@ -28,10 +28,19 @@ PLAN_ROWS = 5000
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A change of the spec that opens more places, in words and as text to paste; or `""`."""
+    """What opens more places.
+
+    Attributes
+    ----------
+    text
+        What a person can paste to do it by hand; empty where there is nothing to paste.
+    press
+        The words of the button that launches again with it; empty where only a person can do it.
+    """
 
     words: str
     text: str
+    press: str
 
 
 class RunPanel(Panel[RunView]):
@@ -45,6 +54,10 @@ class RunPanel(Panel[RunView]):
         Called where a launch that is over is to be launched again.
     on_wait
         Called where a launch that found no stock is to be launched again, and to wait for some.
+    on_widen
+        Called with the words of an opening that a launch that failed is to be launched again with.
+    on_longer
+        Called where a launch that waits for stock is to wait longer.
     on_try
         Called where a launch that waits for stock is to try its places now.
     on_down
@@ -72,6 +85,8 @@ class RunPanel(Panel[RunView]):
         on_cancel: Callback | None = None,
         on_again: Callback | None = None,
         on_wait: Callback | None = None,
+        on_widen: NamedCallback | None = None,
+        on_longer: Callback | None = None,
         on_try: Callback | None = None,
         on_down: NamedCallback | None = None,
         on_stop: NamedCallback | None = None,
@@ -83,6 +98,8 @@ class RunPanel(Panel[RunView]):
         self._on_cancel = on_cancel
         self._on_again = on_again
         self._on_wait = on_wait
+        self._on_widen = on_widen
+        self._on_longer = on_longer
         self._on_try = on_try
         self._on_down = on_down
         self._on_stop = on_stop
@@ -98,6 +115,8 @@ class RunPanel(Panel[RunView]):
             "cancel": self._on_cancel,
             "again": self._on_again,
             "wait": self._on_wait if _lacked_stock(self._view) else None,
+            "widen": self._on_widen,
+            "longer": self._on_longer,
             "try": self._on_try,
             "down": self._on_down,
             "stop": self._on_stop,
@@ -161,6 +180,10 @@ class RunPanel(Panel[RunView]):
             call(self._on_again)
         elif kind == "wait":
             call(self._on_wait)
+        elif kind == "widen":
+            call(self._on_widen, str(content["words"]))
+        elif kind == "longer":
+            call(self._on_longer)
         elif kind == "try":
             call(self._on_try)
         elif kind == "down":

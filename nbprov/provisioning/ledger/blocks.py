@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from nbprov.model.blocks import Block
 from nbprov.model.clock import Instant, Seconds
@@ -80,6 +80,16 @@ class BlockTable:
             ]
             db.executemany("DELETE FROM blocks WHERE pattern = ?", [(p,) for p in stale])
             return len(stale)
+
+    def remove(self, blocks: Iterable[Block]) -> int:
+        """Delete these blocks; returns how many there still were."""
+        with self._store.transaction() as db:
+            return sum(
+                db.execute(
+                    "DELETE FROM blocks WHERE pattern = ?", ("|".join(block.pattern),)
+                ).rowcount
+                for block in blocks
+            )
 
     @staticmethod
     def _quota_pattern(candidate: Candidate) -> tuple[str, str, str]:

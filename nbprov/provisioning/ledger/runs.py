@@ -103,6 +103,15 @@ class RunTable:
                 "UPDATE runs SET consent = max(consent, ?) WHERE run_id = ?", (hourly, run_id)
             )
 
+    def prolong(self, run_id: str, wait_deadline: Instant) -> None:
+        """Let a run wait for stock until a later time."""
+        with self._store.transaction() as db:
+            self._leases.hold(db, run_id)
+            db.execute(
+                "UPDATE runs SET wait_deadline = ?, updated = ? WHERE run_id = ?",
+                (wait_deadline, self._clock.now(), run_id),
+            )
+
     def rewrite_spec(self, run_id: str, spec: str, folder: str, outputs_to: str) -> None:
         """Replace the spec of a run, the folder of its paths, and that for outputs.
 

@@ -136,11 +136,11 @@ class CandidateQueue:
             # word may be out of date, but hardly for all of them.
             return False
         is_affordable = self.ceiling is None or candidate.hourly <= self.ceiling
-        return is_affordable and _key(candidate) not in self._tried
+        return is_affordable and candidate.key not in self._tried
 
     def take(self, candidate: Candidate) -> None:
         """Remove the candidate that `next` returned: it is tried."""
-        self._tried.add(_key(candidate))
+        self._tried.add(candidate.key)
         self._has_tried_sold_out = self._has_tried_sold_out or candidate.is_sold_out
         self._cursor += 1
         self._skipped = 0
@@ -164,10 +164,6 @@ class CandidateQueue:
         self._cannot_plan = False
         self.is_planning = self.can_replan
         return self.is_planning
-
-
-def _key(candidate: Candidate) -> tuple[str, ...]:
-    return (*candidate.offer.key, str(candidate.request.index))
 
 
 class UnrankedCandidates(Sequence[Candidate]):

@@ -58,12 +58,20 @@ class RunProgress:
     ----------
     keys
         The key pairs of the cluster; None until Launch, or where they could not be loaded.
+    own_plan, preferred
+        The plan in its own order, and the keys of the candidates that a person put first.
+    consent
+        The most the whole cluster may cost an hour; the ledger keeps it from Launch on.
+    is_agreed
+        Launch agrees to all that the spec's caps allow.
+    passed_over
+        How many places cost more than Launch agrees to by `confirm_above`.
     wait
         How long it waits for stock, from Launch on.
     ended
         When the launch was over, with a cluster or without.
-    notes
-        What the user should know of how this run buys, waits and ends.
+    notes, terms
+        What the user should know of how this run buys, waits and ends; those that the plan makes.
     rows
         The launches as the ledger has them, by token.
     clusters
@@ -84,6 +92,11 @@ class RunProgress:
     spec: Spec
     plan: Plan
     failover: Failover
+    consent: Micros = 0
+    own_plan: Plan = field(init=False)
+    preferred: tuple[tuple[str, ...], ...] = ()
+    is_agreed: bool = False
+    passed_over: int = 0
     keys: ClusterKeys | None = None
     wait: Seconds = 0.0
     state: RunState = RunState.PLANNED
@@ -92,6 +105,7 @@ class RunProgress:
     started: Instant = 0.0
     ended: Instant | None = None
     notes: tuple[str, ...] = ()
+    terms: tuple[str, ...] = ()
     rows: dict[str, LaunchRow] = field(default_factory=dict)
     clusters: dict[str, LiveCluster] = field(default_factory=dict)
     times: dict[str, tuple[Instant, Instant | None]] = field(default_factory=dict)
@@ -100,6 +114,9 @@ class RunProgress:
     phases: dict[str, tuple[Phase, ...]] = field(default_factory=dict)
     usual_ready: dict[str, Seconds | None] = field(default_factory=dict)
     is_cancel_unwritten: bool = False
+
+    def __post_init__(self) -> None:
+        self.own_plan = self.plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +127,6 @@ class RunContext:
     ----------
     clouds
         Looks up a cloud by its name.
-    consent
-        The most the whole cluster may cost an hour; the ledger keeps it from Launch on.
     replan
         Plans the spec again; None where nobody can.
     queue
@@ -124,13 +139,17 @@ class RunContext:
     clock: Clock
     runlog: RunLog
     keys_folder: Path
-    consent: Micros
     progress: RunProgress
     replan: Replanner | None = None
     listeners: RunListeners = field(default_factory=RunListeners)
     queue: asyncio.Queue[events.Event] = field(default_factory=asyncio.Queue)
 
     # ------------------------------------------------------------ looking up
+
+    @property
+    def consent(self) -> Micros:
+        """The most the whole cluster may cost an hour."""
+        return self.progress.consent
 
     @property
     def keys(self) -> ClusterKeys:

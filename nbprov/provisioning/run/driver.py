@@ -54,8 +54,6 @@ class RunDriver:
         Resolved with the live cluster, or with the error that ended the run.
     finished
         Resolved when nothing of the run is pending: losers and half-made machines are gone.
-    passed_over
-        How many places cost more than Launch agrees to by `confirm_above`.
     keep_state
         The run has its cluster already, and this driver only winds up what was beside it.
     is_detached
@@ -67,7 +65,6 @@ class RunDriver:
     def __init__(self, context: RunContext) -> None:
         self.context = context
         self.task: asyncio.Task[None] | None = None
-        self.passed_over = 0
         self.keep_state = False
         self.is_cancelled = False
         self.is_detached = False
@@ -136,6 +133,11 @@ class RunDriver:
     def consent(self) -> Micros:
         """The most the whole cluster may cost an hour."""
         return self.context.consent
+
+    @property
+    def passed_over(self) -> int:
+        """How many places cost more than `confirm_above` lets Launch agree to."""
+        return self.context.progress.passed_over
 
     @property
     def runlog(self) -> RunLog:
@@ -251,12 +253,22 @@ class RunDriver:
             await self._startup.recount()
         await self._outcome.finish(state, error, message)
 
-    # ------------------------------------------------------------ what others ask for
-
     def look(self) -> None:
         """Compare what is waited for with the blocks that hold now. On the engine thread."""
         if self.state is RunState.WAITING:
             self.context.post_blocks()
+
+    @property
+    def can_wait_longer(self) -> bool:
+        """Whether the run waits for stock, or would."""
+        failover = self.failover
+        return failover.stock_wait.until > 0 and not (failover.finished or self.is_cancelled)
+
+    async def wait_longer(self, seconds: Seconds) -> None:
+        """Wait so much longer for stock; the ledger knows first. On the engine thread."""
+        until = self.failover.stock_wait.until + seconds
+        self.context.ledger.runs.prolong(self.run_id, until)
+        self.post(events.Prolonged(until))
 
     def post(self, event: events.Event) -> None:
         """Tell the failover of something. On the engine thread."""

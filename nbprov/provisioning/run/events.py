@@ -114,6 +114,13 @@ class Restocked:
 
 
 @dataclass(frozen=True, slots=True)
+class Prolonged:
+    """The user lets the run wait for stock until a later time."""
+
+    until: Instant
+
+
+@dataclass(frozen=True, slots=True)
 class Replanned:
     """A new plan was made; `candidates` is None where none could be, and the old plan goes on."""
 
@@ -135,6 +142,7 @@ Event = (
     | Tick
     | BlocksRead
     | Restocked
+    | Prolonged
     | Replanned
 )
 

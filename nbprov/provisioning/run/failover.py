@@ -136,6 +136,8 @@ class Failover:
                 self.stock_wait.compare(blocks, step.now)
             case events.Restocked():
                 self.stock_wait.hurry(step.now)
+            case events.Prolonged(until):
+                self.stock_wait.prolong(until)
             case events.Replanned(candidates):
                 self.queue.replace_plan(candidates)
             case events.Cancel():

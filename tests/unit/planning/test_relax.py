@@ -212,6 +212,7 @@ def test_a_block_of_something_else_is_not_waited_for(small: Catalog) -> None:
     found = relax(spec, small, enabled, blocks=[other, zone], now=NOW)
     (blocks,) = [one for one in found if one.field == "blocks"]
     assert blocks.change == "waiting 3 min for the block to end"
+    assert blocks.blocks == (zone,)
     assert not [
         one for one in relax(spec, small, enabled, blocks=[other], now=NOW) if one.field == "blocks"
     ]

@@ -6,6 +6,7 @@ import logging
 
 from nbprov.model.clock import short_duration
 from nbprov.model.clusters import RunState
+from nbprov.planning import put_first
 from nbprov.provisioning.run import events
 from nbprov.provisioning.run.candidate_queue import UnrankedCandidates
 from nbprov.provisioning.run.context import RunContext
@@ -45,7 +46,7 @@ async def plan_again(context: RunContext) -> None:
     try:
         queue = progress.failover.queue
         spec = narrowed(progress.spec, list(queue.exclusions))
-        made = await context.replan(spec, list(queue.blocks))
+        made = put_first(await context.replan(spec, list(queue.blocks)), progress.preferred)
     except Exception as error:
         log.warning("run %s: could not plan again: %s", context.run_id, error)
         context.runlog.line(f"could not plan again: {error}")

@@ -123,6 +123,11 @@ class StockWait:
         if gone and self.is_waiting:
             self.next_pass = now
 
+    def prolong(self, until: Instant) -> None:
+        """Wait until a later time, with another last pass before that."""
+        self.until = max(self.until, until)
+        self._made_last_pass = False
+
     def hurry(self, now: Instant) -> None:
         """Begin the next pass as soon as the least pause allows: there is stock again."""
         if self.next_pass is not None:

@@ -1,0 +1,85 @@
+"""What Launch of a run agrees to: the order of its places, its price, its race and its notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+
+from nbprov.clouds.base import Capabilities
+from nbprov.model.clusters import RunState
+from nbprov.model.errors import UsageError
+from nbprov.model.offers import Plan
+from nbprov.planning import put_first
+from nbprov.provisioning.supervision.guard_config import check_budget
+
+from .context import RunContext
+from .pricing.consent import consent_to
+from .racing.race_rule import hedging_of, race_rule
+from .racing.usual_times import usual_accept
+from .run_builder import notes_of
+
+
+def set_terms(
+    context: RunContext, plan: Plan, capabilities_of: Callable[[str], Capabilities]
+) -> None:
+    """Let Launch agree to a plan.
+
+    Raises
+    ------
+    UsageError
+        If the budget does not pay for the first place.
+    """
+    progress, failover = context.progress, context.progress.failover
+    spec = progress.spec
+    if plan.chosen is not None:
+        check_budget(spec.guards, plan.chosen)
+    consent = consent_to(plan, agreed=progress.is_agreed)
+    usual = lru_cache(partial(usual_accept, context.ledger))
+    rule = race_rule(spec.race, plan, usual=usual)
+    failover.hedging = hedging_of(rule, spec, usual, context.spent)
+    failover.queue.candidates = consent.plan.candidates
+    failover.queue.ceiling = consent.hourly or None
+    waits = replace(spec, wait=replace(spec.wait, seconds=progress.wait))
+    terms = (
+        *([consent.words] if consent.words else []),
+        *notes_of(waits, consent.plan, rule, capabilities_of),
+    )
+    others = (note for note in progress.notes if note not in progress.terms)
+    progress.notes, progress.terms = (*terms, *others), terms
+    progress.plan, progress.consent = consent.plan, consent.hourly
+    progress.passed_over = consent.passed_over
+
+
+async def prefer(
+    context: RunContext, ranks: Sequence[int], capabilities_of: Callable[[str], Capabilities]
+) -> None:
+    """Put places of the plan that is shown first; none for the plan's own order.
+
+    What Launch agrees to follows. On the engine thread.
+
+    Raises
+    ------
+    UsageError
+        If it was launched, the plan has no such place, or the budget does not pay for the first.
+    """
+    progress = context.progress
+    if progress.state is not RunState.PLANNED:
+        raise UsageError(
+            f"{progress.name} was launched or cancelled: its order stays",
+            hint="Launch again in its panel plans anew",
+            code="run.not-planned",
+        )
+    shown = progress.plan.candidates
+    if not all(0 <= rank < len(shown) for rank in ranks):
+        raise UsageError(
+            f"the plan has no place {max(ranks) + 1}",
+            hint=f"its places are 1 to {len(shown)}",
+            code="run.no-place",
+        )
+    keys = tuple(shown[rank].key for rank in dict.fromkeys(ranks))
+    # Another time, because it is another plan to show and to save.
+    plan = replace(put_first(progress.own_plan, keys), made_at=context.clock.now())
+    set_terms(context, plan, capabilities_of)
+    progress.preferred = keys
+    context.changed()
