@@ -4,7 +4,7 @@ import { costAt, makeClock, usd } from "./format.js";
 import { makeAttempts } from "./run_attempts.js";
 import { makeLanes } from "./run_lanes.js";
 import { makeOpenings } from "./run_openings.js";
-import { outlook } from "./run_outlook.js";
+import { headline, outlook } from "./run_outlook.js";
 import { keepFocus, linked, make, makeBadge, makeRoot, makeStatus, setText, setVerbatim } from "./dom.js";
 import { makeFilterTools } from "./filter_tools.js";
 import { makeGrid } from "./grid.js";
@@ -42,15 +42,32 @@ function render({ model, el }) {
     (isBusy) => openings.setBusy(isBusy),
   );
   const say = (/** @type {string} */ text) => {
-    status.classList.remove("nbprov-quiet");
+    repeat(false);
     setText(status, text);
+    showNews();
   };
-  const plan = makePlan(signal, (rank) => link.send({ type: "select", rank }));
+  const showNews = () => {
+    const isTold = status.textContent && !status.classList.contains("nbprov-quiet");
+    news.classList.toggle("nbprov-quiet", next.hidden && !isTold);
+  };
+  /**
+   * Hide the status line where the first line below says the same: for eyes the one, and for
+   * screen readers the other, so that everybody is told once.
+   * @param {boolean} isRepeated
+   */
+  const repeat = (isRepeated) => {
+    status.classList.toggle("nbprov-quiet", isRepeated);
+    facts.firstElementChild?.setAttribute("aria-hidden", String(isRepeated));
+  };
+  const plan = makePlan(signal, (ranks) =>
+    link.send({ type: "prefer", ranks, version: state.version }),
+  );
   const attempts = makeAttempts(signal, (key) =>
     link.send({ type: "console", key, view: link.view }),
   );
   const lanes = makeLanes();
   const next = make("div", { class: "nbprov-outlook" });
+  const news = make("div", { class: "nbprov-news" }, status, next);
   const openings = makeOpenings(
     signal,
     (words) => {
@@ -62,7 +79,7 @@ function render({ model, el }) {
   const error = make("pre", { class: "nbprov-error", hidden: true });
   const log = make("pre", { class: "nbprov-log", hidden: true });
   const bar = make("div", { class: "nbprov-bar" }, facts, buttons.element);
-  root.append(head.element, status, next, log, bar, openings.element, error);
+  root.append(head.element, news, log, bar, openings.element, error);
   root.append(lanes.element, attempts.element, plan.element);
 
   let state = model.get("state");
@@ -73,6 +90,7 @@ function render({ model, el }) {
     lanes.tick(state, now);
     setText(next, outlook(state, now));
     next.hidden = !next.textContent;
+    showNews();
   };
   /**
    * @param {RunState} given
@@ -82,20 +100,22 @@ function render({ model, el }) {
     state = given;
     clock.set(state.now + age);
     head.show(state);
-    const news = state.message || (state.is_final && state.summary[0]) || "";
-    setText(status, news);
+    const told = state.message || (state.is_final && state.summary[0]) || "";
+    // Of the two, the longer one.
+    const longer = state.summary.find((line) => line.startsWith(told));
+    setText(status, (told && longer) || told);
     showLines(
       facts,
       state.is_final
-        ? [...state.summary, state.earlier, state.hint && `next: ${state.hint}`]
+        ? [
+            ...state.summary,
+            state.earlier,
+            state.hint && state.state !== "ready" ? `next: ${state.hint}` : "",
+          ]
         : [state.waiting, state.plan.consent, `guards: ${state.plan.guards}`, ...state.notes, state.earlier],
     );
     facts.classList.toggle("nbprov-summary", state.is_final);
-    // Hidden where the summary repeats it, but still read by screen readers.
-    status.classList.toggle(
-      "nbprov-quiet",
-      state.summary.some((line) => line.startsWith(news)),
-    );
+    repeat(state.is_final && longer !== undefined && longer === state.summary[0]);
     buttons.show(state);
     attempts.show(state);
     lanes.show(state);
@@ -135,7 +155,8 @@ function makeHead() {
   const spent = make("span", { class: "nbprov-amount" });
   const rate = make("span", { class: "nbprov-rate" });
   const cost = make("span", { class: "nbprov-cost" }, spent, rate);
-  const element = make("div", { class: "nbprov-header" }, name, badge.element, cost);
+  const more = make("span", { class: "nbprov-rate" });
+  const element = make("div", { class: "nbprov-header" }, name, badge.element, more, cost);
   return {
     element,
     /** @param {RunState} state */
@@ -154,6 +175,7 @@ function makeHead() {
      * @param {number} now
      */
     tick(state, now) {
+      setText(more, headline(state, now));
       const isOver = state.is_final && !state.hourly;
       setText(
         spent,
@@ -274,11 +296,16 @@ function makeButtons(signal, press, onBusy) {
 }
 
 /**
- * The plan's price table, under a heading that opens and closes it.
+ * The plan's price table, under a heading that opens and closes it. Before Launch, rows that are
+ * chosen can be put first.
  * @param {AbortSignal} signal
- * @param {(rank: number) => void} onSelect
+ * @param {(ranks: number[]) => void} onPrefer
  */
-function makePlan(signal, onSelect) {
+function makePlan(signal, onPrefer) {
+  /** @type {number[]} */
+  let ranks = [];
+  let canPrefer = false;
+  let preferred = 0;
   /** @type {import("./types").Table | undefined} */
   let table;
   const grid = makeGrid({
@@ -286,18 +313,38 @@ function makePlan(signal, onSelect) {
     signal,
     rows: ROWS_WAITING,
     tools: makeFilterTools(signal),
-    onPick([row = -1]) {
-      const rank = (table && columnOf(table, "rank")?.values[row]) ?? -1;
-      if (rank >= 0) onSelect(rank);
+    isMultiple: true,
+    onPick(rows) {
+      const all = table && columnOf(table, "rank")?.values;
+      ranks = rows.map((row) => all?.[row] ?? -1).filter((rank) => rank >= 0);
+      showBar();
     },
   });
+  const makeButton = (/** @type {() => number[]} */ chosen) => {
+    const button = make("button", { type: "button", class: "nbprov-button" });
+    button.addEventListener("click", () => (onPrefer(chosen()), (ranks = []), showBar()), {
+      signal,
+    });
+    return button;
+  };
+  const first = makeButton(() => ranks);
+  const undo = makeButton(() => []);
+  setText(undo, "The plan's own order");
+  const bar = make("div", { class: "nbprov-pick-bar" }, first, undo);
+  const showBar = () =>
+    keepFocus(bar, () => {
+      setText(first, ranks.length > 1 ? `Try these ${ranks.length} first` : "Try this first");
+      first.hidden = !canPrefer || !ranks.length;
+      undo.hidden = !canPrefer || !preferred;
+      bar.hidden = first.hidden && undo.hidden;
+    });
   const toggle = make("button", {
     type: "button",
     class: "nbprov-toggle",
     "aria-expanded": "true",
   });
   const notes = make("div", { class: "nbprov-notes" });
-  const content = make("div", {}, grid.element, notes);
+  const content = make("div", {}, grid.element, bar, notes);
   const element = make("div", { class: "nbprov-plan" }, toggle, content);
   let isOpen = true;
   let isChosen = false;
@@ -313,14 +360,18 @@ function makePlan(signal, onSelect) {
     /** @param {import("./types").Table} given */
     setTable(given) {
       table = given;
+      ranks = [];
       grid.setTable(given);
+      showBar();
     },
     rebuild: grid.rebuild,
     /** @param {RunState} state */
     show(state) {
       if (!isChosen) isOpen = !state.attempts.length && !state.is_final;
       setText(toggle, `Plan: ${state.plan.headline}`);
-      content.classList.toggle("nbprov-none", !state.version);
+      canPrefer = state.needs_launch && state.actions.includes("prefer");
+      preferred = state.plan.preferred;
+      showBar();
       grid.element.hidden = !state.version;
       grid.setRows(state.attempts.length ? ROWS_RUNNING : ROWS_WAITING);
       grid.setMarks(

@@ -68,6 +68,8 @@ export interface PlanState {
   dropped: string[];
   notes: string[];
   simulated: boolean;
+  /** How many of its first places a person put there. */
+  preferred: number;
 }
 
 /** The state of a `RunPanel`. */
@@ -95,12 +97,14 @@ export interface RunState {
   waiting: string;
   /** The place that is tried next, with its price; empty where there is none. */
   following: string;
+  /** When all places are tried again; null where nothing waits. */
+  next_pass: number | null;
   /** How it races, waits, checks and ends. */
   notes: string[];
   /** How many attempts are not among these, and what lists them. */
   earlier: string;
   summary: string[];
-  /** What to do next about a run that failed. */
+  /** What to do next about a run that failed or is ready. */
   hint: string;
   log: string[];
   error: string;
@@ -257,6 +261,8 @@ export type ToKernel =
   | { type: "ready"; view: string; version: number }
   | { type: "sync"; view: string }
   | { type: "select"; rank: number }
+  /** Try the places of these ranks first; without any, the plan in its own order. */
+  | { type: "prefer"; ranks: number[]; version: number }
   /** Make a DataFrame of the rows whose ranks are in the buffer. */
   | { type: "frame" }
   /** A person sees a dashboard, running clusters or a table with stock: news are wanted. */

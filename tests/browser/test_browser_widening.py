@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, expect
 ANYWHERE = "%%provision dev\nresources:\n  accelerators: A100\nmax_lifetime: 1h"
 WAITS = "%%provision dev\nresources:\n  accelerators: A100\n  infra: local\nwait: 2h"
 LONG_PAUSES = "nbprov.session().engine.runs.least_pause = 600.0"
-SOLD_OUT = '\n[[stock]]\ntype = "gpu"\nleft = 0\n'
+SOLD_OUT = '\n[[stock]]\ntype = "sim-a100-1"\nleft = 0\n'
 """Its cloud says so, too: no report of stock ends the wait."""
 SHORT_PAUSES = "dev.driver.failover.stock_wait.least_pause = 0.1"
 

@@ -67,6 +67,7 @@ class RunDisplay:
             on_stop=self._actions.stop,
             ssh=self._actions.ssh,
             on_console=self._actions.console,
+            on_prefer=self._prefer,
         )
         self._actions.panel = self._panel
         self._panel.subject = f"{RUN}:{run.run_id}"
@@ -107,6 +108,11 @@ class RunDisplay:
     def _widen(self, words: str) -> None:
         if words in self._found:
             self._launch_again(change=self._found[words])
+
+    def _prefer(self, ranks: tuple[int, ...]) -> None:
+        run = self._run
+        future = _workers.submit(lambda: run.prefer(*ranks))
+        future.add_done_callback(self._report)
 
     def _wait_longer(self) -> None:
         run = self._run

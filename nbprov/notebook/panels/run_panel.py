@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbprov.model.clusters import ClusterState, RunView
+from nbprov.model.errors import UsageError
 from nbprov.notebook.rendering.price_data import TableData
 from nbprov.notebook.rendering.run_facts import (
     KEPT_ATTEMPTS,
@@ -19,7 +20,7 @@ from nbprov.notebook.rendering.run_lines import run_lines
 from nbprov.notebook.rendering.runs import run_html, run_text
 from nbprov.notebook.rendering.tables import cut
 
-from .panel import Callback, NamedCallback, Panel, RankCallback, call
+from .panel import Callback, NamedCallback, Panel, call
 from .plain_fields import plain_fields
 
 PLAN_ROWS = 5000
@@ -68,8 +69,9 @@ class RunPanel(Panel[RunView]):
         Returns the ssh command that logs in to the cluster of this name.
     on_console
         Called with the token of an attempt whose console a person opened, and the view that asks.
-    on_select
-        Called with the rank of a candidate that the person chose in the plan.
+    on_prefer
+        Called with the ranks of the candidates that are to be tried first; none for the plan's own
+        order.
 
     Attributes
     ----------
@@ -92,7 +94,7 @@ class RunPanel(Panel[RunView]):
         on_stop: NamedCallback | None = None,
         ssh: Callable[[str], str] | None = None,
         on_console: Callable[[str, str], None] | None = None,
-        on_select: RankCallback | None = None,
+        on_prefer: Callable[[tuple[int, ...]], object] | None = None,
     ) -> None:
         self._on_launch = on_launch
         self._on_cancel = on_cancel
@@ -105,7 +107,7 @@ class RunPanel(Panel[RunView]):
         self._on_stop = on_stop
         self._ssh = ssh
         self._on_console = on_console
-        self._on_select = on_select
+        self._on_prefer = on_prefer
         self.openings: tuple[Opening, ...] = ()
         super().__init__(view)
 
@@ -122,6 +124,7 @@ class RunPanel(Panel[RunView]):
             "stop": self._on_stop,
             "ssh": self._ssh,
             "console": self._on_console,
+            "prefer": self._on_prefer,
         }
         cluster = self._view.cluster
         return {
@@ -196,8 +199,11 @@ class RunPanel(Panel[RunView]):
             self._send({"type": "copy", "view": content["view"], "text": text, "words": words})
         elif kind == "console" and self._on_console is not None:
             self._on_console(str(content["key"]), str(content["view"]))
-        elif kind == "select":
-            call(self._on_select, int(content["rank"]))
+        elif kind == "prefer":
+            if content["version"] != self._version:
+                # The ranks are those of a table that is not shown any more.
+                raise UsageError("the plan has changed meanwhile: choose again")
+            call(self._on_prefer, tuple(map(int, content["ranks"])))
 
 
 def _lacked_stock(view: RunView) -> bool:

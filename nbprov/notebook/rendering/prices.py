@@ -52,7 +52,13 @@ PLAN_NOT_KEPT = "not kept, because an earlier kernel made it"
 
 @dataclass(frozen=True, slots=True)
 class PlanFacts:
-    """What is said about a plan beside its table."""
+    """What is said about a plan beside its table.
+
+    Attributes
+    ----------
+    preferred
+        How many of its first places a person put there.
+    """
 
     headline: str
     consent: str
@@ -60,6 +66,7 @@ class PlanFacts:
     dropped: tuple[str, ...]
     notes: tuple[str, ...]
     simulated: bool
+    preferred: int
 
     def lines(self) -> list[str]:
         """Return the facts as lines below the table."""
@@ -105,7 +112,9 @@ def plan_facts(plan: Plan, race: int = 1) -> PlanFacts:
     guards = plan.spec.guards.words() + (" (default)" if plan.spec.guards.is_default else "")
     dropped = tuple(f"{d.count:,} {d.words}" for d in plan.dropped if d.count)
     remarks = tuple(r.message for r in plan.spec.remarks)
-    return PlanFacts(headline, consent, guards, dropped, (*plan.notes, *remarks), simulated)
+    return PlanFacts(
+        headline, consent, guards, dropped, (*plan.notes, *remarks), simulated, plan.preferred
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,8 +134,9 @@ class RunFacts:
     waiting
         Until when it waits for stock, when it tries again and how often it did; empty where it
         does not wait.
-    following
-        The place that is tried next, with its price; empty where there is none.
+    following, next_pass
+        The place that is tried next, with its price; empty where there is none. When all places are
+        tried again; None where nothing waits.
     notes
         How it races, waits, checks and ends, and what happened to it, one line each.
     earlier
@@ -143,7 +144,8 @@ class RunFacts:
     summary
         How it ended, as lines; empty while it goes on.
     hint
-        What to do next about a run that failed. A cell that waits raises it with its error.
+        What to do next with a run that is ready, or about one that failed. A cell that waits raises
+        the latter with its error.
     log
         The latest lines that the setup prints. Empty once it is done or has failed, since the
         error then holds the last ones.
@@ -167,6 +169,7 @@ class RunFacts:
     now: Instant
     waiting: str
     following: str
+    next_pass: Instant | None
     notes: tuple[str, ...]
     earlier: str
     summary: tuple[str, ...]
@@ -249,10 +252,11 @@ def run_facts(view: RunView, most: int = MOST_ATTEMPTS) -> RunFacts:
         now=view.now,
         waiting=_waiting(view),
         following=_following(view),
+        next_pass=view.waiting.next_pass if _waiting(view) and view.waiting is not None else None,
         notes=view.notes,
         earlier=earlier_words(len(view.attempts) - len(attempts), view.name),
         summary=_summary(view) if view.state.is_final else (),
-        hint=view.hint if view.state is RunState.FAILED and not view.error else "",
+        hint=_hint(view),
         log=() if view.error or not view.message else view.log[-LOG_SHOWN:],
         error=view.error,
         log_path=view.log_path,
@@ -351,13 +355,14 @@ def _ready_lines(view: RunView) -> list[str]:
         _effort(view),
         f"guards: {view.cluster.guards.words()}",
         *view.cluster.notes,
-        f"next: {_next(view.name, view.cluster.state)}",
     ]
 
 
-def _next(name: str, state: ClusterState) -> str:
-    is_stopped = state in (ClusterState.STOPPING, ClusterState.STOPPED)
-    return f"%nbprov start {name}" if is_stopped else f"%%on {name}"
+def _hint(view: RunView) -> str:
+    if view.state is RunState.READY and view.cluster is not None:
+        is_stopped = view.cluster.state in (ClusterState.STOPPING, ClusterState.STOPPED)
+        return f"%nbprov start {view.name}" if is_stopped else f"%%on {view.name}"
+    return view.hint if view.state is RunState.FAILED and not view.error else ""
 
 
 def _effort(view: RunView) -> str:

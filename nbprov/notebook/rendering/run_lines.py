@@ -99,8 +99,10 @@ def _state_lines(facts: RunFacts) -> list[str]:
 
 
 def _end_lines(facts: RunFacts) -> list[str]:
+    # Where it failed, the cell raises the hint with the error.
+    hint = f"next: {facts.hint}" if facts.state == RunState.READY.value else ""
     return [
         line
-        for line in [*facts.summary, facts.earlier, facts.spent, *facts.error.splitlines()]
+        for line in [*facts.summary, hint, facts.earlier, facts.spent, *facts.error.splitlines()]
         if line
     ]

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { lanesOf, lastInstant, spansOf, ticksOf } from "../../../widgets/run_lanes.js";
-import { outlook } from "../../../widgets/run_outlook.js";
+import { headline, outlook } from "../../../widgets/run_outlook.js";
 
 const attempt = (fields) => ({
   place: "aws/use1-az1",
@@ -90,14 +90,25 @@ test("what comes next is said with its times, and nothing once it is over", () =
   const state = {
     state: "launching",
     started: 90,
+    ended: null,
     following: "gcp/us-central1-a at $3.67/h",
+    next_pass: null,
+    hint: "",
+    is_running: false,
     attempts: [attempt({ usual: 45, cut_off: 700 })],
   };
   assert.equal(
     outlook(state, 120),
-    "launched 30 s ago · usually ready within 25 s from now · booting is given up in 9 min 40 s" +
-      " · next: gcp/us-central1-a at $3.67/h",
+    "usually ready within 25 s from now · booting is given up in 9 min 40 s",
   );
+  assert.equal(headline(state, 120), "for 30 s · next: gcp/us-central1-a at $3.67/h");
   assert.match(outlook(state, 200), /usually ready after 45 s: later than most/);
   assert.equal(outlook({ ...state, state: "ready" }, 120), "");
+  const waits = { ...state, state: "waiting", next_pass: 150 };
+  assert.equal(headline(waits, 120), "launched 30 s ago · next: all places again in 30 s");
+  const over = { ...state, is_final: true, now: 500, ended: 130 };
+  const ready = { ...over, state: "ready", is_running: true, hint: "%%on dev" };
+  assert.equal(headline(ready, 140), "for 10 s · next: %%on dev");
+  assert.equal(headline({ ...over, state: "failed" }, 9000), "after 40 s");
+  assert.match(headline({ ...state, state: "planned", needs_launch: true }, 120), /press Launch/);
 });

@@ -166,14 +166,22 @@ def test_buttons_call_whoever_listens() -> None:
         on_launch=lambda: called.append("launch"),
         on_cancel=lambda: called.append("cancel"),
         on_down=lambda name: called.append(("down", name)),
-        on_select=called.append,
+        on_prefer=called.append,
+        on_widen=called.append,
+        on_longer=lambda: called.append("longer"),
     )
     browser = Browser(panel)
     browser.say(type="launch")
     browser.say(type="cancel")
     browser.say(type="down", name="dev")
-    browser.say(type="select", rank=3)
-    assert called == ["launch", "cancel", ("down", "dev"), 3]
+    browser.say(type="prefer", ranks=[3, 1], version=1)
+    browser.say(type="widen", words="max_price: 4")
+    browser.say(type="longer")
+    assert called == ["launch", "cancel", ("down", "dev"), (3, 1), "max_price: 4", "longer"]
+    browser.say(type="prefer", ranks=[3, 1], version=0)
+    assert len(called) == 6, "the ranks are of a table that is not shown any more"
+    assert "has changed meanwhile" in browser.heard[-1][0]["text"]
+    called = called[:4]
     table = ClustersTable(samples.clusters(), on_stop=called.append, on_start=called.append)
     browser = Browser(table)
     browser.say(type="stop", name="a")

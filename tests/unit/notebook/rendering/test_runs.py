@@ -158,7 +158,8 @@ def test_a_run_whose_cluster_is_stopped_does_not_say_ready() -> None:
     facts = run_facts(stopped)
     assert facts.look.words == "stopped"
     assert f"{ready.name} is stopped" in facts.summary[0]
-    assert f"next: %nbprov start {ready.name}" in facts.summary
+    assert facts.hint == f"%nbprov start {ready.name}"
+    assert f"next: %nbprov start {ready.name}" in run_text(stopped)
     assert "ready" not in run_text(stopped).split("\n")[0]
 
 
