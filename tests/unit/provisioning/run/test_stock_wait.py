@@ -14,6 +14,7 @@ from nbprov.provisioning.run.events import (
     BeginPass,
     BlocksRead,
     Finish,
+    Prolonged,
     Replan,
     Replanned,
     RunStarted,
@@ -185,6 +186,21 @@ def test_it_gives_up_at_its_deadline() -> None:
     assert world.finish == Finish(RunState.FAILED)
     assert 10 * MINUTE <= world.time <= 10 * MINUTE + 30
     assert world.passes == 6
+
+
+def test_a_wait_that_is_prolonged_ends_later_after_another_last_pass() -> None:
+    world, begun = waiting("a", wait=2 * MINUTE), []
+    while world.finish is None:
+        assert world.wake is not None
+        world.pass_time(world.wake - world.time)
+        if world.busy():
+            begun.append(world.time)
+            refuse_all(world)
+            if world.time == 110:  # what was the last pass
+                world.wait = 4 * MINUTE
+                world.tell(Prolonged(EPOCH + world.wait))
+    assert 4 * MINUTE <= world.time <= 4 * MINUTE + 1
+    assert begun == [30.0, 90.0, 110.0, 120.0, 230.0], "where it would have ended, and at the end"
 
 
 def test_a_pass_that_goes_on_at_the_deadline_begins_nothing_more() -> None:
