@@ -132,7 +132,7 @@ class Run(Waitable[Cluster]):
         return self
 
     def wait_longer(self, seconds: Seconds) -> None:
-        """Wait so much longer for stock; raises `UsageError` if it waits for none."""
+        """Wait `seconds` longer for stock; raises `UsageError` if it waits for none."""
         if not self._driver.can_wait_longer:
             raise waits_for_nothing(self.name)
         wait_for(self._context.engine.thread.call(self._driver.wait_longer(seconds)))
