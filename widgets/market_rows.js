@@ -1,7 +1,7 @@
 // What clouds answered in the last day, a row a machine and place: bars, and the last answer.
 
 import { duration } from "./format.js";
-import { make, makeBadge, patchList, setText } from "./dom.js";
+import { make, makeBadge, patchList, setText, setTitle } from "./dom.js";
 import { dayBars } from "./table.js";
 
 /** @typedef {import("./types").MarketRow} MarketRow */
@@ -30,7 +30,7 @@ function makeMarketRow(row) {
       const drawn = dayBars(given.levels);
       setText(bars, drawn.bars);
       bars.hidden = !drawn.bars;
-      bars.title = drawn.words;
+      setTitle(bars, drawn.words);
       bars.setAttribute("aria-label", drawn.words);
       badge.show(given.look);
     },

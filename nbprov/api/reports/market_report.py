@@ -188,7 +188,7 @@ class MarketReader:
         observations = ledger.observations
         found = place_histories(
             self._stock.last_day(now),
-            observations.probes(since),
+            self._stock.told_since(since),
             observations.attempts(since),
             since,
             DAY_SECONDS / DAY_PERIODS,

@@ -33,11 +33,12 @@ def test_another_accounts_stock_is_in_no_table_and_no_dashboard(session: api.Ses
     service._workers.submit(lambda: None).result(LONG)
     now, pool = engine.clock.now(), plan.candidates[0].offer.pool
 
-    def shown() -> tuple[StockLevel | None, StockLevel]:
-        """The last bar of the price table, and the line of the dashboard."""
+    def shown() -> tuple[StockLevel | None, str]:
+        """The last bar of the price table, and the last answer in the dashboard."""
+        session.services.market.read()
         seen = overview(session.context, session.services)
-        (line,) = (told for told in seen.stock if told.pool == pool)
-        return service.last_day(now + 1)[pool][-1], line.level
+        (place,) = (told for told in seen.market.places if told.pool == pool)
+        return service.last_day(now + 1)[pool][-1], place.answer
 
     assert shown() == (StockLevel.NONE, StockLevel.NONE)
     engine.stock_seen([Stock(now, pool, StockLevel.HIGH)], "somebody else")
