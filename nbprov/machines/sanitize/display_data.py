@@ -38,12 +38,13 @@ _VEGA = re.compile(r"application/vnd\.(vega|vegalite)\.v\d{1,2}(?:\.\d{1,2}){0,2
 _BOKEH, _BOKEH_LOAD = (f"application/vnd.bokehjs_{name}.v0+json" for name in ("exec", "load"))
 _SCRIPT, _SVG, _HTML = "application/javascript", "image/svg+xml", "text/html"
 _WIDGET = "application/vnd.jupyter.widget-view+json"
-_ACTIVE_MARKDOWN = re.compile(
-    # HTML, entities and links; and code in a language that a viewer of its own may draw
-    # (JupyterLab runs Mermaid).
-    r"[<&]|\]\s*[(\[:]"
-    r"|(?:```|~~~)[`~]*[^\S\r\n]*(?!(?:bash|console|json|python|sh|sql|text|yaml)\s)[^\s`]"
-)
+_ACTIVE_MARKDOWN = re.compile(r"[<&]|\]\s*[(\[:]")
+"""HTML, entities and links."""
+_FENCE = re.compile(r"(?:```|~~~)[`~]*[^\S\r\n]*")
+_LANGUAGES = frozenset(("bash", "console", "json", "python", "sh", "sql", "text", "yaml"))
+"""Languages of code that nothing draws; others may have a viewer (JupyterLab runs Mermaid)."""
+LONGEST_LANGUAGE = 20
+"""Characters after a fence that are read; the longest language on the list has 7."""
 _NOT_RUN = "[JavaScript from the machine: not run, since it would act in this page]"
 _NOT_LOADED = (
     "[BokehJS from the machine: not loaded; figures are drawn by the bokeh installed here]"
@@ -256,11 +257,24 @@ def _form(mime: str, value: Any) -> Bundle:
 
 def _markdown(text: str) -> Bundle:
     cleaned = clean_text(text)
-    if not _ACTIVE_MARKDOWN.search(cleaned) and is_harmless_tex(cleaned):
+    if (
+        not _ACTIVE_MARKDOWN.search(cleaned)
+        and not _opens_viewer(cleaned)
+        and is_harmless_tex(cleaned)
+    ):
         return {"text/markdown": cleaned}
     # Markdown may hold HTML and links of any kind, so its source is shown.
     source = html.escape(cleaned, quote=False)
     return {_HTML: not_typeset(f'<pre style="white-space: pre-wrap">{source}</pre>')}
+
+
+def _opens_viewer(text: str) -> bool:
+    """Return whether a text may hold code in a language that a viewer of its own draws."""
+    for fence in _FENCE.finditer(text):
+        after = text[fence.end() : fence.end() + LONGEST_LANGUAGE]
+        if after[:1].strip() and after.split(maxsplit=1)[0] not in _LANGUAGES:
+            return True
+    return False
 
 
 def safe_metadata(metadata: Any) -> Bundle:

@@ -60,7 +60,9 @@ _PROPERTIES = _names(
     white-space width word-break word-wrap
     """
 )
-_VALUE = re.compile(r"[-\w\s#%.,'\"()]{0,200}\Z")
+LONGEST_VALUE = 200
+"""Characters of the value of a style's property; honest ones are a few words."""
+_VALUE = re.compile(r"[-\w\s#%.,'\"()]*")
 _CALL = re.compile(r"([\w-]*)\(")
 _CALLS = frozenset(("rgb", "rgba", "hsl", "hsla"))
 _NEGATIVE = re.compile(r"(?:^|\s)-\s*[\d.]")
@@ -71,10 +73,10 @@ _DATA_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+
 _LINK = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x20\x7f]*\Z", re.IGNORECASE)
 
 # pandas puts these rules before every DataFrame. They may go, since notebooks style tables too.
-_PANDAS_RULES = re.compile(
-    r"(?:\s*\.dataframe\s+(?:tbody|thead|tfoot)?[\w\s:.()-]*"
-    r"\{\s*(?:vertical-align|text-align)\s*:\s*\w+\s*;?\s*\})+\s*\Z"
-)
+# No part of a pattern may take what the next one takes: a match that goes back and forth over a
+# machine's text holds the interpreter's lock, and no Ctrl-C is heard.
+_PANDAS_SELECTOR = re.compile(r"\s*\.dataframe\s[\w\s:.()-]*")
+_PANDAS_ALIGNMENT = re.compile(r"(?:vertical-align|text-align)\s*:\s*\w+\s*;?")
 
 _TORN = re.compile(r"<(?=[^<>]*(?:<|\Z))|<!--")
 
@@ -131,7 +133,7 @@ class _Rebuilder(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self.in_style:
-            if not _PANDAS_RULES.match(data):
+            if not _are_pandas_rules(data):
                 raise _Active("style")
             return
         self.parts.append(html.escape(data.replace("\0", ""), quote=False))
@@ -172,6 +174,18 @@ def _attribute(tag: str, name: str, value: str) -> str:
     return f' {name}="{html.escape(value)}"'
 
 
+def _are_pandas_rules(text: str) -> bool:
+    """Return whether a style sheet only aligns the text of tables, as that of pandas does."""
+    *rules, rest = text.split("}")
+    for rule in rules:
+        selector, brace, alignment = rule.partition("{")
+        if not (brace and _PANDAS_SELECTOR.fullmatch(selector)):
+            return False
+        if not _PANDAS_ALIGNMENT.fullmatch(alignment.strip()):
+            return False
+    return bool(rules) and not rest.strip()
+
+
 def _style(text: str) -> str:
     kept = []
     for rule in text.split(";"):
@@ -179,8 +193,9 @@ def _style(text: str) -> str:
         name, value = name.strip().lower(), value.strip()
         if not name and not value:
             continue
-        calls = {found.lower() for found in _CALL.findall(value)}
-        if name not in _PROPERTIES or not _VALUE.match(value) or calls - _CALLS:
+        if name not in _PROPERTIES or len(value) > LONGEST_VALUE or not _VALUE.fullmatch(value):
+            raise _Active("style")
+        if {found.lower() for found in _CALL.findall(value)} - _CALLS:
             raise _Active("style")
         if _NEGATIVE.search(value) or (name == "display" and value.lower() not in _DISPLAYS):
             raise _Active("style")

@@ -463,6 +463,51 @@ def test_html_that_is_nested_without_end_is_framed_at_once(tag: str) -> None:
     assert time.process_time() - begun < 5
 
 
+SLOW_FORMS = {
+    "rules of pandas": (
+        "text/html",
+        "<style>" + ".dataframe tbody tr {vertical-align: top;}" * 2000 + "x</style>",
+    ),
+    "a long value of a style": ("text/html", f'<b style="color:{"a" * 80_000}">'),
+    "backticks": ("text/markdown", "`" * 100_000),
+    "fences and spaces": ("text/markdown", ("~~~" + " " * 50) * 2000),
+    "tildes": ("text/markdown", "~" * 100_000 + " "),
+    "brackets": ("text/markdown", ("]" + " " * 100) * 1000),
+    "environments": ("text/latex", "\\begin" * 100_000),
+}
+
+
+@pytest.mark.parametrize("form", SLOW_FORMS)
+def test_an_output_that_is_made_to_be_slow_is_cleaned_at_once(form: str) -> None:
+    mime, text = SLOW_FORMS[form]
+    begun = time.thread_time()
+    safe_output({mime: text})
+    assert time.thread_time() - begun < 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["```json\n{}\n```", "~~~~ python\nx = 1\n~~~~\n", "a\n\n```\nplain\n```", "```` sh\nls\n````"],
+)
+def test_code_in_a_language_that_nothing_draws_stays_markdown(text: str) -> None:
+    assert safe_data({"text/markdown": text}) == {"text/markdown": text}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a ``` json\n``` mermaid\n", "```json-mermaid\n```", "~~~`~ mermaid", "```" + "mermaid" * 9],
+)
+def test_code_in_any_other_language_is_shown_as_its_source(text: str) -> None:
+    assert set(safe_data({"text/markdown": text})) == {"text/html"}
+
+
+def test_a_style_sheet_that_does_more_than_align_the_text_of_tables_is_framed() -> None:
+    rule = ".dataframe th { text-align: left; }"
+    assert inert_html(f"<style>{rule}\n{rule}\n</style><b>x</b>") == "<b>x</b>"
+    for bad in (f"{rule} x", f"{{}}{rule}", f"{rule}}}", ".dataframe", ".dataframe th {", "b {}"):
+        assert inert_html(f"<style>{bad}</style><b>x</b>") is None
+
+
 def test_display_ids_belong_to_one_sender() -> None:
     content = {
         "data": {"text/plain": "x"},
