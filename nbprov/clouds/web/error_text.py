@@ -19,6 +19,8 @@ from nbprov.model.text.plain import one_line
 
 CAUSES = {401: Cause.CREDENTIALS, 403: Cause.PERMISSION, 429: Cause.RATE_LIMIT}
 MOST_WORDS = 300
+MOST_READ = 8_000
+"""Characters of a page or a text that are read; its title stands at its beginning."""
 LEAST_SECRET = 6
 """Shorter secrets reveal nothing, and removing them would make a message unreadable."""
 SECRET_NAMES = ("key", "token", "secret", "authorization", "password", "signature")
@@ -93,11 +95,30 @@ def words_of(body: str) -> str:
             return _one_line(_spoken(json.loads(text)))
         except (ValueError, RecursionError):
             pass
+    text = text[:MOST_READ]
     for tag in ("Message", "title", "h1"):
-        found = re.search(rf"<{tag}\b[^>]*>(.*?)</{tag}>", text, re.DOTALL | re.IGNORECASE)
-        if found:
-            return _one_line(html.unescape(re.sub(r"<[^>]*>", " ", found[1])))
+        if (inside := _inside(text, tag)) is not None:
+            return _one_line(_unescaped(re.sub(r"<[^<>]*>", " ", inside)))
     return "" if text.startswith("<") else _one_line(text)
+
+
+def _inside(text: str, tag: str) -> str | None:
+    """Return what the first element of a name holds; None if there is none, or no end of it.
+
+    Each step goes on where the one before ended. A body that is all beginnings of elements would
+    take one pattern for the whole element minutes.
+    """
+    start = re.search(rf"<{tag}\b", text, re.IGNORECASE)
+    begun = text.find(">", start.end()) + 1 if start else 0
+    end = re.search(rf"</{tag}>", text[begun:], re.IGNORECASE) if begun else None
+    return None if end is None else text[begun : begun + end.start()]
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return html.unescape(text)
+    except ValueError:  # the number of a character has more digits than Python reads
+        return text
 
 
 def _spoken(value: Any, depth: int = 0) -> str:

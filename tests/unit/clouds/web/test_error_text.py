@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -65,6 +66,27 @@ from nbprov.clouds.web.error_text import (
 )
 def test_the_sentence_in_a_body(body: str, words: str) -> None:
     assert words_of(body) == words
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<title>" * 100_000,
+        "<title " * 100_000,
+        "<title><h1></title " * 50_000,
+        "<title>" + "<" * 500_000 + "</title>",
+        "<h1>" + " " * 500_000,
+        "[" * 500_000,
+    ],
+)
+def test_a_page_that_is_made_to_be_slow_is_read_at_once(body: str) -> None:
+    begun = time.thread_time()
+    assert len(words_of(body)) <= MOST_WORDS
+    assert time.thread_time() - begun < 1
+
+
+def test_a_character_with_a_number_without_end_is_left_as_it_is() -> None:
+    assert words_of(f"<title>&amp; &#{'9' * 5000};</title>").startswith("&amp; &#999")
 
 
 @given(st.text(max_size=2000))
