@@ -6,6 +6,7 @@ It is made harmless, bounded and marked with its node; the result or the error c
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ from nbprov.machines.sanitize.text import TextFilter, clean_text
 from nbprov.model.errors import NbprovError
 from nbprov.remote.agent.framing import DISK_FULL_HINT
 from nbprov.remote.agent.messages import OutputPiece
+from nbprov.runtime.fault_log import log_fault
+
+log = logging.getLogger("nbprov.machines")
 
 Message = dict[str, Any]
 OnOutput = Callable[[Message], None] | None
@@ -40,6 +44,8 @@ LONGEST_LINE = 100_000
 
 KEPT_TEXT = 64_000_000
 """Characters of a cell's result, a bound on what a hostile machine can make this kernel keep."""
+
+UNREADABLE = "[an output that could not be read]"
 
 TRACEBACK_LINES = 400
 TRACEBACK_CHARACTERS = 200_000
@@ -207,10 +213,8 @@ class OutputCollation:
             self._stream(output)
         elif kind in ("display_data", "execute_result", "update_display_data"):
             self._display(kind, output)
-        elif kind == "clear_output":
-            self._show(kind, safe_content(kind, output.content, self._namespace))
-        elif kind == "page":
-            self._show(kind, {"data": {"text/plain": safe_page(output.content.get("data"))}})
+        elif kind in ("clear_output", "page"):
+            self._show(kind, self._cleaned(kind, output))
         elif kind == "error":
             self._error = output
         elif kind == "gap":
@@ -247,12 +251,28 @@ class OutputCollation:
         return "".join(self._prefix + line for line in lines)
 
     def _display(self, kind: str, output: OutputPiece) -> None:
-        content = safe_content(kind, output.content, self._namespace)
+        content = self._cleaned(kind, output)
         value = str(content["data"].get("text/plain", ""))
         self._keep(self._on_own_line(value) if self._is_log else value)
         if kind == "execute_result":
             self._value = value
         self._show(kind, content)
+
+    def _cleaned(self, kind: str, output: OutputPiece) -> Message:
+        """Return an output made harmless, or a line in its place if the cleaner fails at it.
+
+        Whatever a machine finds that the cleaner stumbles over costs that output, and not the cell
+        with all that follows.
+        """
+        try:
+            if kind == "page":
+                return {"data": {"text/plain": safe_page(output.content.get("data"))}}
+            return safe_content(kind, output.content, self._namespace)
+        except Exception as error:
+            log_fault(log, error, "an output of kind %s could not be read", kind)
+            if kind == "clear_output":
+                return {"wait": False}
+            return {"data": {"text/plain": UNREADABLE}, "metadata": {}, "transient": {}}
 
     def _show(self, kind: str, content: Message) -> None:
         if self._prefix:

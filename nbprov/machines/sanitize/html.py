@@ -222,7 +222,8 @@ def inert_html(text: str) -> str | None:
     try:
         rebuilder.feed(text)
         return rebuilder.finish()
-    except (_Active, AssertionError, RecursionError):
+    except (_Active, AssertionError, RecursionError, ValueError):
+        # The parser raises ValueError for `&#` and more digits than Python makes a number of.
         return None
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nbprov.machines.cells import output
 from nbprov.machines.cells.output import (
     LEAST,
     MESSAGE,
@@ -506,6 +507,35 @@ def test_a_style_sheet_that_does_more_than_align_the_text_of_tables_is_framed() 
     assert inert_html(f"<style>{rule}\n{rule}\n</style><b>x</b>") == "<b>x</b>"
     for bad in (f"{rule} x", f"{{}}{rule}", f"{rule}}}", ".dataframe", ".dataframe th {", "b {}"):
         assert inert_html(f"<style>{bad}</style><b>x</b>") is None
+
+
+def test_a_character_with_a_number_without_end_is_for_a_frame() -> None:
+    for attribute in ("", f" title='&#{'9' * 5000};'"):
+        assert inert_html(f"<b{attribute}>&#{'9' * 5000};</b>") is None
+
+
+KINDS = ["display_data", "update_display_data", "execute_result", "clear_output", "page"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_output_at_which_the_cleaner_fails_costs_that_output_alone(
+    kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*given: Any) -> Any:
+        raise LookupError(kind)
+
+    monkeypatch.setattr(output, "safe_content", fail)
+    monkeypatch.setattr(output, "safe_page", fail)
+    seen: list[Any] = []
+    gathered = OutputCollation(OutputBudget(seen.append, ""), "x")
+    gathered.take(OutputPiece(1, 0.0, "stdout", "before\n"))
+    gathered.take(OutputPiece(2, 0.0, kind, content={"data": {"text/plain": "x"}}))
+    gathered.take(OutputPiece(3, 0.0, "stdout", "after\n"))
+    shown = [message["content"] for message in seen]
+    assert [content.get("text") for content in shown] == ["before\n", None, "after\n"]
+    if kind != "clear_output":
+        assert shown[1]["data"] == {"text/plain": "[an output that could not be read]"}
+    assert any(kind in record.getMessage() for record in caplog.records)
 
 
 def test_display_ids_belong_to_one_sender() -> None:
