@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .model.text.log_filter import clean_logs
+
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     sweep = _of.sweep
 
 __version__ = "0.1.0"
+
+clean_logs()  # before any module of the package can log
 
 _VERBS = frozenset(
     {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import re
 from collections.abc import Callable
@@ -13,12 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from manual_clock import ManualClock
 
+import nbprov
 from nbprov.clouds.web.error_text import refusal
 from nbprov.machines.sanitize.text import clean_text
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import Interrupted, NbprovError
 from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.text.log_filter import LOGGERS
 from nbprov.model.text.plain import one_line, plain, printable
 from nbprov.notebook.logfile import LogFile
 from nbprov.notebook.panels.output_line import OutputLine
@@ -30,6 +33,7 @@ from nbprov.provisioning.reconcile_report import ReconcileReport
 from nbprov.provisioning.run.run_log import RunLog
 from nbprov.provisioning.supervision.outage_notes import why
 from nbprov.remote.errors import SshCode, SshError
+from nbprov.runtime.fault_log import log_fault
 
 HOSTILE = (
     "no\x1b[2J stock\x1b]0;owned\x07 \x1b]52;c;Zm9v\x1b\\left\x9b31m in\x00 \u202eenoz\u202c"
@@ -107,6 +111,37 @@ def test_what_is_logged_is_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     handler.close()
     for name in ("run.log", "nbprov.log"):
         _check((tmp_path / name).read_text(encoding="utf-8"))
+
+
+def test_a_record_is_plain_for_the_handlers_of_others_too() -> None:
+    shown = io.StringIO()
+    handler = logging.StreamHandler(shown)
+    logging.getLogger().addHandler(handler)
+    try:
+        for name in LOGGERS:
+            log = logging.getLogger(name)
+            try:
+                raise ValueError(HOSTILE)
+            except ValueError as error:
+                log_fault(log, error, f"{name}: %s", HOSTILE)
+                log.exception("%s", HOSTILE, stack_info=True)
+            log.warning("%d " + HOSTILE, "no number")
+            log.error(ValueError(HOSTILE))
+    finally:
+        logging.getLogger().removeHandler(handler)
+    _check(shown.getvalue())
+    assert shown.getvalue().count("Traceback") == 2 * len(LOGGERS)
+
+
+def test_every_logger_of_the_package_makes_its_records_plain() -> None:
+    root = Path(nbprov.__file__).parent
+    named = {
+        name
+        for path in root.rglob("*.py")
+        if "on_machine" not in path.parts
+        for name in re.findall(r'getLogger\("(nbprov[\w.]*)"', path.read_text(encoding="utf-8"))
+    }
+    assert named <= set(LOGGERS)
 
 
 def test_what_the_ledger_has_for_people_is_plain(tmp_path: Path) -> None:
