@@ -13,7 +13,7 @@ import pathlib
 import re
 import uuid
 import zoneinfo
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 LONGEST_NUMBER = 5_000
@@ -22,6 +22,8 @@ LONGEST_NUMBER = 5_000
 MOST_ALIKE = 64
 """Keys of one container that hash alike. Honest ones are two (-1 and -2), or some tuples of them.
 """
+MOST_UNSORTED = 10_000
+"""Numbers or dates that pandas may put into a hash table: a fifth of a second if all hash alike."""
 LONGEST_RANGE = 10_000_000
 """Values of an index that is a range, where each is written out: 80 MB."""
 
@@ -166,7 +168,7 @@ def _column(packed: Any) -> Any:
         return _nested_array(rest[0])
     if kind == "category":
         return pd.Categorical.from_codes(
-            _nested_array(rest[0]), categories=_short(_index(rest[1])), ordered=rest[2] is True
+            _nested_array(rest[0]), categories=_countable(_index(rest[1])), ordered=rest[2] is True
         )
     if kind == "zoned":
         return (
@@ -196,7 +198,10 @@ def _index(packed: Any) -> Any:
         return pd.RangeIndex(_number(start), _number(stop), _number(step), name=name)
     if kind == "multi":
         levels, codes, names = rest
-        made = [_short(_index(level)) for level in levels], [_nested_array(code) for code in codes]
+        made = (
+            [_countable(_index(level)) for level in levels],
+            [_nested_array(code) for code in codes],
+        )
         return pd.MultiIndex(levels=made[0], codes=made[1], names=_list(names))
     if kind != "index":
         raise NotPlain("what came back is broken (an index)")
@@ -208,11 +213,30 @@ def _index(packed: Any) -> Any:
     return made_index
 
 
-def _short(index: Any) -> Any:
-    """Return an index whose values are about to be written out."""
+def _countable(index: Any) -> Any:
+    """Return an index of which pandas may write out the values and check that none comes twice.
+
+    It does so with a hash table, in one step of C that no Ctrl-C stops. Python's own numbers and
+    tuples can be chosen to hash alike, and pandas' hash of other numbers is public. Sorted values
+    need no table, and few that hash alike take no time.
+    """
     if len(index) > LONGEST_RANGE:
         raise NotPlain("what came back is broken (an index)")
+    if index.dtype == object:
+        _refuse_alike(index)
+    elif (
+        len(index) > MOST_UNSORTED
+        and not str(index.dtype).startswith("str")
+        and not (index.is_monotonic_increasing or index.is_monotonic_decreasing)
+    ):
+        raise NotPlain(f"it has more than {MOST_UNSORTED:,} categories or levels, not sorted")
     return index
+
+
+def _refuse_alike(keys: Iterable[Any]) -> None:
+    alike = collections.Counter(hash(key) for key in keys if type(key) is not str)
+    if alike and max(alike.values()) > MOST_ALIKE:
+        raise NotPlain("what came back is broken (keys that are made alike)")
 
 
 def _frequency(text: Any) -> Any:
@@ -323,9 +347,7 @@ def _dict(value: Any) -> dict[Any, Any]:
 
 
 def _ordered(items: Any) -> Any:
-    keys = collections.Counter(hash(key) for key, _ in _list(items) if type(key) is not str)
-    if keys and max(keys.values()) > MOST_ALIKE:
-        raise NotPlain("what came back is broken (a dictionary)")
+    _refuse_alike(key for key, _ in _list(items))
     return collections.OrderedDict(items)
 
 

@@ -7,6 +7,7 @@ import io
 import pickle
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -140,6 +141,62 @@ def test_honest_values_stay_within_the_bounds() -> None:
     )
     frame = plain_value(packed(Tagged("frame", ranged(3), ranged(1), [("numpy", array(3))])))
     assert frame.equals(pd.DataFrame([0, 0, 0]))
+
+
+def alike(length: int) -> np.ndarray[Any, Any]:
+    """Return numbers of 64 bits that pandas hashes alike, or nearly so, in no order."""
+    high = np.arange(1, length + 1, dtype=np.uint64)
+    low = high.copy()
+    for _ in range(4):
+        low = high ^ ((low << np.uint64(11)) & np.uint64(0xFFFFFFFF))
+    keys = ((high << np.uint64(33)) | low).astype(np.int64)
+    np.random.default_rng(0).shuffle(keys)
+    return keys
+
+
+def index_of(values: Any) -> tuple[Any, ...]:
+    return ("index", values, None, None)
+
+
+def numbers(values: np.ndarray[Any, Any], dtype: str = "<i8") -> tuple[Any, ...]:
+    return ("numpy", ("array", dtype, values.shape, "C", values.astype(dtype).tobytes()))
+
+
+MANY = 30_000
+LABELS: dict[str, Callable[[], tuple[Any, ...]]] = {
+    "numbers": lambda: numbers(alike(MANY)),
+    "dates": lambda: numbers(alike(MANY), "<M8[ns]"),
+    "periods": lambda: ("period", numbers(alike(MANY))[1], "D"),
+    "objects": lambda: ("numpy", ("objects", (3000,), [(2**61 - 1) * n for n in range(1, 3001)])),
+}
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_labels_that_pandas_hashes_alike_are_refused(labels: str) -> None:
+    index, codes = index_of(LABELS[labels]()), array(1, dtype="<i4")
+    begun = time.thread_time()
+    for bomb in (
+        Tagged("categorical", ("category", codes, index, False)),
+        Tagged("alone", ("multi", [index], [codes], ["a"])),
+    ):
+        with pytest.raises(NotPlain, match=r"sorted|alike"):
+            plain_value(packed(bomb))
+    assert time.thread_time() - begun < 2
+
+
+def test_honest_categories_and_levels_come_back_however_many_they_are() -> None:
+    many, codes = np.arange(200_000), array(1, dtype="<i4")
+    few = np.random.default_rng(0).permutation(5000)
+    for values in (many, many[::-1], few):
+        index = index_of(numbers(values))
+        made = plain_value(packed(Tagged("categorical", ("category", codes, index, False))))
+        assert list(made.categories) == list(values)
+        made = plain_value(packed(Tagged("alone", ("multi", [index], [codes], ["a"]))))
+        assert list(made.levels[0]) == list(values)
+    texts = [f"user {n}" for n in range(50_000)][::-1]
+    index = index_of(("typed", "str", texts))
+    made = plain_value(packed(Tagged("categorical", ("category", codes, index, False))))
+    assert list(made.categories) == texts
 
 
 def test_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
