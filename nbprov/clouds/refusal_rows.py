@@ -127,7 +127,7 @@ ROWS = (
         rf"(?! currently being){_GAP}{{0,60}}\b(?:suspended|banned|blocked|locked|deactivated|"
         r"is closed|been closed|inactive|delinquent|on hold|restricted due)|"
         r"\b(?:user|team) (?:has been |is )(?:banned|suspended|blocked)|"
-        rf"(?<!service )\baccount (?:for {_GAP}{{0,40}}|is |has been )+"
+        rf"(?<!service )\baccount (?:for {_GAP}{{0,60}})?(?:is |has been )?"
         r"(?:administratively )?disabled|"
         r"administratively disabled for this account",
         Cause.BALANCE,
@@ -153,8 +153,8 @@ ROWS = (
     # ---- limits of the account
     _row(
         r"\bquotas?\b.{0,80}(?:exceed|reach|insufficient|not enough|too low|allows? for|limit)|"
-        r"(?:exceed\w*|over|reach\w*|insufficient|(?:not|n't) (?:have )?enough|increase|no|above|"
-        r"beyond).{0,60}\bquotas?\b|"
+        r"(?:exceed\w{0,4}|over|reach\w{0,4}|insufficient|(?:not|n't) (?:have )?enough|increase|no|"
+        r"above|beyond).{0,60}\bquotas?\b|"
         r"(?:limit|maximum) (?:on|of|for) the (?:total )?number of|maximum number of (?!tags)|"
         r"(?:exceed(?:ed|s|ing)?|reach(?:ed|es)?|over|hit|more \w+ \w+ than|above) (?:your|the|"
         r"its|our|an?)(?: [\w-]+){0,6} limit|limit (?:was|has been|is|of [\d.]+ \w+ is) "
@@ -183,9 +183,9 @@ ROWS = (
     _row(
         r"(?:architecture|boot mode|ena\b|\bami\b|\bimage\b|marketplace product|reservation)"
         r".{0,120}(?:match|incompatib|not compatible|not support|enabled for ena|mismatch)|"
-        r"(?:incompatib\w+|not compatible|mismatch|not support\w*).{0,80}(?:architecture|\bami\b|"
-        r"\bimage\b|boot mode|reservation)|requires? (?:an? )?(?:arm64|x86_64|uefi|nvme)|"
-        r"ena\) is required|\[[^\]]*\bpd-\w+[^\]]*\] features are not compatible",
+        r"(?:incompatib\w{1,8}|not compatible|mismatch|not support\w{0,4}).{0,80}(?:architecture|"
+        r"\bami\b|\bimage\b|boot mode|reservation)|requires? (?:an? )?(?:arm64|x86_64|uefi|nvme)|"
+        r"ena\) is required|\[[^\[\]]*\bpd-\w[^\[\]]*\] features are not compatible",
         Cause.BAD_REQUEST,
         _LOST | _STOCK | {Cause.NOT_OFFERED, Cause.BAD_REQUEST},
         Scope.OFFER,

@@ -12,6 +12,9 @@ from nbprov.model.failures import Cause
 
 from .refusal_rows import FAULT, ROWS, Meaning
 
+MOST_READ, MOST_CODE = 2000, 200
+"""Characters of a refusal and of its code that are read: patterns of two words take long."""
+
 
 def is_fault(message: str) -> bool:
     """Whether words tell of a fault inside the service, of a database or of its own code.
@@ -23,7 +26,7 @@ def is_fault(message: str) -> bool:
     >>> is_fault("create pod: pq: column NetworkVolume.userId does not exist")
     True
     """
-    return FAULT.pattern.search(message) is not None
+    return FAULT.pattern.search(message[:MOST_READ]) is not None
 
 
 def meaning_of(message: str, coded: Cause = Cause.UNKNOWN) -> Meaning | None:
@@ -44,6 +47,7 @@ def meaning_of(message: str, coded: Cause = Cause.UNKNOWN) -> Meaning | None:
     >>> meaning_of("This image is not supported by the instance type", Cause.CAPACITY).scope.value
     'offer'
     """
+    message = message[:MOST_READ]
     for row in ROWS:
         if (coded in row.overrules or coded is row.meaning.cause) and row.pattern.search(message):
             return row.meaning

@@ -37,7 +37,8 @@ KEPT_WORDS = 4000
 _NO_LOGIN = re.compile(
     r"could not read (Username|Password)|terminal prompts disabled|Authentication failed"
     r"|Permission denied|access denied|returned error: 40[13]|HTTP Basic"
-    r"|Host key verification failed|[Rr]epository .*not found|Could not read from remote repository"
+    r"|Host key verification failed|[Rr]epository .{0,300}not found"
+    r"|Could not read from remote repository"
 )
 _NO_ROAD = re.compile(
     r"Could not resolve host|Failed to connect|Connection (refused|timed out|reset)"

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from nbprov.clouds.aws.error_codes import TABLE, Line
-from nbprov.clouds.refusal_words import meaning_of
+from nbprov.clouds.refusal_words import MOST_CODE, MOST_READ, meaning_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 
@@ -26,9 +26,9 @@ CREATE = "RunInstances"
 NOT_SEEN = frozenset({"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed"})
 """Codes of an id that EC2 does not know, or does not know yet: its listings lag behind creates."""
 
-_COMPILED = tuple(
-    (re.compile(line.code), re.compile(line.message, re.IGNORECASE) if line.message else None, line)
-    for line in TABLE
+_CODES = tuple(re.compile(line.code) for line in TABLE)
+_MESSAGES = tuple(
+    re.compile(line.message, re.IGNORECASE) if line.message else None for line in TABLE
 )
 # "Client." and "Server." precede the codes of StateReason, and all codes in CloudTrail.
 _SIDE = re.compile(r"^(Client|Server)\.")
@@ -79,7 +79,8 @@ def failure_of(
     >>> failure_of("VcpuLimitExceeded", "... your current vCPU limit of 0 allows ...").limit_is_zero
     True
     """
-    words = _ENCODED.sub("", message).strip() or code
+    code = code[:MOST_CODE]
+    words = _ENCODED.sub("", message[:MOST_READ]).strip() or code
     line = _line_of(code, words)
     cause, scope = (line.cause, line.scope) if line else (_by_status(status, code, call), None)
     reads = not (line.sure or line.message) if line else not code.isdecimal()
@@ -107,7 +108,7 @@ def failure_of(
 
 def _line_of(code: str, words: str) -> Line | None:
     plain = _SIDE.sub("", code)
-    for pattern, says, line in _COMPILED:
+    for pattern, says, line in zip(_CODES, _MESSAGES, TABLE, strict=True):
         if (pattern.fullmatch(code) or pattern.fullmatch(plain)) and (
             says is None or says.search(words)
         ):

@@ -115,7 +115,7 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
     ),
     # A disk of our own choice that a type of machine does not take says nothing about the type.
     (
-        r"\[[^\]]*\bpd-\w+[^\]]*\] features are not compatible|support (pd|hyperdisk)-\w+|"
+        r"\[[^\[\]]*\bpd-\w[^\[\]]*\] features are not compatible|support (pd|hyperdisk)-\w+|"
         r"(pd|hyperdisk)-[\w-]+'? (disks? )?(types? )?(is|are|cannot|can not) ",
         Cause.BAD_REQUEST,
         Scope.OFFER,

@@ -13,11 +13,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nbprov.clouds.gcp.error_codes import CODES, EXISTS, MEANT_FIRST, SENTENCES
-from nbprov.clouds.refusal_words import meaning_of
+from nbprov.clouds.refusal_words import MOST_READ, meaning_of
 from nbprov.clouds.web.error_text import retry_after, words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
@@ -32,7 +32,6 @@ _STATUS = {
 _ITSELF = re.compile(r"/(instances|disks)/[\w-]+'? (was|is) not found", re.IGNORECASE)
 _IMAGE = re.compile(r"/(images|snapshots|family)/|image resource", re.IGNORECASE)
 _GLOBAL_QUOTAS = ("GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS")
-_MOST_WORDS = 2000
 UNREAD = "UNSUPPORTED_OPERATION"
 """The code of whatever does not go: only its words say what."""
 _BY_THE_MINUTE = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
@@ -81,6 +80,7 @@ def failure_of(said: GoogleRefusal, *, call: str = "", spot: bool = False) -> Fa
     >>> failure_of(said).cause.value
     'capacity'
     """
+    said = replace(said, message=said.message[:MOST_READ])
     cause, code, scope = _meaning(said)
     creates = call in ("insert", "bulkInsert")
     if creates and EXISTS & set(said.codes):
@@ -108,9 +108,7 @@ def failure_of(said: GoogleRefusal, *, call: str = "", spot: bool = False) -> Fa
         said.limit == 0
         or re.search(r"limit: 0(\.0+)?\b(?!\.)", said.message, re.IGNORECASE) is not None
     )
-    message = said.message[:_MOST_WORDS] or (
-        f"HTTP {said.status}" if said.status else "no reason was given"
-    )
+    message = said.message or (f"HTTP {said.status}" if said.status else "no reason was given")
     if said.hint and cause in (Cause.CAPACITY, Cause.SPOT):
         message += f" (according to Google there is capacity in {said.hint})"
     pause = said.retry_after

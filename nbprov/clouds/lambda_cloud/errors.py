@@ -15,7 +15,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from nbprov.clouds.refusal_words import meaning_of
+from nbprov.clouds.refusal_words import MOST_CODE, MOST_READ, meaning_of
 from nbprov.clouds.web.edge import edge_failure
 from nbprov.clouds.web.error_text import words_of
 from nbprov.model.clock import Seconds
@@ -197,4 +197,4 @@ def _said(body: str) -> tuple[str, str, bool]:
     ]
     said = [str(error.get("message") or ""), *named, str(error.get("suggestion") or "")]
     text = " ".join(" ".join(part.split()) for part in said if part.strip())
-    return str(error.get("code") or ""), text, True
+    return str(error.get("code") or "")[:MOST_CODE], text[:MOST_READ], True

@@ -28,7 +28,7 @@ PROJECT = (LOCK, "pyproject.toml")
 """The files that must be beside a lock."""
 
 _OPTION = re.compile(
-    r"\s*(?P<option>-r|--requirement|-c|--constraint)(?:\s+|=)(?P<path>[^#]+?)\s*(?:#.*)?"
+    r"\s*(?P<option>-r|--requirement|-c|--constraint)(?:\s+|=)(?P<path>[^\s#][^#]*)(?:#.*)?"
 )
 _LOCAL = re.compile(
     r"\s*(?:-e\b|--editable\b|\.{1,2}(?:/|\\|\s|$|\[)|/|~|file:"
@@ -237,7 +237,8 @@ def _include(path: Path, files: dict[Path, tuple[str, str]]) -> str:
     for number, line in enumerate(_text(path).splitlines(), 1):
         match = _OPTION.fullmatch(line)
         if match is not None and "://" not in match["path"]:
-            line = f"{match['option']} {_include(path.parent / match['path'], files)}"
+            included = path.parent / match["path"].rstrip()
+            line = f"{match['option']} {_include(included, files)}"
         elif match is None and _LOCAL.match(line):
             raise PythonFilesError(
                 f"{path}, line {number}: {line.strip()[:60]!r} is of this computer,"

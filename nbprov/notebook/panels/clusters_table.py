@@ -93,7 +93,9 @@ class ClustersTable(Panel[ClustersView]):
         return clusters_text(self._view.clusters, self._view.now, is_saved=True)
 
     def saved_state(self, state: dict[str, Any]) -> dict[str, Any]:
-        kept, others = saved_clusters([cluster_facts(c, self._view.now) for c in self._view.clusters])
+        kept, others = saved_clusters(
+            [cluster_facts(c, self._view.now) for c in self._view.clusters]
+        )
         if not others:
             return state
         rows = [plain_fields(one) for one in kept]

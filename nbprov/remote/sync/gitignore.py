@@ -65,8 +65,10 @@ class IgnoreRules:
 
 
 def _parse_line(line: str) -> _Rule | None:
-    line = line.rstrip("\r\n")
-    line = re.sub(r"(?<!\\) +$", "", line)
+    whole = line.rstrip("\r\n")
+    line = whole.rstrip(" ")
+    if line.endswith("\\") and line != whole:
+        line += " "  # a backslash keeps the space after it
     if not line or line.startswith("#"):
         return None
     is_negated = line.startswith("!")
