@@ -147,7 +147,7 @@ class Skip(str, enum.Enum):
     LINK_NOWHERE = "a link that leads nowhere"
     LINK_OUTSIDE = "a link that leads out of the folder"
     GIT_FOLDER = "a .git folder: what a machine writes there could run here"
-    RUNS = "new here, and a program here could run it by itself; --keep-names brings it"
+    RUNS = "new here, and its ending is not one of data; --keep-names brings it"
     REPOSITORY = "would make a git repository or change one, whose settings git runs as commands"
     IGNORE_FILE = "an ignore file: it says what leaves this computer"
     IGNORED = "ignored here, and listed by the machine all the same"

@@ -70,7 +70,7 @@ STORY = (
     "%nbprov logs dev setup",
     "%nbprov log dev",
     "%nbprov jobs dev submit --name train --env JOB_TOKEN -- echo the job has $JOB_TOKEN; "
-    "mkdir -p results; echo 1 >results/a;"
+    "mkdir -p results; echo 1 >results/a.txt;"
     " printf 'in two pieces %.12s' $JOB_TOKEN; sleep 0.5; echo $JOB_TOKEN | tail -c +13",
     "%nbprov logs dev train -f",
     "nbprov.cluster('dev').job('train')",

@@ -76,7 +76,7 @@ def test_what_was_to_end_or_to_stop_when_the_kernel_was_killed_does_so_in_the_ne
             if name == "kept"
             else f"%%provision {name} --yes --wait\n{CPU}"
         )
-    kernel.run("%%on kept --bash\nmkdir results; echo 1 >results/a")
+    kernel.run("%%on kept --bash\nmkdir results; echo 1 >results/a.txt")
     # Killed during the seconds in which the logs of jobs are copied.
     kernel.run(HANGS)
     kernel.run("ending, stopping = nbprov.cluster('dev').down(), nbprov.cluster('kept').stop()")
@@ -98,7 +98,7 @@ def test_what_was_to_end_or_to_stop_when_the_kernel_was_killed_does_so_in_the_ne
         ["kept", "stopped", "you stopped it"],
     ]
     kernel.until(lambda: kernel.value(states) == wanted, "what was asked for")
-    assert kernel.value("open('kept-outputs/results/a').read()") == "1\n"
+    assert kernel.value("open('kept-outputs/results/a.txt').read()") == "1\n"
 
 
 def test_once_all_is_ended_a_load_shows_nothing_and_starts_no_engine(home, kernel: Kernel) -> None:

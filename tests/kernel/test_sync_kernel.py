@@ -32,12 +32,14 @@ def test_a_folder_goes_there_and_comes_back(shared_cluster: Kernel) -> None:
     assert shared_cluster.run("%%on dev --bash\nls runs 2>/dev/null || echo none").text == "none\n"
     pushed = shared_cluster.run("%nbprov sync dev runs --push").text
     assert "\n  3 files moved and verified, 2.0 MB over the line, " in pushed
-    assert shared_cluster.run("%%on dev --bash\nls runs; echo result > runs/out").text == "a\nb\n"
+    assert (
+        shared_cluster.run("%%on dev --bash\nls runs; echo result > runs/out.txt").text == "a\nb\n"
+    )
     both = shared_cluster.run("%nbprov sync dev runs").text
     assert both.startswith(
         "runs and ~/runs on dev: 0 files up and 1 down, 7 B (1 new), 3 are the same\n"
     )
-    assert shared_cluster.value("open('runs/out').read()") == "result\n"
+    assert shared_cluster.value("open('runs/out.txt').read()") == "result\n"
     again = shared_cluster.run("%nbprov sync dev runs:~/runs").text.splitlines()
     assert (again[0], again[-1]) == (
         "runs and ~/runs on dev: nothing to move, 4 are the same",
@@ -60,14 +62,17 @@ def test_what_is_deleted_is_named_first(shared_cluster: Kernel) -> None:
 
 
 def test_the_handle_and_its_twin(shared_cluster: Kernel) -> None:
-    shared_cluster.run(MAKE + "write('data', a=10, b=20)\ndev_handle = nbprov.cluster('dev')")
+    shared_cluster.run(
+        MAKE + "write('data', **{'a.csv': 10, 'b.csv': 20})\ndev_handle = nbprov.cluster('dev')"
+    )
     assert shared_cluster.value("dev_handle.push('data', '~/data').files") == 2
     assert shared_cluster.value("dev_handle.pull('~/data', 'back').files") == 2
     assert shared_cluster.run("(await nbprov.aio.pull('dev', '~/data', 'again')).files").values == [
         "2"
     ]
     assert (
-        shared_cluster.value("open('again/a', 'rb').read() == open('data/a', 'rb').read()") is True
+        shared_cluster.value("open('again/a.csv', 'rb').read() == open('data/a.csv', 'rb').read()")
+        is True
     )
 
 

@@ -8,6 +8,7 @@ can have their texts replaced.
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from nbprov.catalog.store import builder as building
 from nbprov.catalog.store import cache
 from nbprov.provisioning.ledger import Ledger, sqlite_store
 from nbprov.provisioning.ledger.schema import MIGRATIONS
+from nbprov.remote.sync import inert_names
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -29,6 +31,7 @@ TEST_SECONDS = 180.0
 """A coroutine test takes less than a tenth of this; it only ends one that hangs."""
 COME_SECONDS = 60.0
 """How long something awaited may take on a machine busy with other tests."""
+BARE = re.compile("[a-z]+[0-9]*", re.ASCII)
 KEPT = 4
 """Number of stores that are kept. Each takes some megabytes, and few are asked for again."""
 
@@ -40,6 +43,20 @@ def _daemons_are_forked(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if not request.path.is_relative_to(Path(__file__).parent / "clouds" / "local"):
             fork_daemons(patch)
+        yield
+
+
+@pytest.fixture
+def bare_names() -> Iterator[None]:
+    """Files of a machine called `a` or `best2` count as data, for tests about other things.
+
+    What names become is the subject of `test_inert_names.py` and `test_outputs_names.py`.
+    """
+    real = inert_names.is_data_name
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            inert_names, "is_data_name", lambda name: bool(BARE.fullmatch(name)) or real(name)
+        )
         yield
 
 

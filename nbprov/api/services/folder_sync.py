@@ -111,8 +111,8 @@ class FolderService:
         delete
             Delete here what is not there.
         keep_names
-            Bring also new files that a program here could run by itself, and the permission to
-            execute. Without it they are left there, and named.
+            Bring also new files whose ending is not one of data, and the permission to execute.
+            Without it they are left there, and named.
         node, dry, on_plan, progress, timeout
             As for `push`.
         """

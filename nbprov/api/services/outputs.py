@@ -72,13 +72,13 @@ class OutputService:
         """Pull the spec's `outputs` to this computer now; the machine goes on. Blocks.
 
         Only what is missing here or was changed there is moved. A file that was changed here is
-        left alone, and the machine's comes beside it. A file that a program here could run by
-        itself gets a name that ends in `.pulled`.
+        left alone, and the machine's comes beside it. A file keeps its name if its ending is one of
+        data; every other gets `.pulled` behind its name.
 
         Parameters
         ----------
         keep_names
-            Give such files their own names, but for the marks of repositories.
+            Give these files their own names too, but for the marks of repositories.
 
         Returns
         -------

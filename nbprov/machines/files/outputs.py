@@ -152,7 +152,7 @@ async def pull_outputs(
     liveness
         When a node counts as silent; it is then in `taking.silent`, and the others continue.
     keep_names
-        Give also files their own names that programs here could run by themselves.
+        Give files their own names too whose ending is not one of data.
     """
 
     memory = partial(_memory_file, home / MEMORY_FOLDER, live.run_id)
@@ -341,10 +341,11 @@ def _note(taking: OutputPull, where: str, wish: PullOptions, done: PullResult) -
         taking.lines.append(f"  changed here, so put beside: {named}{more}")
     if done.renamed:
         named = ", ".join(shown(final) for _, final in done.renamed[:NAMED])
-        more = f", and {len(done.renamed) - NAMED:,} more" if len(done.renamed) > NAMED else ""
+        more = ", …" if len(done.renamed) > NAMED else ""
         taking.lines.append(
-            f"  renamed, as a program here could run it by itself: {named}{more};"
-            f" %nbprov outputs {taking.name} --keep-names brings them under their own names"
+            f"  {len(done.renamed):,} renamed ({named}{more}), as only files with an ending of data"
+            f" keep their names; %nbprov outputs {taking.name} --keep-names brings them under"
+            " their own names"
         )
     for what, pairs in (
         ("could not be brought", (*done.failed, *lost)),

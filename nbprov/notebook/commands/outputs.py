@@ -28,7 +28,7 @@ def arguments(parser: MagicParser) -> None:
     parser.add_argument(
         "--keep-names",
         action="store_true",
-        help="also give files that a program here could run by itself their own names",
+        help="also give files their own names whose ending is not one of data",
     )
 
 

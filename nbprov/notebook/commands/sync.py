@@ -57,8 +57,7 @@ def arguments(parser: MagicParser) -> None:
     parser.add_argument(
         "--keep-names",
         action="store_true",
-        help="also bring new files that a program here could run by itself, and the permission to"
-        " execute",
+        help="also bring new files whose ending is not one of data, and the permission to execute",
     )
     parser.add_argument(
         "--node", type=int, default=0, metavar="N", help="which node (default: 0, the head)"

@@ -74,7 +74,7 @@ class LocalNames:
         return repository_name(own) if self._options.keep_names else inert_name(own)
 
     def is_renamed(self, name: str) -> bool:
-        """Return whether a file gets another name so that no program here runs it by itself."""
+        """Return whether a file gets another name, since its own is not one of data."""
         return self.given(name) != self._given.get(name, name)
 
     def reset(self) -> None:

@@ -29,8 +29,8 @@ class PullOptions:
         The file that remembers what was brought. With None every file here that differs counts as
         changed here.
     keep_names
-        Leave every name as it is, but for the marks of repositories. Without it, files that
-        programs here could run by themselves get names that end in `.pulled`.
+        Leave every name as it is, but for the marks of repositories. Without it, only files whose
+        ending is one of data keep their names; others get `.pulled` behind them.
     """
 
     source: str

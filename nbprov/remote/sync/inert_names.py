@@ -2,22 +2,19 @@
 
 What protects first is the place: pulled files lie in a folder of the cluster, where nobody works.
 The names protect whoever steps into it all the same, opens a notebook there, or runs a tool that
-walks down into it.
+walks down into it. The rule: a file keeps its name if its ending is one of data.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import unicodedata
-from collections.abc import Iterable
+
+from .data_names import HIDDEN, is_data_name
 
 ENDING = ".pulled"
 """Put behind a name; what ends so is loaded by nothing."""
 
-DATA = (".zarray", ".zgroup", ".zattrs", ".zmetadata", ".metadata", ".hydra")
-"""Hidden names of data formats (zarr, PyTorch's distributed checkpoints, Hydra), which run
-nothing. One that is missing here only gets another name."""
 REPOSITORIES = ("head", "_darcs", "_fossil_")
 """Without `HEAD` no folder is a git repository, bare ones included, whose settings git would run as
 commands. The marks of other systems begin with a dot, but for these two."""
@@ -25,45 +22,35 @@ IMPORTED = ("site-packages", "dist-packages")
 """Folders whose `.pth` files Python runs whenever it starts."""
 METADATA = (".dist-info", ".egg-info", ".egg", ".egg-link")
 """What Python takes for an installed package, with its entry points."""
-PROGRAMS = """
-    .py .pyw .pyc .pyo .pyd .pyx .pyz .pyi .so .dll .dylib .exe .com .msi .scr .pif .bat
-    .cmd .ps1 .psm1 .psd1 .vbs .vbe .wsf .hta .lnk .url .reg .cpl .desktop .service .timer
-    .plist .command .app .scpt .workflow .sh .bash .zsh .fish .csh .ksh .js .mjs .cjs .jsx
-    .ts .mts .cts .tsx .rb .pl .pm .lua .tcl .php .cgi .r .jl .rs .go .java .jar .war .class
-    .scala .sbt .kt .kts .groovy .gradle .swift .zig .nim .ex .exs .erl .clj .el .vim .nix
-    .bzl .bazel .cmake .mk .mak .ninja .build .toml .cfg .ini .conf .properties .rproj
-    .code-workspace
+INSTALLED = """
+    node_modules bower_components jspm_packages web_modules __pypackages__ conda-meta cvs rcs
 """
-"""Programs, what Windows and desktops open by running it, and what configures tools alone."""
-TOOLS = """
-    compose docker-compose docker-bake package composer deno tsconfig jsconfig dvc mkdocs
-    pnpm-workspace lefthook taskfile skaffold devcontainer cmakelists cmakepresets devbox
-    turbo nx lerna rush bower renovate serverless pom build workspace module configure
-    wscript sconstruct sconscript autogen
+"""Folders from which programs load whatever has the name they look for."""
+BUNDLES = """
+    .app .framework .bundle .kext .plugin .workflow .xcodeproj .xcworkspace .scptd
 """
-"""What tools look for whose configuration has no ending or one of data (`compose.yml`). Names
-without an ending that end in `file` or `rc` (`Makefile`, `matplotlibrc`) need not be named."""
-CONFIGURATION = ("json", "jsonc", "json5", "yml", "yaml", "txt", "xml")
+"""Folders that a desktop opens as a program."""
 
-_PROGRAMS, _TOOLS = tuple(PROGRAMS.split()), frozenset(TOOLS.split())
+_INSTALLED, _BUNDLES = frozenset(INSTALLED.split()), tuple(BUNDLES.split())
 
 
 def inert_name(name: str) -> str:
     """Return the name under which a file of a machine is stored here.
 
-    Plain data keep their names. Hidden names, marks of repositories, programs, and what tells tools
-    what to run get `.pulled` behind the part of the name that says so.
+    A file keeps its name if the name is one of data (`data_names.py`). Everything else gets
+    `.pulled` behind it, and so do folders that are hidden, or that programs load from.
 
     Examples
     --------
     >>> inert_name("run1/scores.csv"), inert_name("a/numpy.py"), inert_name("x.git/HEAD")
     ('run1/scores.csv', 'a/numpy.py.pulled', 'x.git/HEAD.pulled')
-    >>> inert_name(".vscode/tasks.json"), inert_name("Makefile"), inert_name("config.json")
-    ('.vscode.pulled/tasks.json', 'Makefile.pulled', 'config.json')
+    >>> inert_name(".vscode/a.json"), inert_name("Makefile"), inert_name("config.json")
+    ('.vscode.pulled/a.json', 'Makefile.pulled', 'config.json')
     """
     folders, slash, last = name.rpartition("/")
-    is_live = _is_live(last) or _is_program(last)
-    return inert_folder(folders) + slash + (last + ENDING if is_live else last)
+    read = _read(last)
+    is_inert = is_data_name(read) and not _is_live(read)
+    return inert_folder(folders) + slash + (last if is_inert else last + ENDING)
 
 
 def inert_folder(path: str) -> str:
@@ -74,7 +61,7 @@ def inert_folder(path: str) -> str:
     >>> inert_folder("runs/.vscode"), inert_folder("runs/build")
     ('runs/.vscode.pulled', 'runs/build')
     """
-    return "/".join(part + ENDING if _is_live(part) else part for part in path.split("/"))
+    return "/".join(part + ENDING if _is_live(_read(part)) else part for part in path.split("/"))
 
 
 def repository_name(name: str) -> str:
@@ -115,19 +102,11 @@ def is_in_repository(folder: str, name: str) -> bool:
     return False
 
 
-def _is_live(part: str) -> bool:
-    read = _read(part)
+def _is_live(read: str) -> bool:
     is_mark = read in REPOSITORIES or read in IMPORTED or read.endswith(METADATA)
-    return is_mark or _is_short_git(read) or (read.startswith(".") and read not in DATA)
-
-
-def _is_program(part: str) -> bool:
-    read = _read(part)
-    stem, _, endings = read.partition(".")
-    if not endings:
-        return stem in _TOOLS or stem.endswith(("file", "rc"))
-    is_tools = stem in _TOOLS and endings.rpartition(".")[2] in CONFIGURATION
-    return is_tools or read.endswith(tuple(_programs()))
+    is_loaded = read in _INSTALLED or read.endswith(_BUNDLES)
+    is_unseen = read.startswith(".") and read not in HIDDEN
+    return is_mark or is_loaded or is_unseen or _is_short_git(read)
 
 
 def _is_short_git(read: str) -> bool:
@@ -138,9 +117,3 @@ def _read(part: str) -> str:
     # macOS ignores invisible characters, and Windows a dot or space at the end.
     seen = part if part.isascii() else "".join(c for c in part if unicodedata.category(c) != "Cf")
     return seen.casefold().rstrip(" .")
-
-
-def _programs() -> Iterable[str]:
-    # Windows runs what its own list says.
-    more = os.environ.get("PATHEXT", "").casefold().split(";") if sys.platform == "win32" else ()
-    return (*_PROGRAMS, *(ending for ending in more if ending.startswith(".")))

@@ -23,7 +23,7 @@ class SyncOptions:
     dry
         Only make the plan.
     keep_names
-        Bring also files that are new here and that a program here could run by itself.
+        Bring also files that are new here and whose ending is not one of data.
     memory
         The file that remembers which files were found the same. With None nothing is remembered,
         and all files are compared by digest.

@@ -143,7 +143,7 @@ def decide(
     modes
         Whether this computer knows which files are executable.
     keep_names
-        Bring also files that are new here and that a program here could run by itself.
+        Bring also files that are new here and whose ending is not one of data.
     """
     work = _Decision(direction, here, there, known, set(equal), modes)
     for name in sorted(here.entries.keys() | there.entries.keys()):

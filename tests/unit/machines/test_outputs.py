@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from nbprov.machines.files.outputs import OutputsNotPulled
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import UsageError
 
-pytestmark = pytest.mark.machine
+pytestmark = [pytest.mark.machine, pytest.mark.usefixtures("bare_names")]
 
 
 def test_down_pulls_first(world: TunnelWorld, notebook: Path, up: Up) -> None:
@@ -91,47 +89,6 @@ def test_what_was_changed_here_stays_and_the_machines_comes_beside(notebook: Pat
     cluster.outputs()
     assert (here / "results/b.from-dev").read_text() == "edited too"
     assert (here / "results/b.from-dev-2").read_text() == "third\n"
-    assert cluster.outputs().files == 0
-
-
-HARMFUL = """
-mkdir -p out/bare/objects out/bare/refs out/.vscode out/requests out/site-packages
-cd out; printf 'ref: refs/heads/main\\n' >bare/HEAD
-printf '[core]\\n\\trepositoryformatversion = 0\\n\\tworktree = .\\n' >bare/config
-printf '\\tfsmonitor = touch %s/ran; false\\n' @ >>bare/config
-for f in .vscode/tasks.json requests/__init__.py site-packages/x.pth Makefile compose.yml uv.toml \\
-  build.rs package.json .envrc conftest.py test_x.py sitecustomize.py pixi.toml tool data.csv \\
-  docker-compose.yaml config.json model.pth .zarray; do printf 'open("%s/ran", "w")' @ >$f; done
-chmod +x tool; ln -s data.csv ssl.py
-"""
-
-
-def test_nothing_runs_by_being_pulled(notebook: Path, up: Up) -> None:
-    cluster = up("[out]")
-    make(cluster, HARMFUL.replace("@", str(notebook)))
-    done = cluster.outputs()
-    assert (done.is_whole, done.files) == (True, 22)
-    here = notebook / "dev-outputs" / "out"
-    plain = {"bare/config", "data.csv", "config.json", "model.pth", ".zarray", "tool"}
-    assert {name for name in listed(here) if ".pulled" not in name} == plain
-    assert (here / "bare" / "HEAD.pulled").exists()
-    assert not (here / "tool").stat().st_mode & 0o111
-    (line,) = [line for line in done.lines if "renamed" in line]
-    assert "%nbprov outputs dev --keep-names brings them" in line
-    for folder in (notebook, here, here / "bare"):
-        for command in (
-            ["git", "-c", "safe.directory=*", "status"],
-            [sys.executable, "-c", "import requests, sitecustomize"],
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
-        ):
-            subprocess.run(command, cwd=folder, capture_output=True, timeout=WAIT_SECONDS)
-    assert not (notebook / "ran").exists()
-
-    # What is the same under its own name is not brought again, and nothing makes a repository.
-    assert (cluster.outputs().files, listed(here)) == (0, listed(here))
-    assert cluster.outputs(keep_names=True).is_whole
-    assert (here / "conftest.py").exists()
-    assert not (here / "bare" / "HEAD").exists()
     assert cluster.outputs().files == 0
 
 

@@ -21,7 +21,7 @@ from nbprov.provisioning.supervision import cloud_watcher, guard_config, outputs
 from nbprov.provisioning.supervision.guard_config import NOTHING
 from nbprov.remote.agent.config import GuardConfig
 
-pytestmark = pytest.mark.machine
+pytestmark = [pytest.mark.machine, pytest.mark.usefixtures("bare_names")]
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from nbprov.api.services import outputs as taking
 from nbprov.machines.files.outputs import OutputsNotPulled
 from nbprov.model.clusters import ClusterState, DesiredState
 
-pytestmark = pytest.mark.machine
+pytestmark = [pytest.mark.machine, pytest.mark.usefixtures("bare_names")]
 
 
 def test_a_machine_that_does_not_answer_is_ended_without(

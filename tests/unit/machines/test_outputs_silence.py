@@ -23,7 +23,7 @@ from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.events import EventKind
 from nbprov.provisioning.supervision import cloud_watcher
 
-pytestmark = pytest.mark.machine
+pytestmark = [pytest.mark.machine, pytest.mark.usefixtures("bare_names")]
 
 LEFT = (EventKind.OUTPUTS_ON_STOPPED_DISK, EventKind.OUTPUTS_START_FAILED)
 SECOND = ", autostop: {idle_minutes: 60, down: false, down_after: 1h}"

@@ -452,6 +452,7 @@ CONVERSATIONS = {
 
 
 @pytest.mark.machine
+@pytest.mark.usefixtures("bare_names")
 @pytest.mark.parametrize("what", CONVERSATIONS)
 async def test_a_hostile_machine_gets_nothing_but_a_short_error(
     shared_machine: Any, connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str

@@ -23,7 +23,7 @@ from nbprov.remote.sync.options import SyncOptions
 from nbprov.remote.sync.plan import Direction
 from nbprov.remote.sync.sync import SyncResult, sync
 
-pytestmark = pytest.mark.machine
+pytestmark = [pytest.mark.machine, pytest.mark.usefixtures("bare_names")]
 
 
 def write(folder: Path, **files: str) -> None:

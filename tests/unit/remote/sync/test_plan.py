@@ -23,6 +23,8 @@ from nbprov.remote.sync.plan import Direction, SyncPlan, SyncRecord, decide, to_
 from nbprov.remote.sync.records import load, save
 from nbprov.remote.sync.sync import SyncResult
 
+NAMES = [f"{letter}.csv" for letter in "abcdef"]
+
 
 def file(name: str, size: int = 1, mtime: int = 1, **more: Any) -> ListedPath:
     return ListedPath(
@@ -77,6 +79,7 @@ def test_a_push_takes_what_is_here_and_says_what_is_newer_there() -> None:
     assert decide(Direction.PUSH, here, there, {}, [], delete=True).delete_there == ("c",)
 
 
+@pytest.mark.usefixtures("bare_names")
 def test_a_pull_is_the_mirror_of_a_push() -> None:
     plan = decide(
         Direction.PULL,
@@ -149,14 +152,14 @@ def test_only_the_right_to_run_travels_without_the_content() -> None:
 
 
 ENTRIES = st.dictionaries(
-    st.sampled_from("abcdef"), st.tuples(st.integers(1, 2), st.integers(1, 3)), max_size=6
+    st.sampled_from(NAMES), st.tuples(st.integers(1, 2), st.integers(1, 3)), max_size=6
 )
 
 
 @given(
     ENTRIES,
     ENTRIES,
-    st.sets(st.sampled_from("abcdef")),
+    st.sets(st.sampled_from(NAMES)),
     st.sampled_from(list(Direction)),
     st.booleans(),
 )
@@ -339,6 +342,7 @@ def test_no_machine_writes_or_removes_an_ignore_file_here(direction: Direction) 
     }
 
 
+@pytest.mark.usefixtures("bare_names")
 def test_names_that_differ_in_case_alone_are_left_alone_on_both_sides() -> None:
     here, there = apart(
         listing(file("Data.csv"), file("a")), listing(file("data.csv"), file("a"), file("b"))

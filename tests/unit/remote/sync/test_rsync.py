@@ -93,6 +93,7 @@ def _words(machine: Any) -> tuple[str, ...]:
 
 
 @pytest.mark.machine
+@pytest.mark.usefixtures("bare_names")
 @pytest.mark.parametrize("direction", [Direction.PUSH, Direction.PULL])
 @pytest.mark.parametrize(
     ("changed", "code"),

@@ -19,7 +19,7 @@ from nbprov.remote.sync.options import SyncOptions
 from nbprov.remote.sync.plan import Direction
 from nbprov.remote.sync.sync import sync
 
-pytestmark = pytest.mark.machine
+pytestmark = [pytest.mark.machine, pytest.mark.usefixtures("bare_names")]
 
 SLOW = TransferLimit(least_speed=10_000, seconds=0.5)
 """What moves less than 10 kB a second for half a second is ended."""

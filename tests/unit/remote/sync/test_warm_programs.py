@@ -37,7 +37,7 @@ LONG = 600.0
 
 
 @pytest.fixture(autouse=True)
-def long_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def long_stay(monkeypatch: pytest.MonkeyPatch, bare_names: None) -> None:
     """Programs rest longer than any test takes, so that none ends by itself on a busy computer."""
     text = sync_channel.program()
     assert text.count(b"STAYS_SECONDS = 15.0") == 1
