@@ -13,16 +13,37 @@ from .resources import Request
 from .spec import Spec
 from .stock import Pool, Stock, StockLevel
 
+MOVED_SHARE = 0.5
+"""A price that changed by more than this share of the one before counts as moved.
 
-def moved_words(moved_from: Micros) -> str:
-    """The price before, of a price that moved by more than half; empty for one that did not.
+List prices of one machine changed by 44 % at most in the cuts that clouds announced.
+"""
+
+
+def is_moved(price: Micros, before: Micros) -> bool:
+    """Whether a price differs by more than half from the one before.
 
     Examples
     --------
-    >>> moved_words(2_000_000)
-    'was $2.00/h'
+    >>> is_moved(4_420_000, 88_490_000), is_moved(55_000_000, 98_320_000)
+    (True, False)
     """
-    return f"was {format_usd(moved_from)}/h" if moved_from else ""
+    return abs(price - before) > before * MOVED_SHARE
+
+
+def moved_words(moved_from: Micros, hourly: Micros) -> str:
+    """Say why a price is in doubt, by the price before; empty for one that is not.
+
+    Examples
+    --------
+    >>> moved_words(2_000_000, 500_000), moved_words(2_000_000, 2_000_000)
+    ('was $2.00/h', 'of other hardware than before')
+    """
+    if not moved_from:
+        return ""
+    if not is_moved(hourly, moved_from):
+        return "of other hardware than before"
+    return f"was {format_usd(moved_from)}/h"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +69,9 @@ class Offer:
     source, as_of
         Where the price comes from, and its date (`YYYY-MM-DD`).
     moved_from
-        The price before, if the price in the list moved by more than half; else 0. Such an offer is
-        bought only if its cloud confirms the price, or the user accepted it.
+        The price before, if the price in the list moved by more than half or its type has other
+        hardware than before; else 0. Such an offer is bought only if its cloud confirms the price,
+        or the user accepted it.
     """
 
     cloud: str
@@ -71,8 +93,8 @@ class Offer:
 
     @property
     def moved_words(self) -> str:
-        """The price before, if the price moved by more than half; else empty."""
-        return moved_words(self.moved_from)
+        """Why the price is in doubt, such as the price before; else empty."""
+        return moved_words(self.moved_from, self.hourly)
 
     @property
     def place(self) -> Place:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from nbprov.catalog.vocabulary.instance_families import MEMORY_IS_TYPICAL
 from nbprov.model.money import format_usd
+from nbprov.model.offers import Offer, is_moved
 from nbprov.model.spec import Spec
 
 from .candidates import ordinal
@@ -107,10 +108,16 @@ def _moved_notes(result: SearchResult, table: CatalogColumns) -> list[str]:
     )
     clouds = ", ".join(sorted(table.distinct("cloud", moved)))
     return [
-        f"the price of {len(moved):,} place{'s' if many else ''} moved by more than half"
+        f"the price of {len(moved):,} place{'s' if many else ''} {_doubt(first)}"
         f" ({'such as ' if many else ''}{example}): tried last, and bought only if the cloud itself"
         f" confirms the price or you accept it: %nbprov catalog accept {clouds.split(', ')[0]}"
     ]
+
+
+def _doubt(offer: Offer) -> str:
+    if is_moved(offer.hourly, offer.moved_from):
+        return "moved by more than half"
+    return "is of a type that had other hardware"
 
 
 def _unpriced_clouds(

@@ -21,12 +21,12 @@ from pathlib import Path
 
 from nbprov.catalog.errors import CatalogError
 from nbprov.catalog.sources import price_files
-from nbprov.catalog.sources.moved_prices import MovedKey, MovedPrices
+from nbprov.catalog.sources.known_machines import Prices
+from nbprov.catalog.sources.moved_prices import MovedPrices
 from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.catalog.sources.skypilot_csv import FILE_NAME as V8_FORM
 from nbprov.catalog.sources.snapshot import FILE_NAMES as OWN_FORM
 from nbprov.model.clock import Instant
-from nbprov.model.money import Micros
 from nbprov.model.paths import make_folder
 
 from . import atomic_files, refresh_state
@@ -137,15 +137,14 @@ class CloudFolder:
 
     def remember_moved(self, moved: MovedPrices) -> None:
         """Store what is remembered of prices that moved."""
-        if moved.before or moved.accepted or self._moved.exists():
+        if moved.in_doubt or moved.accepted or self._moved.exists():
             atomic_files.write(self._moved, moved.to_json())
 
-    def accept(self, prices: Mapping[MovedKey, Micros]) -> None:
+    def accept(self, prices: Prices) -> None:
         """Accept prices that moved. It takes the lease itself."""
         with lease(self.lock, stop=threading.Event()):
             moved = self.moved()
-            moved.accepted |= prices
-            moved.before = {k: v for k, v in moved.before.items() if k not in prices}
+            moved.accept(prices)
             self.remember_moved(moved)
 
     def publish(self, coming: State) -> State:

@@ -218,6 +218,12 @@ def _renewed(job: RefreshJob, owner: Owner, known: State) -> CloudRefresh:
             f"{len(moved.before):,} prices moved by more than half: they are bought only if the"
             f" cloud confirms them, or after %nbprov catalog accept {job.cloud}",
         )
+    if moved.changed:
+        notes += (
+            f"{len(moved.changed):,} prices are of other hardware under the same type than before:"
+            f" they are bought only if the cloud confirms them, or after %nbprov catalog accept"
+            f" {job.cloud}",
+        )
     if job.stop.is_set():
         raise Stopped
     # Checked again: a person may have saved a file while the list was being fetched.

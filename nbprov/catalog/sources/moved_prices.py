@@ -1,33 +1,26 @@
 """Marks prices that moved by more than half, so that nothing is bought at them unseen.
 
-A new list is compared with the shipped prices and with the list before it. What moved is neither
-hidden nor believed: it is shown with both figures, and a launch takes it only if its cloud confirms
-the price or the user accepted it (`%nbprov catalog accept`).
+A new list is compared with the shipped prices and with the list before it, by instance type: that
+is what is bought, whatever the list says is in it. What moved, or is another machine by now, is
+neither hidden nor believed: it is shown with both figures, and a launch takes it only if its cloud
+confirms the price or the user accepted it (`%nbprov catalog accept`).
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbprov.model.money import Micros
+from nbprov.model.offers import is_moved
 
+from .known_machines import KnownMachines, MovedKey, Prices, moved_key, prices_of
 from .price_entry import PriceEntry, Reading
 
 FOLDER = ".moved"
 """Folder beside the clouds' folders with one file of `MovedPrices` a cloud."""
-
-SHARE = 0.5
-"""A price that changed by more than this share of the one before counts as moved.
-
-List prices of one machine changed by 44 % at most in the cuts that clouds announced.
-"""
-
-MovedKey = tuple[str, str, str, str, float, str]
-"""Region, zone, instance type, accelerator, devices and market."""
 
 
 @dataclass(slots=True)
@@ -38,11 +31,14 @@ class MovedPrices:
     ----------
     before
         The price before, of each that moved in a refresh and was not accepted.
+    changed
+        The price before, of each type that a refresh listed with other hardware than before.
     accepted
         The prices that the user accepted.
     """
 
     before: dict[MovedKey, Micros] = field(default_factory=dict)
+    changed: dict[MovedKey, Micros] = field(default_factory=dict)
     accepted: dict[MovedKey, Micros] = field(default_factory=dict)
 
     @staticmethod
@@ -64,19 +60,37 @@ class MovedPrices:
         parts = {n: [[*key, price] for key, price in getattr(self, n).items()] for n in _PARTS}
         return json.dumps(parts, separators=(",", ":")).encode()
 
+    @property
+    def in_doubt(self) -> Mapping[MovedKey, Micros]:
+        """The price before, of all that nobody confirmed."""
+        return {**self.changed, **self.before}
+
     def learn(self, old: Iterable[PriceEntry], new: Iterable[PriceEntry]) -> None:
         """Compare a new list with the one before it.
 
         The price before stays the one to compare with until a list comes near it again.
         """
-        known = {key: price for entry in old for key, price in _prices(entry)}
-        moved = {}
+        known = KnownMachines(old)
+        doubted = {_without_label(key): price for key, price in self.in_doubt.items()}
+        moved, changed = {}, {}
         for entry in new:
-            for key, price in _prices(entry):
-                before = self.before.get(key, known.get(key))
-                if before and is_moved(price, before) and not self.is_accepted(key, price):
+            for key, price in prices_of(entry):
+                doubt = doubted.get(_without_label(key))
+                before = doubt or known.before(entry, key, price)
+                if not before or self.is_accepted(key, price):
+                    continue
+                if is_moved(price, before):
                     moved[key] = before
-        self.before = moved
+                elif key in self.changed or (not doubt and known.is_other(entry)):
+                    changed[key] = before
+        self.before, self.changed = moved, changed
+
+    def accept(self, prices: Prices) -> None:
+        """Note what the user accepted."""
+        given = {moved_key(*key): price for key, price in prices.items()}
+        self.accepted |= given
+        self.before = {k: v for k, v in self.before.items() if k not in given}
+        self.changed = {k: v for k, v in self.changed.items() if k not in given}
 
     def is_accepted(self, key: MovedKey, price: Micros) -> bool:
         """Whether the user accepted this price, or one near it."""
@@ -84,22 +98,11 @@ class MovedPrices:
         return accepted is not None and not is_moved(price, accepted)
 
 
-_PARTS = ("before", "accepted")
-
-
-def is_moved(price: Micros, before: Micros) -> bool:
-    """Whether a price differs by more than half from the one before.
-
-    Examples
-    --------
-    >>> is_moved(4_420_000, 88_490_000), is_moved(55_000_000, 98_320_000)
-    (True, False)
-    """
-    return abs(price - before) > before * SHARE
+_PARTS = ("before", "changed", "accepted")
 
 
 def mark(reading: Reading, shipped: Sequence[PriceEntry], remembered: MovedPrices) -> None:
-    """Note in each entry the price before, where its price moved by more than half.
+    """Note in each entry the price before, where its price moved or its machine is another one.
 
     Parameters
     ----------
@@ -107,42 +110,40 @@ def mark(reading: Reading, shipped: Sequence[PriceEntry], remembered: MovedPrice
         The shipped prices of the same cloud. A place that they lack is compared with the same type
         elsewhere. Of several prices the nearest counts.
     """
-    by_region: dict[tuple[object, ...], list[Micros]] = defaultdict(list)
-    by_type: dict[tuple[object, ...], list[Micros]] = defaultdict(list)
-    for entry in shipped:
-        for key, price in _prices(entry):
-            by_region[key[0], *key[2:]].append(price)
-            by_type[key[2:]].append(price)
-
-    def before(key: MovedKey, price: Micros) -> Micros:
-        if remembered.is_accepted(key, price):
-            return 0
-        last = remembered.before.get(key, 0)
-        if last and is_moved(price, last):
-            return last
-        known = by_region.get((key[0], *key[2:])) or by_type.get(key[2:])
-        nearest = min(known, key=lambda one: abs(one - price)) if known else price
-        return nearest if is_moved(price, nearest) else 0
-
+    known = KnownMachines(shipped)
     for at, entry in enumerate(reading.entries):
         on_demand = spot = 0
-        for key, price in _prices(entry):
+        for key, price in prices_of(entry):
             if key[-1] == "spot":
-                spot = before(key, price)
+                spot = _before(entry, key, price, known, remembered)
             else:
-                on_demand = before(key, price)
+                on_demand = _before(entry, key, price, known, remembered)
         if on_demand or spot:
             reading.entries[at] = entry._replace(on_demand_before=on_demand, spot_before=spot)
 
 
-def _prices(entry: PriceEntry) -> list[tuple[MovedKey, Micros]]:
-    return [
-        ((*entry.key, market), price)
-        for market, price in (("on-demand", entry.on_demand), ("spot", entry.spot))
-        if price
-    ]
+def _before(
+    entry: PriceEntry, key: MovedKey, price: Micros, known: KnownMachines, remembered: MovedPrices
+) -> Micros:
+    """Return the price before of what is in doubt, else 0."""
+    if remembered.is_accepted(key, price):
+        return 0
+    last = remembered.before.get(key, 0)
+    if last and is_moved(price, last):
+        return last
+    nearest = known.nearest(entry, key, price)
+    if nearest and (is_moved(price, nearest) or known.is_other(entry)):
+        return nearest
+    return 0 if known.knows(entry) else remembered.changed.get(key, 0)
+
+
+def _without_label(key: MovedKey) -> tuple[object, ...]:
+    region, zone, kind, accelerator, devices, market = key
+    return (region, zone, kind, market) if kind else (region, zone, accelerator, devices, market)
 
 
 def _key(line: Sequence[object]) -> MovedKey:
     region, zone, kind, accelerator, devices, market, _ = line
-    return (str(region), str(zone), str(kind), str(accelerator), float(str(devices)), str(market))
+    return moved_key(
+        str(region), str(zone), str(kind), str(accelerator), float(str(devices)), str(market)
+    )

@@ -188,14 +188,15 @@ def _sources(rows: Rows) -> CodedColumn:
     import numpy as np
 
     base = _coded(rows.codes("source"), rows.table("source"))
-    moved_from = rows.column("moved_from")
+    moved_from, hourly = rows.column("moved_from"), rows.column("hourly")
     moved = np.flatnonzero(moved_from)
     if not len(moved):
         return base
     codes, words = np.array(base.codes), list(base.words)
     index: dict[str, int] = {}
     for row in moved.tolist():
-        word = f"{moved_words(int(moved_from[row]))} · {words[codes[row]]}".removesuffix(" · ")
+        why = moved_words(int(moved_from[row]), int(hourly[row]))
+        word = f"{why} · {words[codes[row]]}".removesuffix(" · ")
         codes[row] = len(words) + index.setdefault(word, len(index))
     return CodedColumn(codes, (*words, *index))
 

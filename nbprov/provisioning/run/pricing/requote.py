@@ -11,7 +11,7 @@ from dataclasses import replace
 from nbprov.model.clock import iso
 from nbprov.model.launches import Instance, Quote
 from nbprov.model.money import Micros, exact_usd, format_usd
-from nbprov.model.offers import Candidate
+from nbprov.model.offers import Candidate, is_moved
 
 LISTED_SLACK: Micros = 20_000
 """A listing may be above what was agreed to by so much an hour for each machine, or by a fiftieth.
@@ -43,7 +43,13 @@ def beyond_agreed(candidate: Candidate, agreed: Micros) -> str:
     listed one that moved by more than half and that nobody confirmed.
     """
     cap, now = candidate.request.max_hourly, candidate.offer.hourly
-    if candidate.offer.moved_from:
+    offer = candidate.offer
+    if offer.moved_from and not is_moved(offer.hourly, offer.moved_from):
+        return (
+            f"{offer.instance_type} is listed with other hardware than before, and {offer.cloud}"
+            f" does not confirm its price; %nbprov catalog accept {offer.cloud} accepts it"
+        )
+    if offer.moved_from:
         return (
             f"the listed price moved from {format_usd(candidate.offer.moved_from)}/h to"
             f" {format_usd(now)}/h a node, and {candidate.offer.cloud} does not confirm it;"

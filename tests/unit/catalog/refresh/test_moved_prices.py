@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import price_mirror as doubles
@@ -10,8 +11,13 @@ import price_world as world
 import pytest
 
 from nbprov.catalog import Catalog, Query
+from nbprov.catalog.catalog import shipped_folder
 from nbprov.catalog.refresh import PriceFileStore
-from nbprov.catalog.sources.price_files import SHIPPED, YOURS, Layer, Layout
+from nbprov.catalog.sources import gcp_hosts
+from nbprov.catalog.sources.known_machines import prices_of
+from nbprov.catalog.sources.moved_prices import MovedPrices, mark
+from nbprov.catalog.sources.price_entry import PriceEntry, Reading
+from nbprov.catalog.sources.price_files import SHIPPED, YOURS, Layer, Layout, read_prices
 from nbprov.catalog.store.watched_folders import WatchedFolders
 from nbprov.clouds.base import Capabilities
 from nbprov.model.launches import Quote
@@ -138,3 +144,129 @@ def test_a_cheap_new_region_of_a_known_type_is_compared_with_the_other_regions(
     mirror.host("lambda", world.v8_text(types=LIE, regions=("mars-1",)))
     upkeep.refresh(["lambda"], force=True)
     assert set(moved(catalog(upkeep, shipped))) == {("H100:8", "mars-1")}
+
+
+def _entry(**more: object) -> PriceEntry:
+    given: dict[str, object] = {"on_demand": usd(20), "spot": None} | more
+    known = PriceEntry(
+        *("lambda", "us-1", "", "gpu_8x_h100", "H100", 8.0, 80.0, "NVIDIA", 208.0, 1800.0, ""),
+        *(None, None, "", "", "", ""),
+    )
+    return known._replace(**given)  # type: ignore[arg-type]
+
+
+LIES: dict[str, dict[str, object]] = {
+    "another GPU": {"accelerator": "A10", "devices": 1.0, "on_demand": usd("0.6")},
+    "another GPU at the old price": {"accelerator": "B200"},
+    "no GPU": {"accelerator": "", "devices": 0.0, "device_gib": None, "on_demand": usd("0.05")},
+    "a part of a device more": {"devices": 8.00001, "on_demand": usd("0.6")},
+    "more devices": {"devices": 16.0},
+    "capitals": {"instance_type": "GPU_8X_h100 ", "accelerator": "a10", "on_demand": usd("0.6")},
+    "capitals of the place": {"region": "US-1", "accelerator": "A10", "on_demand": usd("0.6")},
+    "a new region": {"region": "eu-9", "accelerator": "A10", "on_demand": usd("0.6")},
+    "a market without a price": {"accelerator": "A10", "on_demand": None, "spot": usd("0.3")},
+    "more memory": {"memory_gib": 4000.0},
+    "fewer vCPUs": {"vcpus": 4.0},
+    "more memory of its GPU": {"device_gib": 141.0},
+}
+SAME: dict[str, dict[str, object]] = {
+    "nothing": {},
+    "decimal gigabytes": {"memory_gib": 1800 * 0.93},
+    "a rounded number": {"devices": 8.00001},
+    "unknown memory": {"memory_gib": None, "device_gib": None},
+    "letters": {"instance_type": "GPU_8x_H100", "accelerator": "h100"},
+    "a new type": {"instance_type": "gpu_1x_a10", "accelerator": "A10", "on_demand": usd("0.6")},
+}
+
+
+def _marked(entry: PriceEntry, shipped: tuple[PriceEntry, ...]) -> int:
+    reading = Reading([entry])
+    mark(reading, shipped, MovedPrices())
+    return max(reading.entries[0].on_demand_before, reading.entries[0].spot_before)
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_type_is_compared_whatever_a_list_says_is_in_it(lie: str) -> None:
+    lying = _entry(**LIES[lie])
+    assert _marked(lying, (_entry(),)) == usd(20)
+    lies = [lying, _entry()] if lie in ("a new region", "a market without a price") else [lying]
+    remembered, last = MovedPrices(), [_entry()]
+    for _ in range(3):  # the same lie again does not make it true
+        remembered.learn(last, lies)
+        remembered, last = _stored(remembered), lies
+        assert list(remembered.in_doubt.values()) == [usd(20)]
+    mark(reading := Reading([lying]), (), remembered)
+    assert usd(20) in (reading.entries[0].on_demand_before, reading.entries[0].spot_before)
+    back = _stored(remembered)
+    back.learn(lies, [_entry()])
+    mark(truth := Reading([_entry()]), (_entry(),), back)
+    assert truth.entries == [_entry()]
+    remembered.accept(dict(prices_of(lying)))
+    mark(reading := Reading([lying]), (_entry(),), _stored(remembered))
+    assert reading.entries == [lying]
+
+
+def _stored(remembered: MovedPrices) -> MovedPrices:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "moved.json"
+        path.write_bytes(remembered.to_json())
+        return MovedPrices.read(path)
+
+
+@pytest.mark.parametrize("change", SAME)
+def test_the_same_machine_spelled_otherwise_is_in_no_doubt(change: str) -> None:
+    assert _marked(_entry(**SAME[change]), (_entry(),)) == 0
+    remembered = MovedPrices()
+    remembered.learn([_entry()], [_entry(**SAME[change])])
+    assert not remembered.in_doubt
+
+
+def test_hosts_that_take_many_gpus_are_compared_with_the_same_ones() -> None:
+    hosts = tuple(
+        _entry(instance_type="n1", accelerator="T4", devices=float(n), on_demand=usd(n))
+        for n in (1, 2, 4)
+    )
+    assert [_marked(host, hosts) for host in hosts] == [0, 0, 0]
+    assert _marked(hosts[2]._replace(on_demand=usd(1)), hosts) == usd(4)
+    assert _marked(hosts[0]._replace(devices=8.0), hosts) == usd(1)
+
+
+def test_a_typical_machine_of_a_gpu_may_have_other_memory() -> None:
+    shipped = _entry(cloud="runpod")
+    assert _marked(shipped._replace(memory_gib=900.0, vcpus=96.0), (shipped,)) == 0
+    assert _marked(shipped._replace(accelerator="A10"), (shipped,)) == usd(20)
+
+
+@pytest.mark.parametrize("cloud", sorted(p.name for p in shipped_folder().iterdir() if p.is_dir()))
+def test_the_shipped_prices_are_in_no_doubt_against_themselves(cloud: str) -> None:
+    reading = Reading(read_prices(shipped_folder() / cloud, cloud))
+    if cloud == gcp_hosts.CLOUD:
+        gcp_hosts.join(reading)
+    before, remembered = tuple(reading.entries), MovedPrices()
+    mark(reading, before, remembered)
+    assert tuple(reading.entries) == before
+    remembered.learn(before, before)
+    assert not remembered.in_doubt
+
+
+def test_a_machine_that_changed_at_its_old_price_says_so(
+    upkeep: PriceFileStore, mirror: doubles.Mirror, shipped: Path
+) -> None:
+    types = tuple(
+        ("H200", n, 144_384, p) if (name, n) == ("H100", 8) else (name, n, mib, p)
+        for name, n, mib, p in TRUE
+    )
+    text = world.v8_text(types=types).replace("gpu_8x_h200", "gpu_8x_h100")
+    assert "gpu_8x_h100" in text
+    mirror.host("lambda", text)
+    upkeep.refresh(["lambda"])
+    found = catalog(upkeep, shipped)
+    (offer, *_) = [o for o in found.offers(Query()) if o.accelerator == "H200"]
+    assert offer.moved_words == "of other hardware than before"
+    clouds = {"lambda": EnabledCloud("me", Capabilities(images=True))}
+    made = plan(parse("resources: {accelerators: {H200: 8}}"), found, clouds)
+    assert any("gpu_8x_h100 $20.00/h, of other hardware than before" in n for n in made.notes)
+    assert made.chosen is not None
+    assert "gpu_8x_h100 is listed with other hardware than before" in beyond_agreed(
+        quoted(made.chosen, None), usd(100)
+    )
