@@ -14,6 +14,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.paths import open_private
 
 from . import rpc
+from .secret_places import FILE_VARIABLES, FOLDER_VARIABLES
 
 START_SECONDS: Seconds = 15.0
 """How long a daemon may take to start: a cold interpreter on a slow disk needs about two seconds,
@@ -34,13 +35,13 @@ KEPT_VARIABLES = (
     "LOGNAME",
     "LANG",
     "TMPDIR",
-    "XDG_RUNTIME_DIR",
-    "XDG_DATA_HOME",
     "LD_LIBRARY_PATH",
     "DYLD_LIBRARY_PATH",
+    *FOLDER_VARIABLES,
+    *FILE_VARIABLES,
 )
-"""Variables that the daemon inherits besides `NBPROV_*` and `LC_*`. A kernel's environment holds
-secrets that the daemon must not get."""
+"""Variables that the daemon inherits besides `NBPROV_*` and `LC_*`: names and paths alone. A
+kernel's environment holds secrets that the daemon must not get."""
 
 REPEATABLE = frozenset(
     {"describe", "offers", "quote", "poll", "list", "console", "terminate", "stop"}

@@ -23,6 +23,7 @@ from typing import Any
 from nbprov.model.clock import Seconds
 
 from . import platform_calls, processes
+from .curtains import veils
 
 ISOLATION_VARIABLE = "NBPROV_LOCAL_ISOLATION"
 ROOTS_GUEST = 1000
@@ -39,6 +40,10 @@ KERNEL_FILES = (
     "/proc/scsi",
 )
 """What the kernel lets its owner write without any capability: `core_pattern` names a program."""
+SEALED = (Path("/run"),)
+"""Where services of the computer listen; in no box is anything of it."""
+OWN_TMP = tuple(place for place in (Path("/tmp"), Path("/var/tmp")) if place.is_dir())
+"""Where a machine sees its own folder instead."""
 PROBE_SECONDS: Seconds = 5.0
 """How long trying one kind of isolation may take; it needs 20 ms."""
 
@@ -69,9 +74,9 @@ class Box:
     folder
         The machine's directory, writable at the same path inside.
     hidden
-        Directories that must not be visible inside.
+        Directories and files that must not be visible inside.
     shown
-        Directories below hidden ones that must still be visible, read-only.
+        What must still be visible below hidden ones, read-only.
     """
 
     instance: str
@@ -293,19 +298,18 @@ def _bwrap_arguments(box: Box) -> list[str]:
     arguments += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for file in KERNEL_FILES:
         arguments += ["--ro-bind-try", file, file]
-    if platform_calls.user_id() == 0:
-        # As root, sshd needs /run/sshd, which containers lack; names must still resolve.
-        resolver = Path("/etc/resolv.conf").resolve()
-        arguments += ["--tmpfs", "/run", "--dir", "/run/sshd"]
-        if resolver.is_relative_to("/run"):
-            arguments += ["--ro-bind-try", str(resolver), str(resolver)]
-    for path in sorted(box.hidden):
-        arguments += ["--tmpfs", str(path)]
-    arguments += ["--bind", str(box.folder / "tmp"), "/tmp"]
-    if Path("/var/tmp").is_dir():
-        arguments += ["--bind", str(box.folder / "tmp"), "/var/tmp"]
-    for path in box.shown:
-        arguments += ["--ro-bind-try", str(path), str(path)]
+    for veil in veils((*SEALED, *OWN_TMP, *box.hidden), box.shown):
+        path = str(veil.path)
+        if veil.is_shown:
+            arguments += ["--ro-bind-try", path, path]
+        elif veil.path in OWN_TMP:
+            arguments += ["--bind", str(box.folder / "tmp"), path]
+        elif veil.path.is_dir():
+            arguments += ["--tmpfs", path]
+        else:
+            arguments += ["--ro-bind", "/dev/null", path]
+    # As root, sshd needs /run/sshd, which containers lack.
+    arguments += ["--dir", "/run/sshd"]
     arguments += ["--bind", str(box.folder), str(box.folder)]
     accounts = box.folder / "boot" / "passwd"
     if accounts.is_file() and not accounts.is_symlink():

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import site
 import socket
 import sqlite3
 import sys
@@ -20,10 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from nbprov.model.clock import Seconds
-from nbprov.model.paths import NoHome
-from nbprov.model.paths import home as nbprov_home
 
-from . import guest_scripts, isolation, platform_calls, processes, sshd
+from . import curtains, guest_scripts, isolation, platform_calls, processes, sshd
 from .guest_folder import GuestFolder, remove_tree
 from .isolation import Box, Rung
 
@@ -38,9 +35,6 @@ CONSOLE_LOG = "log/console.log"
 """The output of its first process and its start script."""
 CONSOLE_BYTES = 64 * 1024
 """How much of the console is shown."""
-INIT_PLACES = (Path("/run/systemd"), Path("/run/dbus"), Path("/run/user"))
-"""Where the computer's init, and services that may power it off, listen. Files for name resolution
-below them stay visible."""
 POWEROFF_BYTES = 1024
 """The longest message that a machine may leave when it powers itself off."""
 
@@ -131,7 +125,7 @@ class LocalMachine:
         env |= {"NBPROV_KEYGEN": guest_scripts.keygen_command(boot / "host_key")}
         if rung is not Rung.BWRAP and server.binary and platform_calls.user_id() == 0:
             sshd.make_privilege_dir()
-        hidden, shown = self._curtains()
+        hidden, shown = curtains.curtains([self.root])
         box = Box(self.instance, shape.name[:60] or self.instance, self.folder, hidden, shown)
         command = ["/bin/sh", str(boot / "boot.sh")]
         handle = isolation.spawn(rung, box, command, env, self.files.open_log(CONSOLE_LOG))
@@ -224,39 +218,18 @@ class LocalMachine:
 
         So `pip install` there changes nothing here.
         """
-        base = str(getattr(sys, "_base_executable", "") or sys.executable)
+        base = str(curtains.base_python())
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         packages = f"venv/lib/{version}/site-packages"
         self.files.make_directory(packages)
         config = f"home = {Path(base).parent}\ninclude-system-site-packages = false\n"
         self.files.write("venv/pyvenv.cfg", config.encode(), 0o644)
-        hosts = "".join(f"import site; site.addsitedir({p!r})\n" for p in _host_packages())
+        hosts = "".join(f"import site; site.addsitedir({p!r})\n" for p in curtains.host_packages())
         self.files.write(f"{packages}/_nbprov_host.pth", hosts.encode(), 0o644)
         for name in ("python", "python3", version):
             self.files.link(f"venv/bin/{name}", base)
         for name in ("pip", "pip3"):
             self.files.write(f"venv/bin/{name}", guest_scripts.PIP.encode(), 0o700)
-
-    def _curtains(self) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-        """Return what must not be visible inside, and which parts of it must be.
-
-        Hidden are other machines, nbprov's keys and ledger, and the computer's init; its Python is
-        shown.
-        """
-        hidden = {p.resolve() for p in (self.root, *_private_places(), *INIT_PLACES) if p.is_dir()}
-        veiled = {*hidden, Path("/tmp"), Path("/var/tmp")}
-        named = [
-            sys.prefix,
-            sys.base_prefix,
-            str(Path(sys.executable).parent),
-            str(Path(__file__).parent),
-            *_host_packages(),
-        ]
-        needed = {Path(p).resolve() for p in named} | {Path(p) for p in named}
-        needed |= {p for p in (Path("/etc/resolv.conf").resolve(),) if p.is_file()}
-        shown = {p for p in needed if any(p.is_relative_to(v) for v in veiled)}
-        hidden -= {h for h in hidden if any(h != s and h.is_relative_to(s) for s in shown)}
-        return tuple(sorted(hidden)), tuple(sorted(shown))
 
 
 def free_address() -> tuple[str, int]:
@@ -274,22 +247,8 @@ def free_address() -> tuple[str, int]:
         return host, int(trial.getsockname()[1])
 
 
-def _private_places() -> tuple[Path, ...]:
-    try:
-        return (nbprov_home(),)
-    except NoHome:
-        return ()  # so nothing of nbprov's is in it
-
-
 def _shell() -> str:
     return "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
-
-
-def _host_packages() -> list[str]:
-    places = list(site.getsitepackages())
-    if site.ENABLE_USER_SITE:
-        places.append(site.getusersitepackages())
-    return [p for p in places if os.path.isdir(p)]
 
 
 def _await_port(host: str, port: int, handle: Mapping[str, Any]) -> None:

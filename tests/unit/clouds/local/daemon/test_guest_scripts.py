@@ -15,10 +15,8 @@ import pytest
 from clouds_under_test import LocalUnderTest, eventually
 
 from nbprov.clouds.contract.checks import answers
-from nbprov.clouds.local.daemon import guest_scripts, isolation
-from nbprov.clouds.local.daemon import machine as machine_module
+from nbprov.clouds.local.daemon import curtains, guest_scripts, isolation
 from nbprov.clouds.local.daemon.isolation import Rung
-from nbprov.clouds.local.daemon.machine import LocalMachine
 from nbprov.model.launches import Instance, InstanceState, OnShutdown
 
 pytestmark = [
@@ -251,8 +249,8 @@ def test_what_the_computers_init_listens_on_is_hidden_and_names_still_resolve(
 ) -> None:
     init, missing = tmp_path / "run" / "systemd", tmp_path / "run" / "dbus"
     init.mkdir(parents=True)
-    monkeypatch.setattr(machine_module, "INIT_PLACES", (init, missing, Path("/etc").resolve()))
-    hidden, shown = LocalMachine(tmp_path / "cloud", "i-1")._curtains()
+    monkeypatch.setattr(curtains, "SERVICES", (init, missing, Path("/etc").resolve()))
+    hidden, shown = curtains.curtains([tmp_path / "cloud"])
     assert init in hidden
     assert missing not in hidden
     resolver = Path("/etc/resolv.conf").resolve()

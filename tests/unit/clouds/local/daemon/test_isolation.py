@@ -14,13 +14,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import asyncssh
 import pytest
 from box_locks import LOCKS, check_locks
 from clouds_under_test import LocalUnderTest, eventually, processes_that_name
 
 import nbprov
 from nbprov.clouds.contract.checks import OUTLIVER, answers
-from nbprov.clouds.local.daemon import isolation, sshd
+from nbprov.clouds.local.daemon import curtains, isolation, sshd
 from nbprov.clouds.local.daemon.isolation import Rung
 from nbprov.model.launches import InstanceState
 
@@ -130,20 +131,64 @@ def test_inside_the_best_rung_others_are_out_of_sight(
 ) -> None:
     if not works(Rung.BWRAP, tmp_path):
         pytest.skip("bwrap does not work on this computer")
+    mine = f"nbprov-test-{os.getpid()}"
     one, two = local.running(local.launch(count=2))
     eventually(lambda: answers(one), "an ssh server")
     seen = local.run(
         one,
         (
             f"ls {local.folder} {local.folder}/i; ps ax | grep -c '[s]leep 4242'; touch "
-            "/etc/nbprov-x; touch /tmp/mine && ls /tmp"
+            f"/etc/nbprov-x; touch /tmp/{mine} && ls /tmp"
         ),
     )
     assert two.id not in seen.stdout
     assert "state.db" not in seen.stdout
     assert "Read-only" in seen.stderr
-    assert "mine" in seen.stdout
-    assert not Path("/tmp/mine").exists()
+    assert mine in seen.stdout
+    assert not Path("/tmp", mine).exists()
+
+
+@pytest.fixture
+def secret_home() -> Iterator[Path]:
+    """Make a folder of secrets below the user's home, as Jupyter's runtime folder is."""
+    folder = Path(tempfile.mkdtemp(prefix=".nbprov-test-", dir=Path.home()))
+    (folder / "kernel-1.json").write_text('{"key": "of-the-kernel"}')
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_in_bubblewrap_nobody_reads_the_home_or_reaches_a_kernel(
+    local: LocalUnderTest, tmp_path: Path, secret_home: Path
+) -> None:
+    if not works(Rung.BWRAP, tmp_path):
+        pytest.skip("bwrap does not work on this computer")
+    (machine,) = local.running(local.launch())
+    eventually(lambda: answers(machine), "an ssh server")
+    real = os.path.realpath(secret_home)
+    tried = local.run(
+        machine,
+        f"cat {real}/kernel-1.json {secret_home}/kernel-1.json; ls -A {Path.home()}; echo /run:;"
+        " ls /run; grep -rs of-the-kernel /home /root /run /var/run 2>/dev/null",
+    )
+    home, _, services = tried.stdout.partition("/run:")
+    assert "of-the-kernel" not in tried.stdout
+    assert set(home.split()) <= {part.split("/")[0] for part in _below_home()}
+    assert set(services.split()) <= {"sshd", "systemd", "current-system", "opengl-driver"}
+    # What machines need is there all the same.
+    worked = local.run(
+        machine,
+        "python3 -c 'import asyncssh, IPython, ssl, sqlite3; print(asyncssh.__file__)'"
+        " && git --version && touch ~/mine && ssh-keygen -q -t ed25519 -N '' -f ~/key && hostname",
+    )
+    assert worked.returncode == 0, worked.stderr
+    assert asyncssh.__file__ in worked.stdout
+
+
+def _below_home() -> list[str]:
+    """What of the home a machine sees: Python, and its own folder."""
+    shown = [*curtains.curtains([]).shown, Path(tempfile.gettempdir())]
+    home = Path.home()
+    return [str(path.relative_to(home)) for path in shown if path.is_relative_to(home)]
 
 
 def test_stand_in_serves_where_there_is_no_sshd(
@@ -177,6 +222,23 @@ def open_folder() -> Iterator[Path]:
         ignore=shutil.ignore_patterns("__pycache__"),
     )
     yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def strangers_home() -> Iterator[Path]:
+    """Make a home of the other user where machines see the computer's own files."""
+    if os.getuid() != 0:
+        yield Path.home()
+        return
+    folder = Path(tempfile.mkdtemp(prefix="nbprov-test-", dir="/var/lib"))
+    folder.chmod(0o755)
+    for name in ("home/secret", "runtime/kernel.json"):
+        (folder / name).parent.mkdir()
+        (folder / name).write_text("of the stranger")
+        os.chown(folder / name, STRANGER, STRANGER)
+        os.chown((folder / name).parent, STRANGER, STRANGER)
+    yield folder / "home"
     shutil.rmtree(folder)
 
 
@@ -290,7 +352,9 @@ try:
         command = [*WRAP, *ssh, "-p", str(machine.port), f"{login}@{machine.host}", program]
         return subprocess.run(command, capture_output=True, text=True)
 
-    said = ask("id -u; pwd; (setsid nohup sleep 4244 >/dev/null 2>&1 &)")
+    program = "id -u; pwd; (setsid nohup sleep 4244 >/dev/null 2>&1 &)"
+    program += f"; cat {os.environ['HOME']}/secret {os.environ['JUPYTER_RUNTIME_DIR']}/kernel.json"
+    said = ask(program)
     until(lambda: count() == "1")
     (machine,) = running()
     treasure = folder / "treasure"
@@ -315,7 +379,9 @@ print(json.dumps({**told, "locks": locks, "seen": seen, "left": left}))
 
 
 @pytest.mark.parametrize("rung", [Rung.BWRAP, Rung.MARKER])
-def test_an_unprivileged_user_gets_machines(rung: Rung, open_folder: Path) -> None:
+def test_an_unprivileged_user_gets_machines(
+    rung: Rung, open_folder: Path, strangers_home: Path
+) -> None:
     if os.getuid() != 0:
         return  # every other test here already runs as an unprivileged user
     assert STRANGER not in {p.pw_uid for p in pwd.getpwall()}
@@ -335,6 +401,8 @@ def test_an_unprivileged_user_gets_machines(rung: Rung, open_folder: Path) -> No
     env = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(open_folder / "src"),
+        "HOME": str(strangers_home),
+        "JUPYTER_RUNTIME_DIR": str(strangers_home.parent / "runtime"),
         isolation.ISOLATION_VARIABLE: rung.value,
     }
     done = subprocess.run(
@@ -350,6 +418,8 @@ def test_an_unprivileged_user_gets_machines(rung: Rung, open_folder: Path) -> No
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["out"].splitlines()[0] == str(STRANGER), told
     assert told["out"].splitlines()[1].endswith("/home")
+    # Below the best isolation a machine shares the user's files.
+    assert ("of the stranger" in told["out"]) is (rung is not Rung.BWRAP), told
     assert told["after"] == "0"
     if rung is Rung.BWRAP:  # on the other rungs a machine's processes are the user's own
         check_locks(told["locks"])
