@@ -5,26 +5,27 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from .errors import NbprovError
-
-HOME_VARIABLE = "NBPROV_HOME"
+from .home_safety import HOME_VARIABLE, UnsafeHome, check_safe, close_to_others
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
-# A type checker for Windows does not know it, and nothing calls it there.
-_user_id: Callable[[], int] = getattr(os, "geteuid", lambda: 0)
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
-
-
-class UnsafeHome(NbprovError):
-    """Others may write into nbprov's home: keys, prices and the ledger there may be theirs."""
-
-    code = "home.unsafe"
+__all__ = [
+    "HOME_VARIABLE",
+    "PRIVATE_FILE",
+    "PRIVATE_FOLDER",
+    "NoHome",
+    "UnsafeHome",
+    "close_to_others",
+    "home",
+    "make_folder",
+    "open_private",
+]
 
 
 class NoHome(NbprovError):
@@ -41,7 +42,7 @@ def home(environ: Mapping[str, str] | None = None) -> Path:
     Raises
     ------
     UnsafeHome
-        If it is there, and others may write into it.
+        If others may write into it or replace it, or something in it is somebody else's.
     NoHome
         If this user has no home folder, and `NBPROV_HOME` is not set.
     """
@@ -66,33 +67,6 @@ def _home(env: Mapping[str, str]) -> Path:
     if platform == "darwin":
         return user / "Library" / "Application Support" / "nbprov"
     return Path(env.get("XDG_DATA_HOME") or user / ".local" / "share") / "nbprov"
-
-
-def check_safe(folder: Path) -> None:
-    """Refuse a home that others may write, or that belongs to somebody else.
-
-    Raises
-    ------
-    UnsafeHome
-        With the command that mends it.
-    """
-    if os.name != "posix":
-        return  # its folder for application data is the user's
-    try:
-        found = folder.stat()
-    except OSError:
-        return  # it is not there, or whoever uses it says what is wrong
-    if found.st_uid != _user_id():
-        raise UnsafeHome(
-            f"{folder} belongs to another user (id {found.st_uid})",
-            hint=f"use a folder of your own: set {HOME_VARIABLE}, or run sudo chown"
-            f" {_user_id()} '{folder}' if you trust what is in it",
-        )
-    if found.st_mode & _OTHERS_WRITE:
-        raise UnsafeHome(
-            f"others may write into {folder}, where the keys and the ledger are",
-            hint=f"look whether all in it is yours, then run: chmod go-w '{folder}'",
-        )
 
 
 def make_folder(folder: Path, root: Path | None = None) -> Path:
@@ -132,20 +106,12 @@ def make_folder(folder: Path, root: Path | None = None) -> Path:
     return folder
 
 
-def close_to_others(path: Path) -> None:
-    """Take the rights of all other users away from a file or folder of ours."""
-    if os.name == "posix":
-        found = path.stat()
-        if found.st_mode & _OTHERS and found.st_uid == _user_id():
-            path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
-
-
 def open_private(path: str, flags: int) -> int:
     """An `opener` of `open` that makes files of the home for this user alone."""
     is_ours = False
     with suppress(NoHome):
         is_ours = Path(path).is_relative_to(_home(os.environ))
     descriptor = os.open(path, flags, PRIVATE_FILE if is_ours else 0o666)
-    if is_ours and os.name == "posix" and os.fstat(descriptor).st_mode & _OTHERS:
+    if is_ours and os.name == "posix" and os.fstat(descriptor).st_mode & OTHERS:
         os.chmod(descriptor, PRIVATE_FILE)
     return descriptor

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from nbprov import api
+from nbprov.catalog.catalog import shipped_folder
+from nbprov.catalog.sources.price_files import Layout
 from nbprov.clouds.local.client import DaemonClient
-from nbprov.model import paths
+from nbprov.model import home_safety, paths
 from nbprov.model.paths import UnsafeHome, make_folder, open_private
 
 SESSION = """
@@ -117,8 +123,8 @@ def test_a_home_that_others_may_write_is_refused(
         with pytest.raises(UnsafeHome) as caught:
             use()
         assert caught.value.code == "home.unsafe"
-        assert f"chmod go-w '{tmp_path}'" in caught.value.hint
-    subprocess.run(["chmod", "go-w", str(tmp_path)], check=True)
+        assert f"chmod -R go-w '{tmp_path}'" in caught.value.hint
+    subprocess.run(["chmod", "-R", "go-w", str(tmp_path)], check=True)
     assert paths.home() == tmp_path
     make_folder(tmp_path / "keys")
     assert not stat.S_IMODE(tmp_path.stat().st_mode) & 0o077
@@ -132,6 +138,144 @@ def test_a_home_of_somebody_else_is_refused(
     os.chown(tmp_path, 12345, 12345)
     with pytest.raises(UnsafeHome, match="belongs to another user"):
         paths.home()
+
+
+STRANGER = 54321
+needs_root = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root"
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home two folders deep, whose folders above are open to nobody."""
+    home = tmp_path / "above" / "between" / "home"
+    home.mkdir(parents=True)
+    for each in (home, *home.parents[:2]):
+        each.chmod(0o700)
+    monkeypatch.setenv("NBPROV_HOME", str(home))
+    return home
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o757, 0o2777])
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_folder_above_that_others_may_write_is_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch, mode: int, depth: int, is_there: bool
+) -> None:
+    monkeypatch.setattr(home_safety, "_is_own_group", lambda group: False)
+    above = home.parents[depth]
+    if not is_there:
+        home.rmdir()
+    above.chmod(mode)
+    for use in (paths.home, lambda: make_folder(home / "keys")):
+        with pytest.raises(UnsafeHome) as caught:
+            use()
+        assert f"chmod go-w '{above}'" in caught.value.hint
+        assert "NBPROV_HOME" in caught.value.hint
+    subprocess.run(["chmod", "go-w", str(above)], check=True)
+    assert make_folder(paths.home() / "keys").is_dir()
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o711, 0o1777, 0o1775])
+def test_a_folder_above_where_nobody_can_rename_is_taken(home: Path, mode: int) -> None:
+    home.parent.chmod(mode)
+    assert paths.home() == home
+
+
+@pytest.mark.parametrize(
+    ("members", "name", "is_taken"),
+    [((), "me", True), (("me",), "me", True), (("me", "you"), "me", False), ((), "users", False)],
+)
+def test_a_group_of_its_own_may_write_above(
+    home: Path, monkeypatch: pytest.MonkeyPatch, members: tuple[str, ...], name: str, is_taken: bool
+) -> None:
+    mine = os.getuid()
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name="me"))
+    monkeypatch.setattr(pwd, "getpwall", lambda: [SimpleNamespace(pw_name="me", pw_gid=4242)])
+    monkeypatch.setattr(grp, "getgrgid", lambda g: SimpleNamespace(gr_name=name, gr_mem=members))
+    real = home_safety._is_own_group
+    monkeypatch.setattr(home_safety, "_is_own_group", lambda group: real(4242))
+    home.parent.chmod(0o775)
+    assert home.parent.stat().st_uid == mine
+    if is_taken:
+        assert paths.home() == home
+    else:
+        with pytest.raises(UnsafeHome, match="others may write into"):
+            paths.home()
+
+
+@needs_root
+@pytest.mark.parametrize("depth", [0, 1])
+def test_a_folder_above_of_somebody_else_is_refused(home: Path, depth: int) -> None:
+    os.chown(home.parents[depth], STRANGER, STRANGER)
+    with pytest.raises(UnsafeHome, match=f"belongs to another user .id {STRANGER}., who may repl"):
+        paths.home()
+
+
+@needs_root
+def test_a_link_of_somebody_else_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.parent.chmod(0o1777)
+    for link, target in ((home.parent / "link", home), (home.parent / "up", home.parents[1])):
+        link.symlink_to(target)
+        monkeypatch.setenv("NBPROV_HOME", str(link if target == home else link / "between/home"))
+        assert paths.home().samefile(home)
+        os.chown(link, STRANGER, STRANGER, follow_symlinks=False)
+        with pytest.raises(UnsafeHome, match="who may replace what it leads to"):
+            paths.home()
+
+
+def test_where_a_link_leads_is_looked_at_too(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to("above/../above/between/home")
+    monkeypatch.setenv("NBPROV_HOME", str(tmp_path / "link"))
+    assert paths.home().samefile(home)
+    home.parent.chmod(0o777)
+    with pytest.raises(UnsafeHome, match="between"):
+        paths.home()
+    (tmp_path / "circle").symlink_to("circle")
+    monkeypatch.setenv("NBPROV_HOME", str(tmp_path / "circle"))
+    assert paths.home().name == "circle", "whoever uses it says what is wrong"
+
+
+@pytest.mark.usefixtures("umask")
+def test_what_was_left_open_in_a_home_is_closed_at_its_first_use(home: Path) -> None:
+    for name in ("catalogs/gcp", "keys/c", "cache", "local/i/m/home"):
+        (home / name).mkdir(parents=True)
+    for name in ("catalogs/gcp/vms.csv", "keys/c/id", "ledger.sqlite3", "local/i/m/home/x"):
+        (home / name).touch()
+    (home / "link").symlink_to("nowhere")
+    paths.home()
+    assert _open_to_others(home) == []
+    assert stat.S_IMODE((home / "catalogs" / "gcp").stat().st_mode) == 0o700
+    assert stat.S_IMODE((home / "catalogs/gcp/vms.csv").stat().st_mode) == 0o600
+
+
+@needs_root
+@pytest.mark.parametrize("name", ["catalogs", "catalogs/gcp/vms.csv", "keys", "ledger.sqlite3"])
+def test_what_somebody_else_left_in_a_home_is_refused(home: Path, name: str) -> None:
+    (home / name).parent.mkdir(parents=True, exist_ok=True)
+    (home / name).touch() if "." in name else (home / name).mkdir()
+    os.chown(home / name, STRANGER, STRANGER)
+    for _ in range(2):
+        with pytest.raises(UnsafeHome) as caught:
+            make_folder(home / "cache")
+    assert f"{home / name} in nbprov's home belongs to another user" in caught.value.message
+    command = caught.value.hint.partition("run: ")[2].replace("sudo ", "")
+    assert subprocess.run(["sh", "-c", command], check=True).returncode == 0
+    assert make_folder(home / "cache").is_dir()
+
+
+@needs_root
+def test_prices_of_somebody_else_are_read_by_nobody(home: Path) -> None:
+    (home / "catalogs" / "gcp").mkdir(parents=True)
+    (home / "catalogs" / "gcp" / "vms.csv").write_text("InstanceType")
+    os.chown(home / "catalogs" / "gcp", STRANGER, STRANGER)
+    with pytest.raises(UnsafeHome, match="belongs to another user"):
+        Layout.usual(shipped_folder())
+    with pytest.raises(UnsafeHome, match="belongs to another user"):
+        api.Session(home).engine.ledger.clusters.all()
 
 
 @pytest.mark.parametrize(
