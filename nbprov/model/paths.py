@@ -1,31 +1,41 @@
-"""Where nbprov keeps its files, and how they are made: for this user alone, whatever the umask."""
+"""Where nbprov keeps its files, and how they are made: for this user alone, whatever the umask.
+
+The home is looked at as sshd's StrictModes does. Whoever may write into a folder may put another
+one in the place of what is in it. So a home is as safe as the least safe folder above it, and as
+the files that somebody else left in it.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from .errors import NbprovError
-from .home_safety import HOME_VARIABLE, UnsafeHome, check_safe, close_to_others
+
+HOME_VARIABLE = "NBPROV_HOME"
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
-OTHERS = stat.S_IRWXG | stat.S_IRWXO
+MOST_LINKS = 40
+"""So many links on the way to a folder are a circle, as for the kernel."""
+NOT_ENTERED = (("local", "i"), ("logs",), ("jobs",))
+"""Folders whose content decides nothing: what machines of `local` made, and texts for people."""
 
-__all__ = [
-    "HOME_VARIABLE",
-    "PRIVATE_FILE",
-    "PRIVATE_FOLDER",
-    "NoHome",
-    "UnsafeHome",
-    "close_to_others",
-    "home",
-    "make_folder",
-    "open_private",
-]
+# A type checker for Windows does not know it, and nothing calls it there.
+_user_id: Callable[[], int] = getattr(os, "geteuid", lambda: 0)
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_closed: set[Path] = set()
+
+
+class UnsafeHome(NbprovError):
+    """Others may write into nbprov's home: keys, prices and the ledger there may be theirs."""
+
+    code = "home.unsafe"
 
 
 class NoHome(NbprovError):
@@ -112,6 +122,182 @@ def open_private(path: str, flags: int) -> int:
     with suppress(NoHome):
         is_ours = Path(path).is_relative_to(_home(os.environ))
     descriptor = os.open(path, flags, PRIVATE_FILE if is_ours else 0o666)
-    if is_ours and os.name == "posix" and os.fstat(descriptor).st_mode & OTHERS:
+    if is_ours and os.name == "posix" and os.fstat(descriptor).st_mode & _OTHERS:
         os.chmod(descriptor, PRIVATE_FILE)
     return descriptor
+
+
+def check_safe(folder: Path) -> None:
+    """Refuse a home that others may write or replace, or that holds what is not this user's.
+
+    What is below it is looked at once in a process, and closed to others.
+
+    Raises
+    ------
+    UnsafeHome
+        With the command that mends it.
+    """
+    if os.name != "posix":
+        return  # its folder for application data is the user's
+    for path, found, is_last in _way(folder):
+        if stat.S_ISLNK(found.st_mode):
+            _check_owner(path, found, "what it leads to")
+        elif is_last:
+            _check_home(path, found)
+        else:
+            _check_parent(path, found, folder)
+    if folder not in _closed and folder.is_dir():
+        _close_tree(folder)
+        _closed.add(folder)
+
+
+def close_to_others(path: Path) -> None:
+    """Take the rights of all other users away from a file or folder of ours."""
+    if os.name == "posix":
+        found = path.stat()
+        if found.st_mode & _OTHERS and found.st_uid == _user_id():
+            path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
+
+
+def _way(folder: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
+    """Yield each folder from the root to this one, with the links on the way.
+
+    It ends where one is missing: what is made there is ours.
+    """
+    left = list(reversed(folder.absolute().parts[1:]))
+    here, links = Path("/"), 0
+    with suppress(OSError):  # whoever uses it says what is wrong
+        yield here, here.lstat(), not left
+        while left:
+            name = left.pop()
+            if name == "..":
+                here = here.parent
+                continue
+            found = (here / name).lstat()
+            if stat.S_ISLNK(found.st_mode):
+                links += 1
+                if links > MOST_LINKS:
+                    return
+                yield here / name, found, False
+                target = Path(os.readlink(here / name))
+                here = Path("/") if target.is_absolute() else here
+                left += reversed([part for part in target.parts if part != "/"])
+                continue
+            here = here / name
+            yield here, found, not left
+
+
+def _check_home(path: Path, found: os.stat_result) -> None:
+    if found.st_uid != _user_id():
+        raise UnsafeHome(
+            f"{path} belongs to another user (id {found.st_uid})",
+            hint=f"use a folder of your own: set {HOME_VARIABLE}, or run sudo chown -R"
+            f" {_user_id()} '{path}' if you trust what is in it",
+        )
+    if found.st_mode & _OTHERS_WRITE:
+        raise UnsafeHome(
+            f"others may write into {path}, where the keys and the ledger are",
+            hint=f"look whether all in it is yours, then run: chmod -R go-w '{path}'",
+        )
+
+
+def _check_parent(path: Path, found: os.stat_result, home: Path) -> None:
+    _check_owner(path, found, str(home))
+    may_write = bool(found.st_mode & stat.S_IWOTH) or (
+        bool(found.st_mode & stat.S_IWGRP) and not _is_own_group(found.st_gid)
+    )
+    # In a sticky folder, such as /tmp, nobody may rename what belongs to others.
+    if may_write and not found.st_mode & stat.S_ISVTX:
+        sudo = "" if found.st_uid == _user_id() else "sudo "
+        raise UnsafeHome(
+            f"others may write into {path} and put another folder in the place of {home}",
+            hint=f"run: {sudo}chmod go-w '{path}', or set {HOME_VARIABLE} to a folder elsewhere",
+        )
+
+
+def _check_owner(path: Path, found: os.stat_result, what: str) -> None:
+    if found.st_uid not in {0, _user_id(), _unmapped_root()}:
+        raise UnsafeHome(
+            f"{path} belongs to another user (id {found.st_uid}), who may replace {what}",
+            hint=f"set {HOME_VARIABLE} to a folder that lies in yours",
+        )
+
+
+@functools.cache
+def _unmapped_root() -> int:
+    """Return the id that root's files have in a user namespace without root, else that of root.
+
+    In a rootless container they belong to an id that stands for all that are not mapped.
+    """
+    with suppress(OSError, ValueError):
+        rows = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
+        if not any(int(outside) == 0 for _, outside, _ in rows):
+            return int(Path("/proc/sys/kernel/overflowuid").read_text())
+    return 0
+
+
+def _is_own_group(group: int) -> bool:
+    """Whether a group holds nobody but this user, as the private groups of Linux do, or root.
+
+    Members of a group of a directory service cannot be listed. So a group of another name than the
+    user's counts only if both are in this computer's own files.
+    """
+    if group == 0:
+        return True
+    if sys.platform == "win32":
+        return False  # it has no such groups
+    import grp
+    import pwd
+
+    try:
+        named, me = grp.getgrgid(group), pwd.getpwuid(_user_id())
+    except KeyError:
+        return False
+    others = {*named.gr_mem, *(p.pw_name for p in pwd.getpwall() if p.pw_gid == group)}
+    if others - {me.pw_name, "root"}:
+        return False
+    return named.gr_name == me.pw_name or (
+        _is_local("/etc/group", named.gr_name) and _is_local("/etc/passwd", me.pw_name)
+    )
+
+
+def _is_local(file: str, name: str) -> bool:
+    try:
+        lines = Path(file).read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    return any(line.startswith(f"{name}:") for line in lines)
+
+
+def _close_tree(home: Path) -> None:
+    """Close all that is below a home, and refuse it where something is not this user's."""
+    strange = [path for path in _closing(home, ()) if path is not None]
+    if strange:
+        more = f", and {len(strange) - 1:,} more" if len(strange) > 1 else ""
+        raise UnsafeHome(
+            f"{strange[0]}{more} in nbprov's home belongs to another user",
+            hint=f"remove what you do not know, then run: sudo chown -Rh {_user_id()} '{home}'"
+            f" && chmod -R go-w '{home}'",
+        )
+
+
+def _closing(folder: Path, names: tuple[str, ...]) -> Iterator[Path | None]:
+    if names in NOT_ENTERED:
+        return
+    trusted = {0, _user_id()}
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return  # it went, or whoever uses it says what is wrong
+    for entry in entries:
+        path = Path(entry.path)
+        with suppress(FileNotFoundError):  # another kernel's, and gone by now
+            found = path.lstat()
+            if found.st_uid not in trusted:
+                yield path
+                continue
+            if stat.S_ISLNK(found.st_mode):
+                continue
+            close_to_others(path)
+            if stat.S_ISDIR(found.st_mode):
+                yield from _closing(path, (*names, entry.name))

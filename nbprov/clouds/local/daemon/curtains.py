@@ -97,10 +97,11 @@ def base_python() -> Path:
 def _homes(env: Mapping[str, str]) -> list[Path]:
     """Return the homes; of one that is the root folder, its hidden folders."""
     found = [*HOMES]
-    with suppress(KeyError, ImportError):
-        import pwd  # Windows has none
+    if sys.platform != "win32":
+        import pwd
 
-        found.append(Path(pwd.getpwuid(platform_calls.user_id()).pw_dir))
+        with suppress(KeyError):
+            found.append(Path(pwd.getpwuid(platform_calls.user_id()).pw_dir))
     if env.get("HOME"):
         found.append(Path(env["HOME"]))
     if any(home.resolve() == Path("/") for home in found):
