@@ -57,7 +57,7 @@ class PullResult:
     aside
         `(name, name here)` of files that were put beside one that was changed here.
     renamed
-        `(name, name here)` of files that a program here could run by itself under their own name.
+        `(name, name here)` of files that did not keep their names, which are not those of data.
     skipped, failed
         `(name, why)`: what cannot travel, and what did not arrive.
     here

@@ -15,7 +15,7 @@ from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.launches import InstanceState
 
-pytestmark = pytest.mark.machine
+pytestmark = [pytest.mark.machine, pytest.mark.usefixtures("bare_names")]
 
 
 def test_a_cluster_is_replaced_only_when_the_new_one_is_set_up(world: TunnelWorld) -> None:

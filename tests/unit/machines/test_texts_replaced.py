@@ -24,7 +24,7 @@ from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.supervision import cloud_watcher
 from nbprov.provisioning.supervision.cluster_controller import ClusterController
 
-pytestmark = [pytest.mark.machine, pytest.mark.usefixtures("texts")]
+pytestmark = [pytest.mark.machine, pytest.mark.usefixtures("texts", "bare_names")]
 
 Up = Callable[..., api.Cluster]
 
