@@ -29,9 +29,12 @@ def session(monkeypatch: pytest.MonkeyPatch, nbprov_home: Path) -> Iterator[api.
 
 
 def test_another_accounts_stock_is_in_no_table_and_no_dashboard(session: api.Session) -> None:
-    plan, service, engine = session.plan(SPEC, wait=LONG), session.services.stock, session.engine
+    session.plan(SPEC, wait=LONG)
+    service, engine = session.services.stock, session.engine
     service._workers.submit(lambda: None).result(LONG)
-    now, pool = engine.clock.now(), plan.candidates[0].offer.pool
+    session.services.market.read()
+    pool = session.services.market.report.places[0].pool
+    now = engine.clock.now()
 
     def shown() -> tuple[StockLevel | None, str]:
         """The last bar of the price table, and the last answer in the dashboard."""
