@@ -56,12 +56,20 @@ def home(environ: Mapping[str, str] | None = None) -> Path:
     NoHome
         If this user has no home folder, and `NBPROV_HOME` is not set.
     """
-    found = _home(os.environ if environ is None else environ)
+    found = home_path(environ)
     check_safe(found)
     return found
 
 
-def _home(env: Mapping[str, str]) -> Path:
+def home_path(environ: Mapping[str, str] | None = None) -> Path:
+    """Where `home` is, whoever may write there.
+
+    Raises
+    ------
+    NoHome
+        If this user has no home folder, and `NBPROV_HOME` is not set.
+    """
+    env = os.environ if environ is None else environ
     if env.get(HOME_VARIABLE):
         return Path(env[HOME_VARIABLE]).expanduser().absolute()
     try:
@@ -120,7 +128,7 @@ def open_private(path: str, flags: int) -> int:
     """An `opener` of `open` that makes files of the home for this user alone."""
     is_ours = False
     with suppress(NoHome):
-        is_ours = Path(path).is_relative_to(_home(os.environ))
+        is_ours = Path(path).is_relative_to(home_path())
     descriptor = os.open(path, flags, PRIVATE_FILE if is_ours else 0o666)
     if is_ours and os.name == "posix" and os.fstat(descriptor).st_mode & _OTHERS:
         os.chmod(descriptor, PRIVATE_FILE)

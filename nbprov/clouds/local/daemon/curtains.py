@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nbprov.clouds.local.secret_places import FILE_VARIABLES, FOLDER_VARIABLES
-from nbprov.model.paths import NoHome
-from nbprov.model.paths import home as nbprov_home
+from nbprov.model.paths import NoHome, home_path
 
 from . import platform_calls
 
@@ -123,7 +122,7 @@ def _named(variables: Iterable[str], env: Mapping[str, str]) -> list[Path]:
 
 def _nbprov() -> list[Path]:
     try:
-        return [nbprov_home()]
+        return [home_path()]
     except NoHome:
         return []  # so nothing of nbprov's is in it
 
