@@ -252,21 +252,21 @@ def _is_own_group(group: int) -> bool:
     """
     if group == 0:
         return True
-    if sys.platform == "win32":
-        return False  # it has no such groups
-    import grp
-    import pwd
+    if sys.platform != "win32":
+        import grp
+        import pwd
 
-    try:
-        named, me = grp.getgrgid(group), pwd.getpwuid(_user_id())
-    except KeyError:
-        return False
-    others = {*named.gr_mem, *(p.pw_name for p in pwd.getpwall() if p.pw_gid == group)}
-    if others - {me.pw_name, "root"}:
-        return False
-    return named.gr_name == me.pw_name or (
-        _is_local("/etc/group", named.gr_name) and _is_local("/etc/passwd", me.pw_name)
-    )
+        try:
+            named, me = grp.getgrgid(group), pwd.getpwuid(_user_id())
+        except KeyError:
+            return False
+        others = {*named.gr_mem, *(p.pw_name for p in pwd.getpwall() if p.pw_gid == group)}
+        if others - {me.pw_name, "root"}:
+            return False
+        return named.gr_name == me.pw_name or (
+            _is_local("/etc/group", named.gr_name) and _is_local("/etc/passwd", me.pw_name)
+        )
+    return False  # Windows has no such groups
 
 
 def _is_local(file: str, name: str) -> bool:
