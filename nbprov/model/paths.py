@@ -252,6 +252,7 @@ def _is_own_group(group: int) -> bool:
     """
     if group == 0:
         return True
+    is_own = False  # Windows has no such groups
     if sys.platform != "win32":
         import grp
         import pwd
@@ -261,12 +262,11 @@ def _is_own_group(group: int) -> bool:
         except KeyError:
             return False
         others = {*named.gr_mem, *(p.pw_name for p in pwd.getpwall() if p.pw_gid == group)}
-        if others - {me.pw_name, "root"}:
-            return False
-        return named.gr_name == me.pw_name or (
-            _is_local("/etc/group", named.gr_name) and _is_local("/etc/passwd", me.pw_name)
+        is_own = others <= {me.pw_name, "root"} and (
+            named.gr_name == me.pw_name
+            or (_is_local("/etc/group", named.gr_name) and _is_local("/etc/passwd", me.pw_name))
         )
-    return False  # Windows has no such groups
+    return is_own
 
 
 def _is_local(file: str, name: str) -> bool:
