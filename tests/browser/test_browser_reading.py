@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from contrast import assert_readable
 from local_cloud import set_market
 from notebook_page import NotebookPage, button, has_focus, panel, state
 from pictures import Album
@@ -54,6 +55,19 @@ def test_a_launch_is_read_and_pressed(
 
     clusters = panel(notebook.run("%clusters"), "Clusters")
     prices = panel(notebook.run("%prices"), "Prices")
+    page.emulate_media(forced_colors="active")
+    expect(prices.locator('.nbprov-body [role="row"]').first).to_be_visible()
+    first = prices.locator('.nbprov-body [role="row"]').first
+    first.locator('[role="gridcell"]').first.click()
+    chosen, others = (
+        backgrounds(prices, '[aria-selected="true"]'),
+        backgrounds(prices, '[role="row"][aria-selected="false"]'),
+    )
+    assert chosen, "a row is chosen"
+    assert not chosen & others, "a chosen row differs from the others where colours are forced"
+    assert_readable(clusters, dark=False)
+    page.emulate_media(forced_colors="none")
+    first.locator('[role="gridcell"]').first.click()
     page.set_viewport_size({"width": NARROW, "height": 1400})
     scrolled = run.locator(".nbprov-scroll").first
     assert scrolled.evaluate("one => one.scrollWidth <= one.clientWidth"), "no reason is cut"

@@ -49,6 +49,7 @@ def told(kernel: Kernel, marked: str, detail: int = 0) -> str:
         ("%%provision dev\nresources:\n  cloud: gcp\n  region: us-c|", "us-central1"),
         ("%%nbprov plan\nresources:\n  accel|", "accelerators:"),
         ("%%provision dev\nresources:\n  region: |", "eu"),
+        ("%%provision dev\nresources:\n  cloud: gcp\n  zone: us-c|", "us-central1-a"),
         ("%%provision dev\nresources:\n  infra: aws/us-e|", "aws/us-east-1"),
         ("%%provision dev\nresources:\n  instance_type: p4d|", "p4d.24xlarge"),
         ("%%provision dev\nresources:\n  |", "accelerators:"),

@@ -30,8 +30,6 @@ REREAD: Seconds = 30.0
 """The least time between two readings of the answers."""
 PRICES_REREAD: Seconds = 600.0
 """The least time between two readings of the price files, which takes a quarter of a second."""
-OLD_PRICES: Seconds = 30 * 24 * 3600.0
-"""Prices of GPUs move within weeks: older ones are worth a warning."""
 
 log = logging.getLogger("nbprov.api")
 

@@ -17,7 +17,8 @@ DASH = "–"
 """Stands for an unknown value."""
 
 OLD_DAYS, STALE_DAYS = 30, 180
-"""From how many days on the age of a price is a warning, and from how many a strong one."""
+"""From how many days on the age of a price is a warning, and from how many a strong one: prices of
+GPUs move within weeks."""
 SIMULATED = "simulated: you pay $0"
 
 

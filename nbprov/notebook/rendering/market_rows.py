@@ -6,20 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from nbprov.api.reports.market_report import (
-    OLD_PRICES,
-    MarketReport,
-    PlaceHistory,
-    PriceAge,
-)
+from nbprov.api.reports.market_report import MarketReport, PlaceHistory, PriceAge
 from nbprov.market.observations import ACCEPTED
-from nbprov.model.clock import Instant, short_duration
+from nbprov.model.clock import Instant, Seconds, short_duration
 from nbprov.model.failures import RULES, Cause
 from nbprov.model.places import Place
 from nbprov.model.stock import StockLevel
 
-from .formatting import Look, StateMark, Tone, format_age, format_place
+from .formatting import OLD_DAYS, Look, StateMark, Tone, format_place
 from .price_columns import level_digits
+
+DAY: Seconds = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +98,12 @@ def _look(one: PlaceHistory) -> Look:
 
 def price_lines(ages: Sequence[PriceAge], now: Instant) -> tuple[list[str], list[str]]:
     """Return lines on prices that are fresh, and on those that are so old that it matters."""
-    old = [age for age in ages if now - age.at > OLD_PRICES]
-    fresh = [age for age in ages if now - age.at <= OLD_PRICES]
+    old = [age for age in ages if now - age.at > OLD_DAYS * DAY]
+    fresh = [age for age in ages if age not in old]
     return (
         [", ".join(_age(age, now) for age in reversed(fresh))] if fresh else [],
         [
-            f"older than {short_duration(OLD_PRICES)}: {', '.join(_age(age, now) for age in old)}"
+            f"older than {OLD_DAYS} d: {', '.join(_age(age, now) for age in old)}"
             " (%nbprov catalog refresh)"
         ]
         if old
@@ -115,7 +112,8 @@ def price_lines(ages: Sequence[PriceAge], now: Instant) -> tuple[list[str], list
 
 
 def _age(age: PriceAge, now: Instant) -> str:
-    if age.is_refreshed and now - age.at < 24 * 3600.0:
+    if age.is_refreshed and now - age.at < DAY:
         return f"{age.cloud} {ago(now - age.at)}"
-    day = datetime.fromtimestamp(age.at, UTC).date().isoformat()
-    return f"{age.cloud} {format_age(day, datetime.fromtimestamp(now, UTC).date())}"
+    now_day, day = (datetime.fromtimestamp(at, UTC).date() for at in (now, age.at))
+    days = (now_day - day).days
+    return f"{age.cloud} {f'{days} d' if days > 0 else 'today'}"
