@@ -250,7 +250,9 @@ STORY = [
         {
             "%nbprov jobs dev submit": Line("job-1"),
             "%nbprov jobs  ": Line("train-1"),
-            "%nbprov logs dev train  ": Line("trains --lr 3e-4"),
+            "%nbprov logs dev train  ": Line(
+                "trains --lr 3e-4", before=("%nbprov jobs dev wait train",)
+            ),
             "%nbprov logs dev train -f": Line("trains --lr 3e-4"),
             "%nbprov jobs dev wait": Line("train-1: ok"),
             "%nbprov jobs dev cancel": Line("no job was running or waiting"),

@@ -32,4 +32,4 @@ def test_its_cells_do_what_it_says(kernel: Kernel) -> None:
                 said = "\n".join([done.text, *map(str, done.values)])
                 assert words in said, f"{cell}\nsaid {said!r}"
     assert seen == {*SAID}
-    assert kernel.value("__import__('pathlib').Path('results/when').read_text() != ''")
+    assert kernel.value("__import__('pathlib').Path('results/when.txt').read_text() != ''")
