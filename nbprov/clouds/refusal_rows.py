@@ -82,10 +82,9 @@ FAULT = _row(
     r"(?:null|nil) pointer|cannot read propert|is not a function|undefined is not|panic:|"
     r"unhandled (?:exception|rejection)|deadline exceeded|econn\w+|connection (?:was )?"
     r"(?:refused|reset)|socket hang up|broken pipe|\bdial tcp\b|\brpc error\b|"
-    r"\b(?:server|service|api) (?:is )?(?:currently |temporarily )?(?:unavailable|not available)|"
     r"\bafter (?:the )?create\b|\bcreated,? but\b|\bread(?:ing)?[ -]?back\b|"
     r"failed to (?:load|fetch|read|describe) (?:the )?(?:new |created )*"
-    r"(?:pod|instance|machine|vm|server)\b",
+    r"(?:pod|instance|machine|vm|server)\b(?!.types?)",
     Cause.TRANSIENT,
     _GENERAL | {Cause.NOT_OFFERED},
 )
@@ -93,6 +92,13 @@ FAULT = _row(
 
 ROWS = (
     FAULT,
+    # ---- who answers is not there; a server that is asked for is a machine
+    _row(
+        r"\A(?!.*\b(?:capacity|stock)\b).{0,300}?(?:\bservice|\bapi|\A\W*server|\b(?:the|our|api|"
+        r"web) server) is (?:currently |temporarily )?(?:unavailable|not available)",
+        Cause.TRANSIENT,
+        _LOST,
+    ),
     # ---- "limit 'CPUS-per-project-region'" counts machines, even under the code of a rate limit
     _row(
         r"limit '(?![^']*per[ -]?(?:minute|second|hour|day|\d))[^']*per[ -]?project[^']*'",
@@ -145,7 +151,8 @@ ROWS = (
     _row(
         rf"\b(?:characters?|bytes)\b{_GAP}{{0,30}}\blimit|\blimit{_GAP}{{0,30}}\b(?:characters?|"
         r"bytes)\b|(?:number of|exposed|too many)(?: [\w-]+){0,2} (?:ports?|labels?|tags?|"
-        rf"variables?|metadata|filters?)\b|(?:disk|volume) size{_GAP}{{0,30}}(?:exceed|larger|"
+        rf"variables?|metadata|filters?)\b|(?:disk|volume) size(?!.{{0,60}}quota){_GAP}{{0,30}}"
+        r"(?:exceed|larger|"
         r"greater|too large)",
         Cause.BAD_REQUEST,
         _LOST,

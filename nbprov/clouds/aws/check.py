@@ -6,6 +6,7 @@ It says whose credentials these are, which permissions are missing and how far t
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -108,7 +109,7 @@ def _is_shut(missing: _MissingPermission) -> bool:
     Refusals that concern SSM do not count, because a launch can do without it; nor do those of one
     region, because organisations often close single regions by policy.
     """
-    return missing.action.startswith("ec2:") and missing.failure.scope is not Scope.REGION
+    return _lacks_ec2(missing) and missing.failure.scope is not Scope.REGION
 
 
 def _source(session: AwsAccount) -> str:
@@ -165,16 +166,26 @@ def _may_launch_somewhere(session: AwsAccount, home: str) -> _MissingPermission 
     """Return the permission that a launch would lack; of the account if no region allows it.
 
     A policy may allow single regions, and what it does not name is refused in the same words as
-    what nobody allows.
+    what nobody allows. Who may not even list the regions may launch in none.
     """
+    end = time.monotonic() + CHECK_SECONDS - 2 * ROOM
     missing = _may_launch(session, home)
     if missing is None or missing.failure.scope is not Scope.REGION:
         return missing
-    others = [region for region in session.regions() if region != home]
-    told, _ = call_each(others, partial(_may_launch, session), ELSEWHERE_SECONDS)
-    if len(told) < len(others) or not all(told.values()):
+    left = max(0.0, min(ELSEWHERE_SECONDS, end - time.monotonic()))
+    good, bad = call_each(["regions"], lambda _: session.regions(), left)
+    is_forbidden = any(_failure(error).cause is Cause.PERMISSION for error in bad.values())
+    others = [region for region in good.get("regions", ()) if region != home]
+    left = max(0.0, min(ELSEWHERE_SECONDS, end - time.monotonic()))
+    told, unheard = call_each(others, partial(_may_launch, session), left)
+    is_nowhere = bool(good) and not unheard and all(map(_lacks_ec2, told.values()))
+    if not (is_forbidden or is_nowhere):
         return missing
     return replace(missing, failure=replace(missing.failure, scope=Scope.ACCOUNT))
+
+
+def _lacks_ec2(missing: _MissingPermission | None) -> bool:
+    return missing is not None and missing.action.startswith("ec2:")
 
 
 def _may_launch(session: AwsAccount, region: str) -> _MissingPermission | None:

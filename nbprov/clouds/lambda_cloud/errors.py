@@ -129,7 +129,7 @@ def failure_of(
     code, message, is_json = _said(body)
     if status in (403, 404) and not is_json:
         # A page in place of an answer is of something on the way: Lambda has not heard of it.
-        found = edge_failure(message or f"Lambda answered {status}", status, pause)
+        found = edge_failure(message or f"Lambda answered {status}", body, status, pause)
         return replace(found, retry_after=found.retry_after or _pause_of(found.cause, path))
     cause, scope = _meaning(status, code, message)
     opens = status in (408, *range(500, 600)) or code == INTERNAL or code.startswith(PROVIDER)

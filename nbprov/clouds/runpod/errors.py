@@ -221,7 +221,7 @@ def failure_of(
     message = words(body) or f"RunPod answered {status}"
     if status in (403, 404) and _is_edge(body):
         # The answer is of something on the way: RunPod has not heard of the request.
-        return edge_failure(message, status, pause)
+        return edge_failure(message, body, status, pause)
     cause, scope = _meaning(status, message, path)
     opens = status == 408 or status >= 500
     if status < 300:  # a GraphQL error, or a body that tells nothing of what was done

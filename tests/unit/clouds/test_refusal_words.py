@@ -76,3 +76,26 @@ def test_words_that_say_more_than_a_code(
 def test_a_code_stands_where_words_say_no_more(words: str, coded: Cause) -> None:
     found = meaning_of(words, coded)
     assert found is None or found.cause is coded
+
+
+@pytest.mark.parametrize(
+    ("words", "coded", "cause"),
+    [
+        ("The service is temporarily unavailable: no capacity", Cause.TRANSIENT, Cause.CAPACITY),
+        ("server is not available: insufficient capacity", Cause.TRANSIENT, Cause.CAPACITY),
+        ("The requested server is not available", Cause.UNKNOWN, Cause.CAPACITY),
+        ("GPU server unavailable, try another type", Cause.UNKNOWN, Cause.CAPACITY),
+        ("Failed to fetch instance types: no capacity", Cause.UNKNOWN, Cause.CAPACITY),
+        ("Server is currently unavailable", Cause.TRANSIENT, Cause.TRANSIENT),
+        ("Service is temporarily unavailable in this region", Cause.TRANSIENT, Cause.TRANSIENT),
+        ("Disk size exceeds your quota", Cause.BAD_REQUEST, Cause.QUOTA),
+        ("Disk size exceeds the limit of 65536 GB", Cause.BAD_REQUEST, Cause.BAD_REQUEST),
+        ("Insufficient permissions for this resource", Cause.PERMISSION, Cause.PERMISSION),
+    ],
+)
+def test_a_server_that_answers_is_not_one_that_is_for_sale(
+    words: str, coded: Cause, cause: Cause
+) -> None:
+    found = meaning_of(words, coded)
+    assert found is not None
+    assert found.cause is cause

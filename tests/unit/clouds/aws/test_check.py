@@ -115,6 +115,16 @@ def test_a_permission_that_is_missing_everywhere_is_named(aws: Account) -> None:
 
 
 @pytest.mark.usefixtures("unhurried")
+def test_who_may_not_even_list_the_regions_may_launch_nowhere(aws: Account) -> None:
+    aws.double.add_fault("RunInstances", "permission", dry=True, times=9)
+    aws.double.add_fault("DescribeRegions", "permission", times=9)
+    told = aws.cloud.check()
+    assert not told.enabled
+    assert told.problem is not None
+    assert told.problem.message.startswith("ec2:RunInstances is not allowed to this user")
+
+
+@pytest.mark.usefixtures("unhurried")
 def test_a_refusal_that_is_not_of_ec2_does_not_shut_the_cloud(aws: Account) -> None:
     message = (
         "You are not authorized to perform this operation. User: arn:x is not authorized "
