@@ -30,6 +30,7 @@ function initialize({ model }) {
       arriving = setTimeout(() => message.cells.forEach(report), BADGE_MS);
     } else if (message.type === "cell") {
       if (hasMark(context, message) === false) replaceOutputs(context, message);
+      report(message);
     } else if (manager.restoredStatus) {
       tell();
     }

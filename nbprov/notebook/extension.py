@@ -45,6 +45,7 @@ class _Registration:
 
     magics: Any
     matcher: Any
+    before_cell: Any
     after_cell: Any
     log: logging.Handler
     remove_inspection: Callable[[], None]
@@ -76,6 +77,7 @@ def load(shell: InteractiveShell) -> None:
     loaded = _Registration(
         magics,
         match,
+        _forget_outputs,
         _flush_displays,
         LogFile(paths.home() / "logs" / "nbprov.log"),
         install(shell),
@@ -85,6 +87,7 @@ def load(shell: InteractiveShell) -> None:
     shell.register_magics(magics)
     shell.Completer.custom_matchers.append(loaded.matcher)
     shell.input_transformers_cleanup.append(loaded.transform)
+    shell.events.register("pre_run_cell", loaded.before_cell)
     shell.events.register("post_run_cell", loaded.after_cell)
     logging.getLogger(_LOG).addHandler(loaded.log)
     setattr(shell, _MARK, loaded)
@@ -105,6 +108,7 @@ def unload(shell: InteractiveShell) -> None:
         shell.Completer.custom_matchers.remove(loaded.matcher)
     if loaded.transform in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(loaded.transform)
+    shell.events.unregister("pre_run_cell", loaded.before_cell)
     shell.events.unregister("post_run_cell", loaded.after_cell)
     loaded.remove_inspection()
     for kind in ("line", "cell"):
@@ -164,6 +168,13 @@ def _open_panels(shell: InteractiveShell) -> None:
         page_link.open()
     except Exception:
         log.exception("the link to the pages could not be opened")
+
+
+def _forget_outputs(info: Any = None) -> None:
+    """Forget what a cell showed that runs again: no page may be given it from now on."""
+    link = sys.modules.get(_PAGE_LINK)
+    if link is not None and (cell := getattr(info, "cell_id", None)):
+        link.page_link.cell_begins(str(cell))
 
 
 def _flush_displays(result: Any = None) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-MOST_CHARACTERS = 1_000_000
-"""Of one cell. The machine keeps more: `%nbprov cells` shows it."""
+MOST_CHARACTERS = 4_000_000
+"""Of one cell: the library of a figure takes two millions. The machine keeps more."""
 
 
 class OutputRecord:
@@ -24,30 +24,38 @@ class OutputRecord:
         self.is_whole = True
         self._room = MOST_CHARACTERS
         self._is_to_clear = False
-        self._places: dict[str, int] = {}
+        self._places: dict[str, list[int]] = {}
 
     def stream(self, name: str, text: str) -> None:
         """Keep a text of `stdout` or `stderr`."""
-        if not self._takes(len(text)):
-            return
+        self._clear_now()
         last = self.outputs[-1] if self.outputs else {}
-        if last.get("name") == name:
-            last["text"] += text
+        is_more = last.get("name") == name
+        head, end, line = (last["text"] if is_more else "").rpartition("\n")
+        lines = [_last_state(part) for part in (line + text).split("\n")]
+        whole = head + end + "\n".join(lines)
+        if not self._takes(len(whole) - len(head + end + line)):
+            return
+        if is_more:
+            last["text"] = whole
         else:
-            self.outputs.append({"output_type": "stream", "name": name, "text": text})
+            self.outputs.append({"output_type": "stream", "name": name, "text": whole})
 
     def display(
         self, data: dict[str, Any], metadata: dict[str, Any], id: str = "", *, is_update: bool
     ) -> None:
         """Keep a display, or what an earlier one of this cell has become."""
-        if not self._takes(sum(len(str(value)) for value in data.values())):
-            return
+        self._clear_now()
         output = {"output_type": "display_data", "data": data, "metadata": metadata}
-        if not is_update:
-            self._places[id] = len(self.outputs)
+        places = self._places.get(id, []) if id else []
+        if is_update:
+            before = [self.outputs[place] for place in places]
+            if self._takes(sum(_size(output) - _size(one) for one in before)):
+                for place in places:
+                    self.outputs[place] = output
+        elif self._takes(_size(output)):
+            self._places[id] = [*places, len(self.outputs)]
             self.outputs.append(output)
-        elif id in self._places:
-            self.outputs[self._places[id]] = output
 
     def clear(self, *, wait: bool) -> None:
         """Drop what there is; with `wait`, once something new comes."""
@@ -62,8 +70,17 @@ class OutputRecord:
             self.is_whole, self._room = True, MOST_CHARACTERS
 
     def _takes(self, characters: int) -> bool:
-        self._clear_now()
         self._room -= characters
         if self._room < 0:
             self.outputs, self._places, self.is_whole = [], {}, False
         return self.is_whole
+
+
+def _last_state(line: str) -> str:
+    """A line without what a progress bar wrote before it went back to the line's beginning."""
+    body = line.rstrip("\r")
+    return line[body.rfind("\r") + 1 :]
+
+
+def _size(output: dict[str, Any]) -> int:
+    return sum(len(str(value)) for value in output["data"].values())

@@ -12,6 +12,8 @@ from playwright.sync_api import expect
 PROVISION = "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local}"
 CELL = "%%on dev\nimport time\nprint('begun')\ntime.sleep({seconds})\nprint('over')"
 ABSENT_SECONDS = 4
+BADGE_SECONDS = 3
+"""A page looks for a badge two seconds after it heard of a cell."""
 
 
 @pytest.mark.parametrize("is_over", [True, False], ids=["ended", "still-running"])
@@ -41,4 +43,5 @@ def test_what_came_while_no_page_was_open_is_shown(
     notebook.goto()
     notebook.await_idle()
     notebook.run("%nbprov down")
+    notebook.page.wait_for_timeout(1000 * BADGE_SECONDS)
     expect(badge).to_have_count(0)

@@ -39,7 +39,7 @@ def show_badge(
     try:
         where = _where(name, nodes)
     except NbprovError:
-        return None  # the cluster is gone, which the cell's own error says
+        where = name  # the cluster is gone, which the cell's own error says
     is_new = _last.get(name) != where
     _last[name] = where
     if wish is not True and not is_new and seconds < LONG_SECONDS:

@@ -86,15 +86,14 @@ def _run(shell: Any, arguments: argparse.Namespace, text: str, env: dict[str, An
         ),
         say=print_now,
     )
-    ending, record = "", OutputRecord()
+    ending, why, record = "", "", OutputRecord()
     try:
         publish_until_done(shell, future, outputs, record)
     except KeyboardInterrupt:
-        ending = "interrupted"
-        raise Interrupted(_interrupt(shell, arguments, future, outputs, underway)) from None
+        ending, why = "interrupted", _interrupt(shell, arguments, future, outputs, underway, record)
+        raise Interrupted(why) from None
     except NbprovError as error:
-        ending = "failed"
-        record.stream("stderr", f"{error}\n")
+        ending, why = "failed", str(error)
         raise
     finally:
         if underway.has_begun:
@@ -103,18 +102,25 @@ def _run(shell: Any, arguments: argparse.Namespace, text: str, env: dict[str, An
                 shell, name, seconds, mark=mark, nodes=arguments.nodes, ending=ending
             )
             if badge is not None:
-                if not record.is_whole:
-                    more = f"what it printed is on the machine: %nbprov cells {name} {mark}\n"
-                    record.outputs = [{"output_type": "stream", "name": "stdout", "text": more}]
-                _keep_for_pages(shell, mark, record, badge)
+                more = f"what it printed is on the machine: %nbprov cells {name} {mark}\n"
+                kept = record.outputs if record.is_whole else [_stream("stdout", more)]
+                _keep_for_pages(
+                    shell, mark, [*kept, *([_stream("stderr", why)] if why else [])], badge
+                )
 
 
-def _keep_for_pages(shell: Any, mark: str, record: OutputRecord, badge: dict[str, str]) -> None:
+def _stream(name: str, text: str) -> dict[str, Any]:
+    return {"output_type": "stream", "name": name, "text": text}
+
+
+def _keep_for_pages(
+    shell: Any, mark: str, kept: list[dict[str, Any]], badge: dict[str, str]
+) -> None:
     """Give the cell's outputs to a page that was closed meanwhile, where pages name cells."""
     parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
     if cell := str((parent.get("metadata") or {}).get("cellId") or ""):
         shown = {"output_type": "display_data", "data": badge, "metadata": {}}
-        page_link.cell_ended(EndedCell(cell, mark, (*record.outputs, shown)))
+        page_link.cell_ended(EndedCell(cell, mark, (*kept, shown)))
 
 
 def _interrupt(
@@ -123,6 +129,7 @@ def _interrupt(
     future: concurrent.futures.Future[Any],
     outputs: OutputQueue,
     underway: Any,
+    record: OutputRecord,
 ) -> str:
     """Pass an interrupt on, unless this kernel is about to end; return what happened."""
     name, follow = arguments.name, f"%nbprov cells {arguments.name} {underway.id} --follow"
@@ -132,7 +139,7 @@ def _interrupt(
     if underway.is_left:
         return f"this kernel is ending; the cell on {name} keeps running: {follow}"
     _wait_until(underway.settled.is_set, SETTLE_SECONDS)
-    while publish_waiting(shell, outputs, 0):
+    while publish_waiting(shell, outputs, 0, record=record):
         pass
     if underway.undelivered:
         return (

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-MOST_CELLS = 20
+MOST_CELLS = 10
 """So many are kept, the latest ones."""
 
 
@@ -54,6 +54,11 @@ class EndedCells:
         with self._lock:
             cell = self._cells.get(id)
         return cell if cell is not None and cell.mark == mark else None
+
+    def begins(self, id: str) -> None:
+        """Forget a cell that runs again: its earlier outputs must not come over the new ones."""
+        with self._lock:
+            self._cells.pop(id, None)
 
     def seen(self, id: str, mark: str) -> None:
         """Forget this run of a cell: a page shows it, and what a person clears stays cleared."""

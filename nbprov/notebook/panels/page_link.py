@@ -97,6 +97,10 @@ class PageLink:
         """Have the pages write a form into the notebook where they have another one."""
         self._send([{"anchor": anchor, **form}])
 
+    def cell_begins(self, id: str) -> None:
+        """Forget the earlier outputs of a cell that runs again, here or on a machine."""
+        self._ended.begins(id)
+
     def cell_ended(self, cell: EndedCell) -> None:
         """Give a remote cell's outputs to a page that did not see them come."""
         self._ended.add(cell)

@@ -62,6 +62,25 @@ def test_the_latest_run_of_a_cell_is_kept_until_a_page_shows_it() -> None:
     assert cells.marks() == []
 
 
+def test_a_cell_that_runs_again_is_forgotten_at_once() -> None:
+    cells = EndedCells()
+    cells.add(ended("a"))
+    cells.begins("a")
+    cells.begins("never ran")
+    assert cells.marks() == []
+
+
+def test_a_progress_bar_and_a_live_plot_take_the_room_of_their_last_state() -> None:
+    record = OutputRecord()
+    for done in range(200):
+        record.stream("stderr", f"\r{done} %" + "x" * 50_000)
+        record.display({"text/html": "y" * 50_000}, {}, "plot", is_update=done > 0)
+    record.stream("stderr", "\rdone\nnext")
+    assert record.is_whole
+    assert len(record.outputs) == 3
+    assert shown(record)[-1] == "done\nnext"
+
+
 def test_few_cells_are_kept() -> None:
     cells = EndedCells()
     for number in range(MOST_CELLS + 5):
