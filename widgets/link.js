@@ -99,10 +99,11 @@ export function connect(model, signal, on) {
   let isInSight = false;
   const isSeen = () => isInSight && document.visibilityState === "visible";
   // Nothing is asked while nobody looks. What was missed, also because the server drops messages
-  // when there are too many, is asked for when a person sees the panel again.
+  // when there are too many, is asked for when a person sees the panel again. A state that is cut
+  // short is asked for in whole also where it changes no more, since no message brings it then.
   const catchUp = () => {
     if (!isSeen()) return;
-    if (on.isLive?.()) sync();
+    if (model.get("state").is_cut || on.isLive?.()) sync();
     on.seen?.();
   };
   const timer = setInterval(() => {

@@ -215,7 +215,8 @@ def _foot(clusters: Sequence[ClusterFacts], now: Instant) -> list[str]:
 def saved_clusters(clusters: Sequence[ClusterFacts]) -> tuple[list[ClusterFacts], str]:
     """Return the clusters of a saved form, and a line about the others; empty without any.
 
-    Those that have ended are left out first.
+    Those that have ended are left out first. The line names no form of `%clusters`, since the saved
+    form of `%clusters --all` is cut short too.
     """
     places = sorted(range(len(clusters)), key=lambda at: clusters[at].ended is not None)
     kept = [clusters[at] for at in sorted(places[:SAVED_CLUSTERS])]
@@ -223,7 +224,7 @@ def saved_clusters(clusters: Sequence[ClusterFacts]) -> tuple[list[ClusterFacts]
     if not hidden:
         return kept, ""
     some = "1 more cluster is" if hidden == 1 else f"{hidden:,} more clusters are"
-    return kept, f"{some} not shown; %clusters --all lists {'it' if hidden == 1 else 'them'}"
+    return kept, f"{some} not shown; %nbprov history lists {'it' if hidden == 1 else 'them'}"
 
 
 def clusters_html(clusters: Sequence[ClusterView], now: Instant) -> str:

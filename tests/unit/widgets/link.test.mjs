@@ -40,10 +40,10 @@ function makeModel(state) {
   };
 }
 
-function open(t, { isLive, isSeen = true } = {}) {
+function open(t, { isLive, isSeen = true, state = { n: 0 } } = {}) {
   const controller = new AbortController();
   t.after(() => controller.abort());
-  const model = makeModel({ n: 0 });
+  const model = makeModel(state);
   const seen = { states: [], tables: [], notices: [], times: 0 };
   const link = connect(model, controller.signal, {
     root: {},
@@ -111,6 +111,24 @@ test("a state that is cut short is not shown: the whole one comes as a message",
     [{ n: 100 }, 0],
     [{ n: 2 }, 0],
   ]);
+});
+
+test("a state that is cut short is asked for once it is seen, also where nothing is live", (t) => {
+  t.mock.timers.enable({ apis: ["setInterval", "Date"] });
+  const state = { n: 1, is_cut: true };
+  const { model, seen } = open(t, { isLive: () => false, isSeen: false, state });
+  assert.deepEqual(model.sent, [], "nobody sees it yet");
+  tellSight(true);
+  assert.deepEqual(
+    model.sent.map((m) => m.type),
+    ["sync"],
+  );
+  model.say({ type: "state", view: model.sent[0].view, state: { n: 100 }, age: 0 });
+  assert.deepEqual(seen.states, [[{ n: 100 }, 0]]);
+  t.mock.timers.tick(60_000);
+  assert.equal(model.sent.length, 1, "it is no poll");
+  window.dispatchEvent(new Event("focus"));
+  assert.equal(model.sent.length, 2, "a message may have been lost");
 });
 
 test("silence of a live view is broken by a question; a finished one is left alone", (t) => {

@@ -50,6 +50,15 @@ def many_clusters(count: int = 100) -> ClustersView:
     return ClustersView(tuple(live), samples.NOW)
 
 
+def all_ended(count: int = 40) -> ClustersView:
+    """What `%clusters --all` shows where nothing runs."""
+    ended = [
+        replace(row, ended=samples.NOW, state=ClusterState.ENDED)
+        for row in many_clusters(count).clusters
+    ]
+    return ClustersView(tuple(ended), samples.NOW)
+
+
 def dashboard() -> Dashboard:
     view = many_clusters()
     return Dashboard(DashboardView(view.clusters, view.now))
@@ -95,7 +104,7 @@ def test_saved_clusters_are_those_that_live_and_the_others_are_counted() -> None
     panel = ClustersTable(many_clusters())
     data, _ = panel.static_bundle()
     for form in data.values():
-        assert "84 more clusters are not shown; %clusters --all lists them" in form
+        assert "84 more clusters are not shown; %nbprov history lists them" in form
         assert "c50" in form
         assert "c49" not in form, "it has ended"
     assert "c49" in panel.text(), "a terminal shows all"
@@ -113,6 +122,26 @@ def test_a_live_page_gets_every_row_as_a_message(panel: Panel[Any]) -> None:
     assert panel.widget.state["is_cut"]
     assert [m["type"] for m in heard] == ["state"]
     assert len(heard[0]["state"][rows]) == 100
+    assert "is_cut" not in heard[0]["state"]
+
+
+@pytest.mark.parametrize("panel", [RunPanel(long_run()), ClustersTable(all_ended())])
+def test_a_page_that_is_opened_when_all_is_over_gets_every_row_when_it_asks(
+    panel: Panel[Any],
+) -> None:
+    panel.widget_bundle()
+    assert panel.widget is not None
+    assert panel.widget.state["is_cut"], "by which a page knows that it has to ask"
+    heard: list[dict[str, Any]] = []
+    panel.widget.send = lambda content, buffers=None: heard.append(content)
+    panel._receive(panel.widget, {"type": "sync", "view": "late"}, [])
+    rows = "attempts" if isinstance(panel, RunPanel) else "clusters"
+    assert [(m["type"], m["view"]) for m in heard] == [("state", "late")]
+    assert (
+        len(heard[0]["state"][rows])
+        == len(panel.state()[rows])
+        == (100 if rows == "attempts" else 40)
+    )
     assert "is_cut" not in heard[0]["state"]
 
 
