@@ -54,7 +54,7 @@ export function makeBudgets() {
     show(given) {
       budgets = given;
       element.hidden = !given.length;
-      patchList(list, views, given, (one) => one.name, makeBudget);
+      patchList(list, views, given, (one) => one.key, makeBudget);
     },
     /**
      * @param {number} at
@@ -62,7 +62,7 @@ export function makeBudgets() {
      */
     tick(at, now) {
       for (const one of budgets)
-        views.get(one.name)?.show(one, costAt(one.spent, one.hourly, at, now));
+        views.get(one.key)?.show(one, costAt(one.spent, one.hourly, at, now));
     },
   };
 }

@@ -195,6 +195,8 @@ export interface Figure {
 
 /** What a cluster spent of its budget at `now`, and the growth per hour. */
 export interface Budget {
+  /** That of its cluster: one that is being replaced has the name of another. */
+  key: string;
   name: string;
   spent: number;
   hourly: number;

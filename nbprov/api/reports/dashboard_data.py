@@ -18,8 +18,8 @@ from .spending import Bill, DailyCosts, Spending, midnight, month_begin, month_f
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger.rows import RunRow
 
-MOST_ENDED = 6
-"""So many of the launches that ended today are told."""
+LISTED = 6
+"""The most lines of a section, because a dashboard is looked at and not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def overview(context: Context, services: Services) -> Overview:
         month_forecast(month, clusters, now),
         bill.daily(),
         tuple(run for run in ledger.runs.unfinished() if run.state in UNDER_WAY),
-        ended_since(ledger, midnight(now), MOST_ENDED),
+        ended_since(ledger, midnight(now), LISTED),
         tuple(ledger.blocks.standing()),
         services.market.report,
         tuple(services.tunnels.all_words()),

@@ -159,11 +159,15 @@ class MarketReader:
         """Read now. Takes up to a second."""
         engine = self._context.engine
         now = engine.clock.now()
-        prices = self._report.prices
-        if now - self._prices_at >= PRICES_REREAD:
-            prices, self._prices_at = tuple(price_ages()), now
-        places, total = self._places(now)
-        self._report, self._read_at = MarketReport(places, total, prices), now
+        prices, prices_at = self._report.prices, self._prices_at
+        try:
+            if now - prices_at >= PRICES_REREAD:
+                prices, prices_at = tuple(price_ages()), now
+            places, total = self._places(now)
+            self._report, self._prices_at = MarketReport(places, total, prices), prices_at
+        finally:
+            # Also what fails is not tried again at every look, since it is logged each time.
+            self._read_at = now
 
     def _read_behind(self) -> None:
         engine = self._context.engine

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from nbprov.api.reports.dashboard_data import Overview
+from nbprov.api.reports.dashboard_data import LISTED, Overview
 from nbprov.api.reports.history import LaunchRecord
 from nbprov.api.reports.spending import DailyCosts, Spending
 from nbprov.model.clock import Instant, short_duration
@@ -29,9 +29,6 @@ from nbprov.notebook.rendering.market_rows import (
 )
 
 from .clusters_table import ClustersView
-
-LISTED = 6
-"""The most lines of a section, because a dashboard is looked at and not read."""
 
 PLACES = "places in the last 24 h"
 """The heading of what clouds answered to attempts and to questions about stock."""
@@ -57,8 +54,15 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a cluster has spent of its budget at the view's time, and its rate per hour."""
+    """What a cluster has spent of its budget at the view's time, and its rate per hour.
 
+    Attributes
+    ----------
+    key
+        The cluster's, since one that is being replaced has the name of another.
+    """
+
+    key: str
     name: str
     spent: Micros
     hourly: Micros
@@ -169,7 +173,7 @@ def _figures(seen: Overview) -> list[Figure]:
 
 def _budgets(seen: Overview) -> list[Budget]:
     return [
-        Budget(c.name, c.cost, c.hourly_now, c.guards.budget, c.simulated)
+        Budget(c.cluster_id, c.name, c.cost, c.hourly_now, c.guards.budget, c.simulated)
         for c in seen.clusters
         if c.guards.budget and c.ended is None
     ]

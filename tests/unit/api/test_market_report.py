@@ -95,3 +95,26 @@ def test_a_look_reads_behind_and_tells_panels_of_what_is_new(
     assert report.prices
     market.look()
     assert market.report is report, "it was read just now"
+
+
+def test_what_fails_is_read_again_later_and_costs_no_ages_of_prices(
+    session: api.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    market, clock = session.services.market, session.engine.clock
+    tries: list[float] = []
+
+    def fail(now: float) -> None:
+        tries.append(now)
+        raise OSError("disk")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(market, "_places", fail)
+        with pytest.raises(OSError, match="disk"):
+            market.read()
+        market.look()
+        assert len(tries) == 1, "what fails is not tried again at every look"
+    assert market.report.prices == ()
+    later = clock.now() + market_report.REREAD
+    monkeypatch.setattr(clock, "now", lambda: later)
+    market.read()
+    assert market.report.prices
