@@ -168,10 +168,14 @@ class Provisioner:
             wait=wait,
         )
         made = yield from self._existing_or_new(request)
-        if isinstance(made, Run) and request.spec is not run.spec and change is not None:
-            note = f"launched with {change.change}; the cell still says what it said"
+        if isinstance(made, Cluster) or made.launched:
+            return made  # it was there already
+        is_agreed = run.launched and not made.done and made.driver.consent <= run.driver.consent
+        if request.spec is not run.spec and change is not None:
+            done = "launched" if is_agreed else "planned"
+            note = f"{done} with {change.change}; the cell still says what it said"
             made.driver.context.progress.notes = (note, *made.driver.notes)
-        if isinstance(made, Run) and run.launched and made.driver.consent <= run.driver.consent:
+        if is_agreed:
             made.launch_soon()
         return made
 

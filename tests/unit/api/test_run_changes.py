@@ -75,7 +75,7 @@ def test_a_change_that_may_cost_more_waits_for_launch(
     assert dearer.driver.consent > run.driver.consent
     assert not dearer.launched
     assert dearer.state is RunState.PLANNED
-    assert dearer.view().notes[0].startswith("launched with ")
+    assert dearer.view().notes[0].startswith("planned with ")
 
 
 def test_a_change_that_costs_no_more_is_launched_at_once(
@@ -87,6 +87,14 @@ def test_a_change_that_costs_no_more_is_launched_at_once(
     again = session.provision_again(run, change=change)
     assert isinstance(again, api.Run)
     assert again.launched, "the other regions cost less"
+    note = next(note for note in again.view().notes if note.startswith("launched with "))
+    end = time.monotonic() + SECONDS
+    while again.state is RunState.PLANNED:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    joined = session.provision_again(run, change=change)
+    assert joined is again or isinstance(joined, api.Cluster)
+    assert again.view().notes.count(note) == 1, "it is said of a new run alone"
     cluster = again.wait(SECONDS)
     assert again.view().attempts[0].candidate.offer.region != "local-north"
     cluster.down().wait(SECONDS)
