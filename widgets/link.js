@@ -126,6 +126,8 @@ export function connect(model, signal, on) {
     view,
     send,
     isSeen,
+    /** Return the version of the table that is drawn, while that of the state may be on its way. */
+    drawn: () => version,
     /** Tell that a person sees the panel; nothing is said where the kernel has ended. */
     look() {
       trySend({ type: "look" });

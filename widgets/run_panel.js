@@ -60,7 +60,7 @@ function render({ model, el }) {
     facts.firstElementChild?.setAttribute("aria-hidden", String(isRepeated));
   };
   const plan = makePlan(signal, (ranks) =>
-    link.send({ type: "prefer", ranks, version: state.version }),
+    link.send({ type: "prefer", ranks, version: link.drawn() }),
   );
   const attempts = makeAttempts(signal, (key) =>
     link.send({ type: "console", key, view: link.view }),

@@ -125,10 +125,10 @@ class Run(Waitable[Cluster]):
         """Try the places again, if it waits for stock and the last pass is not too recent."""
         self._context.engine.thread.soon(lambda: self._driver.post(Restocked()))
 
-    def prefer(self, *ranks: int) -> Run:
-        """Before Launch: try the plan's places of these ranks first, or all in its own order."""
+    def prefer(self, *places: int | tuple[str, ...]) -> Run:
+        """Before Launch: try places of the plan first, by rank or key; none for its own order."""
         runs = self._context.engine.runs
-        wait_for(self._context.engine.thread.call(runs.prefer(self._driver, ranks)))
+        wait_for(self._context.engine.thread.call(runs.prefer(self._driver, places)))
         return self
 
     def wait_longer(self, seconds: Seconds) -> None:

@@ -259,6 +259,11 @@ class Unusable:
     silent: bool = False
 
 
+PLAN_ROWS = 5000
+"""So many of a plan's first candidates are shown in a table and can be put first by a person. Each
+is built separately, and few scroll further."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The ordered candidates of a spec, the chosen one first, and what was dropped by which rule.

@@ -13,7 +13,7 @@ from .cluster_fit import fits
 from .errors import PlanError, PlanProblem
 from .lookup.enabled_clouds import EnabledCloud, reason
 from .planner import plan
-from .preferred_places import put_first
+from .preferred_places import keys_at, put_first
 from .relax import Relaxation, relax
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Relaxation",
     "best_by_cloud",
     "fits",
+    "keys_at",
     "plan",
     "put_first",
     "reason",

@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
 from nbprov.clouds.base import Capabilities
@@ -18,6 +18,8 @@ from nbprov.model.failures import Cause, Failure
 from nbprov.model.money import Micros
 from nbprov.model.offers import Candidate, Plan
 from nbprov.model.spec import HealthCheck, Spec
+from nbprov.planning import keys_at
+from nbprov.planning.preferred_places import Key
 from nbprov.remote.ssh.keys import ClusterKeys
 from nbprov.runtime.worker_pool import WorkerPool
 
@@ -152,9 +154,13 @@ class RunController:
         set_terms(driver.context, plan, self._capabilities_of)
         return driver
 
-    async def prefer(self, driver: RunDriver, ranks: Sequence[int]) -> None:
-        """Put places of a run that waits for Launch first; see `run_terms.prefer`."""
-        await prefer(driver.context, ranks, self._capabilities_of)
+    def prefer(self, driver: RunDriver, places: Sequence[int | Key]) -> Coroutine[None, None, None]:
+        """Put places of a run that waits for Launch first; see `run_terms.prefer`.
+
+        Ranks are of the plan that is shown now. They become keys before the engine thread has the
+        call, since an answer on stock may give the run another order meanwhile.
+        """
+        return prefer(driver.context, keys_at(driver.plan, places), self._capabilities_of)
 
     def restore(self, row: RunRow, spec: Spec) -> RunDriver:
         """A driver for a run whose kernel died.

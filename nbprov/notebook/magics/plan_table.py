@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nbprov.api import Session, Terms
 from nbprov.machines.files.output_targets import OutputFolders
-from nbprov.model.offers import Plan
+from nbprov.model.offers import PLAN_ROWS, Plan
 from nbprov.model.spec import Spec
 from nbprov.notebook.panels import frontend
 from nbprov.notebook.panels.displays import show
@@ -17,8 +17,6 @@ from nbprov.notebook.rendering.prices import plan_facts
 from nbprov.notebook.terminal import say
 
 TRY_RELAX = "%%nbprov plan --relax shows what dropping one constraint would open"
-PLAN_ROWS = 5_000
-"""The most candidates of a plan that go to the browser, since each one is put into words."""
 
 
 def show_plan(

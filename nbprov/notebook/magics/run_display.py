@@ -109,9 +109,9 @@ class RunDisplay:
         if words in self._found:
             self._launch_again(change=self._found[words])
 
-    def _prefer(self, ranks: tuple[int, ...]) -> None:
+    def _prefer(self, keys: tuple[tuple[str, ...], ...]) -> None:
         run = self._run
-        future = _workers.submit(lambda: run.prefer(*ranks))
+        future = _workers.submit(lambda: run.prefer(*keys))
         future.add_done_callback(self._report)
 
     def _wait_longer(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from nbprov.model.clusters import ClusterState, RunView
 from nbprov.model.errors import UsageError
+from nbprov.model.offers import PLAN_ROWS
 from nbprov.notebook.rendering.price_data import TableData
 from nbprov.notebook.rendering.run_facts import (
     KEPT_ATTEMPTS,
@@ -22,9 +23,6 @@ from nbprov.notebook.rendering.tables import cut
 
 from .panel import Callback, NamedCallback, Panel, call
 from .plain_fields import plain_fields
-
-PLAN_ROWS = 5000
-"""The most candidates in the panel's table. Each is built separately, and few scroll further."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ class RunPanel(Panel[RunView]):
     on_console
         Called with the token of an attempt whose console a person opened, and the view that asks.
     on_prefer
-        Called with the ranks of the candidates that are to be tried first; none for the plan's own
+        Called with the keys of the candidates that are to be tried first; none for the plan's own
         order.
 
     Attributes
@@ -94,7 +92,7 @@ class RunPanel(Panel[RunView]):
         on_stop: NamedCallback | None = None,
         ssh: Callable[[str], str] | None = None,
         on_console: Callable[[str, str], None] | None = None,
-        on_prefer: Callable[[tuple[int, ...]], object] | None = None,
+        on_prefer: Callable[[tuple[tuple[str, ...], ...]], object] | None = None,
     ) -> None:
         self._on_launch = on_launch
         self._on_cancel = on_cancel
@@ -200,10 +198,15 @@ class RunPanel(Panel[RunView]):
         elif kind == "console" and self._on_console is not None:
             self._on_console(str(content["key"]), str(content["view"]))
         elif kind == "prefer":
-            if content["version"] != self._version:
+            call(self._on_prefer, self._keys_at(list(map(int, content["ranks"])), content))
+
+    def _keys_at(self, ranks: list[int], content: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+        with self._lock:
+            shown, is_shown = self._view.plan.candidates, content["version"] == self._version
+            if ranks and not (is_shown and all(0 <= rank < len(shown) for rank in ranks)):
                 # The ranks are those of a table that is not shown any more.
                 raise UsageError("the plan has changed meanwhile: choose again")
-            call(self._on_prefer, tuple(map(int, content["ranks"])))
+            return tuple(shown[rank].key for rank in ranks)
 
 
 def _lacked_stock(view: RunView) -> bool:

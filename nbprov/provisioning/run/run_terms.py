@@ -11,6 +11,7 @@ from nbprov.model.clusters import RunState
 from nbprov.model.errors import UsageError
 from nbprov.model.offers import Plan
 from nbprov.planning import put_first
+from nbprov.planning.preferred_places import Key
 from nbprov.provisioning.supervision.guard_config import check_budget
 
 from .context import RunContext
@@ -52,16 +53,16 @@ def set_terms(
 
 
 async def prefer(
-    context: RunContext, ranks: Sequence[int], capabilities_of: Callable[[str], Capabilities]
+    context: RunContext, keys: Sequence[Key], capabilities_of: Callable[[str], Capabilities]
 ) -> None:
-    """Put places of the plan that is shown first; none for the plan's own order.
+    """Put the candidates of these keys first; none for the plan's own order.
 
     What Launch agrees to follows. On the engine thread.
 
     Raises
     ------
     UsageError
-        If it was launched, the plan has no such place, or the budget does not pay for the first.
+        If it was launched, the plan has lost one of them, or the budget does not pay for the first.
     """
     progress = context.progress
     if progress.state is not RunState.PLANNED:
@@ -70,16 +71,15 @@ async def prefer(
             hint="Launch again in its panel plans anew",
             code="run.not-planned",
         )
-    shown = progress.plan.candidates
-    if not all(0 <= rank < len(shown) for rank in ranks):
+    ordered = put_first(progress.own_plan, keys)
+    if gone := len(keys) - ordered.preferred:
+        # The plan was renewed after they were chosen.
         raise UsageError(
-            f"the plan has no place {max(ranks) + 1}",
-            hint=f"its places are 1 to {len(shown)}",
-            code="run.no-place",
+            f"the plan has changed: {gone} of these places {'is' if gone == 1 else 'are'} gone",
+            hint="choose again from the plan that is shown now",
+            code="run.place-gone",
         )
-    keys = tuple(shown[rank].key for rank in dict.fromkeys(ranks))
     # Another time, because it is another plan to show and to save.
-    plan = replace(put_first(progress.own_plan, keys), made_at=context.clock.now())
-    set_terms(context, plan, capabilities_of)
-    progress.preferred = keys
+    set_terms(context, replace(ordered, made_at=context.clock.now()), capabilities_of)
+    progress.preferred = tuple(keys)
     context.changed()

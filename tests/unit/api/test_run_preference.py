@@ -60,6 +60,34 @@ def test_one_call_undoes_it(run: api.Run) -> None:
         run.prefer(9)
 
 
+def test_a_choice_holds_for_its_places_whatever_the_order_is_by_then(
+    session: api.Session, run: api.Run
+) -> None:
+    plan = run.plan
+    key, zone = plan.candidates[5].key, plan.candidates[5].offer.zone
+    run.prefer(8)
+    assert run.plan.candidates[5].key != key, "the rank is another place's now"
+    run.prefer(key, key)
+    assert zones(run)[0] == zone
+    assert run.plan.preferred == 1
+    run.prefer()
+    # The rank becomes a key at once: what the engine thread does before it takes the call changes
+    # nothing.
+    chosen = session.engine.runs.prefer(run.driver, [5])
+    session.engine.thread.call(session.engine.runs.prefer(run.driver, [8])).result(SECONDS)
+    session.engine.thread.call(chosen).result(SECONDS)
+    assert zones(run)[0] == zone
+
+
+def test_a_place_that_is_gone_is_told_and_nothing_changes(run: api.Run) -> None:
+    own = zones(run)
+    with pytest.raises(UsageError, match="1 of these places is gone") as error:
+        run.prefer(run.plan.candidates[3].key, ("local", "nowhere"))
+    assert error.value.code == "run.place-gone"
+    assert zones(run) == own
+    assert run.plan.preferred == 0
+
+
 def test_what_launch_agrees_to_follows_the_first_place(
     session: api.Session, nbprov_home: Path
 ) -> None:

@@ -83,6 +83,16 @@ test("a message for another view is ignored", (t) => {
   assert.deepEqual([seen.tables, seen.notices], [[[0, 1]], ["no"]]);
 });
 
+test("the version that is drawn is that of the last table that came", (t) => {
+  const { model, link } = open(t);
+  const table = { rows: 0, total: 0, noun: "offer", columns: [] };
+  model.say({ type: "table", view: "", version: 1, table }, []);
+  link.want(2);
+  assert.equal(link.drawn(), 1, "the new one is on its way");
+  model.say({ type: "table", view: "", version: 2, table }, []);
+  assert.equal(link.drawn(), 2);
+});
+
 test("a live view asks for the state at once and on focus, one question at a time", (t) => {
   const { model, seen } = open(t, { isLive: () => true });
   assert.deepEqual(

@@ -177,10 +177,16 @@ def test_buttons_call_whoever_listens() -> None:
     browser.say(type="prefer", ranks=[3, 1], version=1)
     browser.say(type="widen", words="max_price: 4")
     browser.say(type="longer")
-    assert called == ["launch", "cancel", ("down", "dev"), (3, 1), "max_price: 4", "longer"]
+    shown = panel.view.plan.candidates
+    chosen = (shown[3].key, shown[1].key)
+    assert called == ["launch", "cancel", ("down", "dev"), chosen, "max_price: 4", "longer"]
     browser.say(type="prefer", ranks=[3, 1], version=0)
     assert len(called) == 6, "the ranks are of a table that is not shown any more"
     assert "has changed meanwhile" in browser.heard[-1][0]["text"]
+    browser.say(type="prefer", ranks=[len(shown)], version=1)
+    assert len(called) == 6, "the plan has no such rank"
+    browser.say(type="prefer", ranks=[], version=0)
+    assert called[6:] == [()], "the plan's own order is that of any table"
     called = called[:4]
     table = ClustersTable(samples.clusters(), on_stop=called.append, on_start=called.append)
     browser = Browser(table)
