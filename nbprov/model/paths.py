@@ -2,11 +2,13 @@
 
 The home is looked at as sshd's StrictModes does. Whoever may write into a folder may put another
 one in the place of what is in it. So a home is as safe as the least safe folder above it, and as
-the files that somebody else left in it.
+what somebody else left in it under a name that nbprov reads. A home may hold other things too, as
+a project's folder does: those are neither looked at nor changed.
 """
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import stat
@@ -18,10 +20,21 @@ from pathlib import Path
 from .errors import NbprovError
 
 HOME_VARIABLE = "NBPROV_HOME"
+TRUSTED_VARIABLE = "NBPROV_TRUSTED_FOLDER"
+"""Names a folder above the home that is taken as it is, and so are all above it."""
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 MOST_LINKS = 40
 """So many links on the way to a folder are a circle, as for the kernel."""
+OURS = frozenset(
+    (
+        *("owner", "keys", "ssh", "logs", "jobs", "synced", "clouds", "local"),
+        *("catalogs", "overrides", "catalog.toml", "cache"),
+    )
+)
+"""What nbprov keeps in its home beside the ledger; a test compares it with what a session makes."""
+LEDGER = "ledger.sqlite3"
+"""What the names of the ledger and of its journals begin with."""
 NOT_ENTERED = (("local", "i"), ("logs",), ("jobs",))
 """Folders whose content decides nothing: what machines of `local` made, and texts for people."""
 
@@ -29,6 +42,8 @@ NOT_ENTERED = (("local", "i"), ("logs",), ("jobs",))
 _user_id: Callable[[], int] = getattr(os, "geteuid", lambda: 0)
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_CANNOT = (errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOTSUP, errno.ENOSYS)
+"""A file system without modes, one that is read only, or one whose server lets nobody set them."""
 _closed: set[Path] = set()
 
 
@@ -120,7 +135,8 @@ def make_folder(folder: Path, root: Path | None = None) -> Path:
         except FileExistsError:
             if not each.is_dir():
                 raise
-        close_to_others(each)
+        if each != Path(each.anchor):  # without it nothing on this computer would work
+            close_to_others(each)
     return folder
 
 
@@ -131,14 +147,14 @@ def open_private(path: str, flags: int) -> int:
         is_ours = Path(path).is_relative_to(home_path())
     descriptor = os.open(path, flags, PRIVATE_FILE if is_ours else 0o666)
     if is_ours and os.name == "posix" and os.fstat(descriptor).st_mode & _OTHERS:
-        os.chmod(descriptor, PRIVATE_FILE)
+        _set_mode(descriptor, PRIVATE_FILE)
     return descriptor
 
 
 def check_safe(folder: Path) -> None:
     """Refuse a home that others may write or replace, or that holds what is not this user's.
 
-    What is below it is looked at once in a process, and closed to others.
+    What nbprov keeps in it is looked at once in a process, and closed to others.
 
     Raises
     ------
@@ -147,7 +163,10 @@ def check_safe(folder: Path) -> None:
     """
     if os.name != "posix":
         return  # its folder for application data is the user's
+    trusted = _trusted_folders()
     for path, found, is_last in _way(folder):
+        if path in trusted and not is_last:
+            continue
         if stat.S_ISLNK(found.st_mode):
             _check_owner(path, found, "what it leads to")
         elif is_last:
@@ -164,7 +183,30 @@ def close_to_others(path: Path) -> None:
     if os.name == "posix":
         found = path.stat()
         if found.st_mode & _OTHERS and found.st_uid == _user_id():
-            path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
+            _set_mode(path, stat.S_IMODE(found.st_mode) & ~_OTHERS)
+
+
+def _set_mode(file: Path | int, mode: int) -> None:
+    """Set a mode, if the file system can: where it cannot, nobody gains by an error."""
+    try:
+        os.chmod(file, mode)
+    except OSError as error:
+        if error.errno not in _CANNOT:
+            raise
+
+
+def _trusted_folders() -> frozenset[Path]:
+    """Return the folders above the home that the user vouches for.
+
+    Volumes of Kubernetes and of rented containers belong to a group without a name, or let
+    everybody write, although nobody else is there. Nothing on this computer tells that.
+    """
+    given = os.environ.get(TRUSTED_VARIABLE)
+    if not given:
+        return frozenset()
+    named = Path(given).expanduser().absolute()
+    ways = (named, named.resolve())
+    return frozenset(folder for way in ways for folder in (way, *way.parents))
 
 
 def _way(folder: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
@@ -199,35 +241,43 @@ def _check_home(path: Path, found: os.stat_result) -> None:
     if found.st_uid != _user_id():
         raise UnsafeHome(
             f"{path} belongs to another user (id {found.st_uid})",
-            hint=f"use a folder of your own: set {HOME_VARIABLE}, or run sudo chown -R"
-            f" {_user_id()} '{path}' if you trust what is in it",
+            hint=f"use a folder of your own: set {HOME_VARIABLE}, or, if it is for nbprov alone,"
+            f" run sudo chown {_user_id()} '{path}'",
         )
-    if found.st_mode & _OTHERS_WRITE:
+    if _others_may_write(found):
         raise UnsafeHome(
             f"others may write into {path}, where the keys and the ledger are",
-            hint=f"look whether all in it is yours, then run: chmod -R go-w '{path}'",
+            hint=f"look whether all in it is yours, then run: chmod go-w '{path}'",
         )
 
 
 def _check_parent(path: Path, found: os.stat_result, home: Path) -> None:
     _check_owner(path, found, str(home))
-    may_write = bool(found.st_mode & stat.S_IWOTH) or (
-        bool(found.st_mode & stat.S_IWGRP) and not _is_own_group(found.st_gid)
-    )
     # In a sticky folder, such as /tmp, nobody may rename what belongs to others.
-    if may_write and not found.st_mode & stat.S_ISVTX:
+    if _others_may_write(found) and not found.st_mode & stat.S_ISVTX:
         sudo = "" if found.st_uid == _user_id() else "sudo "
         raise UnsafeHome(
             f"others may write into {path} and put another folder in the place of {home}",
-            hint=f"run: {sudo}chmod go-w '{path}', or set {HOME_VARIABLE} to a folder elsewhere",
+            hint=f"run: {sudo}chmod go-w '{path}', or set {HOME_VARIABLE} to a folder elsewhere,"
+            f" {_or_trust(path)}",
         )
+
+
+def _others_may_write(found: os.stat_result) -> bool:
+    return bool(found.st_mode & stat.S_IWOTH) or (
+        bool(found.st_mode & stat.S_IWGRP) and not _is_own_group(found.st_gid)
+    )
+
+
+def _or_trust(path: Path) -> str:
+    return f"or {TRUSTED_VARIABLE}={path} if you trust all who may write there"
 
 
 def _check_owner(path: Path, found: os.stat_result, what: str) -> None:
     if found.st_uid not in {0, _user_id(), _unmapped_root()}:
         raise UnsafeHome(
             f"{path} belongs to another user (id {found.st_uid}), who may replace {what}",
-            hint=f"set {HOME_VARIABLE} to a folder that lies in yours",
+            hint=f"set {HOME_VARIABLE} to a folder that lies in yours, {_or_trust(path)}",
         )
 
 
@@ -244,6 +294,7 @@ def _unmapped_root() -> int:
     return 0
 
 
+@functools.cache
 def _is_own_group(group: int) -> bool:
     """Whether a group holds nobody but this user, as the private groups of Linux do, or root.
 
@@ -278,26 +329,33 @@ def _is_local(file: str, name: str) -> bool:
 
 
 def _close_tree(home: Path) -> None:
-    """Close all that is below a home, and refuse it where something is not this user's."""
-    strange = [path for path in _closing(home, ()) if path is not None]
+    """Close what nbprov keeps in a home, and refuse it where some of that is not this user's.
+
+    What lies beside it is not ours: a home may be named that holds a whole project, or all of `~`.
+    """
+    strange = list(_closing(home, ()))
     if strange:
         more = f", and {len(strange) - 1:,} more" if len(strange) > 1 else ""
+        ours = " ".join(sorted({f"'{home / path.relative_to(home).parts[0]}'" for path in strange}))
         raise UnsafeHome(
             f"{strange[0]}{more} in nbprov's home belongs to another user",
-            hint=f"remove what you do not know, then run: sudo chown -Rh {_user_id()} '{home}'"
-            f" && chmod -R go-w '{home}'",
+            hint=f"remove what you do not know, then run: sudo chown -Rh {_user_id()} {ours}"
+            f" && chmod -R go-w {ours}",
         )
 
 
-def _closing(folder: Path, names: tuple[str, ...]) -> Iterator[Path | None]:
+def _closing(folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
+    """Close what is in a folder of the home, and yield what is somebody else's."""
     if names in NOT_ENTERED:
         return
-    trusted = {0, _user_id()}
+    trusted = {0, _user_id(), _unmapped_root()}
     try:
         entries = list(os.scandir(folder))
     except OSError:
         return  # it went, or whoever uses it says what is wrong
     for entry in entries:
+        if not names and not (entry.name in OURS or entry.name.startswith(LEDGER)):
+            continue
         path = Path(entry.path)
         with suppress(FileNotFoundError):  # another kernel's, and gone by now
             found = path.lstat()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -83,9 +84,9 @@ def test_a_session_leaves_nothing_open_to_others(nbprov_home: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "ended, confirmed by the cloud's list" in done.stdout
-    assert {"ledger.sqlite3", "owner", "keys", "logs", "cache", "local", "ssh"} <= {
-        path.name for path in home.iterdir()
-    }
+    made = {path.name for path in home.iterdir()}
+    assert {"ledger.sqlite3", "owner", "keys", "logs", "cache", "local", "ssh"} <= made
+    assert {name for name in made if not name.startswith(paths.LEDGER)} <= paths.OURS
     pid = DaemonClient(home / "local").call("describe", timeout=60, start=False)["pid"]
     os.kill(pid, signal.SIGKILL)
     assert _open_to_others(home) == []
@@ -115,14 +116,15 @@ def test_folders_and_files_are_made_for_one_user(
 def test_a_home_that_others_may_write_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
+    monkeypatch.setattr(paths, "_is_own_group", lambda group: False)
     monkeypatch.setenv("NBPROV_HOME", str(tmp_path))
     tmp_path.chmod(mode)
     for use in (paths.home, lambda: make_folder(tmp_path / "keys")):
         with pytest.raises(UnsafeHome) as caught:
             use()
         assert caught.value.code == "home.unsafe"
-        assert f"chmod -R go-w '{tmp_path}'" in caught.value.hint
-    subprocess.run(["chmod", "-R", "go-w", str(tmp_path)], check=True)
+        assert f"chmod go-w '{tmp_path}'" in caught.value.hint
+    subprocess.run(["chmod", "go-w", str(tmp_path)], check=True)
     assert paths.home() == tmp_path
     make_folder(tmp_path / "keys")
     assert not stat.S_IMODE(tmp_path.stat().st_mode) & 0o077
@@ -192,14 +194,82 @@ def test_a_group_of_its_own_may_write_above(
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name="me"))
     monkeypatch.setattr(pwd, "getpwall", lambda: [SimpleNamespace(pw_name="me", pw_gid=4242)])
     monkeypatch.setattr(grp, "getgrgid", lambda g: SimpleNamespace(gr_name=name, gr_mem=members))
-    real = paths._is_own_group
+    real = paths._is_own_group.__wrapped__
     monkeypatch.setattr(paths, "_is_own_group", lambda group: real(4242))
-    home.parent.chmod(0o775)
-    if is_taken:
-        assert paths.home() == home
-    else:
-        with pytest.raises(UnsafeHome, match="others may write into"):
-            paths.home()
+    for each in (home.parent, home):
+        each.chmod(0o775)
+        if is_taken:
+            assert paths.home() == home
+        else:
+            with pytest.raises(UnsafeHome, match="others may write into"):
+                paths.home()
+        each.chmod(0o700)
+
+
+def test_groups_are_looked_up_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pwd = pytest.importorskip("pwd")
+    asked = []
+    monkeypatch.setattr(pwd, "getpwall", lambda: asked.append(1) or [])
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name="me"))
+    grp = pytest.importorskip("grp")
+    monkeypatch.setattr(grp, "getgrgid", lambda g: SimpleNamespace(gr_name="me", gr_mem=()))
+    paths._is_own_group.cache_clear()
+    try:
+        assert [paths._is_own_group(4242) for _ in range(3)] == [True] * 3
+    finally:
+        paths._is_own_group.cache_clear()
+    assert asked == [1]
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o2775])
+@pytest.mark.parametrize("depth", [0, 1])
+def test_a_folder_above_that_the_user_vouches_for_is_taken(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, depth: int
+) -> None:
+    monkeypatch.setattr(paths, "_is_own_group", lambda group: False)
+    above = home.parents[depth]
+    above.chmod(mode)
+    with pytest.raises(UnsafeHome) as caught:
+        paths.home()
+    assert f"NBPROV_TRUSTED_FOLDER={above}" in caught.value.hint
+    monkeypatch.setenv("NBPROV_TRUSTED_FOLDER", str(above))
+    assert make_folder(paths.home() / "keys").is_dir()
+    (tmp_path / "link").symlink_to(above)
+    monkeypatch.setenv("NBPROV_TRUSTED_FOLDER", str(tmp_path / "link"))
+    assert paths.home() == home
+
+
+def test_whoever_vouches_for_a_folder_does_not_for_those_below_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.parent.chmod(0o777)
+    monkeypatch.setenv("NBPROV_TRUSTED_FOLDER", str(home.parents[1]))
+    with pytest.raises(UnsafeHome, match="put another folder in the place"):
+        paths.home()
+    home.parent.chmod(0o700)
+    home.chmod(0o777)
+    monkeypatch.setenv("NBPROV_TRUSTED_FOLDER", str(home))
+    with pytest.raises(UnsafeHome, match="where the keys and the ledger are"):
+        paths.home()
+
+
+@pytest.mark.usefixtures("umask")
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EROFS, errno.ENOTSUP])
+def test_a_file_system_without_modes_is_used_as_it_is(
+    home: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    home.chmod(0o755)
+    (home / "keys").mkdir()
+    (home / "keys" / "old").touch()
+    monkeypatch.setattr(os, "chmod", refuse)
+    assert paths.home() == home
+    make_folder(home / "keys")
+    with open(home / "keys" / "old", "w", opener=open_private) as file:
+        file.write("x")
+    assert (home / "keys" / "old").read_text(encoding="utf-8") == "x"
 
 
 @needs_root
@@ -242,11 +312,28 @@ def test_what_was_left_open_in_a_home_is_closed_at_its_first_use(home: Path) -> 
         (home / name).mkdir(parents=True)
     for name in ("catalogs/gcp/vms.csv", "keys/c/id", "ledger.sqlite3", "local/i/m/home/x"):
         (home / name).touch()
-    (home / "link").symlink_to("nowhere")
+    (home / "keys" / "link").symlink_to("nowhere")
     paths.home()
     assert _open_to_others(home) == []
     assert stat.S_IMODE((home / "catalogs" / "gcp").stat().st_mode) == 0o700
     assert stat.S_IMODE((home / "catalogs/gcp/vms.csv").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("is_strange", [False, pytest.param(True, marks=needs_root)])
+def test_what_lies_beside_nbprovs_own_files_stays_as_it_is(home: Path, is_strange: bool) -> None:
+    (home / "public_html" / "keys").mkdir(parents=True)
+    (home / "public_html" / "page.html").touch()
+    (home / "notes.txt").touch()
+    beside = [home / "notes.txt", home / "public_html", *(home / "public_html").iterdir()]
+    for path in beside:
+        path.chmod(0o755)
+        if is_strange:
+            os.chown(path, STRANGER, STRANGER)
+    (home / "keys").mkdir()
+    (home / "keys").chmod(0o755)
+    make_folder(paths.home() / "cache")
+    assert {stat.S_IMODE(path.stat().st_mode) for path in beside} == {0o755}
+    assert stat.S_IMODE((home / "keys").stat().st_mode) == 0o700
 
 
 @needs_root
