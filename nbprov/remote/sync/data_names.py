@@ -21,16 +21,17 @@ ENDINGS = """
     .h5 .hdf5 .hdf .he5 .nc .nc4 .cdf .grib .grb .grb2 .zarr .fits .fit .fts .asdf .root .lhe .hepmc
     .las .laz .e57 .pcd .ply .stl .obj .off .gltf .glb .vtk .vtu .vtp .vti .vtr .vts .pvd .pvtu .xmf
     .xdmf .cgns .exo .msh .silo .tif .tiff .geojson .topojson .geojsonl .shp .shx .dbf .prj .cpg
-    .gpkg .kml .kmz .gpx .mbtiles .pmtiles .dcm .nii .mha .mhd .nrrd .czi .nd2 .lif .mrc .mrcs .star
+    .gpkg .kml .kmz .gpx .mbtiles .pmtiles .dcm .nii .mha .mhd .nrrd .czi .nd2 .lif .mrc .mrcs
+    .edf .bdf .fif .nwb
 
     .fasta .fa .fna .faa .ffn .frn .fastq .fq .fai .sam .bam .bai .cram .crai .vcf .bcf .tbi .csi
     .bed .bedgraph .bedpe .bw .bigwig .bigbed .gtf .gff .gff3 .maf .paf .gfa .2bit .sra .gb .gbk
     .embl .pdb .pdbqt .cif .mmcif .mol .mol2 .sdf .smi .xyz .trr .xtc .dcd .gro .tpr .edr .psf
     .prmtop .inpcrd .mtx .h5ad .h5mu .loom .mgf .mzml .mzxml .nwk .newick .phy .aln .sto .hmm .a3m
-    .nex .cub .cube
+    .nex .cub .cube .bgz
 
-    .png .jpg .jpeg .gif .webp .bmp .avif .heic .exr .hdr .svg .pdf .wav .mp3 .flac .ogg .opus .m4a
-    .aac .mid .mp4 .mkv .webm .avi .mov .srt .vtt
+    .png .jpg .jpeg .jp2 .gif .webp .bmp .pgm .ppm .pbm .pnm .avif .heic .exr .hdr .svg .pdf .wav
+    .mp3 .flac .ogg .opus .m4a .aac .mid .mp4 .mkv .webm .avi .mov .srt .vtt
 
     .log .out .err .stdout .stderr .prof .pstats .trace .pftrace .nsys-rep .ncu-rep .qdrep .folded
     .jsonl .ndjson .html .htm .ipynb .bib .tex .docx .pptx .diff .patch
@@ -75,8 +76,8 @@ TOOLS = """
     samconfig buildspec appspec cloudbuild appveyor azure-pipelines bitbucket-pipelines codefresh
     app invoke tasks launch procfile galaxy molecule anaconda-project tox noxfile compile_commands
     compile_flags meson_options ctestcostdata install_manifest nbproject classpath log4j log4j2
-    logback androidmanifest proguard detekt ktlint agent agents claude gemini copilot-instructions
-    skill warp mcp opencode crush llms
+    logback androidmanifest proguard detekt ktlint agent agents claude gemini qwen
+    copilot-instructions skill warp mcp opencode crush llms
 """
 """What tools look for although it has an ending of text: `compose.yml`, `package.json`. What the
 instructions of coding assistants are called belongs here too: they are followed unasked."""

@@ -24,7 +24,8 @@ LIVE_NAMES = """
     project.clj a.cljs a.f90 a.cu a.c BUCK TARGETS BSDmakefile dodo.py fabfile.py a.awk a.inf a.jse
     a.wsh a.mht a.xht pip.conf setup.cfg uv.toml Makefile makefile compose.yml compose.override.yml
     package.json .envrc .RData HEAD x.py x.PY x.sh x.R x.jl numpy.cpython-312-x86_64-linux-gnu.so
-    tool a x.csv.py AGENTS.md .mcp.json test_api.tavern.yaml TEST_x.TXT test_x.rst
+    tool a x.csv.py AGENTS.md CLAUDE.md GEMINI.md QWEN.md BUILD.star .mcp.json
+    test_api.tavern.yaml TEST_x.TXT test_x.rst
 """
 DATA_NAMES = """
     scores.csv run.1/model.safetensors.index.json pytorch_model.bin.index.json model-00001-of-2.bin
@@ -35,6 +36,7 @@ DATA_NAMES = """
     train.log.1 slurm-17.out reads_R1.fastq.gz brain.nii.gz a.vcf.gz.tbi OUTCAR x.root x.h5ad
     fig.png fig.svg report.html executed.ipynb x.jl.txt events.2024-01-01.json gene.counts.txt
     weights.PT data.mdb last.ckpt metrics.jsonl table.xlsx data.mat meta.json contest.txt
+    scan.jp2 x.pgm x.ppm x.pbm x.pnm night.edf x.bdf raw.fif x.nwb calls.vcf.bgz
 """
 LIVE, DATA = LIVE_NAMES.split(), DATA_NAMES.split()
 
