@@ -51,7 +51,9 @@ def prices_of(entry: PriceEntry) -> list[tuple[MovedKey, Micros]]:
     ]
 
 
-class _Hardware(NamedTuple):
+class Hardware(NamedTuple):
+    """What a list says that a machine is."""
+
     accelerator: str
     devices: float
     vcpus: float | None
@@ -63,19 +65,27 @@ class KnownMachines:
     """The hardware and the prices of each type in a list of one cloud.
 
     Accelerators that are sold alone have no type, and are compared by their name and number.
+
+    Parameters
+    ----------
+    hardware
+        What types are, by their name in small letters, whatever the list says of these.
     """
 
-    def __init__(self, entries: Iterable[PriceEntry]) -> None:
-        self._hardware: dict[str, set[_Hardware]] = defaultdict(set)
+    def __init__(
+        self, entries: Iterable[PriceEntry], hardware: Mapping[str, set[Hardware]] | None = None
+    ) -> None:
+        self._hardware: dict[str, set[Hardware]] = defaultdict(set)
         self._at: dict[MovedKey, Micros] = {}
         self._prices: dict[tuple[object, ...], list[Micros]] = defaultdict(list)
         for entry in entries:
             if entry.instance_type:
-                self._hardware[_kind(entry)].add(_hardware(entry))
+                self._hardware[type_of(entry)].add(_hardware(entry))
             for key, price in prices_of(entry):
                 self._at[key] = price
                 for group in _groups(key):
                     self._prices[group].append(price)
+        self._hardware.update(hardware or {})
 
     def before(self, entry: PriceEntry, key: MovedKey, price: Micros) -> Micros:
         """Return the price of the same machine in the same zone, or 0.
@@ -86,7 +96,11 @@ class KnownMachines:
 
     def knows(self, entry: PriceEntry) -> bool:
         """Whether the type is known."""
-        return _kind(entry) in self._hardware
+        return type_of(entry) in self._hardware
+
+    def hardware(self, entry: PriceEntry) -> set[Hardware]:
+        """Return what the type of an entry is; nothing if that is not known."""
+        return self._hardware.get(type_of(entry), set()) if entry.instance_type else set()
 
     def nearest(self, entry: PriceEntry, key: MovedKey, price: Micros) -> Micros:
         """Return the price of this type that is nearest to a price, or 0 if none is known.
@@ -106,23 +120,24 @@ class KnownMachines:
 
     def is_other(self, entry: PriceEntry) -> bool:
         """Whether the type is known, and not with this hardware."""
-        known = self._hardware.get(_kind(entry)) if entry.instance_type else None
+        known = self.hardware(entry)
         if not known:
             return False
         mine, is_typical = _hardware(entry), entry.cloud in MEMORY_IS_TYPICAL
         return not any(_is_same(mine, one, is_typical=is_typical) for one in known)
 
 
-def _kind(entry: PriceEntry) -> str:
+def type_of(entry: PriceEntry) -> str:
+    """Return the instance type of an entry, in small letters."""
     return entry.instance_type.strip().casefold()
 
 
-def _hardware(entry: PriceEntry) -> _Hardware:
+def _hardware(entry: PriceEntry) -> Hardware:
     _, _, _, accelerator, devices, _ = moved_key(*entry.key, "")
-    return _Hardware(accelerator, devices, entry.vcpus, entry.memory_gib, entry.device_gib)
+    return Hardware(accelerator, devices, entry.vcpus, entry.memory_gib, entry.device_gib)
 
 
-def _is_same(mine: _Hardware, known: _Hardware, *, is_typical: bool) -> bool:
+def _is_same(mine: Hardware, known: Hardware, *, is_typical: bool) -> bool:
     if mine[:2] != known[:2]:
         return False
     # Where a type is any host with such a GPU, its memory and vCPUs are an example.

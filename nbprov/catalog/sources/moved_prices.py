@@ -16,7 +16,15 @@ from pathlib import Path
 from nbprov.model.money import Micros
 from nbprov.model.offers import is_moved
 
-from .known_machines import KnownMachines, MovedKey, Prices, moved_key, prices_of
+from .known_machines import (
+    Hardware,
+    KnownMachines,
+    MovedKey,
+    Prices,
+    moved_key,
+    prices_of,
+    type_of,
+)
 from .price_entry import PriceEntry, Reading
 
 FOLDER = ".moved"
@@ -35,11 +43,14 @@ class MovedPrices:
         The price before, of each type that a refresh listed with other hardware than before.
     accepted
         The prices that the user accepted.
+    hardware
+        What each type in doubt was before, by its name: the doubt ends when a list says it again.
     """
 
     before: dict[MovedKey, Micros] = field(default_factory=dict)
     changed: dict[MovedKey, Micros] = field(default_factory=dict)
     accepted: dict[MovedKey, Micros] = field(default_factory=dict)
+    hardware: dict[str, set[Hardware]] = field(default_factory=dict)
 
     @staticmethod
     def path(root: Path, cloud: str) -> Path:
@@ -51,14 +62,18 @@ class MovedPrices:
         """Read a file; one that is missing or damaged remembers nothing."""
         try:
             told = json.loads(path.read_bytes()) if path is not None else {}
-            return cls(*({_key(line): int(line[-1]) for line in told[n]} for n in _PARTS))
+            prices = ({_key(line): int(line[-1]) for line in told[n]} for n in _PARTS)
+            return cls(*prices, _hardware(told["hardware"]) if told else {})
         except (OSError, ValueError, KeyError, TypeError, IndexError):
             return cls()
 
     def to_json(self) -> bytes:
         """Return the content of the file."""
         parts = {n: [[*key, price] for key, price in getattr(self, n).items()] for n in _PARTS}
-        return json.dumps(parts, separators=(",", ":")).encode()
+        hardware = [
+            [name, *one] for name, was in self.hardware.items() for one in sorted(was, key=repr)
+        ]
+        return json.dumps({**parts, "hardware": hardware}, separators=(",", ":")).encode()
 
     @property
     def in_doubt(self) -> Mapping[MovedKey, Micros]:
@@ -68,11 +83,14 @@ class MovedPrices:
     def learn(self, old: Iterable[PriceEntry], new: Iterable[PriceEntry]) -> None:
         """Compare a new list with the one before it.
 
-        The price before stays the one to compare with until a list comes near it again.
+        The price before stays the one to compare with until a list comes near it again, and so
+        does the hardware before.
         """
-        known = KnownMachines(old)
+        known = KnownMachines(old, self.hardware)
         doubted = {_without_label(key): price for key, price in self.in_doubt.items()}
-        moved, changed = {}, {}
+        moved: dict[MovedKey, Micros] = {}
+        changed: dict[MovedKey, Micros] = {}
+        hardware: dict[str, set[Hardware]] = {}
         for entry in new:
             for key, price in prices_of(entry):
                 doubt = doubted.get(_without_label(key))
@@ -81,9 +99,13 @@ class MovedPrices:
                     continue
                 if is_moved(price, before):
                     moved[key] = before
-                elif key in self.changed or (not doubt and known.is_other(entry)):
+                elif known.is_other(entry):
                     changed[key] = before
-        self.before, self.changed = moved, changed
+                else:
+                    continue
+                if was := known.hardware(entry):
+                    hardware[type_of(entry)] = was
+        self.before, self.changed, self.hardware = moved, changed, hardware
 
     def accept(self, prices: Prices) -> None:
         """Note what the user accepted."""
@@ -91,6 +113,8 @@ class MovedPrices:
         self.accepted |= given
         self.before = {k: v for k, v in self.before.items() if k not in given}
         self.changed = {k: v for k, v in self.changed.items() if k not in given}
+        in_doubt = {kind for _, _, kind, *_ in self.in_doubt}
+        self.hardware = {name: was for name, was in self.hardware.items() if name in in_doubt}
 
     def is_accepted(self, key: MovedKey, price: Micros) -> bool:
         """Whether the user accepted this price, or one near it."""
@@ -147,3 +171,12 @@ def _key(line: Sequence[object]) -> MovedKey:
     return moved_key(
         str(region), str(zone), str(kind), str(accelerator), float(str(devices)), str(market)
     )
+
+
+def _hardware(lines: Iterable[Sequence[object]]) -> dict[str, set[Hardware]]:
+    found: dict[str, set[Hardware]] = {}
+    for name, accelerator, devices, *sizes in lines:
+        vcpus, memory, device = (None if size is None else float(str(size)) for size in sizes)
+        one = Hardware(str(accelerator), float(str(devices)), vcpus, memory, device)
+        found.setdefault(str(name), set()).add(one)
+    return found

@@ -206,6 +206,46 @@ def test_a_type_is_compared_whatever_a_list_says_is_in_it(lie: str) -> None:
     assert reading.entries == [lying]
 
 
+OTHER = {
+    "vCPUs": {"vcpus": 52.0},
+    "memory": {"memory_gib": 4.0},
+    "accelerator": {"accelerator": "A10"},
+    "devices": {"devices": 1.0},
+}
+
+
+@pytest.mark.parametrize("change", OTHER)
+@pytest.mark.parametrize("lists", [1, 3])
+@pytest.mark.parametrize("is_cheap", [False, True])
+def test_a_doubt_ends_with_the_list_that_has_the_known_hardware_again(
+    change: str, lists: int, is_cheap: bool
+) -> None:
+    remembered, last = MovedPrices(), [_entry()]
+    for number in range(lists):
+        lie = _entry(**OTHER[change])
+        if is_cheap and number == 0:
+            lie = lie._replace(on_demand=usd(1))
+        remembered.learn(last, [lie])
+        remembered, last = _stored(remembered), [lie]
+        assert set(remembered.in_doubt.values()) == {usd(20)}
+        mark(reading := Reading([lie]), (), remembered)
+        assert reading.entries[0].on_demand_before == usd(20)
+    remembered.learn(last, [_entry()])
+    assert not remembered.in_doubt
+    assert not remembered.hardware
+    mark(reading := Reading([_entry()]), (), _stored(remembered))
+    assert reading.entries == [_entry()]
+
+
+def test_hardware_that_was_accepted_is_the_known_one_from_then_on() -> None:
+    remembered, new = MovedPrices(), _entry(vcpus=52.0)
+    remembered.learn([_entry()], [new])
+    remembered.accept(dict(prices_of(new)))
+    remembered = _stored(remembered)
+    remembered.learn([new], [new, new._replace(region="elsewhere")])
+    assert not remembered.in_doubt
+
+
 def _stored(remembered: MovedPrices) -> MovedPrices:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "moved.json"
