@@ -62,8 +62,10 @@ class MovedPrices:
         """Read a file; one that is missing or damaged remembers nothing."""
         try:
             told = json.loads(path.read_bytes()) if path is not None else {}
-            prices = ({_key(line): int(line[-1]) for line in told[n]} for n in _PARTS)
-            return cls(*prices, _hardware(told["hardware"]) if told else {})
+            before, changed, accepted = (
+                {_key(line): int(line[-1]) for line in told[n]} for n in _PARTS
+            )
+            return cls(before, changed, accepted, _hardware(told["hardware"]))
         except (OSError, ValueError, KeyError, TypeError, IndexError):
             return cls()
 
