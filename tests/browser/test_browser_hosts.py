@@ -96,7 +96,7 @@ def test_the_example_dashboard_as_an_app(
     set_market(nbprov_home, accept=0.1, boot=0.1)
     home = {"NBPROV_HOME": str(nbprov_home)}
     launch = [sys.executable, "-c", SCRIPT]
-    page = browser.new_page(viewport={"width": 1240, "height": 800}, device_scale_factor=1.5)
+    page = browser.new_page(viewport={"width": 1240, "height": 1600}, device_scale_factor=1.5)
     try:
         subprocess.run(launch, env={**os.environ, **home, "PYTHONPATH": str(ROOT)}, check=True)
         assert machines(nbprov_home) == 1
@@ -112,7 +112,7 @@ def test_the_example_dashboard_as_an_app(
         load = board.get_by_role("group", name="Load of dev")
         expect(load).to_contain_text(re.compile(r"memory[\d.]+ of 85 GiB"), timeout=LONG_MS)
         album.take("voila-dashboard", page.locator("h1"), board)
-        page.set_viewport_size({"width": NARROW, "height": 2000})
+        page.set_viewport_size({"width": NARROW, "height": 3600})
         width = board.evaluate("root => [root.scrollWidth, root.clientWidth]")
         assert width[0] <= width[1] <= NARROW, "the panel is scrolled as a whole"
         album.take("narrow-page", page.locator("h1"), board)
