@@ -105,7 +105,9 @@ def _end(kernel: Kernel) -> list[Message]:
 
 
 def _states(messages: list[Message]) -> list[dict[str, Any]]:
-    return [m["state"]["state"] for m in messages if m["method"] == "update"]
+    """The whole states; of one that is cut short for the saved notebook the whole comes after."""
+    told = [m["content"] if m["method"] == "custom" else m["state"] for m in messages]
+    return [one["state"] for one in told if "state" in one and not one["state"].get("is_cut")]
 
 
 def _drawn(first: dict[str, Any], messages: list[Message], truth: dict[str, Any]) -> list[float]:
