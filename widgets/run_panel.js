@@ -83,6 +83,7 @@ function render({ model, el }) {
   root.append(lanes.element, attempts.element, plan.element);
 
   let state = model.get("state");
+  let announced = "";
   const tick = () => {
     const now = clock.now();
     head.tick(state, now);
@@ -103,7 +104,11 @@ function render({ model, el }) {
     const told = state.message || (state.is_final && state.summary[0]) || "";
     // Of the two, the longer one.
     const longer = state.summary.find((line) => line.startsWith(told));
-    setText(status, (told && longer) || told);
+    const words = (told && longer) || told;
+    const isNews = words !== announced;
+    // What was said of a copy stays until there is something new.
+    if (isNews) setText(status, words);
+    announced = words;
     showLines(
       facts,
       state.is_final
@@ -115,7 +120,8 @@ function render({ model, el }) {
         : [state.waiting, state.plan.consent, `guards: ${state.plan.guards}`, ...state.notes, state.earlier],
     );
     facts.classList.toggle("nbprov-summary", state.is_final);
-    repeat(state.is_final && longer !== undefined && longer === state.summary[0]);
+    if (isNews || status.textContent === words)
+      repeat(state.is_final && longer !== undefined && longer === state.summary[0]);
     buttons.show(state);
     attempts.show(state);
     lanes.show(state);
