@@ -59,10 +59,10 @@ def test_times_are_in_the_readers_zone(
     launch = panel(notebook.run(KEPT.splitlines()[0]), "Provision")
     expect(state(launch)).to_have_text("ready")
     notebook.run(JOB)
-    board.get_by_role("button", name="jobs, cells of kept").click()
+    board.get_by_role("button", name="jobs, cells, log of kept").click()
     board.get_by_role("button", name="job clock-1").click()
     expect(board.get_by_label("Output of clock-1")).to_have_text(PRINTED)
-    button(board, "jobs, cells").click()
+    button(board, "jobs, cells, log").click()
 
     notebook.run(stop)
     guards = board.locator("td.nbprov-guards")
@@ -77,5 +77,5 @@ def test_times_are_in_the_readers_zone(
     prices = panel(notebook.run("%prices A100"), "Prices")
     # A price's date is a day and no time; its title says which zone's.
     age = prices.locator('[role="gridcell"][title$=" UTC"]').first
-    expect(age).to_have_text(re.compile(r"^(today|\d+ d)$"), timeout=LONG_MS)
+    expect(age).to_have_text(re.compile(r"^(today|(△ old, |▲ stale, )?\d+ d)$"), timeout=LONG_MS)
     notebook.run("%nbprov down --all")
