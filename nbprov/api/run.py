@@ -135,7 +135,8 @@ class Run(Waitable[Cluster]):
         """Wait `seconds` longer for stock; raises `UsageError` if it waits for none."""
         if not self._driver.can_wait_longer:
             raise waits_for_nothing(self.name)
-        wait_for(self._context.engine.thread.call(self._driver.wait_longer(seconds)))
+        engine = self._context.engine
+        wait_for(engine.thread.call(engine.runs.wait_longer(self._driver, seconds)))
 
     def down(self) -> Operation:
         """End what this run made: its launch or its cluster, never a later one of that name."""

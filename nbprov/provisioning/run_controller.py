@@ -36,7 +36,7 @@ from .run.health_check import health_seconds
 from .run.racing.race_rule import RaceRule
 from .run.run_builder import new_failover, new_id, notes_of, resumed_failover
 from .run.run_log import RunLog
-from .run.run_terms import prefer, set_terms
+from .run.run_terms import lengthen_wait, prefer, set_terms
 from .run.waiting.passes import begin_wait
 from .run.waiting.stock_wait import LEAST_PAUSE, StockWait
 from .spec_storage import readable_text
@@ -161,6 +161,12 @@ class RunController:
         call, since an answer on stock may give the run another order meanwhile.
         """
         return prefer(driver.context, keys_at(driver.plan, places), self._capabilities_of)
+
+    async def wait_longer(self, driver: RunDriver, seconds: Seconds) -> None:
+        """Wait so much longer for stock. On the engine thread."""
+        await driver.wait_longer(seconds)
+        lengthen_wait(driver.context.progress, seconds)
+        driver.context.changed()
 
     def restore(self, row: RunRow, spec: Spec) -> RunDriver:
         """A driver for a run whose kernel died.

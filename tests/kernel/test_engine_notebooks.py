@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -31,9 +32,9 @@ def test_a_cluster_with_dask_does_what_its_page_says(home: Path, kernel: Kernel)
         play(kernel, block, {})
 
 
-def test_dask_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed", reason="the extra dask is not installed")
-    notebook = nbformat.read(FOLDER / "engines.ipynb", as_version=4)
+def executed(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run an example in a home of its own, whose clouds are ended."""
+    notebook = nbformat.read(FOLDER / name, as_version=4)
     with new_home() as home:
         monkeypatch.setenv("TMPDIR", str(home))
         try:
@@ -43,6 +44,12 @@ def test_dask_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.Mo
         finally:
             for made in home.glob("nbprov-*"):
                 end_cloud(made)
+    return notebook
+
+
+def test_dask_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    notebook = executed("engines.ipynb", monkeypatch)
     for source, words in ENGINES["engines"].items():
         assert words in text_of(cell_with(notebook, source)), source
     held = text_of(cell_with(notebook, "dd.from_map"))
@@ -51,16 +58,7 @@ def test_dask_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.Mo
 
 def test_ray_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray", reason="the extra ray is not installed")
-    notebook = nbformat.read(FOLDER / "engines_ray.ipynb", as_version=4)
-    with new_home() as home:
-        monkeypatch.setenv("TMPDIR", str(home))
-        try:
-            NotebookClient(
-                notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(home)}}
-            ).execute()
-        finally:
-            for made in home.glob("nbprov-*"):
-                end_cloud(made)
+    notebook = executed("engines_ray.ipynb", monkeypatch)
     assert text_of(cell_with(notebook, "gang.ray()")).count("200 MB") == 4
     assert "four nodes: 512 MB on 4 nodes, 0 of 16 blocks on disk" in text_of(
         cell_with(notebook, "four nodes:")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 
 from nbprov.clouds.base import Capabilities
+from nbprov.model.clock import Seconds
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import UsageError
 from nbprov.model.offers import Plan
@@ -14,11 +15,12 @@ from nbprov.planning import put_first
 from nbprov.planning.preferred_places import Key
 from nbprov.provisioning.supervision.guard_config import check_budget
 
-from .context import RunContext
+from .context import RunContext, RunProgress
 from .pricing.consent import consent_to
 from .racing.race_rule import hedging_of, race_rule
 from .racing.usual_times import usual_accept
 from .run_builder import notes_of
+from .webhook import wait_words
 
 
 def set_terms(
@@ -50,6 +52,16 @@ def set_terms(
     progress.notes, progress.terms = (*terms, *others), terms
     progress.plan, progress.consent = consent.plan, consent.hourly
     progress.passed_over = consent.passed_over
+
+
+def lengthen_wait(progress: RunProgress, seconds: Seconds) -> None:
+    """Let the note on the wait tell of so much more."""
+    before, progress.wait = progress.wait, progress.wait + seconds
+    old, new = (
+        wait_words(replace(progress.spec.wait, seconds=length))
+        for length in (before, progress.wait)
+    )
+    progress.notes = tuple(new if note == old else note for note in progress.notes)
 
 
 async def prefer(

@@ -142,6 +142,8 @@ def test_a_wait_is_prolonged_in_the_launch_and_in_the_ledger(
     row = session.engine.ledger.runs.get(run.run_id)
     assert row is not None
     assert row.wait_deadline == after.until
+    (note,) = (note for note in run.view().notes if note.startswith("wait:"))
+    assert "for 1 h 10 min from Launch on" in note
     run.cancel()
     run.settled(SECONDS)
     with pytest.raises(UsageError) as error:
