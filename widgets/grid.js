@@ -358,12 +358,15 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
 
   return {
     element,
-    /** @param {Table} given */
-    setTable(given) {
+    /**
+     * @param {Table} given
+     * @param {number[]} [chosen] its rows that are chosen from the first
+     */
+    setTable(given, chosen = []) {
       table = given;
       clock.set(table.now);
       sortings = [];
-      picked = new Set();
+      picked = new Set(chosen);
       active = { row: 0, column: 0 };
       build();
     },
@@ -374,6 +377,11 @@ export function makeGrid({ label, signal, rows: rowsInSight, tools, onPick, isMu
       tools.show(table);
       head.widen(table, nowMs());
       refresh();
+    },
+    /** Choose no row. */
+    unpick() {
+      picked = new Set();
+      showPicked();
     },
     /** The rows that match, also those in closed groups, in their order. */
     matched: () => layout.matched,

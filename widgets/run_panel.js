@@ -11,7 +11,7 @@ import { makeGrid } from "./grid.js";
 import { connect } from "./link.js";
 import { makeConfirmButton } from "./confirm.js";
 import { copy } from "./clipboard.js";
-import { columnOf } from "./table.js";
+import { columnOf, sameMachines } from "./table.js";
 
 /** @typedef {import("./types").RunState} RunState */
 
@@ -309,7 +309,7 @@ function makeButtons(signal, press, onBusy) {
  */
 function makePlan(signal, onPrefer) {
   /** @type {number[]} */
-  let ranks = [];
+  let chosen = [];
   let canPrefer = false;
   let preferred = 0;
   /** @type {import("./types").Table | undefined} */
@@ -321,26 +321,28 @@ function makePlan(signal, onPrefer) {
     tools: makeFilterTools(signal),
     isMultiple: true,
     onPick(rows) {
-      const all = table && columnOf(table, "rank")?.values;
-      ranks = rows.map((row) => all?.[row] ?? -1).filter((rank) => rank >= 0);
+      chosen = rows;
       showBar();
     },
   });
-  const makeButton = (/** @type {() => number[]} */ chosen) => {
+  const ranks = () => {
+    const all = table && columnOf(table, "rank")?.values;
+    return chosen.map((row) => all?.[row] ?? -1).filter((rank) => rank >= 0);
+  };
+  const makeButton = (/** @type {() => number[]} */ wanted) => {
     const button = make("button", { type: "button", class: "nbprov-button" });
-    button.addEventListener("click", () => (onPrefer(chosen()), (ranks = []), showBar()), {
-      signal,
-    });
+    button.addEventListener("click", () => (onPrefer(wanted()), grid.unpick()), { signal });
     return button;
   };
-  const first = makeButton(() => ranks);
+  const first = makeButton(ranks);
   const undo = makeButton(() => []);
   setText(undo, "The plan's own order");
   const bar = make("div", { class: "nbprov-pick-bar" }, first, undo);
   const showBar = () =>
     keepFocus(bar, () => {
-      setText(first, ranks.length > 1 ? `Try these ${ranks.length} first` : "Try this first");
-      first.hidden = !canPrefer || !ranks.length;
+      const { length } = ranks();
+      setText(first, length > 1 ? `Try these ${length} first` : "Try this first");
+      first.hidden = !canPrefer || !length;
       undo.hidden = !canPrefer || !preferred;
       bar.hidden = first.hidden && undo.hidden;
     });
@@ -365,9 +367,10 @@ function makePlan(signal, onPrefer) {
     element,
     /** @param {import("./types").Table} given */
     setTable(given) {
+      // Who chose among the rows of the older table, while this one was on its way, meant machines.
+      chosen = table ? sameMachines(table, chosen, given) : [];
       table = given;
-      ranks = [];
-      grid.setTable(given);
+      grid.setTable(given, chosen);
       showBar();
     },
     rebuild: grid.rebuild,

@@ -150,6 +150,28 @@ export function wordOf(column, row) {
   return column?.words[column.values[row] ?? -1] ?? "";
 }
 
+// What tells one machine of a plan from another.
+const IDENTITY = ["cloud", "region", "zone", "type", "gpu", "market"];
+
+/**
+ * Return the rows of a newer table that are the same machines as some rows of an older one.
+ * @param {Table} older
+ * @param {number[]} rows
+ * @param {Table} newer
+ */
+export function sameMachines(older, rows, newer) {
+  const named = (/** @type {Table} */ table) => {
+    const columns = IDENTITY.map((key) => columnOf(table, key));
+    return (/** @type {number} */ row) => columns.map((one) => wordOf(one, row)).join("\n");
+  };
+  const wanted = rows.map(named(older));
+  const name = named(newer);
+  const found = new Map(wanted.map((words) => [words, -1]));
+  for (let row = newer.filled - 1; rows.length && row >= 0; row--)
+    if (found.has(name(row))) found.set(name(row), row);
+  return wanted.map((words) => found.get(words) ?? -1).filter((row) => row >= 0);
+}
+
 /**
  * Return how many rows of a table are shown, in words.
  * @param {Table} table

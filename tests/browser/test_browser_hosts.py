@@ -100,8 +100,8 @@ def test_the_example_dashboard_as_an_app(
     try:
         subprocess.run(launch, env={**os.environ, **home, "PYTHONPATH": str(ROOT)}, check=True)
         assert machines(nbprov_home) == 1
-        lab.add_kernel("dashboard", home)
-        file = lab.add_notebook(DASHBOARD.name, "dashboard", DASHBOARD)
+        lab.add_kernel("served-dashboard", home)
+        file = lab.add_notebook(DASHBOARD.name, "served-dashboard", DASHBOARD)
         faults: list[str] = []
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.goto(f"{lab.url}/voila/render/{file.name}?token={TOKEN}", timeout=LONG_MS)
@@ -124,6 +124,6 @@ def test_the_example_dashboard_as_an_app(
     finally:
         page.close()
         for kernel in lab.ask("GET", "kernels"):
-            if kernel["name"] == "dashboard":
+            if kernel["name"] == "served-dashboard":
                 lab.ask("DELETE", f"kernels/{kernel['id']}")
         stop(nbprov_home)

@@ -42,6 +42,7 @@ LEASE_SECONDS = 0.8
 NAME = "dev"
 STEP_SECONDS = 60.0
 LOCK_SECONDS = 0.5
+LONGER_SECONDS = 60.0
 HEDGE_SECONDS = 1.0
 HOLD_SECONDS = 1.5
 UNAVAILABLE = """
@@ -141,6 +142,7 @@ def play(order: dict[str, Any]) -> None:
         _when(engine, driver, "intent", lambda: _lock(engine.ledger.store.path))
     engine.thread.call(engine.launch(driver, folder="")).result(STEP_SECONDS)
     if order["kind"] == "wait":
+        engine.thread.call(driver.wait_longer(LONGER_SECONDS)).result(STEP_SECONDS)
         see_wait_out(engine, driver)
     if order["kind"] == "leave":
         sent.wait(STEP_SECONDS)

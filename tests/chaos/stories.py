@@ -99,6 +99,7 @@ PASSES: dict[str, tuple[str, ...]] = {
     "wait": (
         "blocks.remember",
         "runs.move(waiting)",
+        "runs.prolong",
         "runs.move(launching)",
         "events.add",
         *LAUNCH,
@@ -182,12 +183,13 @@ PASSES: dict[str, tuple[str, ...]] = {
 `replace-stop`: the person stops the cluster meanwhile; `replace-dearer`: its create is sent again
 at a higher price. `partial`: the first place makes one machine of two, which is held in vain.
 `hedge`: the first place does not answer for a while, and a second joins. `wait`: nothing is in
-stock in the first pass; the person clears the blocks, and a later pass, of this process or of the
-next, finds a machine. `late`: a create's answer is lost, and it is carried out after that, but
-before the instant until which it was wanted. `dearer`: a create's answer is lost, and it is sent
-again at a higher price. `log-fails`: the provision log cannot be written. `locked`: another process
-holds the ledger for a while. `two-deaths` is cut twice: in the launch, and by the kernel that takes
-it up. """
+stock in the first pass; the person lets it wait longer and clears the blocks, and a later pass, of
+this process or of the next, finds a machine. `late`: a create's answer is lost, and it is carried
+out after that, but before the instant until which it was wanted. `dearer`: a create's answer is
+lost, and it is sent again at a higher price. `log-fails`: the provision log cannot be written.
+`locked`: another process holds the ledger for a while. `two-deaths` is cut twice: in the launch,
+and by the kernel that takes it up.
+"""
 
 TRANSITIONS = tuple(sorted({t for story in PASSES.values() for t in story}))
 POINTS = tuple((t, when) for t in TRANSITIONS for when in ("before", "after"))

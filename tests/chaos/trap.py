@@ -28,6 +28,7 @@ WRITES = {
     "runs": (
         "open",
         "move",
+        "prolong",
         "request_cancel",
     ),
     "leases": (

@@ -8,7 +8,7 @@ import { cellOfAnswers } from "../../../widgets/form_cell.js";
 import { groupedRows, sortedRows } from "../../../widgets/row_order.js";
 import { cellOf, linesOf } from "../../../widgets/row_texts.js";
 import { searchTest } from "../../../widgets/search_words.js";
-import { columnOf, decodeTable, whyOff, wordOf } from "../../../widgets/table.js";
+import { columnOf, decodeTable, sameMachines, whyOff, wordOf } from "../../../widgets/table.js";
 
 // gpu, $/h, market, cloud, region, zone, type, GPU GiB, off, country, continent
 const ROWS = [
@@ -35,10 +35,10 @@ const COLUMNS = [
 ];
 
 /** The rows as the kernel sends them. */
-function table() {
+function table(rows = ROWS) {
   const buffers = [];
   const columns = COLUMNS.map(([key, kind, hidden], i) => {
-    const cells = ROWS.map((row) => row[i] ?? row[1] / (Number(row[0].split(":")[1]) || NaN));
+    const cells = rows.map((row) => row[i] ?? row[1] / (Number(row[0].split(":")[1]) || NaN));
     const head = { key, label: key, kind, hidden };
     if (kind !== "text") {
       const scale = kind === "money" ? 1e6 : 1;
@@ -49,7 +49,7 @@ function table() {
     buffers.push(Uint8Array.from(cells, (w) => words.indexOf(w)).buffer);
     return { ...head, dtype: "u1", words };
   });
-  const head = { rows: ROWS.length, total: ROWS.length, noun: "offer", tail: 0, now: 0, columns };
+  const head = { rows: rows.length, total: rows.length, noun: "offer", tail: 0, now: 0, columns };
   return decodeTable(head, buffers);
 }
 const TABLE = table();
@@ -214,4 +214,11 @@ test("a form's answers are a cell, without what was left open", () => {
     ].join("\n"),
   );
   assert.match(cellOfAnswers({ ...open, name: "a; b" }), /^%%provision\n/);
+});
+
+test("rows that were chosen are the same machines in a plan of another order", () => {
+  const newer = table([ROWS[4], ROWS[2], ROWS[0], ROWS[2]]);
+  assert.deepEqual(sameMachines(TABLE, [2, 0], newer), [1, 2]);
+  assert.deepEqual(sameMachines(TABLE, [1], newer), [], "it has gone");
+  assert.deepEqual(sameMachines(TABLE, [], newer), []);
 });
