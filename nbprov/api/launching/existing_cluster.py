@@ -121,7 +121,8 @@ def _under_way(run: Run | None, spec: Spec) -> Run | None:
 
     if run is None or not run.is_under_way:
         return None
-    if run.state not in (RunState.LAUNCHING, RunState.WAITING):
+    # One that was launched and is still planned is about to begin.
+    if run.state not in (RunState.PLANNED, RunState.LAUNCHING, RunState.WAITING):
         return None
     # How a run races is not compared: `--race` is of the line, and not of the spec.
     if to_yaml(run.spec) != to_yaml(replace(spec, race=run.spec.race)):

@@ -1,4 +1,4 @@
-"""Detects other kernels' changes to clusters by polling the ledger's data version."""
+"""Detects other kernels' changes to clusters, launches and blocks by the ledger's data version."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ class OtherKernels:
             ],
             [(run.run_id, run.state, run.cancelled) for run in self._ledger.runs.unfinished()],
             self._ledger.launches.live_states(),
+            self._ledger.blocks.standing(),
         )
         if seen != self._known:
             self._known = seen
