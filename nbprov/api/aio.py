@@ -22,7 +22,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from .cluster import Cluster
-from .launching.provisioner import Provisioner
+from .launching.provision_service import ProvisionService
 from .planner import Planner
 from .services.clouds import CloudService
 from .services.prices import PriceService
@@ -114,7 +114,7 @@ relax = _verb(Planner.relax, lambda session: session.planner)
 prices = _verb(PriceService.prices, lambda session: session.services.prices)
 check = _verb(CloudService.check, lambda session: session.services.clouds)
 watch_stock = _verb(StockWatchService.watch_stock, lambda session: session.services.watches)
-provision = _verb(Provisioner.provision, lambda session: session.provisioner)
+provision = _verb(ProvisionService.provision, lambda session: session.provision_service)
 jobs = _session_verb(Session.jobs)
 logs = _session_verb(Session.logs)
 rename = _session_verb(Session.rename)

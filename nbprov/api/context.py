@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class LaunchHandle(Protocol):
+class RunHandle(Protocol):
     """A run of this session, as far as services need it."""
 
     @property
@@ -87,7 +87,7 @@ class Context:
         home: Path | None,
         *,
         demo: bool,
-        runs: Mapping[str, LaunchHandle],
+        runs: Mapping[str, RunHandle],
         hooks: Callable[[], EngineHooks],
         opened: Callable[[Engine], None],
     ) -> None:

@@ -19,7 +19,7 @@ from .context import Context
 from .launching.launch_end import end, end_all
 from .launching.node_setup import NodeSetup
 from .launching.orphan_sweep import sweep
-from .launching.provisioner import Provisioner, name_of
+from .launching.provision_service import ProvisionService, name_of
 from .launching.stock_order import StockOrder
 from .operation import Operation
 from .planner import Planner
@@ -85,10 +85,12 @@ class Session:
         )
         self.catalogue = PriceFiles()
         self.stock_order = StockOrder(self.context, planner, services.stock, self.runs)
-        self.provisioner = Provisioner(self.context, services, planner, self.stock_order, self.runs)
+        self.provision_service = ProvisionService(
+            self.context, services, planner, self.stock_order, self.runs
+        )
 
-        self.provision = blocking(self.provisioner.provision)
-        self.provision_again = blocking(self.provisioner.again)
+        self.provision = blocking(self.provision_service.provision)
+        self.provision_again = blocking(self.provision_service.again)
         self.parse = planner.parse
         self.plan = blocking(planner.plan)
         self.planned = blocking(planner.planned)

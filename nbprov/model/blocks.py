@@ -1,4 +1,7 @@
-"""Blocks: what is not tried again for a while after it was refused, and when that ends."""
+"""Blocks: what is not tried again for a while after it was refused.
+
+How long each cause blocks stands in `failures.RULES`. The ledger's `BlockTable` ends blocks early.
+"""
 
 from __future__ import annotations
 

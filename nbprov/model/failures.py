@@ -218,11 +218,12 @@ class Failure:
     code
         The cloud's own code, where it has one.
     scope
-        How far the block reaches if the message says so; else the cause's rule decides. For a
-        request refused as invalid: what it excludes for the rest of the launch (a zone or region
-        for this image, or the cloud); `NOTHING` says that no place would take it, and stops the
-        launch; None is this alternative on this cloud. For a permission, `NOTHING` says that it is
-        missing for something of the request, such as an image: only this alternative is left out.
+        How far the failure reaches, where the message says it; None leaves it to the cause's rule.
+        Two causes read it in their own way. An invalid request (`BAD_REQUEST`) leaves out, for the
+        rest of the launch: with a zone, a region or the cloud, that place for this image; with
+        None, this alternative on this cloud; with `NOTHING`, everything, so the launch stops. A
+        missing permission with `NOTHING` is one for a part of the request, such as its image: only
+        this alternative is left out.
     retry_after
         Seconds that the cloud asked us to wait.
     limit_is_zero

@@ -198,7 +198,7 @@ def _refuse_broken_kernel() -> None:
 
 
 def _has_live_rows() -> bool:
-    from nbprov.provisioning.load_check import has_live_rows
+    from nbprov.provisioning.live_rows import has_live_rows
 
     return has_live_rows(_ledger())
 

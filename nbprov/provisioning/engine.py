@@ -22,7 +22,7 @@ from nbprov.runtime.fault_log import log_fault
 from nbprov.runtime.publisher import Publisher
 
 from .async_cloud import AsyncCloud
-from .attach import ClusterConnections
+from .cluster_connections import ClusterConnections
 from .cluster_lookup import find_cluster
 from .engine_hooks import EngineHooks
 from .finished_runs import FinishedRuns

@@ -21,7 +21,7 @@ from nbprov.clouds.local.rpc import Unreachable, private_dir
 READY = "READY"
 OVERRIDES = (isolation.ISOLATION_VARIABLE, sshd.SSHD_VARIABLE)
 """Variables with which a test chooses another isolation or sshd."""
-_isolation_by_path: dict[str, isolation.Rung] = {}
+_isolation_by_path: dict[str, isolation.IsolationLevel] = {}
 """What the template found out, by its PATH."""
 
 

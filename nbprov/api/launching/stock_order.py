@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nbprov.api.context import Context, LaunchHandle
+from nbprov.api.context import Context, RunHandle
 from nbprov.api.planner import Planner
 from nbprov.api.services.stock import StockService
 from nbprov.api.steps import run_sync
@@ -32,12 +32,12 @@ class StockOrder:
         context: Context,
         planner: Planner,
         stock: StockService,
-        runs: Mapping[str, LaunchHandle],
+        runs: Mapping[str, RunHandle],
     ) -> None:
         self._context, self._planner, self._stock, self._runs = context, planner, stock, runs
         stock.listen(self._order_all)
 
-    def order(self, run: LaunchHandle, seconds: Seconds = STOCK_SECONDS) -> None:
+    def order(self, run: RunHandle, seconds: Seconds = STOCK_SECONDS) -> None:
         """Ask for the stock of a run's places, and put them in order by the answers.
 
         Blocks for `seconds` at most and never raises; without an answer nothing changes.
@@ -46,7 +46,7 @@ class StockOrder:
         if _is_open(driver) and run_sync(self._stock.ask(driver.plan, seconds)).stock:
             self._order(driver)
 
-    def order_behind(self, run: LaunchHandle) -> None:
+    def order_behind(self, run: RunHandle) -> None:
         """Put a run that was just made in order by answers that came before it was there.
 
         Returns at once.

@@ -34,7 +34,6 @@ def say_nothing(text: str) -> None:
 
 
 OPEN = (RunState.LAUNCHING, RunState.WAITING, RunState.CANCELLING)
-
 """States of a launch that is under way."""
 
 LOOK_EVERY: Seconds = 0.1

@@ -1,4 +1,4 @@
-"""Launches and attempts: the intent before each create, the operation, and the answer."""
+"""Create calls: the intent before each one, its operation, and the answer."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class CandidateQueue:
         return None
 
     def may_return(self, now: Instant) -> bool:
-        """Whether there is a candidate that nothing but a lack of stock keeps away."""
+        """Whether stock alone is lacking for some candidate, or no candidate is known yet."""
         lasting = [b for b in self.blocks if b.is_live(now) and b.cause not in STOCK]
         return not len(self.candidates) or any(
             not self._is_excluded(candidate) and not any(b.matches(candidate) for b in lasting)
@@ -167,7 +167,7 @@ class CandidateQueue:
 
 
 class UnrankedCandidates(Sequence[Candidate]):
-    """The candidates of a later plan, without their ranks: those shown are of the first plan."""
+    """The candidates of a later plan. They have no rank: the table numbers the first plan's."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self._candidates = candidates

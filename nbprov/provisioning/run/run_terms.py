@@ -1,4 +1,4 @@
-"""What Launch of a run agrees to: the order of its places, its price, its race and its notes."""
+"""What a person who presses Launch agrees to: order of places, price, race and notes."""
 
 from __future__ import annotations
 

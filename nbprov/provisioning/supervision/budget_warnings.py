@@ -1,4 +1,4 @@
-"""Warns of a budget of which a share is spent that the spec names."""
+"""Warns when the share of a budget that the spec names is spent."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from nbprov.provisioning.ledger import ClusterRow
 from nbprov.runtime.fault_log import log_fault
 
 from .cluster_controller import ClusterController
+from .condition_notes import OUTAGE_AGAIN, UNASKED, unasked_words
 from .context import SupervisionContext
 from .listing.intervals import MOST_WATCH
-from .outage_notes import OUTAGE_AGAIN, UNASKED, unasked_words
 from .outages import REFUSALS
 
 log = logging.getLogger("nbprov.lifecycle")

@@ -14,8 +14,8 @@ from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.engine_hooks import EngineHooks
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 
+from .condition_notes import ConditionNotes
 from .listing.cloud_outages import CloudOutages
-from .outage_notes import OutageNotes
 
 if TYPE_CHECKING:
     from nbprov.provisioning.live_cluster import LiveCluster
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Connections(Protocol):
-    """The open connections of this kernel; see `attach.ClusterConnections`."""
+    """The open connections of this kernel; see `cluster_connections.py`."""
 
     live: dict[str, LiveCluster]
 
@@ -80,11 +80,11 @@ class SupervisionContext:
     changed: Callable[[], None]
     requested: set[str] = field(default_factory=set)
     outages: CloudOutages = field(init=False)
-    notes: OutageNotes = field(init=False)
+    notes: ConditionNotes = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "outages", CloudOutages())
-        object.__setattr__(self, "notes", OutageNotes(self.ledger, self.clock, self.changed))
+        object.__setattr__(self, "notes", ConditionNotes(self.ledger, self.clock, self.changed))
 
     def cloud_of(self, row: ClusterRow) -> AsyncCloud:
         """The cloud of a cluster.

@@ -1,4 +1,4 @@
-"""Keeps what is to become of a cluster in the ledger, and sees to it.
+"""Writes down in the ledger what is to become of a cluster, and carries it out.
 
 An end or a stop waits for logs and outputs. It is written down first, so that another kernel
 continues should this one die.

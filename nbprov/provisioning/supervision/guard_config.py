@@ -20,7 +20,7 @@ from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.remote.agent.config import HOLD_SECONDS, GuardConfig
 
-from .outage_notes import outage_notes
+from .condition_notes import condition_notes
 
 LEAST_BUDGET_SECONDS: Seconds = 600.0
 """A budget that buys less than this of the first candidate is refused.
@@ -257,7 +257,7 @@ def cluster_notes(ledger: Ledger, row: ClusterRow, guards: Guards) -> tuple[str,
             f"ended at {utc_text(due)} (down_after) by a kernel with nbprov;"
             " while none runs it stays, and its disk on the bill"
         )
-    return (*said, *missing_notes(ledger, row), *outage_notes(ledger, row))
+    return (*said, *missing_notes(ledger, row), *condition_notes(ledger, row))
 
 
 def missing_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:

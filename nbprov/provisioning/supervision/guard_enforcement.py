@@ -20,10 +20,10 @@ from nbprov.remote.agent.config import BUDGET_RESERVE_SECONDS
 
 from .agent_poll import agent_statuses, is_powering_off
 from .cluster_work import ClusterWork
+from .condition_notes import UNREACHED, unreached_words
 from .context import SupervisionContext
 from .guard_config import STOP, guards_known
 from .listing.cluster_state import BILLED
-from .outage_notes import UNREACHED, unreached_words
 from .outages import UNREACHED_AGAIN, MachineOutage, answer_of
 from .outputs_grace import OutputsGrace
 from .verbs.stopper import Stopper

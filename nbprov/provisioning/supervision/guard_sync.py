@@ -19,9 +19,9 @@ from nbprov.provisioning.live_cluster import Node
 from nbprov.remote.agent.config import GuardConfig
 
 from .cluster_work import ClusterWork
+from .condition_notes import UNGUARDED
 from .context import SupervisionContext
 from .guard_config import as_told, guards_known, of_node
-from .outage_notes import UNGUARDED
 
 log = logging.getLogger("nbprov.lifecycle")
 

@@ -1,4 +1,4 @@
-"""Pulls the outputs of machines that wait for this at their end, and lets them end then."""
+"""Pulls the outputs of a machine that has reached a limit and waits for that, then lets it end."""
 
 from __future__ import annotations
 

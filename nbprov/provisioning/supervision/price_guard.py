@@ -8,11 +8,11 @@ from nbprov.provisioning.run.pricing.price_check import agreed_for
 from nbprov.provisioning.run.pricing.requote import listed_beyond
 
 from .cluster_work import ClusterWork
+from .condition_notes import DEARER
 from .context import SupervisionContext
 from .guard_config import STOP, guards_known
 from .guard_enforcement import GuardEnforcer
 from .listing.cluster_state import BILLED
-from .outage_notes import DEARER
 from .outputs_grace import OutputsGrace
 
 PRICE_GRACE: Seconds = 1800.0

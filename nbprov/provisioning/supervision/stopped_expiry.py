@@ -17,10 +17,10 @@ from nbprov.model.guards import Guards
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 
 from .cluster_work import ClusterWork
+from .condition_notes import Topic, short
 from .context import SupervisionContext
 from .desired_state import DesiredStateKeeper
 from .guard_config import guards_known, stopped_until
-from .outage_notes import Topic, short
 from .verbs.terminator import Terminator
 
 LEFT_AGAIN: Seconds = 24 * 3600.0

@@ -14,7 +14,7 @@ import pytest
 import nbprov
 from nbprov import api
 from nbprov.api.errors import CloudTrouble
-from nbprov.api.launching import provisioner
+from nbprov.api.launching import provision_service
 from nbprov.api.steps import Steps
 from nbprov.clouds import registry
 from nbprov.clouds.local.client import DaemonClient
@@ -217,7 +217,7 @@ def test_runs_that_are_over_are_forgotten_but_for_the_newest(
     session: api.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ledger has them all; a kernel that lives for weeks does not keep their plans."""
-    monkeypatch.setattr(provisioner, "KEPT_RUNS", 1)
+    monkeypatch.setattr(provision_service, "KEPT_RUNS", 1)
     for name in ("one", "two", "one", "three", "four"):
         made = session.provision(SPEC, name)
         assert isinstance(made, api.Run)

@@ -31,7 +31,7 @@ from nbprov.notebook.terminal import say
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.reconcile_report import ReconcileReport
 from nbprov.provisioning.run.run_log import RunLog
-from nbprov.provisioning.supervision.outage_notes import why
+from nbprov.provisioning.supervision.condition_notes import why
 from nbprov.remote.errors import SshCode, SshError
 from nbprov.runtime.fault_log import log_fault
 

@@ -18,9 +18,9 @@ from nbprov.model.events import EventKind
 from nbprov.model.failures import CloudError, Failure
 from nbprov.model.launches import CheckResult, Instance
 from nbprov.provisioning.run.driver import RunDriver
+from nbprov.provisioning.supervision.condition_notes import condition_notes
 from nbprov.provisioning.supervision.guard_config import NOTHING
 from nbprov.provisioning.supervision.guard_enforcement import GuardEnforcer
-from nbprov.provisioning.supervision.outage_notes import outage_notes
 from nbprov.provisioning.supervision.outages import MachineOutage
 from nbprov.remote.agent.config import GuardConfig
 from nbprov.runtime.waiting import wait_for
@@ -178,4 +178,4 @@ class Silence:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        return outage_notes(self.engine.ledger, self.row)
+        return condition_notes(self.engine.ledger, self.row)

@@ -110,13 +110,13 @@ class Service:
             account = self.market.read().account
         except MarketError as error:
             problem = f"{self.market.path}: {error}"
-        rung, server = await self.machines.equipment()
+        level, server = await self.machines.equipment()
         states = [m["state"] for m in self.store.all("machine")]
         return {
             "account": account,
             "problem": problem,
-            "isolation": f"{rung.value} ({rung.words})",
-            "rung": rung.value,
+            "isolation": f"{level.value} ({level.words})",
+            "level": level.value,
             "server": server.words if server is not None else "",
             "login": platform_calls.login_name(),
             "market": str(self.market.path),

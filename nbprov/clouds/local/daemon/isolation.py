@@ -23,7 +23,7 @@ from typing import Any
 from nbprov.model.clock import Seconds
 
 from . import platform_calls, processes
-from .curtains import veils
+from .hidden_paths import view_steps
 
 ISOLATION_VARIABLE = "NBPROV_LOCAL_ISOLATION"
 ROOTS_GUEST = 1000
@@ -48,7 +48,7 @@ PROBE_SECONDS: Seconds = 5.0
 """How long trying one kind of isolation may take; it needs 20 ms."""
 
 
-class Rung(StrEnum):
+class IsolationLevel(StrEnum):
     """The kinds of isolation, best first."""
 
     BWRAP = "bwrap"
@@ -59,9 +59,9 @@ class Rung(StrEnum):
     def words(self) -> str:
         """A description for people."""
         return {
-            Rung.BWRAP: "bubblewrap: own processes and /tmp, the rest read-only",
-            Rung.CGROUP: "control groups: ended as a whole, files shared with you",
-            Rung.MARKER: "marked processes: found and ended one by one, files shared with you",
+            IsolationLevel.BWRAP: "bubblewrap: own processes and /tmp, the rest read-only",
+            IsolationLevel.CGROUP: "control groups: ended as a whole, files shared with you",
+            IsolationLevel.MARKER: "marked processes: ended one by one, files shared with you",
         }[self]
 
 
@@ -87,7 +87,7 @@ class Box:
 
 
 def spawn(
-    rung: Rung, box: Box, command: Sequence[str], env: Mapping[str, str], log: int
+    level: IsolationLevel, box: Box, command: Sequence[str], env: Mapping[str, str], log: int
 ) -> dict[str, Any]:
     """Start a machine's first process, detached from the daemon, and return a storable handle.
 
@@ -99,17 +99,17 @@ def spawn(
         If it cannot be started.
     """
     try:
-        return _spawn(rung, box, command, env, log)
+        return _spawn(level, box, command, env, log)
     finally:
         os.close(log)
 
 
 def _spawn(
-    rung: Rung, box: Box, command: Sequence[str], env: Mapping[str, str], log: int
+    level: IsolationLevel, box: Box, command: Sequence[str], env: Mapping[str, str], log: int
 ) -> dict[str, Any]:
-    if rung is Rung.BWRAP:
+    if level is IsolationLevel.BWRAP:
         return _spawn_bwrap(box, command, env, log)
-    group = _new_cgroup(box.instance) if rung is Rung.CGROUP else None
+    group = _new_cgroup(box.instance) if level is IsolationLevel.CGROUP else None
     if group is not None:
         # The shell joins the group before anything of the machine runs.
         command = [
@@ -121,17 +121,17 @@ def _spawn(
         ]
     process = _popen(command, env, log, box.folder)
     return {
-        "rung": rung.value,
+        "level": level.value,
         "pid": process.pid,
         "start": processes.started(process.pid),
         "cgroup": str(group or ""),
     }
 
 
-def guest_id(rung: Rung) -> int:
+def guest_id(level: IsolationLevel) -> int:
     """Return the user id that a machine's processes see as their own."""
     own = platform_calls.user_id()
-    return ROOTS_GUEST if rung is Rung.BWRAP and own == 0 else own
+    return ROOTS_GUEST if level is IsolationLevel.BWRAP and own == 0 else own
 
 
 def alive(handle: Mapping[str, Any]) -> bool:
@@ -155,10 +155,10 @@ def end(
         if group is not None and (group / "cgroup.kill").exists():
             (group / "cgroup.kill").write_text("1")
             _wait_empty(group)
-        elif handle["rung"] == Rung.BWRAP:
+        elif handle["level"] == IsolationLevel.BWRAP:
             # When the first process of a PID namespace ends, all others end.
             processes.kill_pid(handle["pid"], handle["start"])
-    only_marked = handle is None or handle["rung"] == Rung.MARKER
+    only_marked = handle is None or handle["level"] == IsolationLevel.MARKER
     left = processes.end_all(instance, roots, folder if only_marked else None)
     if group is not None and not left and group.exists():
         _wait_empty(group)
@@ -166,7 +166,7 @@ def end(
     return left
 
 
-def probe(folder: Path, forced: str | None = None) -> Rung:
+def probe(folder: Path, forced: str | None = None) -> IsolationLevel:
     """Find the best isolation that works here, by trying. `forced` names one that must work.
 
     Raises
@@ -175,19 +175,19 @@ def probe(folder: Path, forced: str | None = None) -> Rung:
         If the forced one does not work here.
     """
     name = os.environ.get(ISOLATION_VARIABLE, "") if forced is None else forced
-    for rung in [Rung(name)] if name else list(Rung):
-        if _works(rung, folder):
-            return rung
+    for level in [IsolationLevel(name)] if name else list(IsolationLevel):
+        if _works(level, folder):
+            return level
     raise OSError(f"the isolation {name!r} does not work here")
 
 
-def _works(rung: Rung, folder: Path) -> bool:
+def _works(level: IsolationLevel, folder: Path) -> bool:
     if platform_calls.IS_WINDOWS:
         return False
     trial = Box(f"probe-{os.getpid()}", "probe", folder / f"probe-{os.getpid()}")
-    if rung is Rung.MARKER:
+    if level is IsolationLevel.MARKER:
         return True
-    if rung is Rung.CGROUP:
+    if level is IsolationLevel.CGROUP:
         try:
             group = _new_cgroup(trial.instance)
             usable = (group / "cgroup.kill").exists() and os.access(group / "cgroup.procs", os.W_OK)
@@ -277,7 +277,12 @@ def _spawn_bwrap(
         first = int(json.loads(told)["child-pid"])
     except (ValueError, KeyError):
         raise OSError("bwrap did not start; the console says why") from None
-    return {"rung": Rung.BWRAP.value, "pid": first, "start": processes.started(first), "cgroup": ""}
+    return {
+        "level": IsolationLevel.BWRAP.value,
+        "pid": first,
+        "start": processes.started(first),
+        "cgroup": "",
+    }
 
 
 def _bwrap_arguments(box: Box) -> list[str]:
@@ -292,19 +297,19 @@ def _bwrap_arguments(box: Box) -> list[str]:
     # No capabilities, for root either: its machines get a user id of their own, by which sshd does
     # without those that it needs as root. bwrap sees to it that no program gains any.
     if platform_calls.user_id() == 0:
-        inside = str(guest_id(Rung.BWRAP))
+        inside = str(guest_id(IsolationLevel.BWRAP))
         arguments += ["--unshare-user", "--uid", inside, "--gid", inside]
     arguments += ["--cap-drop", "ALL"]
     arguments += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for file in KERNEL_FILES:
         arguments += ["--ro-bind-try", file, file]
-    for veil in veils((*SEALED, *OWN_TMP, *box.hidden), box.shown):
-        path = str(veil.path)
-        if veil.is_shown:
+    for step in view_steps((*SEALED, *OWN_TMP, *box.hidden), box.shown):
+        path = str(step.path)
+        if step.is_shown:
             arguments += ["--ro-bind-try", path, path]
-        elif veil.path in OWN_TMP:
+        elif step.path in OWN_TMP:
             arguments += ["--bind", str(box.folder / "tmp"), path]
-        elif veil.path.is_dir():
+        elif step.path.is_dir():
             arguments += ["--tmpfs", path]
         else:
             arguments += ["--ro-bind", "/dev/null", path]

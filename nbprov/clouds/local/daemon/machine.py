@@ -20,9 +20,9 @@ from typing import Any
 
 from nbprov.model.clock import Seconds
 
-from . import curtains, guest_scripts, isolation, platform_calls, processes, sshd
+from . import guest_scripts, hidden_paths, isolation, platform_calls, processes, sshd
 from .guest_folder import GuestFolder, remove_tree
-from .isolation import Box, Rung
+from .isolation import Box, IsolationLevel
 
 LISTEN_SECONDS: Seconds = 0.5
 """How long a start waits for the ssh port before the machine counts as running anyway; a start
@@ -100,7 +100,12 @@ class LocalMachine:
             self.files.make_directory(name)
 
     def start(
-        self, rung: Rung, server: sshd.MachineSshd, shape: MachineSettings, *, broken: bool = False
+        self,
+        level: IsolationLevel,
+        server: sshd.MachineSshd,
+        shape: MachineSettings,
+        *,
+        broken: bool = False,
     ) -> StartedMachine:
         """Start the machine and wait a moment for its sshd. If `broken`, its sshd never starts.
 
@@ -114,21 +119,23 @@ class LocalMachine:
         env = self._environment(shape)
         # Whatever a machine made of them: they are written to, and bound into its box.
         self._make_directories()
-        accounts = platform_calls.accounts(self.folder / "home", _shell(), isolation.guest_id(rung))
+        accounts = platform_calls.accounts(
+            self.folder / "home", _shell(), isolation.guest_id(level)
+        )
         self.files.write("boot/passwd", accounts.encode(), 0o644)
-        forced = None if rung is Rung.BWRAP else boot / "session.sh"
+        forced = None if level is IsolationLevel.BWRAP else boot / "session.sh"
         self.files.write(
             "boot/sshd_config", sshd.configuration(server, boot, host, port, env, forced).encode()
         )
         serve = guest_scripts.server_command(server, boot, host, port)
         env |= {"NBPROV_SERVE": "while :; do sleep 3600; done" if broken else serve}
         env |= {"NBPROV_KEYGEN": guest_scripts.keygen_command(boot / "host_key")}
-        if rung is not Rung.BWRAP and server.binary and platform_calls.user_id() == 0:
+        if level is not IsolationLevel.BWRAP and server.binary and platform_calls.user_id() == 0:
             sshd.make_privilege_dir()
-        hidden, shown = curtains.curtains([self.root])
+        hidden, shown = hidden_paths.hidden_paths([self.root])
         box = Box(self.instance, shape.name[:60] or self.instance, self.folder, hidden, shown)
         command = ["/bin/sh", str(boot / "boot.sh")]
-        handle = isolation.spawn(rung, box, command, env, self.files.open_log(CONSOLE_LOG))
+        handle = isolation.spawn(level, box, command, env, self.files.open_log(CONSOLE_LOG))
         if not broken:
             _await_port(host, port, handle)
         return StartedMachine(host, port, handle)
@@ -218,13 +225,15 @@ class LocalMachine:
 
         So `pip install` there changes nothing here.
         """
-        base = str(curtains.base_python())
+        base = str(hidden_paths.base_python())
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         packages = f"venv/lib/{version}/site-packages"
         self.files.make_directory(packages)
         config = f"home = {Path(base).parent}\ninclude-system-site-packages = false\n"
         self.files.write("venv/pyvenv.cfg", config.encode(), 0o644)
-        hosts = "".join(f"import site; site.addsitedir({p!r})\n" for p in curtains.host_packages())
+        hosts = "".join(
+            f"import site; site.addsitedir({p!r})\n" for p in hidden_paths.host_packages()
+        )
         self.files.write(f"{packages}/_nbprov_host.pth", hosts.encode(), 0o644)
         for name in ("python", "python3", version):
             self.files.link(f"venv/bin/{name}", base)

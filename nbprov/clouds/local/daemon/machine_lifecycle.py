@@ -49,10 +49,10 @@ class MachineLifecycle:
         self._tasks: set[asyncio.Task[None]] = set()
         self._delays: dict[str, asyncio.Task[None]] = {}
         self._equipment_lock = asyncio.Lock()
-        self._equipment: tuple[isolation.Rung, sshd.MachineSshd | None] | None = None
+        self._equipment: tuple[isolation.IsolationLevel, sshd.MachineSshd | None] | None = None
         self._looked: dict[str, float] = {}
 
-    async def equipment(self) -> tuple[isolation.Rung, sshd.MachineSshd | None]:
+    async def equipment(self) -> tuple[isolation.IsolationLevel, sshd.MachineSshd | None]:
         """Return the isolation and the ssh server of machines here, found once."""
         async with self._equipment_lock:
             if self._equipment is None:
@@ -211,7 +211,7 @@ class MachineLifecycle:
                 await asyncio.to_thread(
                     isolation.end, record["handle"], record["id"], machine.folder
                 )
-            rung, server = await self.equipment()
+            level, server = await self.equipment()
             try:
                 if server is None:
                     raise OSError("there is no ssh server")
@@ -223,7 +223,9 @@ class MachineLifecycle:
                     record["gpu_memory_mib"],
                 )
                 broken = fault.get("do") in ("no_ssh", "die")
-                started = await asyncio.to_thread(machine.start, rung, server, shape, broken=broken)
+                started = await asyncio.to_thread(
+                    machine.start, level, server, shape, broken=broken
+                )
             except OSError as error:
                 self.terminate(record, f"did not boot: {error}")
                 return

@@ -18,8 +18,8 @@ TICK_SECONDS = 5.0
 SHORTEST_TICK = 0.2
 WARNING_SECONDS = 600.0
 SAVE_SECONDS = 5.0
-LIMIT_SHARE = 4.0
-"""At most this part of a lifetime or budget, a quarter, is kept for fetching outputs."""
+KEPT_SHARE = 0.25
+"""At most this share of a lifetime or budget is kept for fetching outputs."""
 RETURN_SECONDS = 180.0
 """How long after a boot a limit that was reached before still waits to be raised.
 
@@ -30,7 +30,7 @@ UNSET_SECONDS = 3600.0
 They were lost, or a kernel died before it told them; one that comes sets them."""
 GANG_SECONDS = 60.0
 """Between two messages to the cluster's other machines, at most."""
-GANG_SHARE = 10.0
+GANG_MESSAGES = 10.0
 """So many messages go within the idle time.
 
 Nine in a row may be lost before a machine takes the others for idle that are not."""
@@ -192,7 +192,7 @@ class GuardClocks:
     def gang_pause(self) -> float:
         """Return the seconds between two messages to the cluster's other machines."""
         idle = self.config.get("idle_seconds") or math.inf
-        return max(SHORTEST_TICK, min(GANG_SECONDS, idle / GANG_SHARE))
+        return max(SHORTEST_TICK, min(GANG_SECONDS, idle / GANG_MESSAGES))
 
     def states(self) -> list[Json]:
         """Return every guard that is on; at zero or less seconds `left` it is due.
@@ -294,7 +294,7 @@ class GuardClocks:
         """Return for how long outputs are waited for; a limit comes due so much earlier."""
         outputs = self.config.get("outputs") or {}
         wanted = float(outputs.get("hold_seconds", 0.0)) if mode == "terminate" else 0.0
-        return wanted if limit is None else min(wanted, limit / LIMIT_SHARE)
+        return wanted if limit is None else min(wanted, limit * KEPT_SHARE)
 
 
 def _read_saved(paths: tuple[Path, ...]) -> Json:

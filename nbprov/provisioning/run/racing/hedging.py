@@ -21,11 +21,11 @@ def always(racing: Sequence[Candidate], candidate: Candidate) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Hedging:
-    """The rule of a race.
+    """When one more place is tried beside attempts that are overdue.
 
-    Each overdue attempt lets one more place be tried beside it. A failed attempt keeps its slot
-    until it is confirmed gone, but does not count as overdue; only candidates of another tier
-    wait for it.
+    Each overdue attempt lets one more place be tried beside it. An attempt that failed is not
+    overdue. It counts among those that run until its machine is confirmed gone; places of the same
+    tier do not wait for that, those of another tier do.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ MOST_GANGS = 2
 
 @dataclass(frozen=True, slots=True)
 class RaceRule:
-    """How a run races, and the note on it before Launch.
+    """How many places a run tries at once and when one joins, as its note says before Launch.
 
     Attributes
     ----------

@@ -78,7 +78,7 @@ class StockWait:
         self.meet(block)
 
     def holding(self, blocks: Iterable[Block]) -> list[Block]:
-        """Of these blocks, those that hold in this pass: without what earlier passes met."""
+        """Return the blocks that hold in this pass: those met before a pass are tried again."""
         return [b for b in blocks if b.expires > self._lifted.get(b.pattern, 0.0)]
 
     def may_wait(self, now: Instant) -> bool:
@@ -90,10 +90,10 @@ class StockWait:
         return self.passes == 1 or now < self.until
 
     def rest(self, now: Instant) -> None:
-        """End a pass, and say when the next begins.
+        """End a pass over the places, and set when the next one begins.
 
-        That is after a pause, which doubles each time, or when a block of another launch ends. A
-        last pass is made shortly before the wait is over.
+        It begins after a rest, which is twice as long each time, or earlier if a block of another
+        launch ends. A last pass is made shortly before the wait is over.
         """
         self._met = {pattern: block for pattern, block in self._met.items() if block.is_live(now)}
         pause = min(max(self.least_pause, LONGEST_PAUSE), self.least_pause * 2 ** (self.passes - 1))

@@ -16,8 +16,8 @@ from nbprov.provisioning.replacement.node_loss import NodeLoss
 from nbprov.provisioning.replacement.node_replacer import NodeReplacer
 from nbprov.provisioning.run.attempt_transitions import MOST_HEEDED
 from nbprov.provisioning.supervision.absence_tracker import AbsenceTracker
+from nbprov.provisioning.supervision.condition_notes import FOREIGN, OUTAGE_AGAIN, foreign_words
 from nbprov.provisioning.supervision.context import SupervisionContext
-from nbprov.provisioning.supervision.outage_notes import FOREIGN, OUTAGE_AGAIN, foreign_words
 
 from .intervals import MOST_WATCH
 

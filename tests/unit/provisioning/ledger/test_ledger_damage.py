@@ -19,7 +19,7 @@ from nbprov.model.errors import LedgerError
 from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, Failure
 from nbprov.provisioning.ledger import Ledger
-from nbprov.provisioning.load_check import has_live_rows
+from nbprov.provisioning.live_rows import has_live_rows
 
 Harm = Callable[[Path], None]
 

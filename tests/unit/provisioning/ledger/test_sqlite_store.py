@@ -23,7 +23,7 @@ from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import CreateOperation
 from nbprov.provisioning.ledger import Ledger, sqlite_store
 from nbprov.provisioning.ledger.schema import MIGRATIONS
-from nbprov.provisioning.load_check import has_live_rows
+from nbprov.provisioning.live_rows import has_live_rows
 from nbprov.runtime.clocks import SystemClock
 
 HERE = Path(__file__).parents[1]

@@ -20,22 +20,22 @@ from nbprov.model.guards import Autostop
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.ledger.events import EVENT_LIMIT
 from nbprov.provisioning.supervision import outages
-from nbprov.provisioning.supervision.listing.cloud_outages import CLOUD_SAID, CloudOutage
-from nbprov.provisioning.supervision.outage_notes import (
+from nbprov.provisioning.supervision.condition_notes import (
     FOREIGN,
     MOST_WORDS,
     OUTAGE_AGAIN,
     UNASKED,
     UNREACHED,
-    OutageNotes,
+    ConditionNotes,
+    condition_notes,
     foreign_words,
     last_report,
-    outage_notes,
     short,
     unasked_words,
     unreached_words,
     why,
 )
+from nbprov.provisioning.supervision.listing.cloud_outages import CLOUD_SAID, CloudOutage
 from nbprov.provisioning.supervision.outages import (
     LEAST_ATTEMPTS,
     MOST_GAP,
@@ -272,8 +272,8 @@ def test_a_refusal_is_told_in_its_second_round_and_all_else_after_a_while() -> N
 
 
 @pytest.fixture
-def notes(ledger: Ledger, clock: ManualClock) -> OutageNotes:
-    return OutageNotes(ledger, clock, lambda: None)
+def notes(ledger: Ledger, clock: ManualClock) -> ConditionNotes:
+    return ConditionNotes(ledger, clock, lambda: None)
 
 
 def _texts(ledger: Ledger) -> list[str]:
@@ -281,7 +281,7 @@ def _texts(ledger: Ledger) -> list[str]:
 
 
 def test_a_silence_is_noted_once_and_again_after_a_while(
-    notes: OutageNotes, ledger: Ledger, clock: ManualClock
+    notes: ConditionNotes, ledger: Ledger, clock: ManualClock
 ) -> None:
     row = _row()
     for _ in range(130):
@@ -296,10 +296,10 @@ def test_a_silence_is_noted_once_and_again_after_a_while(
 
 
 def test_kernels_say_it_once_together(
-    notes: OutageNotes, ledger: Ledger, clock: ManualClock
+    notes: ConditionNotes, ledger: Ledger, clock: ManualClock
 ) -> None:
     told: list[int] = []
-    other, row = OutageNotes(ledger, clock, lambda: told.append(1)), _row()
+    other, row = ConditionNotes(ledger, clock, lambda: told.append(1)), _row()
     notes.say(row, UNASKED, ": a", again=OUTAGE_AGAIN)
     clock.advance(OUTAGE_AGAIN / 2)
     other.say(row, UNASKED, ": b", again=OUTAGE_AGAIN)
@@ -315,19 +315,19 @@ def test_kernels_say_it_once_together(
 
 
 def test_that_another_kernel_reached_it_is_known(
-    notes: OutageNotes, ledger: Ledger, clock: ManualClock
+    notes: ConditionNotes, ledger: Ledger, clock: ManualClock
 ) -> None:
     row = _row()
     notes.say(row, UNREACHED, " noon", again=UNREACHED_AGAIN)
     assert not notes.is_over_since(row, UNREACHED, 3600.0)
-    OutageNotes(ledger, clock, lambda: None).over(row, UNREACHED)
+    ConditionNotes(ledger, clock, lambda: None).over(row, UNREACHED)
     clock.advance(600.0)
     assert notes.is_over_since(row, UNREACHED, 3600.0)
     assert not notes.is_over_since(row, UNREACHED, 599.0)
 
 
 def test_a_note_that_cannot_be_written_stops_nothing(
-    notes: OutageNotes, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    notes: ConditionNotes, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> Any:
         raise OSError("disk full")
@@ -340,18 +340,18 @@ def test_a_note_that_cannot_be_written_stops_nothing(
     assert _texts(ledger) == ["not reached since noon"], "it is tried again"
 
 
-def test_panels_show_what_lasts(notes: OutageNotes, ledger: Ledger) -> None:
+def test_panels_show_what_lasts(notes: ConditionNotes, ledger: Ledger) -> None:
     row = _row()
-    assert outage_notes(ledger, row) == ()
+    assert condition_notes(ledger, row) == ()
     for topic in (UNREACHED, UNASKED, FOREIGN):
         notes.say(row, topic, "…", again=1.0)
-    assert len(outage_notes(ledger, row)) == 3
-    assert len(outage_notes(ledger, replace(row, state=ClusterState.STOPPED))) == 2
-    assert outage_notes(ledger, replace(row, state=ClusterState.ENDED)) == ()
+    assert len(condition_notes(ledger, row)) == 3
+    assert len(condition_notes(ledger, replace(row, state=ClusterState.STOPPED))) == 2
+    assert condition_notes(ledger, replace(row, state=ClusterState.ENDED)) == ()
     notes.over(row, UNASKED)
     assert [
         n.startswith(t.begins)
-        for n, t in zip(outage_notes(ledger, row), (UNREACHED, FOREIGN), strict=True)
+        for n, t in zip(condition_notes(ledger, row), (UNREACHED, FOREIGN), strict=True)
     ] == [True, True]
     ledger.events.add("run-1", EventKind.CLUSTER_STARTED, "started")
     assert last_report(ledger.events.of_run("run-1"), UNREACHED) is None, "it began anew"

@@ -12,11 +12,11 @@ from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause, Failure
 from nbprov.provisioning.supervision import cloud_watcher, outages
-from nbprov.provisioning.supervision.outage_notes import (
+from nbprov.provisioning.supervision.condition_notes import (
     FOREIGN,
     UNASKED,
     UNREACHED,
-    OutageNotes,
+    ConditionNotes,
 )
 from nbprov.runtime.waiting import wait_for
 
@@ -163,7 +163,7 @@ def test_what_another_kernel_reaches_is_not_ended(silent: Silence) -> None:
     silent.was_idle(600.0)
     silent.break_off()
     silent.wait(3600.0)
-    other = OutageNotes(silent.engine.ledger, silent.engine.clock, lambda: None)
+    other = ConditionNotes(silent.engine.ledger, silent.engine.clock, lambda: None)
     other.over(silent.row, UNREACHED)
     silent.wait(1200.0)
     assert silent.state is ClusterState.RUNNING

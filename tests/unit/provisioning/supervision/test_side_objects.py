@@ -20,7 +20,7 @@ from nbprov.provisioning import orphans
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import Ledger, SideState
 from nbprov.provisioning.ledger.side_objects import DOUBT_SECONDS, REMOVED_KEPT
-from nbprov.provisioning.load_check import has_live_rows
+from nbprov.provisioning.live_rows import has_live_rows
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.supervision import side_objects as module
 from nbprov.provisioning.supervision.side_objects import UNKNOWN_SECONDS

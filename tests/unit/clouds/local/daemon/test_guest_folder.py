@@ -24,14 +24,14 @@ from clouds_under_test import LocalUnderTest, eventually
 from nbprov.clouds.contract.checks import answers
 from nbprov.clouds.local.daemon import isolation, machine
 from nbprov.clouds.local.daemon.guest_folder import GuestFolder, remove_tree
-from nbprov.clouds.local.daemon.isolation import Rung
+from nbprov.clouds.local.daemon.isolation import IsolationLevel
 from nbprov.clouds.local.daemon.machine import DIRECTORIES, LocalMachine, MachineSettings
 from nbprov.clouds.local.daemon.sshd import MachineSshd
 from nbprov.model.launches import InstanceState
 
 pytestmark = [
     pytest.mark.machine,
-    pytest.mark.skipif(sys.platform != "linux", reason="the ladder's upper rungs are Linux's"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the better levels are Linux's"),
 ]
 
 STRANGER = 54321
@@ -174,7 +174,7 @@ def _story(place: Path, names: tuple[str, ...], kind: Callable[[Path, Path], Non
     assert asked is None or (kind is _huge_file and asked[1].strip("\0") == "")
     assert one.take_poweroff() is None, "what stands in its place hides no later request"
     assert _shown(treasure) == before
-    started = one.start(Rung.MARKER, MachineSshd("/bin/false"), shape, broken=True)
+    started = one.start(IsolationLevel.MARKER, MachineSshd("/bin/false"), shape, broken=True)
     try:
         assert _shown(treasure) == before
         one.create(shape, "true", "ssh-ed25519 AAAA")
@@ -281,7 +281,7 @@ def test_a_machine_has_no_capability_and_does_not_leave_its_box_over_a_stop_and_
     local: LocalUnderTest, tmp_path: Path, place: Path
 ) -> None:
     try:
-        isolation.probe(tmp_path, Rung.BWRAP.value)
+        isolation.probe(tmp_path, IsolationLevel.BWRAP.value)
     except OSError:
         pytest.skip("bwrap does not work on this computer")
     treasure = place / "treasure"

@@ -15,13 +15,13 @@ import pytest
 from clouds_under_test import LocalUnderTest, eventually
 
 from nbprov.clouds.contract.checks import answers
-from nbprov.clouds.local.daemon import curtains, guest_scripts, isolation
-from nbprov.clouds.local.daemon.isolation import Rung
+from nbprov.clouds.local.daemon import guest_scripts, hidden_paths, isolation
+from nbprov.clouds.local.daemon.isolation import IsolationLevel
 from nbprov.model.launches import Instance, InstanceState, OnShutdown
 
 pytestmark = [
     pytest.mark.machine,
-    pytest.mark.skipif(sys.platform != "linux", reason="the ladder's upper rungs are Linux's"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the better levels are Linux's"),
 ]
 
 OWN = ("sudo", "nbprov-poweroff", *guest_scripts.POWER_NAMES)
@@ -43,16 +43,18 @@ ENDINGS = (
 )
 
 
-def works(rung: Rung, folder: Path) -> bool:
+def works(level: IsolationLevel, folder: Path) -> bool:
     try:
-        return isolation.probe(folder, rung.value) is rung
+        return isolation.probe(folder, level.value) is level
     except OSError:
         return False
 
 
-@pytest.fixture(params=[Rung.BWRAP.value, Rung.MARKER.value])
-def rung(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rung:
-    found = Rung(request.param)
+@pytest.fixture(params=[IsolationLevel.BWRAP.value, IsolationLevel.MARKER.value])
+def level(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> IsolationLevel:
+    found = IsolationLevel(request.param)
     if not works(found, tmp_path):
         pytest.skip(f"{found.value} does not work on this computer")
     monkeypatch.setenv(isolation.ISOLATION_VARIABLE, found.value)
@@ -88,7 +90,7 @@ def one(local: LocalUnderTest) -> Instance:
 
 
 def test_every_command_that_powers_off_ends_the_machine_alone(
-    rung: Rung, local: LocalUnderTest
+    level: IsolationLevel, local: LocalUnderTest
 ) -> None:
     owner, found = machines(local, len(ENDINGS) + 1, OnShutdown.STOP)
     for machine, command in zip(found, ENDINGS, strict=False):
@@ -102,7 +104,7 @@ def test_every_command_that_powers_off_ends_the_machine_alone(
 
 
 def test_without_a_mode_the_create_says_what_becomes_of_it(
-    rung: Rung, local: LocalUnderTest
+    level: IsolationLevel, local: LocalUnderTest
 ) -> None:
     owner, (machine,) = machines(local, 1, OnShutdown.TERMINATE)
     local.run(machine, "sudo -n poweroff")
@@ -120,7 +122,7 @@ def test_a_mode_that_is_named_counts(local: LocalUnderTest) -> None:
 
 
 def test_the_start_script_and_what_it_leaves_behind_find_the_same_commands(
-    rung: Rung, local: LocalUnderTest
+    level: IsolationLevel, local: LocalUnderTest
 ) -> None:
     script = (
         '{ command -v sudo; command -v poweroff; } >"$HOME/said"; if [ -x "$(command -v '
@@ -200,7 +202,7 @@ def test_sudo_runs_the_rest_as_the_machines_own_user(
 def test_in_bubblewrap_an_absolute_path_ends_at_most_the_machine(
     local: LocalUnderTest, tmp_path: Path
 ) -> None:
-    if not works(Rung.BWRAP, tmp_path):
+    if not works(IsolationLevel.BWRAP, tmp_path):
         pytest.skip("bwrap does not work on this computer")
     owner, (machine,) = machines(local, 1, OnShutdown.STOP)
     for place in (
@@ -249,8 +251,8 @@ def test_what_the_computers_init_listens_on_is_hidden_and_names_still_resolve(
 ) -> None:
     init, missing = tmp_path / "run" / "systemd", tmp_path / "run" / "dbus"
     init.mkdir(parents=True)
-    monkeypatch.setattr(curtains, "SERVICES", (init, missing, Path("/etc").resolve()))
-    hidden, shown = curtains.curtains([tmp_path / "cloud"])
+    monkeypatch.setattr(hidden_paths, "SERVICES", (init, missing, Path("/etc").resolve()))
+    hidden, shown = hidden_paths.hidden_paths([tmp_path / "cloud"])
     assert init in hidden
     assert missing not in hidden
     resolver = Path("/etc/resolv.conf").resolve()

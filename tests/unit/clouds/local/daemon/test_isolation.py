@@ -21,29 +21,31 @@ from clouds_under_test import LocalUnderTest, eventually, processes_that_name
 
 import nbprov
 from nbprov.clouds.contract.checks import OUTLIVER, answers
-from nbprov.clouds.local.daemon import curtains, isolation, sshd
-from nbprov.clouds.local.daemon.isolation import Rung
+from nbprov.clouds.local.daemon import hidden_paths, isolation, sshd
+from nbprov.clouds.local.daemon.isolation import IsolationLevel
 from nbprov.model.launches import InstanceState
 
 pytestmark = [
     pytest.mark.machine,
-    pytest.mark.skipif(sys.platform != "linux", reason="the ladder's upper rungs are Linux's"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the better levels are Linux's"),
 ]
 
 STRANGER = 54321
 """A user id that no account file knows."""
 
 
-def works(rung: Rung, folder: Path) -> bool:
+def works(level: IsolationLevel, folder: Path) -> bool:
     try:
-        return isolation.probe(folder, rung.value) is rung
+        return isolation.probe(folder, level.value) is level
     except OSError:
         return False
 
 
-@pytest.fixture(params=[r.value for r in Rung])
-def rung(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rung:
-    found = Rung(request.param)
+@pytest.fixture(params=[r.value for r in IsolationLevel])
+def level(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> IsolationLevel:
+    found = IsolationLevel(request.param)
     if not works(found, tmp_path):
         pytest.skip(f"{found.value} does not work on this computer")
     monkeypatch.setenv(isolation.ISOLATION_VARIABLE, found.value)
@@ -103,18 +105,20 @@ def sftp(
     )
 
 
-def test_a_machine_lives_and_ends_on_every_rung(rung: Rung, local: LocalUnderTest) -> None:
+def test_a_machine_lives_and_ends_on_every_level(
+    level: IsolationLevel, local: LocalUnderTest
+) -> None:
     told = local.cloud.check()
-    assert any(d.startswith(f"isolation: {rung.value}") for d in told.details)
+    assert any(d.startswith(f"isolation: {level.value}") for d in told.details)
     live_once(local)
 
 
 def test_the_best_rung_that_works_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(isolation.ISOLATION_VARIABLE, raising=False)
-    best = next(r for r in Rung if works(r, tmp_path))
+    best = next(r for r in IsolationLevel if works(r, tmp_path))
     assert isolation.probe(tmp_path) is best
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert isolation.probe(tmp_path) is not Rung.BWRAP
+    assert isolation.probe(tmp_path) is not IsolationLevel.BWRAP
     assert list(tmp_path.iterdir()) == []
 
 
@@ -129,7 +133,7 @@ def test_a_forced_rung_that_does_not_work_is_an_error(
 def test_inside_the_best_rung_others_are_out_of_sight(
     local: LocalUnderTest, tmp_path: Path
 ) -> None:
-    if not works(Rung.BWRAP, tmp_path):
+    if not works(IsolationLevel.BWRAP, tmp_path):
         pytest.skip("bwrap does not work on this computer")
     mine = f"nbprov-test-{os.getpid()}"
     one, two = local.running(local.launch(count=2))
@@ -160,7 +164,7 @@ def secret_home() -> Iterator[Path]:
 def test_in_bubblewrap_nobody_reads_the_home_or_reaches_a_kernel(
     local: LocalUnderTest, tmp_path: Path, secret_home: Path
 ) -> None:
-    if not works(Rung.BWRAP, tmp_path):
+    if not works(IsolationLevel.BWRAP, tmp_path):
         pytest.skip("bwrap does not work on this computer")
     (machine,) = local.running(local.launch())
     eventually(lambda: answers(machine), "an ssh server")
@@ -186,7 +190,7 @@ def test_in_bubblewrap_nobody_reads_the_home_or_reaches_a_kernel(
 
 def _below_home() -> list[str]:
     """What of the home a machine sees: Python, and its own folder."""
-    shown = [*curtains.curtains([]).shown, Path(tempfile.gettempdir())]
+    shown = [*hidden_paths.hidden_paths([]).shown, Path(tempfile.gettempdir())]
     home = Path.home()
     return [str(path.relative_to(home)) for path in shown if path.is_relative_to(home)]
 
@@ -247,7 +251,7 @@ def stranger_python(folder: Path) -> str:
     for candidate in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         command = as_stranger(
             folder,
-            Rung.BWRAP,
+            IsolationLevel.BWRAP,
             candidate,
             "-c",
             (
@@ -263,14 +267,16 @@ def stranger_python(folder: Path) -> str:
     pytest.skip("no Python 3.11 that another user can run")
 
 
-def as_stranger(folder: Path, rung: Rung, *command: str) -> list[str]:
+def as_stranger(folder: Path, level: IsolationLevel, *command: str) -> list[str]:
     """Return a command line that runs as the other user.
 
     Below the best isolation it uses an account file with that user, because sshd requires it.
     """
     accounts = folder / "passwd"
     extra = (
-        "" if rung is Rung.BWRAP else f"stranger:x:{STRANGER}:{STRANGER}::/nonexistent:/bin/sh\n"
+        ""
+        if level is IsolationLevel.BWRAP
+        else f"stranger:x:{STRANGER}:{STRANGER}::/nonexistent:/bin/sh\n"
     )
     accounts.write_text(Path("/etc/passwd").read_text() + extra)
     drop = [
@@ -281,7 +287,7 @@ def as_stranger(folder: Path, rung: Rung, *command: str) -> list[str]:
         "--",
         *command,
     ]
-    if rung is Rung.BWRAP:
+    if level is IsolationLevel.BWRAP:
         return drop
     return [
         "unshare",
@@ -378,9 +384,9 @@ print(json.dumps({**told, "locks": locks, "seen": seen, "left": left}))
 """
 
 
-@pytest.mark.parametrize("rung", [Rung.BWRAP, Rung.MARKER])
+@pytest.mark.parametrize("level", [IsolationLevel.BWRAP, IsolationLevel.MARKER])
 def test_an_unprivileged_user_gets_machines(
-    rung: Rung, open_folder: Path, strangers_home: Path
+    level: IsolationLevel, open_folder: Path, strangers_home: Path
 ) -> None:
     if os.getuid() != 0:
         return  # every other test here already runs as an unprivileged user
@@ -393,7 +399,7 @@ def test_an_unprivileged_user_gets_machines(
     )
     wrap = (
         ["bwrap", "--dev-bind", "/", "/", "--ro-bind", str(accounts), "/etc/passwd"]
-        if rung is Rung.BWRAP
+        if level is IsolationLevel.BWRAP
         else []
     )
     script = open_folder / "story.py"
@@ -403,10 +409,10 @@ def test_an_unprivileged_user_gets_machines(
         "PYTHONPATH": str(open_folder / "src"),
         "HOME": str(strangers_home),
         "JUPYTER_RUNTIME_DIR": str(strangers_home.parent / "runtime"),
-        isolation.ISOLATION_VARIABLE: rung.value,
+        isolation.ISOLATION_VARIABLE: level.value,
     }
     done = subprocess.run(
-        as_stranger(open_folder, rung, python, "-P", str(script)),
+        as_stranger(open_folder, level, python, "-P", str(script)),
         env=env,
         capture_output=True,
         text=True,
@@ -419,10 +425,10 @@ def test_an_unprivileged_user_gets_machines(
     assert told["out"].splitlines()[0] == str(STRANGER), told
     assert told["out"].splitlines()[1].endswith("/home")
     # Below the best isolation a machine shares the user's files.
-    assert ("of the stranger" in told["out"]) is (rung is not Rung.BWRAP), told
+    assert ("of the stranger" in told["out"]) is (level is not IsolationLevel.BWRAP), told
     assert told["after"] == "0"
-    if rung is Rung.BWRAP:  # on the other rungs a machine's processes are the user's own
+    if level is IsolationLevel.BWRAP:  # elsewhere a machine's processes are the user's own
         check_locks(told["locks"])
         assert "file" not in told["seen"].split()
         assert told["left"] == {"file": "treasure"}
-    assert any(d.startswith(f"isolation: {rung.value}") for d in told["details"])
+    assert any(d.startswith(f"isolation: {level.value}") for d in told["details"])

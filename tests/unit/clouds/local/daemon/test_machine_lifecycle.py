@@ -41,7 +41,7 @@ def record(tmp_path: Path) -> Record:
     processes.adopt(child.pid)
     eventually(lambda: processes.of_machine(INSTANCE), "the process")
     handle = {
-        "rung": "marker",
+        "level": "marker",
         "pid": child.pid,
         "start": processes.started(child.pid),
         "cgroup": "",

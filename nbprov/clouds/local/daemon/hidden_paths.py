@@ -32,21 +32,21 @@ SYSTEM_LINKS = (Path("/run/current-system"), Path("/run/opengl-driver"))
 """Where NixOS has the system's programs."""
 
 
-class Curtains(NamedTuple):
+class HiddenPaths(NamedTuple):
     """Folders and files that a machine must not see, and what it sees below them."""
 
     hidden: tuple[Path, ...]
     shown: tuple[Path, ...]
 
 
-class Veil(NamedTuple):
+class ViewStep(NamedTuple):
     """One step of making a machine's view: hide a path, or show it read-only again."""
 
     path: Path
     is_shown: bool
 
 
-def curtains(private: Iterable[Path], environ: Mapping[str, str] | None = None) -> Curtains:
+def hidden_paths(private: Iterable[Path], environ: Mapping[str, str] | None = None) -> HiddenPaths:
     """Return what must not be visible in a machine, and which parts of it must be.
 
     Parameters
@@ -63,10 +63,10 @@ def curtains(private: Iterable[Path], environ: Mapping[str, str] | None = None) 
     python = {part for path in _python() for part in _parts(path, homes)}
     resolver = Path("/etc/resolv.conf").resolve()
     needed = {*python, *SYSTEM_LINKS, *([resolver] if resolver.is_file() else [])}
-    return Curtains(tuple(sorted(hidden)), tuple(sorted(needed)))
+    return HiddenPaths(tuple(sorted(hidden)), tuple(sorted(needed)))
 
 
-def veils(hidden: Iterable[Path], shown: Iterable[Path]) -> Iterator[Veil]:
+def view_steps(hidden: Iterable[Path], shown: Iterable[Path]) -> Iterator[ViewStep]:
     """Yield what is to be mounted over the computer's files, outermost first.
 
     The innermost path that a file lies in decides whether it is seen. What is both is hidden.
@@ -77,7 +77,7 @@ def veils(hidden: Iterable[Path], shown: Iterable[Path]) -> Iterator[Veil]:
         above = next((seen[one] for one in path.parents if one in seen), True)
         seen[path] = wanted[path]
         if wanted[path] != above:
-            yield Veil(path, wanted[path])
+            yield ViewStep(path, wanted[path])
 
 
 def host_packages() -> list[str]:

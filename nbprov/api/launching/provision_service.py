@@ -56,7 +56,7 @@ def name_of(spec: Spec, name: str = "") -> str:
     return name or spec.name or DEFAULT_NAME
 
 
-class Provisioner:
+class ProvisionService:
     """Makes runs, and finds clusters that fit.
 
     Parameters

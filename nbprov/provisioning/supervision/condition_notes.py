@@ -1,4 +1,4 @@
-"""Reports in the ledger of what lasts: outages of machines, clouds and accounts, prices, guards."""
+"""Lasting conditions, reported in the ledger: outages, prices, lost guards, other accounts."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def last_report(events: Sequence[Event], topic: Topic) -> Event | None:
     return None
 
 
-def outage_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
+def condition_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
     """The outages of a live cluster that last, for the panels."""
     if row.state is ClusterState.ENDED:
         return ()
@@ -130,7 +130,7 @@ def outage_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
     )
 
 
-class OutageNotes:
+class ConditionNotes:
     """Reports outages in the ledger, once for all kernels, and again after a while.
 
     It never raises: a report must not keep a guard from its work.
