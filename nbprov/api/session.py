@@ -84,10 +84,8 @@ class Session:
             self.context, services.clouds, services.prices, services.stock
         )
         self.catalogue = PriceFiles()
-        self.stock_order = StockOrder(self.context, planner, services.stock, self.runs)
-        self.provision_service = ProvisionService(
-            self.context, services, planner, self.stock_order, self.runs
-        )
+        order = self.stock_order = StockOrder(self.context, planner, services.stock, self.runs)
+        self.provision_service = ProvisionService(self.context, services, planner, order, self.runs)
 
         self.provision = blocking(self.provision_service.provision)
         self.provision_again = blocking(self.provision_service.again)

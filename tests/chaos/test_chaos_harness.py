@@ -37,12 +37,14 @@ UNUSED = {
     "observations.record_probes",
     "blocks.end_checked",
     "blocks.end_restocked",
+    "blocks.remove",
     "clusters.rename",
     "clusters.take_place",
     "runs.agree",
     "runs.rewrite_spec",
 }
-"""Written for jobs, probes, names, outputs, side objects and a yes to a running cluster's price.
+"""Written for jobs, probes, names, outputs, side objects, a yes to a running cluster's price, and
+blocks that a person removes.
 
 None of these makes a machine.
 
