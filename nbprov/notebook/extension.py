@@ -10,8 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nbprov.model import paths
 from nbprov.model.errors import UsageError
@@ -36,8 +35,7 @@ It takes some 0.3 s, for which the cells right behind the load would have to wai
 log = logging.getLogger("nbprov.notebook")
 
 
-@dataclass(frozen=True, slots=True)
-class _Registration:
+class _Registration(NamedTuple):
     """What was registered with a shell.
 
     The shell keeps it, because after autoreload this module has other function objects.
@@ -67,7 +65,7 @@ def load(shell: InteractiveShell) -> None:
     _refuse_broken_kernel()
     if getattr(shell, _MARK, None) is not None:
         return  # already loaded; autoreload calls this again
-    from .completion.magics import match
+    from .completion.matcher import match
     from .completion.remote_inspect import install
     from .empty_cells import give_body
     from .logfile import LogFile

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.completer import SimpleCompletion, context_matcher
+from IPython.core.completer import SimpleCompletion
 
 if TYPE_CHECKING:
     import argparse
@@ -35,11 +35,13 @@ class _NothingElse(list[SimpleCompletion]):
         return 1
 
 
-@context_matcher()  # type: ignore[untyped-decorator]
-def match(context: Any) -> dict[str, Any]:
+def completions_at(context: Any) -> dict[str, Any]:
     """Return what fits at the cursor of a cell that is one of our magics; nothing elsewhere.
 
-    This is the matcher that IPython calls.
+    Parameters
+    ----------
+    context
+        IPython's `CompletionContext`.
     """
     first, _, _ = context.full_text.partition("\n")
     found = _MAGICS.match(first)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import (
     Magics,
@@ -21,10 +21,9 @@ from IPython.core.magic import (
 from traitlets import Bool, Dict, Enum, Float, TraitError, default, observe, validate
 
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
-from nbprov.notebook.arguments import HelpWanted, MagicParser
-from nbprov.notebook.terminal import say
 
-from .parsers import clusters_parser, on_parser, prices_parser, provision_parser
+if TYPE_CHECKING:
+    from nbprov.notebook.arguments import MagicParser
 
 
 @magics_class
@@ -122,6 +121,8 @@ class Nbprov(Magics):
             finally:
                 _renew_prices()
 
+        from .parsers import provision_parser
+
         return _with_arguments(provision_parser(), line, act)
 
     @no_var_expand
@@ -137,6 +138,8 @@ class Nbprov(Magics):
             finally:
                 _renew_prices()
 
+        from .parsers import prices_parser
+
         return _with_arguments(prices_parser(), line, act)
 
     @no_var_expand
@@ -149,6 +152,8 @@ class Nbprov(Magics):
 
             list_clusters(self.shell, ended=arguments.all)
 
+        from .parsers import clusters_parser
+
         return _with_arguments(clusters_parser(), line, act)
 
     @no_var_expand
@@ -160,6 +165,8 @@ class Nbprov(Magics):
             from .on import run_cell
 
             run_cell(self.shell, arguments, cell)
+
+        from .parsers import on_parser
 
         return _with_arguments(on_parser(), line, act)
 
@@ -181,6 +188,9 @@ class Nbprov(Magics):
 
 def _with_arguments(parser: MagicParser, line: str, act: Callable[[Any], Any]) -> Any:
     """Call `act` with the parsed line, or print the help where the line asks for it."""
+    from nbprov.notebook.arguments import HelpWanted
+    from nbprov.notebook.terminal import say
+
     try:
         arguments = parser.parse_line(line)
     except HelpWanted as wanted:

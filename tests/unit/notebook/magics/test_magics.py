@@ -24,7 +24,7 @@ from nbprov.model.errors import UsageError
 from nbprov.model.secret import Secret
 from nbprov.notebook.arguments import HelpWanted, MagicParser, environment
 from nbprov.notebook.commands import registry
-from nbprov.notebook.completion.magics import match
+from nbprov.notebook.completion.matcher import match
 from nbprov.notebook.logfile import LogFile
 from nbprov.notebook.magics import parsers
 from nbprov.notebook.magics.handle_variable import variable_of
