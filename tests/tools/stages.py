@@ -37,6 +37,30 @@ ENGINES = tuple(f"tests/unit/machines/engines/test_{name}.py" for name in ("dask
 """Tests with real Dask and Ray on real machines: an eighth of what all tests cost."""
 ENGINE_NOTEBOOKS = "tests/kernel/test_engine_notebooks.py"
 """Notebooks that use them."""
+HOSTS = tuple(
+    f"tests/browser/test_browser_{name}.py"
+    for name in (
+        "reopening",
+        "closed_tab",
+        "saved",
+        "restart",
+        "frames",
+        "viewers",
+        "foreign",
+        "hosts",
+        "vscode",
+        "theme",
+        "time_zone",
+        "examples",
+        "other_kernels",
+        "busy",
+        "benchmarks",
+    )
+)
+"""Browser tests of notebooks that are closed and opened again, other front ends and viewers.
+
+They are three fifths of what the browser tests cost, and seldom fail where the others pass.
+"""
 DEMO_SECONDS = 60.0
 LOWEST = (
     "notebook",  # IPython, traitlets, anywidget, ipywidgets; pandas for what is stored
@@ -160,11 +184,19 @@ def chaos(work: Work) -> None:
 
 
 def browser(work: Work) -> None:
-    """Real JupyterLab in a real browser."""
+    """Launches, tables and the dashboard in real JupyterLab, in a real browser."""
     if lacking := programs.missing([programs.CHROMIUM]):
         work.absent(programs.advice(lacking))
         return
-    work.pytest(["tests/browser"], *BESIDE)
+    work.pytest(["tests/browser"], *(f"--ignore={file}" for file in HOSTS), *BESIDE)
+
+
+def hosts(work: Work) -> None:
+    """Notebooks that are opened again, other front ends, and viewers of a machine's output."""
+    if lacking := programs.missing([programs.CHROMIUM]):
+        work.absent(programs.advice(lacking))
+        return
+    work.pytest(HOSTS, *BESIDE)
 
 
 def firefox(work: Work) -> None:
@@ -277,6 +309,13 @@ STAGES = (
     Stage("unit", "what needs no account and no kernel", unit, deadline=2400.0),
     Stage("contract", "every cloud against the contract", contract, beside=True),
     Stage("browser", "the story in real JupyterLab", browser, beside=True),
+    Stage(
+        "hosts",
+        "notebooks opened again, other front ends and viewers, in a browser",
+        hosts,
+        beside=True,
+        in_ci_only=True,
+    ),
     Stage(
         "firefox",
         "the marked browser tests in Firefox",

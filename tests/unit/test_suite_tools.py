@@ -366,6 +366,13 @@ def test_the_unit_tests_are_all_there_and_the_long_ones_come_first(
     assert covered == set((ROOT / "tests" / "unit").rglob("test_*.py"))
 
 
+def test_every_browser_test_runs_in_one_stage_of_chromium() -> None:
+    import stages
+
+    assert all((ROOT / file).is_file() for file in stages.HOSTS)
+    assert len(set(stages.HOSTS)) == len(stages.HOSTS)
+
+
 def test_ci_runs_every_stage_and_make_test_all_that_are_not_for_ci_alone() -> None:
     import run_all
     import stages
@@ -375,6 +382,7 @@ def test_ci_runs_every_stage_and_make_test_all_that_are_not_for_ci_alone() -> No
     assert {stage.name for stage in stages.STAGES} - here == {
         "install",
         "windows",
+        "hosts",
         "firefox",
         "lowest",
         "engines",
@@ -436,7 +444,7 @@ def test_every_profile_names_an_extra_of_the_package() -> None:
     assert {profile.extra for profile in prepare.PROFILES.values()} <= set(extras)
 
 
-@pytest.mark.parametrize("name", ["browser", "firefox"])
+@pytest.mark.parametrize("name", ["browser", "hosts", "firefox"])
 def test_a_stage_without_its_browser_could_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
