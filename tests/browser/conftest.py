@@ -116,6 +116,7 @@ def open_notebook(
     context = browser.new_context(
         viewport=VIEWPORT, device_scale_factor=SHARPNESS, timezone_id=readers_zone
     )
+    context.set_default_timeout(EXPECT_MS)
     pages: list[NotebookPage] = []
 
     def open_it(
