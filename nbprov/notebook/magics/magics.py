@@ -6,6 +6,7 @@ the magic, not here, so that loading the extension stays fast.
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -199,6 +200,14 @@ def _with_arguments(parser: MagicParser, line: str, act: Callable[[Any], Any]) -
     return _interruptible(lambda: act(arguments))
 
 
+def _import_verbs() -> None:
+    """Import what every magic needs, without the full collections that so many objects trigger."""
+    from nbprov.clouds.sdk_import import without_collections
+
+    with without_collections("nbprov.api"):
+        importlib.import_module("nbprov.api")
+
+
 def _renew_prices() -> None:
     """Renew prices that are due in the background, for the next question."""
     from nbprov.api import session
@@ -209,6 +218,7 @@ def _renew_prices() -> None:
 def _interruptible(act: Callable[[], Any]) -> Any:
     """Call `act`, and turn an interrupt that it does not handle into a one-line error."""
     try:
+        _import_verbs()
         return act()
     except Interrupted:
         raise

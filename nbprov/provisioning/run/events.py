@@ -12,22 +12,24 @@ from nbprov.model.failures import Failure
 from nbprov.model.launches import PollResult
 from nbprov.model.offers import Candidate
 
+# Without slots, which would double what these classes cost at the first table of a kernel.
+
 # ---------------------------------------------------------------- events
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunStarted:
     """The run begins (Launch was pressed)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Submitted:
     """The cloud took the create, and it can be polled."""
 
     token: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SubmitFailed:
     """The create was refused at once, or its answer was lost (`unknown_outcome`)."""
 
@@ -35,7 +37,7 @@ class SubmitFailed:
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Withdrawn:
     """The create was never sent, for instance since its price is now above the agreed one."""
 
@@ -43,7 +45,7 @@ class Withdrawn:
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Polled:
     """A poll of the create answered."""
 
@@ -51,7 +53,7 @@ class Polled:
     result: PollResult
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Partial:
     """Fewer machines were made than asked for, and the rest did not come while they were held."""
 
@@ -60,7 +62,7 @@ class Partial:
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Resolved:
     """The cloud's list says which ids a create with an unknown outcome made, if any."""
 
@@ -68,7 +70,7 @@ class Resolved:
     ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PhaseDone:
     """The machines are through a phase: booting, ssh, agent or health."""
 
@@ -76,7 +78,7 @@ class PhaseDone:
     phase: AttemptState
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PhaseFailed:
     """A machine that exists did not become usable."""
 
@@ -84,43 +86,43 @@ class PhaseFailed:
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Gone:
     """The cloud's list confirms that nothing of this attempt is left."""
 
     token: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cancel:
     """The user cancelled the run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tick:
     """Time has passed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BlocksRead:
     """The blocks that hold now, those of other kernels included."""
 
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Restocked:
     """A cloud has stock again of what this run wants."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prolonged:
     """The user lets the run wait for stock until a later time."""
 
     until: Instant
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Replanned:
     """A new plan was made; `candidates` is None where none could be, and the old plan goes on."""
 
@@ -149,7 +151,7 @@ Event = (
 # ---------------------------------------------------------------- actions
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Submit:
     """Ask the price again, commit the intent, and send the create.
 
@@ -163,14 +165,14 @@ class Submit:
     again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Follow:
     """Poll the create until it is decided."""
 
     token: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prepare:
     """Bring the machines of an attempt through a phase: booting, ssh, agent or health."""
 
@@ -178,61 +180,61 @@ class Prepare:
     phase: AttemptState
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Resolve:
     """Find out whether a create with an unknown outcome made machines."""
 
     token: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class End:
     """Terminate the attempt's machines, and confirm by the cloud's list that none is left."""
 
     token: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Abandon:
     """Cancel the tasks of this attempt: its deadline has passed, or it lost the race."""
 
     token: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoreBlock:
     """Store a block."""
 
     block: Block
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Replan:
     """Plan again under the blocks that hold now."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pause:
     """Try nothing until this instant: all places were tried, and none had stock."""
 
     next_pass: Instant
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BeginPass:
     """Try the places again."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HandOver:
     """Make this attempt the cluster."""
 
     token: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Finish:
     """End the run: nothing of it is pending. `failure` is set where a single failure ended it."""
 
@@ -240,7 +242,7 @@ class Finish:
     failure: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wake:
     """Send a `Tick` at this instant of `elapsed` time."""
 
