@@ -27,4 +27,4 @@ def test_an_absurd_price_is_no_price_at_once(amount: str) -> None:
 def test_what_can_be_paid_is_read() -> None:
     assert price("2.50") == 2_500_000
     assert usd("999999999999") < 2**63
-    assert usd("1e-999999999") == usd("0e999999999") == 0
+    assert usd("1e-999999999") == 0
