@@ -125,7 +125,7 @@ class TaskInfo:
             ended=None if data.get("ended") is None else instant(data["ended"]),
             last=_count(data.get("last")) or 0,
             gpus=_share(data.get("gpus")),
-            devices=tuple(int(number(device)) for device in data.get("devices") or ()),
+            devices=tuple(_whole(device) for device in data.get("devices") or ()),
             nodes=_count(data.get("nodes")) or 1,
             position=_count(data.get("position")),
             service=bool(data.get("service")),
@@ -216,8 +216,8 @@ class AgentStatus:
             KernelState(
                 printable(name),
                 printable(row["state"]),
-                int(number(row["cells"])),
-                int(number(row["queued"])),
+                _whole(row["cells"]),
+                _whole(row["queued"]),
                 {
                     printable(k): printable(str(v))
                     for k, v in row.items()
@@ -238,9 +238,9 @@ class AgentStatus:
             kernels=tuple(kernels),
             tasks=tuple(map(TaskInfo.of, data["tasks"])),
             gpus=tuple(map(printable, data["gpus"])),
-            cpus=int(number(data["cpus"] or 0)),
-            disk_free=int(number(data["disk_free"])),
-            disk_total=int(number(data["disk_total"])),
+            cpus=_whole(data["cpus"] or 0),
+            disk_free=_whole(data["disk_free"]),
+            disk_total=_whole(data["disk_total"]),
             ending=guard_state(data["ending"]) if data["ending"] else None,
         )
 
@@ -258,6 +258,10 @@ def _duration_or_none(value: object) -> Seconds | None:
 def _count(value: object) -> int | None:
     if value is None:
         return None
+    return _whole(value)
+
+
+def _whole(value: object) -> int:
     if abs(number(value)) >= MOST_COUNT:
         raise TypeError("a count is expected")
     return int(number(value))
@@ -287,7 +291,7 @@ def peer_states(rows: Iterable[Mapping[str, Any]]) -> tuple[PeerState, ...]:
     """Read what an agent says of the other machines."""
     return tuple(
         PeerState(
-            int(number(row["node"])),
+            _whole(row["node"]),
             _duration_or_none(row["heard"]),
             _duration_or_none(row["idle"]),
         )

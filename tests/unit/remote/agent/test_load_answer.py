@@ -11,6 +11,7 @@ from nbprov.remote.agent.framing import AgentError, parsed
 from nbprov.remote.agent.messages import (
     MOST_GPUS,
     MOST_SAMPLES,
+    TaskInfo,
     guard_state,
     machine_load,
     peer_states,
@@ -75,3 +76,10 @@ def test_no_duration_outlasts_the_calendar(seconds: float) -> None:
     for read in (lambda: guard_state(guard), lambda: peer_states([{"node": 1, "heard": seconds}])):
         with pytest.raises(TypeError):
             read()
+
+
+def test_no_count_is_longer_than_a_line() -> None:
+    task = {"id": "1", "kind": "job", "name": "a", "state": "running", "devices": [1e308]}
+    with pytest.raises(TypeError):
+        TaskInfo.of(task)
+    assert TaskInfo.of(task | {"devices": [0, 1]}).devices == (0, 1)
