@@ -47,6 +47,7 @@ def terms_of(
 ) -> Terms:
     """The terms of a plan, as `provision` would have them."""
     from nbprov.machines.files.output_targets import check_outputs, target_notes
+    from nbprov.machines.files.upload_notes import environment_note, upload_notes
     from nbprov.provisioning.run.pricing.consent import consent_to
     from nbprov.provisioning.run.racing.race_rule import race_rule
     from nbprov.provisioning.run.racing.usual_times import usual_accept
@@ -59,6 +60,7 @@ def terms_of(
     notes = (*([consent.words] if consent.words else []), *notes_of(spec, consent.plan, rule))
     if outputs is not None:
         notes = (*notes, *target_notes(filled_outputs(spec, {}), outputs))
+        notes = (*notes, *upload_notes(spec, outputs.notebook), *environment_note(spec))
     if plan.chosen is not None:
         try:
             check_budget(spec.guards, plan.chosen)

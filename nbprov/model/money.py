@@ -11,6 +11,12 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 MICROS_PER_USD = 1_000_000
 SECONDS_PER_HOUR = 3600
 
+LARGEST_DIGIT = 11
+"""Place of the highest digit of dollars that is read.
+
+The ledger's columns take no more, and as a number the 8 letters `1e999990` take minutes.
+"""
+
 Micros = int
 """An amount of money: US dollars times 1,000,000."""
 
@@ -21,7 +27,7 @@ def usd(amount: str | int | float | Decimal) -> Micros:
     Raises
     ------
     ValueError
-        If the amount is not a finite number.
+        If the amount is not a finite number below a trillion.
 
     Examples
     --------
@@ -34,6 +40,8 @@ def usd(amount: str | int | float | Decimal) -> Micros:
         raise ValueError(f"{amount!r} is not an amount of money") from None
     if not value.is_finite():
         raise ValueError(f"{amount!r} is not a finite amount of money")
+    if value.adjusted() > LARGEST_DIGIT:
+        raise ValueError("no such amount of money exists")
     return int((value * MICROS_PER_USD).to_integral_value(ROUND_HALF_UP))
 
 

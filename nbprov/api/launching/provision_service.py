@@ -6,6 +6,7 @@ import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbprov.api.cluster import Cluster
@@ -27,6 +28,7 @@ from nbprov.api.spec_inputs import (
 )
 from nbprov.api.steps import Steps
 from nbprov.machines.files.output_targets import OutputFolders, check_outputs, target_notes
+from nbprov.machines.files.upload_notes import environment_note, upload_notes
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.offers import Plan, RuleKind
@@ -219,7 +221,12 @@ class ProvisionService:
         driver = self._context.engine.prepare_run(
             request.name, request.spec, plan, agreed=request.agreed, wait=wait
         )
-        driver.context.progress.notes = (*driver.notes, *target_notes(outputs, request.outputs))
+        driver.context.progress.notes = (
+            *driver.notes,
+            *target_notes(outputs, request.outputs),
+            *upload_notes(request.spec, Path(request.folder)),
+            *environment_note(request.spec),
+        )
         own = str(request.outputs.own)
         inputs = RunInputs(given, request.folder, own)
         run = Run(self._context, self._services, driver, inputs)

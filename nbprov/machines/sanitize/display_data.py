@@ -27,6 +27,12 @@ RICH_LIMIT = 16_000_000
 A large figure has 2 million; a page that shows much more stops responding.
 """
 
+MOST_TYPESET = 50_000
+"""Characters of Markdown or a formula that a page is given to set.
+
+Each is set in one step in which the page hears nothing, and 16 MB of braces take it minutes.
+"""
+
 _PICTURES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*\Z")
 _DATA = "application/json"
@@ -249,7 +255,8 @@ def _form(mime: str, value: Any) -> Bundle:
         return {mime: value} if _BASE64.match(value) else {}
     if mime == "text/latex":
         # In TeX two backslashes are a command of their own; in Markdown they become one.
-        return {mime: clean_text(value)} if is_harmless_tex(value.replace(r"\\", " ")) else {}
+        is_set = len(value) <= MOST_TYPESET and is_harmless_tex(value.replace(r"\\", " "))
+        return {mime: clean_text(value)} if is_set else {}
     if mime == "text/markdown":
         return _markdown(value)
     return {}
@@ -258,12 +265,13 @@ def _form(mime: str, value: Any) -> Bundle:
 def _markdown(text: str) -> Bundle:
     cleaned = clean_text(text)
     if (
-        not _ACTIVE_MARKDOWN.search(cleaned)
+        len(cleaned) <= MOST_TYPESET
+        and not _ACTIVE_MARKDOWN.search(cleaned)
         and not _opens_viewer(cleaned)
         and is_harmless_tex(cleaned)
     ):
         return {"text/markdown": cleaned}
-    # Markdown may hold HTML and links of any kind, so its source is shown.
+    # Markdown may hold HTML and links of any kind, or be too long: its source is shown.
     source = html.escape(cleaned, quote=False)
     return {_HTML: not_typeset(f'<pre style="white-space: pre-wrap">{source}</pre>')}
 

@@ -189,9 +189,13 @@ def _check_output(frame: Mapping[str, Any]) -> None:
         if (
             type(entry.get("n")) is not int
             or not 0 < entry["n"] < GREATEST_NUMBER
-            or not isinstance(entry.get("t"), (int, float))
+            or not _is_instant(entry.get("t"))
         ):
             raise malformed("an output without its number")
+
+
+def _is_instant(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value < LATEST  # type: ignore[operator]
 
 
 def _check_hello(frame: Mapping[str, Any]) -> None:

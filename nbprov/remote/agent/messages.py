@@ -10,12 +10,13 @@ from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import GpuLoad, LoadSample, MachineLoad
 from nbprov.model.secret import Secret
 
-from .framing import instant, number, printable
+from .framing import LATEST, instant, number, printable
 
 MIB = 1024**2
 MOST_SAMPLES = 20
 """Samples of a load that are read; an agent keeps a minute's, 5 s apart."""
 MOST_GPUS = 64
+MOST_CPUS = 1_000_000
 MOST_COUNT = 2**53
 """The largest count that JSON tells exactly, which also fits the ledger's 64-bit columns."""
 
@@ -124,7 +125,7 @@ class TaskInfo:
             ended=None if data.get("ended") is None else instant(data["ended"]),
             last=_count(data.get("last")) or 0,
             gpus=_share(data.get("gpus")),
-            devices=tuple(int(number(device)) for device in data.get("devices") or ()),
+            devices=tuple(_whole(device) for device in data.get("devices") or ()),
             nodes=_count(data.get("nodes")) or 1,
             position=_count(data.get("position")),
             service=bool(data.get("service")),
@@ -215,8 +216,8 @@ class AgentStatus:
             KernelState(
                 printable(name),
                 printable(row["state"]),
-                int(number(row["cells"])),
-                int(number(row["queued"])),
+                _whole(row["cells"]),
+                _whole(row["queued"]),
                 {
                     printable(k): printable(str(v))
                     for k, v in row.items()
@@ -229,28 +230,38 @@ class AgentStatus:
             version=printable(data["version"]),
             python=printable(data["python"]),
             platform=printable(data["platform"]),
-            uptime=number(data["uptime"]),
-            age=number(data["age"]),
-            idle=number(data["idle"]),
+            uptime=_duration(data["uptime"]),
+            age=_duration(data["age"]),
+            idle=_duration(data["idle"]),
             active=tuple(map(printable, data["active"])),
             guards=guard_states(data["guards"]),
             kernels=tuple(kernels),
             tasks=tuple(map(TaskInfo.of, data["tasks"])),
             gpus=tuple(map(printable, data["gpus"])),
-            cpus=int(number(data["cpus"] or 0)),
-            disk_free=int(number(data["disk_free"])),
-            disk_total=int(number(data["disk_total"])),
+            cpus=_whole(data["cpus"] or 0),
+            disk_free=_whole(data["disk_free"]),
+            disk_total=_whole(data["disk_total"]),
             ending=guard_state(data["ending"]) if data["ending"] else None,
         )
 
 
-def _moment(value: object) -> Instant | None:
-    return None if value is None else number(value)
+def _duration(value: object) -> Seconds:
+    if abs(number(value)) >= LATEST:
+        raise TypeError("a duration is expected")
+    return number(value)
+
+
+def _duration_or_none(value: object) -> Seconds | None:
+    return None if value is None else _duration(value)
 
 
 def _count(value: object) -> int | None:
     if value is None:
         return None
+    return _whole(value)
+
+
+def _whole(value: object) -> int:
     if abs(number(value)) >= MOST_COUNT:
         raise TypeError("a count is expected")
     return int(number(value))
@@ -264,10 +275,10 @@ def guard_state(data: Mapping[str, Any]) -> GuardState:
     """Read one guard of the agent's answer."""
     return GuardState(
         printable(data["guard"]),
-        _moment(data["left"]),
+        _duration_or_none(data["left"]),
         printable(data["mode"]),
         printable(data["reason"]),
-        _moment(data.get("hold_left")),
+        _duration_or_none(data.get("hold_left")),
     )
 
 
@@ -279,7 +290,11 @@ def guard_states(rows: Iterable[Mapping[str, Any]]) -> tuple[GuardState, ...]:
 def peer_states(rows: Iterable[Mapping[str, Any]]) -> tuple[PeerState, ...]:
     """Read what an agent says of the other machines."""
     return tuple(
-        PeerState(int(number(row["node"])), _moment(row["heard"]), _moment(row["idle"]))
+        PeerState(
+            _whole(row["node"]),
+            _duration_or_none(row["heard"]),
+            _duration_or_none(row["idle"]),
+        )
         for row in rows
     )
 
@@ -289,18 +304,18 @@ def machine_load(data: Mapping[str, Any], now: Instant) -> MachineLoad:
     return MachineLoad(
         tuple(
             LoadSample(
-                now - number(row["age"]),
-                number(row["cores"]),
+                now - _within(row["age"], LATEST),
+                _within(row["cores"], MOST_CPUS),
                 _bytes(row["memory"]),
                 tuple(map(_gpu_load, row["gpus"][:MOST_GPUS])),
             )
             for row in data["samples"][-MOST_SAMPLES:]
         ),
-        int(number(data["cpus"] or 0)),
+        int(_within(data["cpus"] or 0, MOST_CPUS)),
         _bytes(data["memory"]),
         _bytes(data["disk_used"]),
         _bytes(data["disk_total"]),
-        None if data["idle_left"] is None else now + number(data["idle_left"]),
+        None if data["idle_left"] is None else instant(now + number(data["idle_left"])),
         bool(data["is_active"]),
     )
 
@@ -308,10 +323,17 @@ def machine_load(data: Mapping[str, Any], now: Instant) -> MachineLoad:
 def _gpu_load(row: Sequence[object]) -> GpuLoad:
     percent, used, total = row
     return GpuLoad(
-        None if percent is None else number(percent),
+        None if percent is None else _within(percent, 100),
         None if used is None else _bytes(used, MIB),
         None if total is None else _bytes(total, MIB),
     )
+
+
+def _within(value: object, most: float) -> float:
+    """Return a figure that a machine can have; others would burst the page's tables."""
+    if not 0 <= number(value) <= most:
+        raise TypeError("a figure that a machine can have is expected")
+    return number(value)
 
 
 def _bytes(value: object, unit: int = 1) -> int:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from nbprov.remote.sync.gitignore import translate
+from nbprov.remote.sync.globs import path_expression
 
 MAGIC = re.compile(r"[*?\[]")
+_NO_DOT = r"(?!\.)"
+_SEEN = "[^/.][^/]*"
+"""A name that is not hidden."""
 
 
 def split_pattern(source: str) -> tuple[str, str]:
@@ -38,33 +41,18 @@ def only(pattern: str) -> list[list[Any]]:
     (True, True)
     """
     rules: list[list[Any]] = [[r".*\Z", False, False]]
-    parts, body = [part for part in pattern.split("/") if part], ""
-    any_name = r"[^/.][^/]*"
+    parts = [part for part in pattern.split("/") if part]
     for number, part in enumerate(parts):
-        is_last = number == len(parts) - 1
+        above, is_last = parts[:number], number == len(parts) - 1
         if part == "**":
-            rules.append([rf"{body}(?:{any_name}/)*{any_name}\Z", True, not is_last])
-            body += rf"(?:{any_name}/)*"
-            piece = any_name
+            body = path_expression([*above, part, "*"], _SEEN + "/", _NO_DOT)
+            rules.append([rf"{body}\Z", True, not is_last])
         else:
-            piece = _piece(part)
+            body = path_expression([*above, part], _SEEN + "/", _NO_DOT)
+            rules += [] if is_last else [[rf"{body}\Z", True, True]]
         if is_last:
-            rules.append([rf"{body}{piece}(?:/.*)?\Z", True, False])
-        elif part != "**":
-            rules.append([rf"{body}{piece}\Z", True, True])
-            body += piece + "/"
+            rules.append([rf"{body}(?:/.*)?\Z", True, False])
     return rules
-
-
-def _piece(part: str) -> str:
-    """Return the expression for one name; one that is no valid pattern is taken literally."""
-    lead = "" if part.startswith(".") else r"(?!\.)"
-    body = translate(re.sub(r"\*+", "*", part))
-    try:
-        re.compile(body)
-    except re.error:
-        body = re.escape(part)
-    return lead + body
 
 
 def literal(name: str) -> list[list[Any]]:

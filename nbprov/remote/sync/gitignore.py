@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from .globs import path_expression
+
 IGNORE_FILES = (".nbprovignore", ".skyignore", ".gitignore")
 """The first of these in the copied folder counts; the others are not read."""
 
@@ -79,41 +81,10 @@ def _parse_line(line: str) -> _Rule | None:
     line = line.rstrip("/")
     if not line:
         return None
-    is_anchored = "/" in line
-    body = translate(line.lstrip("/"))
-    try:
-        matcher = re.compile(("" if is_anchored else "(?:.*/)?") + body + r"\Z", re.DOTALL)
-    # Such as [z-a]: it matches nothing, as with git.
-    except re.error:
-        return None
+    parts = line.lstrip("/").split("/") if "/" in line else ["**", re.sub(r"\*+", "*", line)]
+    folders = [*parts]
+    while folders and folders[-1] == "**":  # all that lies below, at any depth
+        folders.pop()
+    below = ("/.+" if folders else ".+") if len(folders) < len(parts) else ""
+    matcher = re.compile(path_expression(folders) + below + r"\Z", re.DOTALL)
     return _Rule(matcher, is_negated, folders_only)
-
-
-def translate(pattern: str) -> str:
-    out, i = [], 0
-    while i < len(pattern):
-        if pattern.startswith("**/", i) and (i == 0 or pattern[i - 1] == "/"):
-            out.append("(?:.*/)?")
-            i += 3
-        elif pattern.startswith("**", i):
-            out.append(".*")
-            i += 2
-        elif pattern[i] == "*":
-            out.append("[^/]*")
-            i += 1
-        elif pattern[i] == "?":
-            out.append("[^/]")
-            i += 1
-        elif (
-            pattern[i] == "["
-            and (end := pattern.find("]", i + (3 if pattern[i + 1 : i + 2] in ("!", "^") else 2)))
-            > 0
-        ):
-            inner = pattern[i + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
-            out.append("(?!/)[" + ("^" + inner[1:] if inner[0] in "!^" else inner) + "]")
-            i = end + 1
-        else:
-            i += pattern[i] == "\\" and i + 1 < len(pattern)
-            out.append(re.escape(pattern[i]))
-            i += 1
-    return "".join(out)

@@ -564,3 +564,10 @@ def test_no_content_makes_it_fail(content: object) -> None:
     for kind in ("display_data", "execute_result", "clear_output"):
         safe_content(kind, content, "n")
     safe_content("display_data", {"data": content, "metadata": content, "transient": content}, "n")
+
+
+@pytest.mark.parametrize("text", ["$" + "{" * 60_000 + "}" * 60_000 + "$", "*a " * 60_000])
+def test_what_would_take_a_page_minutes_to_set_is_not_set(text: str) -> None:
+    assert set(safe_data({"text/latex": text, "text/plain": "x"})) == {"text/plain"}
+    assert set(safe_data({"text/markdown": text})) == {"text/html"}
+    assert set(safe_data({"text/markdown": "*a* $x^2$"})) == {"text/markdown"}

@@ -73,6 +73,9 @@ def test_what_an_agent_sends_passes() -> None:
         body({"ev": "out", "follow": "f", "entries": {}}),
         body({"ev": "out", "follow": "f", "entries": [{"n": 0, "t": 1, "k": "stdout"}]}),
         body({"ev": "out", "follow": "f", "entries": [{"n": True, "t": 1, "k": "stdout"}]}),
+        body({"ev": "out", "follow": "f", "entries": [{"n": 1, "t": float("nan"), "k": "stdout"}]}),
+        body({"ev": "out", "follow": "f", "entries": [{"n": 1, "t": 1e308, "k": "stdout"}]}),
+        body({"ev": "out", "follow": "f", "entries": [{"n": 1, "t": -1, "k": "stdout"}]}),
         body({"ev": "out", "follow": "f", "entries": [{"n": 2**60, "t": 1, "k": "stdout"}]}),
         body(
             {

@@ -8,7 +8,14 @@ import pytest
 
 from nbprov.model.clusters import GpuLoad
 from nbprov.remote.agent.framing import AgentError, parsed
-from nbprov.remote.agent.messages import MOST_GPUS, MOST_SAMPLES, machine_load
+from nbprov.remote.agent.messages import (
+    MOST_GPUS,
+    MOST_SAMPLES,
+    TaskInfo,
+    guard_state,
+    machine_load,
+    peer_states,
+)
 
 
 def answer(**changes: Any) -> dict[str, Any]:
@@ -48,8 +55,31 @@ def test_no_more_is_read_than_an_agent_keeps() -> None:
         {"idle_left": "60"},
         {"samples": [answer()["samples"][0] | {"gpus": [[1.0]]}]},
         {"samples": [answer()["samples"][0] | {"gpus": [["<b>", 1.0, 1.0]]}]},
+        {"samples": [answer()["samples"][0] | {"gpus": [[1e308, 1.0, 1.0]]}]},
+        {"samples": [answer()["samples"][0] | {"gpus": [[-5.0, 1.0, 1.0]]}]},
+        {"samples": [answer()["samples"][0] | {"cores": 1e308}]},
+        {"samples": [answer()["samples"][0] | {"cores": -1.0}]},
+        {"samples": [answer()["samples"][0] | {"age": -1e308}]},
+        {"cpus": 1e308},
+        {"cpus": -1},
+        {"idle_left": 1e308},
     ],
 )
 def test_what_no_agent_sends_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(AgentError):
         parsed(lambda data: machine_load(data, 0.0), answer(**changes))
+
+
+@pytest.mark.parametrize("seconds", [1e308, -1e308, 10**300])
+def test_no_duration_outlasts_the_calendar(seconds: float) -> None:
+    guard = {"guard": "idle", "left": seconds, "mode": "down", "reason": "idle"}
+    for read in (lambda: guard_state(guard), lambda: peer_states([{"node": 1, "heard": seconds}])):
+        with pytest.raises(TypeError):
+            read()
+
+
+def test_no_count_is_longer_than_a_line() -> None:
+    task = {"id": "1", "kind": "job", "name": "a", "state": "running", "devices": [1e308]}
+    with pytest.raises(TypeError):
+        TaskInfo.of(task)
+    assert TaskInfo.of(task | {"devices": [0, 1]}).devices == (0, 1)

@@ -1,0 +1,54 @@
+"""Say before a launch what it would send to a machine from elsewhere than the notebook's folder.
+
+A task file may come from a stranger, and what its commands do with keys is theirs to choose.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from nbprov.model.sources import SourceKind
+from nbprov.model.spec import Spec
+from nbprov.model.text.plain import one_line
+from nbprov.remote.sync.inert_names import is_hidden
+
+
+def upload_notes(spec: Spec, folder: Path) -> Iterator[str]:
+    """Yield a line for each local path that is outside the notebook's folder, or hidden in it.
+
+    Links are followed first.
+    """
+    sources = [("workdir", spec.workdir)] if isinstance(spec.workdir, str) and spec.workdir else []
+    sources += [
+        ("file_mounts", mount.source)
+        for mount in spec.file_mounts
+        if mount.kind is SourceKind.LOCAL
+    ]
+    root = Path(os.path.realpath(folder))
+    for field, source in sources:
+        path = Path(os.path.realpath(root / Path(source).expanduser()))
+        if not path.is_relative_to(root):
+            yield (
+                f"{field}: {one_line(str(path))} is sent to the machine; it is outside the"
+                " notebook's folder"
+            )
+        elif any(map(is_hidden, path.relative_to(root).parts)):
+            yield f"{field}: {one_line(str(path))} is sent to the machine; it is hidden"
+
+
+def environment_note(spec: Spec) -> Iterator[str]:
+    """Yield a line for the values that a spec leaves to this kernel's environment."""
+    names = [
+        name
+        for values in (spec.envs, spec.secrets)
+        for name, value in values.items()
+        if value is None and name in os.environ
+    ]
+    if names:
+        listed = one_line(", ".join(names))
+        yield (
+            f"the machine gets {listed} of this kernel's environment, unless --env says another"
+            " value"
+        )
