@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from nbprov.clouds.word_patterns import SENTENCE, word_pattern
 from nbprov.model.failures import Cause, Scope
 
-_GAP = r"(?:[^.]|\.(?=\S))"
-"""Anything within one sentence: names of machines, prices and versions have dots too."""
+_GAP = SENTENCE
 _NOT = r"(?:not|n't|n’t|cannot|can't|no longer|never|un)"
 _PLACE = r"(?:availability ?zone|\bzone|\bregion|\blocation|data ?cent(?:er|re))s?\b(?!/)"
 _TYPE = (
@@ -24,12 +24,15 @@ _GOODS = (
 )
 _MISSING = (
     r"(?:does ?n[o']t exist|do not exist|not found|(?:could not|can ?not|can't) be found|"
-    r"no such|unknown|invalid|is not valid|not recogni[sz]ed|has been deleted|is deleted)"
+    r"(?:could|can) ?not find|no such|unknown|invalid|is not (?:a )?valid|not recogni[sz]ed|"
+    r"has been deleted|is deleted)"
 )
+_QUOTA = r"(?<![.\w])quotas?\b(?![ _-]?project)"
+"""A limit. Google's "quota project" is one that pays; "serviceusage.quotas.get" is a permission."""
 _IMAGE = r"(?:\bami\b|\bimage\b(?! size)|snapshot|image family|/images?/|/family/)"
 _NETWORK = (
     r"(?:sub-?net(?:work)?s?\b|/subnetworks/|\bvpc\b|security group|placement group|key pair|"
-    r"reservation|kms key|network volume|/reservations/)"
+    r"reservation|kms key\b|network volume|/reservations/)"
 )
 
 
@@ -41,7 +44,7 @@ _SHORT = (
 _BARRED = (
     r"(?:(?:not|n't) (?:be )?(?:allowed|permitted|entitled|authori[sz]ed|able|eligible) to|"
     r"may not|cannot|can't|not approved to) "
-    r"(?:launch|create|use|rent|deploy|provision|access|run|start)"
+    r"(?:launch|create|use|rent|deploy|provision|access|run|start)\b"
 )
 """What an account may not do; of what, follows."""
 
@@ -72,8 +75,7 @@ _STOCK = frozenset({Cause.CAPACITY, Cause.SPOT})
 def _row(
     pattern: str, cause: Cause, overrules: frozenset[Cause], scope: Scope | None = None
 ) -> Row:
-    compiled = re.compile(pattern, re.IGNORECASE | re.DOTALL)
-    return Row(compiled, Meaning(cause, scope), overrules)
+    return Row(word_pattern(pattern), Meaning(cause, scope), overrules)
 
 
 FAULT = _row(
@@ -159,15 +161,16 @@ ROWS = (
     ),
     # ---- limits of the account
     _row(
-        r"\bquotas?\b.{0,80}(?:exceed|reach|insufficient|not enough|too low|allows? for|limit)|"
-        r"(?:exceed\w{0,4}|over|reach\w{0,4}|insufficient|(?:not|n't) (?:have )?enough|increase|no|"
-        r"above|beyond).{0,60}\bquotas?\b|"
+        rf"{_QUOTA}.{{0,80}}(?:exceed|reach|insufficient|not enough|too low|allows? for|limit|"
+        r"exhausted|allocated|used up|consumed)|"
+        r"(?:exceed\w{0,4}|over|reach\w{0,4}|insufficient|(?:not|n't) (?:have )?enough|increase|"
+        rf"no\b|above|beyond).{{0,60}}{_QUOTA}|"
         r"(?:limit|maximum) (?:on|of|for) the (?:total )?number of|maximum number of (?!tags)|"
         r"(?:exceed(?:ed|s|ing)?|reach(?:ed|es)?|over|hit|more \w+ \w+ than|above) (?:your|the|"
         r"its|our|an?)(?: [\w-]+){0,6} limit|limit (?:was|has been|is|of [\d.]+ \w+ is) "
         r"(?:exceeded|reached)|limit[ -]?exceeded|exceeded limit|"
         r"spend(?:ing)? ?limit|hourly (?:spend )?limit|than your (?:current )?\w+ limit|"
-        rf"contact (?:us|support){_GAP}{{0,30}} (?:increase|raise) (?:your|the) limit",
+        rf"contact (?:us\b|support){_GAP}{{0,30}} (?:increase|raise) (?:your|the) limit",
         Cause.QUOTA,
         _GENERAL | _STOCK,
     ),
@@ -215,7 +218,7 @@ ROWS = (
     ),
     _row(
         rf"(?:access to|cannot access|not (?:authori[sz]ed|allowed|permitted) (?:for|in|to use)|"
-        rf"denied (?:in|for)|restricted (?:in|from)|prohibited in){_GAP}{{0,40}}"
+        rf"denied (?:in|for)|restricted (?:in|from)|prohibited in)\b{_GAP}{{0,40}}"
         rf"(?:{_PLACE}|pool\b)|{_BARRED}{_GAP}{{0,60}} (?:in|to|from) {_GAP}{{0,20}}{_PLACE}|"
         rf"{_PLACE}{_GAP}{{0,60}}(?:not allowed|is restricted|access is unauthorized|not permitted|"
         r"not accessible)",
@@ -224,7 +227,7 @@ ROWS = (
         Scope.REGION,
     ),
     _row(
-        rf"(?:access to|cannot access|not (?:authori[sz]ed|allowed|permitted) (?:for|to use))"
+        rf"(?:access to|cannot access|not (?:authori[sz]ed|allowed|permitted) (?:for|to use))\b"
         rf"{_GAP}{{0,40}}(?:{_TYPE}|\bgpu\b)|{_BARRED}{_GAP}{{0,30}}(?:{_TYPE}|\bgpu|instances)|"
         rf"(?:{_TYPE}|\bgpus?\b|machine|instance){_GAP}{{0,60}}(?:restricted|reserved|limited|"
         rf"only available|available only) (?:to|for) {_GAP}{{0,30}}"
@@ -270,7 +273,7 @@ ROWS = (
         rf"pool_exhausted|"
         rf"\b(?:no|none of the)(?: longer)?(?: any)?(?: [\w.-]+){{0,4}} {_GOODS}\b"
         rf"(?: [\w.-]+){{0,6}} (?:available|free|left)\b|no available {_GOODS}|"
-        rf"{_GOODS}\b{_GAP}{{0,60}}(?:currently|temporarily|right now){_GAP}{{0,20}}"
+        rf"{_GOODS}\b{_GAP}{{0,60}}(?:currently|temporarily|right now)\b{_GAP}{{0,20}}"
         rf"(?:unavailable|not available|out of)|"
         rf"(?:currently|temporarily) (?:unavailable|not available|out) in|"
         rf"(?:\bgpus?\b|{_TYPE}|machine|instance|capacity){_GAP}{{0,60}} (?:is|are) (?:currently )?"
@@ -316,7 +319,7 @@ ROWS = (
         rf"{_NETWORK}.{{0,100}}(?:{_MISSING}|not in (?:the|a|this)|in an invalid state|not "
         rf"accessible|different (?:network|vpc|region|zone|project)|must (?:exist|be) in|"
         rf"(?:cannot|can't|can not|not) be (?:attached|mounted))|"
-        rf"(?:{_MISSING}|no(?: default)?|missing){_GAP}{{0,30}} {_NETWORK}|"
+        rf"(?:{_MISSING}|no(?: default)?|missing)\b{_GAP}{{0,30}} {_NETWORK}|"
         r"must specify a subnet",
         Cause.BAD_REQUEST,
         _LOST | {Cause.NOT_OFFERED, Cause.BAD_REQUEST},

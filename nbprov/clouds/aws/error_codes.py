@@ -128,7 +128,7 @@ TABLE = (
     Line(
         r"UnauthorizedOperation|AccessDenied(Exception)?",
         Cause.PERMISSION,
-        r"service control policy|explicit deny|on resource: arn:aws[\w-]*:ec2:[a-z]{2}-[\w-]+:",
+        r"service control policy|explicit deny|on resource: arn:aws(?:-[\w-]*)?:ec2:[a-z]{2}-[\w-]+:",
         Scope.REGION,
     ),
     # EC2's page on machines that end at once: the key of the encrypted disk may not be used, and

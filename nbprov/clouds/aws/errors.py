@@ -18,6 +18,7 @@ from typing import Any
 
 from nbprov.clouds.aws.error_codes import TABLE, Line
 from nbprov.clouds.refusal_words import MOST_CODE, MOST_READ, meaning_of
+from nbprov.clouds.word_patterns import word_pattern
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 
@@ -27,9 +28,7 @@ NOT_SEEN = frozenset({"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed
 """Codes of an id that EC2 does not know, or does not know yet: its listings lag behind creates."""
 
 _CODES = tuple(re.compile(line.code) for line in TABLE)
-_MESSAGES = tuple(
-    re.compile(line.message, re.IGNORECASE) if line.message else None for line in TABLE
-)
+_MESSAGES = tuple(word_pattern(line.message) if line.message else None for line in TABLE)
 # "Client." and "Server." precede the codes of StateReason, and all codes in CloudTrail.
 _SIDE = re.compile(r"^(Client|Server)\.")
 _ENCODED = re.compile(r"\s*Encoded authorization failure message: \S+", re.IGNORECASE)

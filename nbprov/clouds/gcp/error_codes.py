@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
+from nbprov.clouds.word_patterns import word_pattern
 from nbprov.model.failures import Cause, Scope
 
 _CODES_OF: Mapping[Cause, str] = {
@@ -168,9 +168,7 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
         None,
     ),
 )
-SENTENCES = tuple(
-    (re.compile(pattern, re.IGNORECASE), cause, scope) for pattern, cause, scope in _SENTENCES
-)
+SENTENCES = tuple((word_pattern(pattern), cause, scope) for pattern, cause, scope in _SENTENCES)
 """Sentences of Google's; the first that matches counts, for the codes in `MEANT_FIRST`."""
 MEANT_FIRST = frozenset(
     {

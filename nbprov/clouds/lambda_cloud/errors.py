@@ -18,6 +18,7 @@ from typing import Any
 from nbprov.clouds.refusal_words import MOST_CODE, MOST_READ, meaning_of
 from nbprov.clouds.web.edge import edge_failure
 from nbprov.clouds.web.error_text import words_of
+from nbprov.clouds.word_patterns import word_pattern
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 
@@ -47,17 +48,17 @@ CAUSES: dict[str, Cause] = {
 
 _MISSING = r"(not(?! enough| sufficient)|n't|invalid|unknown|unsupported|should be)"
 _WORDS: tuple[tuple[str, re.Pattern[str], Cause, Scope | None], ...] = tuple(
-    (code, re.compile(words, re.IGNORECASE), cause, scope)
+    (code, word_pattern(words), cause, scope)
     for code, words, cause, scope in (
         (
             r"object-does-not-exist|invalid-parameters",
-            r"ssh.?key\w*\b.*\bexist",
+            r"ssh[ _-]?key\w*\b.*\bexist",
             Cause.TRANSIENT,
             None,
         ),
         (
             r"object-does-not-exist|invalid-parameters|unsupported-image",
-            r"image.*(compatible|architecture|support|instance.?type)|requires? .*image",
+            r"image.*(compatible|architecture|support|instance[ _-]?type)|requires? .*image",
             Cause.BAD_REQUEST,
             Scope.OFFER,
         ),
@@ -65,8 +66,8 @@ _WORDS: tuple[tuple[str, re.Pattern[str], Cause, Scope | None], ...] = tuple(
         (r"object-does-not-exist", r"ruleset", Cause.BAD_REQUEST, Scope.REGION),
         (
             r"invalid-parameters",
-            rf"(instance.?type|region)(s|_name)?\b[^.;]*{_MISSING}|"
-            rf"\b{_MISSING}\b[^.;:]*(instance.?type|region)\b",
+            rf"(instance[ _-]?type|region)(s|_name)?\b[^.;]*{_MISSING}|"
+            rf"\b{_MISSING}\b[^.;:]*(instance[ _-]?type|region)\b",
             Cause.NOT_OFFERED,
             None,
         ),

@@ -20,6 +20,7 @@ from typing import Any
 from nbprov.clouds.refusal_words import is_fault, meaning_of
 from nbprov.clouds.web.edge import edge_failure
 from nbprov.clouds.web.error_text import is_page, words_of
+from nbprov.clouds.word_patterns import word_pattern
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
 
@@ -85,7 +86,7 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
     (r"invalid when cpu is set", Cause.NOT_OFFERED),
     (
         r"cannot access the requested|(community|secure) cloud.{0,40}(disabled|not (available|"
-        r"enabled|allowed))|gpu.{0,60}(not|in)[ -]?compatible|at most \d+ for this gpu",
+        r"enabled|allowed))|gpus?\b.{0,60}(not|in)[ -]?compatible|at most \d+ for this gpu",
         Cause.NOT_OFFERED,
     ),
     (
@@ -110,7 +111,7 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
     ),
     (
         (
-            r"supply.constraint|(insufficient|out of|no|lack of) (gpu )?(capacity|stock)|out of "
+            r"supply[ _-]?constraint|(insufficient|out of|no|lack of) (gpu )?(capacity|stock)|out of "
             r"stock|sold out|no resources available"
         ),
         Cause.CAPACITY,
@@ -148,7 +149,7 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
     (r"request (body )?(too large|exceeds)|larger than \d+ bytes", Cause.BAD_REQUEST),
     (r"cannot (resume|start|stop|restart) (a|an|this|the) ", Cause.BAD_REQUEST),
 )
-PROSE = tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), cause) for pattern, cause in _PROSE)
+PROSE = tuple((word_pattern(pattern), cause) for pattern, cause in _PROSE)
 """The cause of each message of RunPod's own; the first match counts.
 
 What is said in any cloud (money, limits, rates, logins) stands in `refusal_words`.
