@@ -18,7 +18,7 @@ import re
 from typing import Any
 
 from nbprov.clouds.refusal_words import is_fault, meaning_of
-from nbprov.clouds.web.edge import edge_failure
+from nbprov.clouds.web.edge import GONE, edge_failure
 from nbprov.clouds.web.error_text import is_page, words_of
 from nbprov.clouds.word_patterns import word_pattern
 from nbprov.model.clock import Seconds
@@ -168,6 +168,7 @@ _PLAIN = {
     404: Cause.NOT_OFFERED,
     405: Cause.BAD_REQUEST,
     409: Cause.TRANSIENT,
+    GONE: Cause.BAD_REQUEST,
     413: Cause.BAD_REQUEST,
     422: Cause.BAD_REQUEST,
     429: Cause.RATE_LIMIT,
@@ -175,9 +176,17 @@ _PLAIN = {
 }
 _EDGE = re.compile(r"\s*error code: \d+")
 """The one line of Cloudflare, which stands in front of RunPod, to a client that it refuses."""
-_SURE = frozenset({401, 402, 405, 413, 429})
+_SURE = frozenset({401, 402, 405, GONE, 413, 429})
 """Statuses that mean the same whatever the message says."""
-_CHOICES = re.compile(r"\$\.(gpu|cpu|data ?cent|cloud)\w*\S* ?: ?value must be one of", re.I)
+_WRONG_QUERY = re.compile(
+    r"graphql_(validation|parse)_failed|^unknown (type|argument) \"|^cannot query field \"", re.I
+)
+"""What GraphQL says of a query that its schema no longer knows: every such query is refused."""
+_CHOICES = re.compile(
+    r"\$\.(gpu|cpu|data ?cent|cloud)\w*\S* ?: ?value must be one of|"
+    r"\bbody/(gpu|cpu|data ?cent|cloud)\S* must be one of",
+    re.I,
+)
 """A 422 whose list of allowed values lacks this type or place."""
 _SCOPES = {Cause.QUOTA: Scope.ACCOUNT}
 """RunPod's limits (spend an hour, number of pods) are the account's, wherever the pods are."""
@@ -222,7 +231,7 @@ def failure_of(
     message = words(body) or f"RunPod answered {status}"
     if status in (403, 404) and _is_edge(body):
         # The answer is of something on the way: RunPod has not heard of the request.
-        return edge_failure(message, body, status, pause)
+        return edge_failure(message, body, status, pause, creates=creates)
     cause, scope = _meaning(status, message, path)
     opens = status == 408 or status >= 500
     if status < 300:  # a GraphQL error, or a body that tells nothing of what was done
@@ -242,6 +251,8 @@ def _is_edge(body: str) -> bool:
 def _meaning(status: int, message: str, path: str) -> tuple[Cause, Scope | None]:
     """Return the cause of a status and a message, and how far the refusal reaches."""
     cause = cause_of(status, message, path)
+    if status in (405, GONE) or _WRONG_QUERY.search(message):
+        return Cause.BAD_REQUEST, Scope.ACCOUNT
     if status in _SURE:
         return cause, None
     if cause is Cause.PERMISSION and (more := meaning_of(message, cause)) is not None:
@@ -264,7 +275,7 @@ def cause_of(status: int, message: str, path: str = "") -> Cause:
     # "Not enough funds to start this pod" is not about stock: money comes first.
     if more is not None and (said is None or more.cause is Cause.BALANCE):
         said = more.cause
-    if status == 422:
+    if status == 422 or _CHOICES.search(message):
         return Cause.NOT_OFFERED if _CHOICES.search(message) else Cause.BAD_REQUEST
     if status == 400 or status < 300:
         return said or Cause.UNKNOWN
