@@ -111,7 +111,8 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
     ),
     (
         (
-            r"supply[ _-]?constraint|(insufficient|out of|no|lack of) (gpu )?(capacity|stock)|out of "
+            r"supply[ _-]?constraint|(insufficient|out of|no|lack of) (gpu )?(capacity|stock)|"
+            r"out of "
             r"stock|sold out|no resources available"
         ),
         Cause.CAPACITY,
@@ -182,6 +183,8 @@ _WRONG_QUERY = re.compile(
     r"graphql_(validation|parse)_failed|^unknown (type|argument) \"|^cannot query field \"", re.I
 )
 """What GraphQL says of a query that its schema no longer knows: every such query is refused."""
+_UNTOLD = re.compile(r"\bcreation failed\W*\Z", re.I)
+"""A failure without a reason: what was made until then is not told."""
 _CHOICES = re.compile(
     r"\$\.(gpu|cpu|data ?cent|cloud)\w*\S* ?: ?value must be one of|"
     r"\bbody/(gpu|cpu|data ?cent|cloud)\S* must be one of",
@@ -235,7 +238,8 @@ def failure_of(
     cause, scope = _meaning(status, message, path)
     opens = status == 408 or status >= 500
     if status < 300:  # a GraphQL error, or a body that tells nothing of what was done
-        opens = cause is Cause.TRANSIENT or (cause is Cause.UNKNOWN and '"errors"' not in body)
+        untold = '"errors"' not in body or _UNTOLD.search(message) is not None
+        opens = cause is Cause.TRANSIENT or (cause is Cause.UNKNOWN and untold)
     if creates and opens and cause not in _REFUSALS:
         cause, scope = Cause.UNKNOWN_OUTCOME, None
     pause = None if pause is None else min(pause, MOST_PAUSE)
