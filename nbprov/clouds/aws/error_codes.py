@@ -36,7 +36,8 @@ QUARANTINE = "AWSCompromisedKeyQuarantine"
 TABLE = (
     # ---- what no region does, and what one request may not hold
     Line(r"NoSuchVersion", Cause.BAD_REQUEST, scope=Scope.ACCOUNT, sure=True),
-    Line(r"RequestResourceCountExceeded", Cause.BAD_REQUEST, sure=True),
+    Line(r"(Request)?ResourceCountExceeded", Cause.BAD_REQUEST, sure=True),
+    Line(r"InvalidClientToken|UnknownVolumeType|UnsupportedProtocol", Cause.BAD_REQUEST, sure=True),
     # ---- spot: an unfilled request uses the code of on-demand machines; `failure_of` reads on
     Line(
         r"SpotMaxPriceTooLow|SpotInstance(Termination|Shutdown|Interruption)|price-too-low|"
@@ -51,7 +52,7 @@ TABLE = (
     Line(
         r"Insufficient\w*Capacity\w*|InsufficientFreeAddressesInSubnet|ReservationCapacityExceeded|"
         r"UnfulfillableCapacity|ZonesUnavailable|CapacityReservation(TimeOut|\w*(NotActive|Expired))|"
-        r"InvalidCapacityReservationState",
+        r"InvalidCapacityReservationState(\.\w+)?|(Incompatible|Unavailable)HostRequirements",
         Cause.CAPACITY,
     ),
     # ---- requests that are too many, or not done yet
@@ -81,7 +82,7 @@ TABLE = (
     ),
     Line(
         r"\w*(Limit|Quota|Count|Maximum\w*)Exceeded(Exception|Fault)?|VolumeIOPSLimit|limit-exceeded|"
-        r"InstanceCreditSpecification\.NotSupported|ResourceCountExceeded|"
+        r"ResourceCountExceeded|"
         r"MaxScheduledInstanceCapacityExceeded",
         Cause.QUOTA,
     ),
@@ -103,7 +104,7 @@ TABLE = (
     ),
     # A default network can be made in a minute: no block of a day.
     Line(r"VPC(Id|Resource)NotSpecified", Cause.BAD_REQUEST, scope=Scope.REGION, sure=True),
-    Line(r"\w+NotSupported", Cause.BAD_REQUEST, scope=Scope.OFFER, sure=True),
+    Line(r"\w+\.?NotSupported", Cause.BAD_REQUEST, scope=Scope.OFFER, sure=True),
     Line(
         r"InvalidParameterValue",
         Cause.NOT_OFFERED,
@@ -153,7 +154,7 @@ TABLE = (
     Line(
         r"Client\.InternalError",
         Cause.PERMISSION,
-        r"\bkms\b|\bkey\b|encrypt|client error on launch",
+        r"\bkms\b|\bkey\b|encrypt|client error\b.{0,50}launch",
         Scope.REGION,
     ),
     Line(r"CustomerKeyHasBeenRevoked", Cause.PERMISSION, scope=Scope.REGION, sure=True),
@@ -171,7 +172,7 @@ TABLE = (
     ),
     # ---- temporary faults
     Line(
-        r"InternalError|InternalFailure|(Service)?Unavailable(Exception)?|InternalServerError|"
+        r"InternalError|InternalFailure|ServerInternal|RetryableError|(Service)?Unavailable(Exception)?|InternalServerError|"
         r"InternalServiceError|RequestTimeout(Exception)?|IncorrectState(Exception)?|"
         r"InvalidNetworkInterface\.InUse|InvalidIPAddress\.InUse",
         Cause.TRANSIENT,
@@ -222,7 +223,7 @@ TABLE = (
         sure=True,
     ),
     Line(
-        r"Invalid[A-Z]\w*(\.\w+)?|MissingInput|Unknown(Parameter|PrincipalType\.\w+)|"
+        r"(Client)?Invalid[A-Z]\w*(\.\w+)?|MissingInput|Unknown(Parameter|PrincipalType\.\w+)|"
         r"ValidationError|ValidationException",
         Cause.BAD_REQUEST,
     ),
