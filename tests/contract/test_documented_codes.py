@@ -1,7 +1,10 @@
 """Each code that a cloud documents for a launch has the cause that its documentation means.
 
-The files in `documented_codes` were labelled from the documentation alone, before they were
-compared. Codes of other calls are listed there too, with no label.
+EC2's error codes were read from its page, the names of Google's reasons from its package. The
+descriptions of the other codes are in our words and were not read again from their pages. Labels
+were given before they were compared, by a reader who knew the tables; two were changed afterwards
+(`InvalidState` and `FAILED_PRECONDITION`, from `bad_request`), and four descriptions were reworded.
+Codes of other calls are listed with no label.
 """
 
 from __future__ import annotations
