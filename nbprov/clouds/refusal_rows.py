@@ -8,42 +8,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from nbprov.clouds.refusal_terms import (
+    BARRED,
+    GAP,
+    GOODS,
+    IMAGE,
+    MISSING,
+    NETWORK,
+    NOT,
+    PLACE,
+    QUOTA,
+    SHORT,
+    TYPE,
+)
+from nbprov.clouds.word_patterns import word_pattern
 from nbprov.model.failures import Cause, Scope
-
-_GAP = r"(?:[^.]|\.(?=\S))"
-"""Anything within one sentence: names of machines, prices and versions have dots too."""
-_NOT = r"(?:not|n't|n’t|cannot|can't|no longer|never|un)"
-_PLACE = r"(?:availability ?zone|\bzone|\bregion|\blocation|data ?cent(?:er|re))s?\b(?!/)"
-_TYPE = (
-    r"(?:instance[ _-]?types?|machine[ _-]?types?|accelerator[ _-]?types?|gpu[ _-]?types?|"
-    r"instance class|vm size)"
-)
-_GOODS = (
-    r"(?:capacity|resources?|stock|gpus?|accelerators?|machines?|hosts?|instances?|nodes?|vms?|"
-    r"servers?|supply|addresses|(?:disk )?space|storage|memory)"
-)
-_MISSING = (
-    r"(?:does ?n[o']t exist|do not exist|not found|(?:could not|can ?not|can't) be found|"
-    r"no such|unknown|invalid|is not valid|not recogni[sz]ed|has been deleted|is deleted)"
-)
-_IMAGE = r"(?:\bami\b|\bimage\b(?! size)|snapshot|image family|/images?/|/family/)"
-_NETWORK = (
-    r"(?:sub-?net(?:work)?s?\b|/subnetworks/|\bvpc\b|security group|placement group|key pair|"
-    r"reservation|kms key|network volume|/reservations/)"
-)
-
-
-_SHORT = (
-    rf"(?:(?:\bnot|n't|n’t)(?: currently)?(?: have| has| be)?(?: currently)? "
-    rf"(?:enough|sufficient|available|any(?: more)?)\b{_GAP}{{0,80}}{_GOODS}\b)"
-)
-"""Not enough of something."""
-_BARRED = (
-    r"(?:(?:not|n't) (?:be )?(?:allowed|permitted|entitled|authori[sz]ed|able|eligible) to|"
-    r"may not|cannot|can't|not approved to) "
-    r"(?:launch|create|use|rent|deploy|provision|access|run|start)"
-)
-"""What an account may not do; of what, follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +51,7 @@ _STOCK = frozenset({Cause.CAPACITY, Cause.SPOT})
 def _row(
     pattern: str, cause: Cause, overrules: frozenset[Cause], scope: Scope | None = None
 ) -> Row:
-    compiled = re.compile(pattern, re.IGNORECASE | re.DOTALL)
-    return Row(compiled, Meaning(cause, scope), overrules)
+    return Row(word_pattern(pattern), Meaning(cause, scope), overrules)
 
 
 FAULT = _row(
@@ -109,31 +87,44 @@ ROWS = (
     _row(
         r"throttl|rate[ -]?limit|rate exceeded|too many (?:api )?(?:requests|calls)|slow down|"
         r"too frequent|request limit exceeded|concurrent operations|"
-        rf"\b(?:requests?|quer(?:y|ies)|reads?|writes?|operations?|mutations?|calls?)\b{_GAP}{{0,40}}"
+        rf"\b(?:requests?|quer(?:y|ies)|reads?|writes?|operations?|mutations?|calls?)\b{GAP}{{0,40}}"
         r"\bper (?:second|minute|100 seconds|hour)",
         Cause.RATE_LIMIT,
         _GENERAL | {Cause.QUOTA},
+    ),
+    _row(
+        r"requires? a quota[ _-]?project|quota[ _-]?project\b.{0,40}(?:not set|missing|required)",
+        Cause.CREDENTIALS,
+        _OPEN | {Cause.PERMISSION, Cause.BAD_REQUEST},
+    ),
+    _row(
+        r"(?:account|e-?mail|phone|identity) (?:address |number )?(?:is |has |was )?(?:not |un)"
+        r"(?:been |yet )?verified|verify your (?:account|e-?mail|phone|identity)",
+        Cause.PERMISSION,
+        _OPEN | {Cause.BAD_REQUEST},
+        Scope.ACCOUNT,
     ),
     # ---- money, and accounts that were closed
     _row(
         r"(?:insufficient|not (?:have )?(?:enough|sufficient)|low|no|negative|out of|zero) "
         r"(?:account |prepaid )?(?:funds|balance|credits?|money)\b|"
         r"(?:balance|funds|credits?) (?:is |are )?(?:too low|not enough|insufficient|exhausted|"
-        rf"depleted|negative)|balance {_GAP}{{0,30}}(?:below|under|less than)|"
+        rf"depleted|negative)|balance {GAP}{{0,30}}(?:below|under|less than)|"
         r"positive balance|add (?:more |some )?(?:funds|credits?)|"
         r"\$ ?\d[\d.,]* (?:left )?(?:in|on) (?:your|the) (?:account|wallet)|minimum balance|"
         r"at least (?:one|1) hour.{0,40}(?:credit|fund|balance|runtime)|"
-        rf"absent billing account|billing (?:account )?{_GAP}{{0,60}}(?:disabled|not enabled|"
+        r"absent billing account|check (?:the |your )?billing account|"
+        rf"billing (?:account )?{GAP}{{0,60}}(?:disabled|not enabled|"
         r"must be enabled|closed|"
         r"not found|not open|not active|delinquent|to be enabled)|billing has not been enabled|"
         r"billing address|(?:valid|update your|add a|missing|declined|failed) payment|"
         r"payment (?:method|instrument|required|information|failed|declined)|non-?payment|"
         r"unpaid|past due|overdue|credit card|"
         r"(?<!service )(?:\b(?:account|consumer|project|subscription|team|organization)\b)"
-        rf"(?! currently being){_GAP}{{0,60}}\b(?:suspended|banned|blocked|locked|deactivated|"
+        rf"(?! currently being){GAP}{{0,60}}\b(?:suspended|banned|blocked|locked|deactivated|"
         r"is closed|been closed|inactive|delinquent|on hold|restricted due)|"
         r"\b(?:user|team) (?:has been |is )(?:banned|suspended|blocked)|"
-        rf"(?<!service )\baccount (?:for {_GAP}{{0,60}})?(?:is |has been )?"
+        rf"(?<!service )\baccount (?:for {GAP}{{0,60}})?(?:is |has been )?"
         r"(?:administratively )?disabled|"
         r"administratively disabled for this account",
         Cause.BALANCE,
@@ -141,7 +132,7 @@ ROWS = (
     ),
     # ---- limits of one type of machine are no quotas
     _row(
-        rf"limit{_GAP}{{0,40}} for (?:the|this|that) (?:type of instance|instance type|"
+        rf"limit{GAP}{{0,40}} for (?:the|this|that) (?:type of instance|instance type|"
         r"machine type)",
         Cause.BAD_REQUEST,
         _LOST | {Cause.QUOTA},
@@ -149,9 +140,9 @@ ROWS = (
     ),
     # ---- limits of what one request may hold are no quotas
     _row(
-        rf"\b(?:characters?|bytes)\b{_GAP}{{0,30}}\blimit|\blimit{_GAP}{{0,30}}\b(?:characters?|"
+        rf"\b(?:characters?|bytes)\b{GAP}{{0,30}}\blimit|\blimit{GAP}{{0,30}}\b(?:characters?|"
         r"bytes)\b|(?:number of|exposed|too many)(?: [\w-]+){0,2} (?:ports?|labels?|tags?|"
-        rf"variables?|metadata|filters?)\b|(?:disk|volume) size(?!.{{0,60}}quota){_GAP}{{0,30}}"
+        rf"variables?|metadata|filters?)\b|(?:disk|volume) size(?!.{{0,60}}quota){GAP}{{0,30}}"
         r"(?:exceed|larger|"
         r"greater|too large)",
         Cause.BAD_REQUEST,
@@ -159,15 +150,16 @@ ROWS = (
     ),
     # ---- limits of the account
     _row(
-        r"\bquotas?\b.{0,80}(?:exceed|reach|insufficient|not enough|too low|allows? for|limit)|"
-        r"(?:exceed\w{0,4}|over|reach\w{0,4}|insufficient|(?:not|n't) (?:have )?enough|increase|no|"
-        r"above|beyond).{0,60}\bquotas?\b|"
+        rf"{QUOTA}.{{0,80}}(?:exceed|reach|insufficient|not enough|too low|allows? for|limit|"
+        r"exhausted|allocated|used up|consumed)|"
+        r"(?:exceed\w{0,4}|over|reach\w{0,4}|insufficient|(?:not|n't) (?:have )?enough|increase|"
+        rf"no\b|above|beyond).{{0,60}}{QUOTA}|"
         r"(?:limit|maximum) (?:on|of|for) the (?:total )?number of|maximum number of (?!tags)|"
         r"(?:exceed(?:ed|s|ing)?|reach(?:ed|es)?|over|hit|more \w+ \w+ than|above) (?:your|the|"
         r"its|our|an?)(?: [\w-]+){0,6} limit|limit (?:was|has been|is|of [\d.]+ \w+ is) "
         r"(?:exceeded|reached)|limit[ -]?exceeded|exceeded limit|"
         r"spend(?:ing)? ?limit|hourly (?:spend )?limit|than your (?:current )?\w+ limit|"
-        rf"contact (?:us|support){_GAP}{{0,30}} (?:increase|raise) (?:your|the) limit",
+        rf"contact (?:us\b|support){GAP}{{0,30}} (?:increase|raise) (?:your|the) limit",
         Cause.QUOTA,
         _GENERAL | _STOCK,
     ),
@@ -180,11 +172,23 @@ ROWS = (
         Scope.ACCOUNT,
     ),
     _row(
-        rf"tag polic|tags? {_GAP}{{0,60}}(?:non-?complian|not complian|are required|is required)|"
+        rf"tag polic|tags? {GAP}{{0,60}}(?:non-?complian|not complian|are required|is required)|"
         r"(?:non-?complian\w*|required) tags?\b",
         Cause.BAD_REQUEST,
         _GENERAL,
         Scope.ACCOUNT,
+    ),
+    # ---- what a type cannot do beside what it is bought for says nothing of the type
+    _row(
+        r"(?:placement groups?|hibernation|enclaves?)\b.{0,80}not (?:supported|available)",
+        Cause.BAD_REQUEST,
+        _LOST | _STOCK | {Cause.NOT_OFFERED},
+        Scope.OFFER,
+    ),
+    _row(
+        r"no matching manifest|manifest unknown|manifest for \S+ not found|pull access denied",
+        Cause.BAD_REQUEST,
+        _LOST | {Cause.NOT_OFFERED},
     ),
     # ---- an image or a reservation that does not go with the type of machine
     _row(
@@ -206,8 +210,8 @@ ROWS = (
     ),
     # ---- a place or a type that the account has not been given
     _row(
-        rf"{_PLACE}{_GAP}{{0,60}}(?:{_NOT}[ -]?(?:been )?(?:enabled|activated|opted)|disabled for)|"
-        rf"{_NOT} activated in this region|enable the region|opt(?:ed)?[ -]in to (?:the|this) "
+        rf"{PLACE}{GAP}{{0,60}}(?:{NOT}[ -]?(?:been )?(?:enabled|activated|opted)|disabled for)|"
+        rf"{NOT} activated in this region|enable the region|opt(?:ed)?[ -]in to (?:the|this) "
         r"region",
         Cause.PERMISSION,
         _GENERAL | {Cause.CREDENTIALS, Cause.BALANCE, Cause.NOT_OFFERED},
@@ -215,19 +219,19 @@ ROWS = (
     ),
     _row(
         rf"(?:access to|cannot access|not (?:authori[sz]ed|allowed|permitted) (?:for|in|to use)|"
-        rf"denied (?:in|for)|restricted (?:in|from)|prohibited in){_GAP}{{0,40}}"
-        rf"(?:{_PLACE}|pool\b)|{_BARRED}{_GAP}{{0,60}} (?:in|to|from) {_GAP}{{0,20}}{_PLACE}|"
-        rf"{_PLACE}{_GAP}{{0,60}}(?:not allowed|is restricted|access is unauthorized|not permitted|"
+        rf"denied (?:in|for)|restricted (?:in|from)|prohibited in)\b{GAP}{{0,40}}"
+        rf"(?:{PLACE}|pool\b)|{BARRED}{GAP}{{0,60}} (?:in|to|from) {GAP}{{0,20}}{PLACE}|"
+        rf"{PLACE}{GAP}{{0,60}}(?:not allowed|is restricted|access is unauthorized|not permitted|"
         r"not accessible)",
         Cause.PERMISSION,
         _OPEN | {Cause.BAD_REQUEST},
         Scope.REGION,
     ),
     _row(
-        rf"(?:access to|cannot access|not (?:authori[sz]ed|allowed|permitted) (?:for|to use))"
-        rf"{_GAP}{{0,40}}(?:{_TYPE}|\bgpu\b)|{_BARRED}{_GAP}{{0,30}}(?:{_TYPE}|\bgpu|instances)|"
-        rf"(?:{_TYPE}|\bgpus?\b|machine|instance){_GAP}{{0,60}}(?:restricted|reserved|limited|"
-        rf"only available|available only) (?:to|for) {_GAP}{{0,30}}"
+        rf"(?:access to|cannot access|not (?:authori[sz]ed|allowed|permitted) (?:for|to use))\b"
+        rf"{GAP}{{0,40}}(?:{TYPE}|\bgpu\b)|{BARRED}{GAP}{{0,30}}(?:{TYPE}|\bgpu|instances)|"
+        rf"(?:{TYPE}|\bgpus?\b|machine|instance){GAP}{{0,60}}(?:restricted|reserved|limited|"
+        rf"only available|available only) (?:to|for) {GAP}{{0,30}}"
         r"(?:accounts?|customers?|teams?|users?|members?|partners?|plans?)",
         Cause.PERMISSION,
         _OPEN | {Cause.BAD_REQUEST},
@@ -251,72 +255,73 @@ ROWS = (
     ),
     # ---- out of stock for now, in a whole region if that is what is said
     _row(
-        rf"{_SHORT}{_GAP}{{0,80}}\b(?:all|any|every) (?:availability )?zones?\b|"
-        rf"\bregion '?[\w/-]+'? (?:does )?{_SHORT}|\bregion '?[\w/-]+'? is (?:currently )?out of",
+        rf"{SHORT}{GAP}{{0,80}}\b(?:all|any|every) (?:availability )?zones?\b|"
+        rf"\bregion '?[\w/-]+'? (?:does )?{SHORT}|\bregion '?[\w/-]+'? is (?:currently )?out of",
         Cause.CAPACITY,
         _GENERAL | {Cause.QUOTA, Cause.NOT_OFFERED, Cause.RATE_LIMIT},
         Scope.REGION,
     ),
     _row(
-        rf"{_SHORT}|(?:\bnot|n't|n’t) have(?: [\w.-]+){{0,3}} (?:capacity|stock)\b|"
-        rf"{_PLACE}{_GAP}{{0,40}} (?:under|in|for) maintenance|"
-        rf"(?:storage|disk|cluster)\b{_GAP}{{0,40}} is full|"
-        rf"insufficient{_GAP}{{0,50}}{_GOODS}\b|insufficient[-_ ]?capacity|"
+        rf"{SHORT}|(?:\bnot|n't|n’t) have(?: [\w.-]+){{0,3}} (?:capacity|stock)\b|"
+        rf"{PLACE}{GAP}{{0,40}} (?:under|in|for) maintenance|"
+        rf"(?:storage|disk|cluster)\b{GAP}{{0,40}} is full|"
+        rf"insufficient{GAP}{{0,50}}{GOODS}\b|insufficient[-_ ]?capacity|"
         rf"\b(?:out of|no|lack of|lacks|short of|without)(?: [\w.-]+){{0,4}} "
-        rf"(?:capacity|stock|resources)\b|\bno {_GOODS}\W*$|\bout of(?: [\w.-]+){{0,3}} gpus|"
-        rf"find (?:a|any) {_GOODS}\b(?! (?:image|type|with id|named))|"
+        rf"(?:capacity|stock|resources)\b|\bno {GOODS}\W*$|\bout of(?: [\w.-]+){{0,3}} gpus|"
+        rf"find (?:a|any) {GOODS}\b(?! (?:image|type|with id|named))|"
         rf"out[- ]of[- ]stock|stock-?_?out|sold out|"
-        rf"(?:pool|capacity|zone|region|reservation)\b{_GAP}{{0,80}}\b(?:is |are |been )?exhausted|"
+        rf"(?:pool|capacity|zone|region|reservation)\b{GAP}{{0,80}}\b(?:is |are |been )?"
+        rf"(?:exhausted|empty|depleted)\b|ran out of (?!time|memory)|"
         rf"pool_exhausted|"
-        rf"\b(?:no|none of the)(?: longer)?(?: any)?(?: [\w.-]+){{0,4}} {_GOODS}\b"
-        rf"(?: [\w.-]+){{0,6}} (?:available|free|left)\b|no available {_GOODS}|"
-        rf"{_GOODS}\b{_GAP}{{0,60}}(?:currently|temporarily|right now){_GAP}{{0,20}}"
+        rf"\b(?:no|none of the)(?: longer)?(?: any)?(?: [\w.-]+){{0,4}} {GOODS}\b"
+        rf"(?: [\w.-]+){{0,6}} (?:available|free|left)\b|no available {GOODS}|"
+        rf"{GOODS}\b{GAP}{{0,60}}(?:currently|temporarily|right now)\b{GAP}{{0,20}}"
         rf"(?:unavailable|not available|out of)|"
         rf"(?:currently|temporarily) (?:unavailable|not available|out) in|"
-        rf"(?:\bgpus?\b|{_TYPE}|machine|instance|capacity){_GAP}{{0,60}} (?:is|are) (?:currently )?"
+        rf"(?:\bgpus?\b|{TYPE}|machine|instance|capacity){GAP}{{0,60}} (?:is|are) (?:currently )?"
         rf"unavailable|capacity is (?:currently )?not available|does not have the resources|"
-        rf"no more [\w.-]+ (?:available|left)|no(?: [\w.-]+){{0,2}} {_GOODS} (?:were |was )?found|"
-        rf"\b(?:machine|host|server|node)\b(?! types?){_GAP}{{0,40}} is not available|"
+        rf"no more [\w.-]+ (?:available|left)|no(?: [\w.-]+){{0,2}} {GOODS} (?:were |was )?found|"
+        rf"\b(?:machine|host|server|node)\b(?! types?){GAP}{{0,40}} is not available|"
         rf"supply[ _-]?constraint|at capacity|fully (?:booked|utili[sz]ed|allocated|used|consumed)|"
-        rf"(?:all|every) {_GOODS}(?: [\w.-]+){{0,4}} (?:are|is) "
+        rf"(?:all|every) {GOODS}(?: [\w.-]+){{0,4}} (?:are|is) "
         r"(?:in use|busy|taken|rented)|already been rented",
         Cause.CAPACITY,
         _GENERAL | {Cause.QUOTA, Cause.NOT_OFFERED, Cause.RATE_LIMIT},
     ),
     # ---- a type or a place that does not exist, or does not exist there
     _row(
-        rf"{_TYPE}{_GAP}{{0,100}}(?:{_MISSING}|not (?:currently )?(?:supported|available|offered|"
+        rf"{TYPE}{GAP}{{0,100}}(?:{MISSING}|not (?:currently )?(?:supported|available|offered|"
         rf"sold|valid)|unsupported|unavailable|deprecated|retired|discontinued|no longer)|"
-        rf"(?:{_MISSING}|unsupported|not support\w*)(?: (?!field|param)[\w'\".-]+){{0,4}} {_TYPE}|"
-        rf"{_TYPE}{_GAP}{{0,60}}(?:only available|available only) (?:with|through|via|as|in)\b|"
+        rf"(?:{MISSING}|unsupported|not support\w*)(?: (?!field|param)[\w'\".-]+){{0,4}} {TYPE}|"
+        rf"{TYPE}{GAP}{{0,60}}(?:only available|available only) (?:with|through|via|as|in)\b|"
         rf"/(?:machinetypes|acceleratortypes|disktypes)/[^ ]* was not found|"
         rf"for instancetype\b|(?:invalid|unknown|unsupported) gpu|"
-        rf"\bgpus?\b(?![-/']){_GAP}{{0,60}}(?:{_MISSING}|not (?:supported|offered|sold))",
+        rf"\bgpus?\b(?![-/']){GAP}{{0,60}}(?:{MISSING}|not (?:supported|offered|sold))",
         Cause.NOT_OFFERED,
         _LOST | _STOCK | {Cause.BAD_REQUEST, Cause.PERMISSION},
     ),
     _row(
-        rf"(?:{_MISSING}|unsupported) {_PLACE}|{_PLACE}[^.:]{{0,60}}(?:{_MISSING}|not (?:offered|"
+        rf"(?:{MISSING}|unsupported) {PLACE}|{PLACE}[^.:]{{0,60}}(?:{MISSING}|not (?:offered|"
         rf"sold|supported|available|a valid)|deprecated|turned down)|"
-        rf"/(?:zones|regions)/[\w-]+'? was not found|"
+        rf"/(?:zones|regions)/[\w-]+'? was not found|not (?:offered|sold) in \S+-\S+|"
         rf"not (?:supported|available|offered|sold) (?:in|at|by) (?:your |the |this |that |any of "
-        rf"the )?(?:requested |selected |specified )?(?:{_PLACE}|country)",
+        rf"the )?(?:requested |selected |specified )?(?:{PLACE}|country)",
         Cause.NOT_OFFERED,
         _LOST | _STOCK | {Cause.BAD_REQUEST, Cause.PERMISSION},
     ),
     # ---- something of the request that is not in this region, or no longer
     _row(
-        rf"{_IMAGE}.{{0,100}}(?:{_MISSING}|deprecated|obsolete|disabled|deregistered|not "
-        rf"available|pending|can ?not be used|is deleted)|{_MISSING}{_GAP}{{0,30}} {_IMAGE}",
+        rf"{IMAGE}.{{0,100}}(?:{MISSING}|deprecated|obsolete|disabled|deregistered|not "
+        rf"available|pending|can ?not be used|is deleted)|{MISSING}{GAP}{{0,30}} {IMAGE}",
         Cause.BAD_REQUEST,
         _LOST | {Cause.NOT_OFFERED, Cause.BAD_REQUEST},
         Scope.REGION,
     ),
     _row(
-        rf"{_NETWORK}.{{0,100}}(?:{_MISSING}|not in (?:the|a|this)|in an invalid state|not "
+        rf"{NETWORK}.{{0,100}}(?:{MISSING}|not in (?:the|a|this)|in an invalid state|not "
         rf"accessible|different (?:network|vpc|region|zone|project)|must (?:exist|be) in|"
         rf"(?:cannot|can't|can not|not) be (?:attached|mounted))|"
-        rf"(?:{_MISSING}|no(?: default)?|missing){_GAP}{{0,30}} {_NETWORK}|"
+        rf"(?:{MISSING}|not a valid|no(?: default)?|missing)\b{GAP}{{0,30}} {NETWORK}|"
         r"must specify a subnet",
         Cause.BAD_REQUEST,
         _LOST | {Cause.NOT_OFFERED, Cause.BAD_REQUEST},
@@ -337,9 +342,10 @@ ROWS = (
     ),
     _row(
         r"(?:try|choose|choosing|use|select|request|retry)\w*(?: \w+){0,6} (?:another|a "
-        rf"different|other|a new)(?: [\w-]+){{0,2}} (?:{_PLACE}|{_GOODS}|{_TYPE}|type|size)",
+        rf"different|other|a new)(?: [\w-]+){{0,2}} (?:{PLACE}|{GOODS}|{TYPE}|"
+        r"(?<!market )type|size)",
         Cause.CAPACITY,
-        _LOST | {Cause.BAD_REQUEST},
+        _LOST,
     ),
     # ---- a state that passes
     _row(
@@ -351,13 +357,13 @@ ROWS = (
     ),
     # ---- who is asking
     _row(
-        rf"(?:api ?key|token|credentials?|signature|access key|secret key)\b{_GAP}{{0,60}}"
+        rf"(?:api ?key|token|credentials?|signature|access key|secret key)\b{GAP}{{0,60}}"
         r"(?:invalid|expired|revoked|disabled|not valid|deleted|missing|malformed|incorrect|"
         r"not found|do(?:es)? not exist)|"
         r"(?:invalid|expired|missing|revoked|bad|incorrect|malformed)(?: [\w-]+){0,3} "
         r"(?:api ?key|token|credentials?|signature|grant)|unauthenticated|authentication (?:failed"
         r"|is required|required|error|credential)|login required|not authenticated|"
-        rf"(?:unable to|could not|not able to) (?:locate|load|validate){_GAP}{{0,40}}credentials|"
+        rf"(?:unable to|could not|not able to) (?:locate|load|validate){GAP}{{0,40}}credentials|"
         r"clock|current time is too|please check your api key",
         Cause.CREDENTIALS,
         _OPEN | {Cause.PERMISSION, Cause.BAD_REQUEST},
@@ -365,7 +371,7 @@ ROWS = (
     _row(
         r"\bpermissions?\b|not authori[sz]ed|unauthori[sz]ed|not allowed to|access (?:is )?denied|"
         r"forbidden|prohibited|org(?:ani[sz]ation)?(?:'s)? polic|constraints?/|service control "
-        rf"polic|\brole\b{_GAP}{{0,30}}required",
+        rf"polic|\brole\b{GAP}{{0,30}}required",
         Cause.PERMISSION,
         _OPEN,
     ),

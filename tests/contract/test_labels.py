@@ -5,7 +5,10 @@ the provider's documentation and the meaning of the causes, then reviewed with t
 each cause and the project's own facts about codes. `cause` is what the adapter has to return; if
 the two differ, `because` says why. AWS's row without a code and about 230 rows at the end of the
 files were added later: they were labelled before they were compared, by a reader who knew the
-tables.
+tables. The last 100 rows were labelled once more by a reader who had not seen the tables and had
+coarser words: a `bad_request` of one type or place is `not_offered` here, a `capacity` of the spot
+market `spot`. By that reader two answers of Lambda (file system in a wrong region) were relabelled
+from `not_offered`, because they say nothing of the type of machine.
 """
 
 from __future__ import annotations

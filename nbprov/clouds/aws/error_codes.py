@@ -30,7 +30,14 @@ class Line:
     sure: bool = False
 
 
+QUARANTINE = "AWSCompromisedKeyQuarantine"
+"""The policy that AWS puts on a key that was found in public."""
+
 TABLE = (
+    # ---- what no region does, and what one request may not hold
+    Line(r"NoSuchVersion", Cause.BAD_REQUEST, scope=Scope.ACCOUNT, sure=True),
+    Line(r"(Request)?ResourceCountExceeded", Cause.BAD_REQUEST, sure=True),
+    Line(r"InvalidClientToken|UnknownVolumeType|UnsupportedProtocol", Cause.BAD_REQUEST, sure=True),
     # ---- spot: an unfilled request uses the code of on-demand machines; `failure_of` reads on
     Line(
         r"SpotMaxPriceTooLow|SpotInstance(Termination|Shutdown|Interruption)|price-too-low|"
@@ -45,7 +52,7 @@ TABLE = (
     Line(
         r"Insufficient\w*Capacity\w*|InsufficientFreeAddressesInSubnet|ReservationCapacityExceeded|"
         r"UnfulfillableCapacity|ZonesUnavailable|CapacityReservation(TimeOut|\w*(NotActive|Expired))|"
-        r"InvalidCapacityReservationState",
+        r"InvalidCapacityReservationState(\.\w+)?|(Incompatible|Unavailable)HostRequirements",
         Cause.CAPACITY,
     ),
     # ---- requests that are too many, or not done yet
@@ -75,11 +82,14 @@ TABLE = (
     ),
     Line(
         r"\w*(Limit|Quota|Count|Maximum\w*)Exceeded(Exception|Fault)?|VolumeIOPSLimit|limit-exceeded|"
-        r"InstanceCreditSpecification\.NotSupported|ResourceCountExceeded",
+        r"ResourceCountExceeded|"
+        r"MaxScheduledInstanceCapacityExceeded",
         Cause.QUOTA,
     ),
     # ---- not offered in this place
     Line(r"Unsupported(Operation)?", Cause.BAD_REQUEST, r"can(no|')t (be )?(stop|start|hibernate)"),
+    # The account takes IMDSv2 alone, region by region.
+    Line(r"UnsupportedOperation", Cause.BAD_REQUEST, r"httpTokensEnforced", Scope.REGION),
     Line(r"Unsupported(Tenancy|Hibernation\w*|InstanceAttribute)", Cause.BAD_REQUEST),
     Line(
         r"Unsupported(Operation|HostConfiguration)?|VolumeTypeNotAvailableInZone|"
@@ -94,7 +104,7 @@ TABLE = (
     ),
     # A default network can be made in a minute: no block of a day.
     Line(r"VPC(Id|Resource)NotSpecified", Cause.BAD_REQUEST, scope=Scope.REGION, sure=True),
-    Line(r"\w+NotSupported", Cause.BAD_REQUEST, scope=Scope.OFFER, sure=True),
+    Line(r"\w+\.?NotSupported", Cause.BAD_REQUEST, scope=Scope.OFFER, sure=True),
     Line(
         r"InvalidParameterValue",
         Cause.NOT_OFFERED,
@@ -125,10 +135,18 @@ TABLE = (
     ),
     # A deny that is written down often names regions, and so does a policy that allows: what was
     # refused in a region says nothing of the others.
+    # AWS denies a key that became public everything that costs, in all regions.
     Line(
         r"UnauthorizedOperation|AccessDenied(Exception)?",
         Cause.PERMISSION,
-        r"service control policy|explicit deny|on resource: arn:aws[\w-]*:ec2:[a-z]{2}-[\w-]+:",
+        QUARANTINE,
+        Scope.ACCOUNT,
+    ),
+    Line(
+        r"UnauthorizedOperation|AccessDenied(Exception)?",
+        Cause.PERMISSION,
+        r"service control policy|explicit deny|"
+        r"on resource: arn:aws(?:-[\w-]*)?:ec2:[a-z]{2}-[\w-]+:",
         Scope.REGION,
     ),
     # EC2's page on machines that end at once: the key of the encrypted disk may not be used, and
@@ -136,7 +154,7 @@ TABLE = (
     Line(
         r"Client\.InternalError",
         Cause.PERMISSION,
-        r"\bkms\b|\bkey\b|encrypt|client error on launch",
+        r"\bkms\b|\bkey\b|encrypt|client error\b.{0,50}launch",
         Scope.REGION,
     ),
     Line(r"CustomerKeyHasBeenRevoked", Cause.PERMISSION, scope=Scope.REGION, sure=True),
@@ -154,7 +172,7 @@ TABLE = (
     ),
     # ---- temporary faults
     Line(
-        r"InternalError|InternalFailure|(Service)?Unavailable(Exception)?|InternalServerError|"
+        r"InternalError|InternalFailure|ServerInternal|RetryableError|(Service)?Unavailable(Exception)?|InternalServerError|"
         r"InternalServiceError|RequestTimeout(Exception)?|IncorrectState(Exception)?|"
         r"InvalidNetworkInterface\.InUse|InvalidIPAddress\.InUse",
         Cause.TRANSIENT,
@@ -172,7 +190,11 @@ TABLE = (
         r"system-error",
         Cause.UNHEALTHY,
     ),
-    Line(r"UserInitiated(Shutdown|Hibernate)|canceled-before-fulfillment", Cause.CANCELLED),
+    Line(
+        r"UserInitiated(Shutdown|Hibernate)|canceled-before-fulfillment|"
+        r"instance-(terminated|stopped|hibernated)-by-user",
+        Cause.CANCELLED,
+    ),
     # ---- what a request names and a region has not
     # A disk smaller than the image, which is as large in each region: this alternative is out.
     Line(r"InvalidBlockDeviceMapping", Cause.BAD_REQUEST, r"smaller than"),
@@ -189,7 +211,7 @@ TABLE = (
     Line(
         r"InvalidParameter(Value|Combination)",
         Cause.BAD_REQUEST,
-        r"instance ?profile",  # roles are the account's, in all regions
+        r"(iam)?instance ?profile",  # roles are the account's, in all regions
         Scope.ACCOUNT,
     ),
     Line(r"TagPolicyViolation(Exception)?|FreeTier\w*", Cause.BAD_REQUEST, scope=Scope.ACCOUNT),
@@ -201,7 +223,7 @@ TABLE = (
         sure=True,
     ),
     Line(
-        r"Invalid[A-Z]\w*(\.\w+)?|MissingInput|Unknown(Parameter|PrincipalType\.\w+)|"
+        r"(Client)?Invalid[A-Z]\w*(\.\w+)?|MissingInput|Unknown(Parameter|PrincipalType\.\w+)|"
         r"ValidationError|ValidationException",
         Cause.BAD_REQUEST,
     ),

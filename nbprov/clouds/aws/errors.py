@@ -16,8 +16,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from nbprov.clouds.aws.error_codes import TABLE, Line
+from nbprov.clouds.aws.error_codes import QUARANTINE, TABLE, Line
 from nbprov.clouds.refusal_words import MOST_CODE, MOST_READ, meaning_of
+from nbprov.clouds.web.edge import GONE
+from nbprov.clouds.word_patterns import word_pattern
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 
@@ -27,9 +29,7 @@ NOT_SEEN = frozenset({"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed
 """Codes of an id that EC2 does not know, or does not know yet: its listings lag behind creates."""
 
 _CODES = tuple(re.compile(line.code) for line in TABLE)
-_MESSAGES = tuple(
-    re.compile(line.message, re.IGNORECASE) if line.message else None for line in TABLE
-)
+_MESSAGES = tuple(word_pattern(line.message) if line.message else None for line in TABLE)
 # "Client." and "Server." precede the codes of StateReason, and all codes in CloudTrail.
 _SIDE = re.compile(r"^(Client|Server)\.")
 _ENCODED = re.compile(r"\s*Encoded authorization failure message: \S+", re.IGNORECASE)
@@ -83,6 +83,8 @@ def failure_of(
     words = _ENCODED.sub("", message[:MOST_READ]).strip() or code
     line = _line_of(code, words)
     cause, scope = (line.cause, line.scope) if line else (_by_status(status, code, call), None)
+    if line is None and status == GONE:
+        scope = Scope.ACCOUNT
     reads = not (line.sure or line.message) if line else not code.isdecimal()
     if reads and (more := meaning_of(words, cause)) is not None:
         cause, scope = more.cause, more.scope or (scope if more.cause is cause else None)
@@ -94,6 +96,8 @@ def failure_of(
     if region and cause in (Cause.CREDENTIALS, Cause.BALANCE) and _is_opt_in(region, code):
         # EC2 does not know the account's keys in a region that the account has not enabled.
         cause, scope = Cause.PERMISSION, Scope.REGION
+    if QUARANTINE in words:
+        words = f"AWS quarantined this access key, because it became public: replace it. {words}"
     return Failure(
         cause,
         words,
@@ -130,7 +134,9 @@ def _by_status(status: int, code: str, call: str) -> Cause:
         return Cause.UNKNOWN_OUTCOME if call == CREATE else Cause.TRANSIENT
     if status == 403 and not code.isdecimal():
         return Cause.PERMISSION
-    return {429: Cause.RATE_LIMIT, 401: Cause.CREDENTIALS}.get(status, Cause.UNKNOWN)
+    return {429: Cause.RATE_LIMIT, 401: Cause.CREDENTIALS, GONE: Cause.BAD_REQUEST}.get(
+        status, Cause.UNKNOWN
+    )
 
 
 def failure_of_exception(

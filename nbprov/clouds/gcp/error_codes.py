@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
+from nbprov.clouds.word_patterns import word_pattern
 from nbprov.model.failures import Cause, Scope
 
 _CODES_OF: Mapping[Cause, str] = {
@@ -17,7 +17,8 @@ _CODES_OF: Mapping[Cause, str] = {
     ),
     Cause.SPOT: "PREEMPTED INSTANCE_PREEMPTED",
     Cause.QUOTA: (
-        "QUOTA QUOTA_EXCEEDED quotaExceeded LIMIT_EXCEEDED limitExceeded dailyLimitExceeded"
+        "QUOTA QUOTA_EXCEEDED RESOURCE_QUOTA_EXCEEDED "
+        "quotaExceeded LIMIT_EXCEEDED limitExceeded dailyLimitExceeded"
     ),
     Cause.CREDENTIALS: (
         "authError required UNAUTHENTICATED ACCESS_TOKEN_EXPIRED CREDENTIALS_MISSING expired "
@@ -33,7 +34,8 @@ _CODES_OF: Mapping[Cause, str] = {
         "accessNotConfigured SERVICE_DISABLED IAM_PERMISSION_DENIED insufficientPermissions "
         "PERMISSIONS_ERROR forbidden orgPolicyViolated "
         "SECURITY_POLICY_VIOLATED ACCESS_TOKEN_SCOPE_INSUFFICIENT USER_PROJECT_DENIED "
-        "PERMISSION_DENIED insufficientAuthorizedParty LOCATION_POLICY_VIOLATED CONSUMER_INVALID"
+        "PERMISSION_DENIED insufficientAuthorizedParty "
+        "LOCATION_TAX_POLICY_VIOLATED LOCATION_POLICY_VIOLATED CONSUMER_INVALID"
     ),
     Cause.RATE_LIMIT: (
         "rateLimitExceeded userRateLimitExceeded RATE_LIMIT_EXCEEDED tooManyRequests "
@@ -50,7 +52,7 @@ _CODES_OF: Mapping[Cause, str] = {
         "invalid invalidParameter badRequest parseError wrongUrl INVALID_USAGE "
         "INVALID_FIELD_VALUE INVALID_ARGUMENT INVALID_PARAMETER alreadyExists "
         "RESOURCE_ALREADY_EXISTS duplicate "
-        "fieldNotFound invalidUsage REQUIRED_FIELD_MISSING"
+        "fieldNotFound invalidUsage ALREADY_EXISTS UNIMPLEMENTED REQUIRED_FIELD_MISSING"
     ),
 }
 CODES: Mapping[str, Cause] = {
@@ -61,7 +63,7 @@ CODES: Mapping[str, Cause] = {
 For codes in `MEANT_FIRST` the message is read first.
 """
 
-EXISTS = frozenset({"alreadyExists", "RESOURCE_ALREADY_EXISTS", "duplicate"})
+EXISTS = frozenset({"ALREADY_EXISTS", "alreadyExists", "RESOURCE_ALREADY_EXISTS", "duplicate"})
 _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
     (r"preempted (while|during)|was preempted", Cause.SPOT, None),
     (r"fingerprint (is |does |mis|not )?\w*(match|valid)", Cause.TRANSIENT, None),
@@ -168,9 +170,7 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
         None,
     ),
 )
-SENTENCES = tuple(
-    (re.compile(pattern, re.IGNORECASE), cause, scope) for pattern, cause, scope in _SENTENCES
-)
+SENTENCES = tuple((word_pattern(pattern), cause, scope) for pattern, cause, scope in _SENTENCES)
 """Sentences of Google's; the first that matches counts, for the codes in `MEANT_FIRST`."""
 MEANT_FIRST = frozenset(
     {

@@ -18,6 +18,7 @@ from typing import Any
 
 from nbprov.clouds.gcp.error_codes import CODES, EXISTS, MEANT_FIRST, SENTENCES
 from nbprov.clouds.refusal_words import MOST_READ, meaning_of
+from nbprov.clouds.web.edge import GONE
 from nbprov.clouds.web.error_text import retry_after, words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
@@ -147,6 +148,8 @@ def _by_code(said: GoogleRefusal) -> tuple[Cause, str, Scope | None]:
         return read[0], first, read[1]
     if said.status == 412 or said.status >= 500:
         return Cause.TRANSIENT, first, None
+    if said.status == GONE:
+        return Cause.BAD_REQUEST, first, Scope.ACCOUNT
     if 400 <= said.status < 500:
         return _STATUS.get(said.status, Cause.BAD_REQUEST), first, None
     return Cause.UNKNOWN, first, None

@@ -16,15 +16,14 @@ from dataclasses import replace
 from typing import Any
 
 from nbprov.clouds.refusal_words import MOST_CODE, MOST_READ, meaning_of
-from nbprov.clouds.web.edge import edge_failure
+from nbprov.clouds.web.edge import GONE, edge_failure
 from nbprov.clouds.web.error_text import words_of
+from nbprov.clouds.word_patterns import word_pattern
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 
 CAUSES: dict[str, Cause] = {
     "instance-operations/launch/insufficient-capacity": Cause.CAPACITY,
-    "instance-operations/launch/file-system-in-wrong-region": Cause.NOT_OFFERED,
-    "instance-operations/launch/file-systems-not-supported": Cause.NOT_OFFERED,
     "global/quota-exceeded": Cause.QUOTA,
     "global/invalid-api-key": Cause.CREDENTIALS,
     "global/account-inactive": Cause.BALANCE,
@@ -47,26 +46,33 @@ CAUSES: dict[str, Cause] = {
 
 _MISSING = r"(not(?! enough| sufficient)|n't|invalid|unknown|unsupported|should be)"
 _WORDS: tuple[tuple[str, re.Pattern[str], Cause, Scope | None], ...] = tuple(
-    (code, re.compile(words, re.IGNORECASE), cause, scope)
+    (code, word_pattern(words), cause, scope)
     for code, words, cause, scope in (
         (
             r"object-does-not-exist|invalid-parameters",
-            r"ssh.?key\w*\b.*\bexist",
+            r"ssh[ _-]?key\w*\b.*\bexist",
             Cause.TRANSIENT,
             None,
         ),
         (
             r"object-does-not-exist|invalid-parameters|unsupported-image",
-            r"image.*(compatible|architecture|support|instance.?type)|requires? .*image",
+            r"image.*(compatible|architecture|support|instance[ _-]?type)|requires? .*image",
             Cause.BAD_REQUEST,
             Scope.OFFER,
         ),
         (r"object-does-not-exist|invalid-parameters", r"image", Cause.BAD_REQUEST, Scope.REGION),
+        (
+            r"object-does-not-exist|invalid-parameters",
+            r"file ?systems?\b",
+            Cause.BAD_REQUEST,
+            Scope.REGION,
+        ),
+        (r"launch/file-system", r"", Cause.BAD_REQUEST, Scope.REGION),
         (r"object-does-not-exist", r"ruleset", Cause.BAD_REQUEST, Scope.REGION),
         (
             r"invalid-parameters",
-            rf"(instance.?type|region)(s|_name)?\b[^.;]*{_MISSING}|"
-            rf"\b{_MISSING}\b[^.;:]*(instance.?type|region)\b",
+            rf"(instance[ _-]?type|region)(s|_name)?\b[^.;]*{_MISSING}|"
+            rf"\b{_MISSING}\b[^.;:]*(instance[ _-]?type|region)\b",
             Cause.NOT_OFFERED,
             None,
         ),
@@ -88,6 +94,8 @@ _STATUS = {
     409: Cause.TRANSIENT,
     422: Cause.BAD_REQUEST,
     429: Cause.RATE_LIMIT,
+    405: Cause.BAD_REQUEST,
+    GONE: Cause.BAD_REQUEST,
 }
 _REFUSALS = frozenset(
     {Cause.CAPACITY, Cause.NOT_OFFERED, Cause.QUOTA, Cause.BALANCE, Cause.RATE_LIMIT}
@@ -129,7 +137,9 @@ def failure_of(
     code, message, is_json = _said(body)
     if status in (403, 404) and not is_json:
         # A page in place of an answer is of something on the way: Lambda has not heard of it.
-        found = edge_failure(message or f"Lambda answered {status}", body, status, pause)
+        found = edge_failure(
+            message or f"Lambda answered {status}", body, status, pause, creates=creates
+        )
         return replace(found, retry_after=found.retry_after or _pause_of(found.cause, path))
     cause, scope = _meaning(status, code, message)
     opens = status in (408, *range(500, 600)) or code == INTERNAL or code.startswith(PROVIDER)
@@ -157,6 +167,8 @@ def _meaning(status: int, code: str, message: str) -> tuple[Cause, Scope | None]
     """Return the cause of a refusal, and how far it reaches if it says so."""
     if status == 429:
         return Cause.RATE_LIMIT, None
+    if status in (405, GONE) or (status == 404 and not code and message == "Not Found"):
+        return Cause.BAD_REQUEST, Scope.ACCOUNT  # no such address, whatever is asked of it
     for named, words, cause, scope in _WORDS:
         if re.search(named, code) and words.search(message):
             return cause, scope

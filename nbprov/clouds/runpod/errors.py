@@ -18,8 +18,9 @@ import re
 from typing import Any
 
 from nbprov.clouds.refusal_words import is_fault, meaning_of
-from nbprov.clouds.web.edge import edge_failure
+from nbprov.clouds.web.edge import GONE, edge_failure
 from nbprov.clouds.web.error_text import is_page, words_of
+from nbprov.clouds.word_patterns import word_pattern
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
 
@@ -85,7 +86,7 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
     (r"invalid when cpu is set", Cause.NOT_OFFERED),
     (
         r"cannot access the requested|(community|secure) cloud.{0,40}(disabled|not (available|"
-        r"enabled|allowed))|gpu.{0,60}(not|in)[ -]?compatible|at most \d+ for this gpu",
+        r"enabled|allowed))|gpus?\b.{0,60}(not|in)[ -]?compatible|at most \d+ for this gpu",
         Cause.NOT_OFFERED,
     ),
     (
@@ -110,7 +111,8 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
     ),
     (
         (
-            r"supply.constraint|(insufficient|out of|no|lack of) (gpu )?(capacity|stock)|out of "
+            r"supply[ _-]?constraint|(insufficient|out of|no|lack of) (gpu )?(capacity|stock)|"
+            r"out of "
             r"stock|sold out|no resources available"
         ),
         Cause.CAPACITY,
@@ -148,7 +150,7 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
     (r"request (body )?(too large|exceeds)|larger than \d+ bytes", Cause.BAD_REQUEST),
     (r"cannot (resume|start|stop|restart) (a|an|this|the) ", Cause.BAD_REQUEST),
 )
-PROSE = tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), cause) for pattern, cause in _PROSE)
+PROSE = tuple((word_pattern(pattern), cause) for pattern, cause in _PROSE)
 """The cause of each message of RunPod's own; the first match counts.
 
 What is said in any cloud (money, limits, rates, logins) stands in `refusal_words`.
@@ -167,6 +169,7 @@ _PLAIN = {
     404: Cause.NOT_OFFERED,
     405: Cause.BAD_REQUEST,
     409: Cause.TRANSIENT,
+    GONE: Cause.BAD_REQUEST,
     413: Cause.BAD_REQUEST,
     422: Cause.BAD_REQUEST,
     429: Cause.RATE_LIMIT,
@@ -174,9 +177,19 @@ _PLAIN = {
 }
 _EDGE = re.compile(r"\s*error code: \d+")
 """The one line of Cloudflare, which stands in front of RunPod, to a client that it refuses."""
-_SURE = frozenset({401, 402, 405, 413, 429})
+_SURE = frozenset({401, 402, 405, GONE, 413, 429})
 """Statuses that mean the same whatever the message says."""
-_CHOICES = re.compile(r"\$\.(gpu|cpu|data ?cent|cloud)\w*\S* ?: ?value must be one of", re.I)
+_WRONG_QUERY = re.compile(
+    r"graphql_(validation|parse)_failed|^unknown (type|argument) \"|^cannot query field \"", re.I
+)
+"""What GraphQL says of a query that its schema no longer knows: every such query is refused."""
+_UNTOLD = re.compile(r"\bcreation failed\W*\Z", re.I)
+"""A failure without a reason: what was made until then is not told."""
+_CHOICES = re.compile(
+    r"\$\.(gpu|cpu|data ?cent|cloud)\w*\S* ?: ?value must be one of|"
+    r"\bbody/(gpu|cpu|data ?cent|cloud)\S* must be one of",
+    re.I,
+)
 """A 422 whose list of allowed values lacks this type or place."""
 _SCOPES = {Cause.QUOTA: Scope.ACCOUNT}
 """RunPod's limits (spend an hour, number of pods) are the account's, wherever the pods are."""
@@ -221,11 +234,12 @@ def failure_of(
     message = words(body) or f"RunPod answered {status}"
     if status in (403, 404) and _is_edge(body):
         # The answer is of something on the way: RunPod has not heard of the request.
-        return edge_failure(message, body, status, pause)
+        return edge_failure(message, body, status, pause, creates=creates)
     cause, scope = _meaning(status, message, path)
     opens = status == 408 or status >= 500
     if status < 300:  # a GraphQL error, or a body that tells nothing of what was done
-        opens = cause is Cause.TRANSIENT or (cause is Cause.UNKNOWN and '"errors"' not in body)
+        untold = '"errors"' not in body or _UNTOLD.search(message) is not None
+        opens = cause is Cause.TRANSIENT or (cause is Cause.UNKNOWN and untold)
     if creates and opens and cause not in _REFUSALS:
         cause, scope = Cause.UNKNOWN_OUTCOME, None
     pause = None if pause is None else min(pause, MOST_PAUSE)
@@ -241,6 +255,8 @@ def _is_edge(body: str) -> bool:
 def _meaning(status: int, message: str, path: str) -> tuple[Cause, Scope | None]:
     """Return the cause of a status and a message, and how far the refusal reaches."""
     cause = cause_of(status, message, path)
+    if status in (405, GONE) or _WRONG_QUERY.search(message):
+        return Cause.BAD_REQUEST, Scope.ACCOUNT
     if status in _SURE:
         return cause, None
     if cause is Cause.PERMISSION and (more := meaning_of(message, cause)) is not None:
@@ -263,7 +279,7 @@ def cause_of(status: int, message: str, path: str = "") -> Cause:
     # "Not enough funds to start this pod" is not about stock: money comes first.
     if more is not None and (said is None or more.cause is Cause.BALANCE):
         said = more.cause
-    if status == 422:
+    if status == 422 or _CHOICES.search(message):
         return Cause.NOT_OFFERED if _CHOICES.search(message) else Cause.BAD_REQUEST
     if status == 400 or status < 300:
         return said or Cause.UNKNOWN

@@ -47,6 +47,25 @@ from nbprov.model.failures import Cause, Scope
         ("The machine type m1 is deprecated", Cause.BAD_REQUEST, Cause.NOT_OFFERED, None),
         ("No permission to use that image", Cause.PERMISSION, Cause.PERMISSION, Scope.NOTHING),
         ("The instance type is only available with a plan", Cause.UNKNOWN, Cause.NOT_OFFERED, None),
+        (
+            "It requires a quota project, not set by default",
+            Cause.PERMISSION,
+            Cause.CREDENTIALS,
+            None,
+        ),
+        ("Your account is not verified", Cause.UNKNOWN, Cause.PERMISSION, Scope.ACCOUNT),
+        ("Check the billing account and retry", Cause.PERMISSION, Cause.BALANCE, None),
+        (
+            "Placement groups are not supported by the instance type",
+            Cause.NOT_OFFERED,
+            Cause.BAD_REQUEST,
+            Scope.OFFER,
+        ),
+        ("manifest for a/b not found", Cause.UNKNOWN, Cause.BAD_REQUEST, None),
+        ("capacity pool empty", Cause.TRANSIENT, Cause.CAPACITY, None),
+        ("We ran out of vCPU on the hosts", Cause.TRANSIENT, Cause.CAPACITY, None),
+        ("L40S is not offered in EUR-IS-1", Cause.UNKNOWN, Cause.NOT_OFFERED, None),
+        ("account quota=10 already allocated", Cause.UNKNOWN, Cause.QUOTA, None),
         ("The subnet is in a different VPC", Cause.BAD_REQUEST, Cause.BAD_REQUEST, Scope.REGION),
     ],
 )
@@ -71,6 +90,8 @@ def test_words_that_say_more_than_a_code(
         ("We could not find a machine image of that name", Cause.BAD_REQUEST),
         ("Spot is not allowed with this behaviour", Cause.BAD_REQUEST),
         ("It cannot be fulfilled, because a field is wrong", Cause.BAD_REQUEST),
+        ("Not valid. Choose a different market type and try again", Cause.BAD_REQUEST),
+        ("Permission 'serviceusage.quotas.get' denied: no quota project", Cause.PERMISSION),
     ],
 )
 def test_a_code_stands_where_words_say_no_more(words: str, coded: Cause) -> None:
