@@ -22,7 +22,7 @@ from .checks import check, expect_cause, failure_of, needs, refusal
 from .relay import PAGE, Relay, RelayedRequest, RelayFault
 from .subject import SCRIPTED, CloudUnderTest, eventually
 
-SENTENCE = re.compile(r"(?<=[\">])[^\"<>{}\\]*\w [^\"<>{}\\]*(?=[\"<])")
+SENTENCE = re.compile(r"(?<=[\">])[^\"<>{}\\]*\w[.,:;]? [^\"<>{}\\]*(?=[\"<])")
 """Words with a space between them, as a value in JSON or XML."""
 SAME = 40
 """So many characters of a refusal have to be in its message: the end may be left out."""
