@@ -43,6 +43,7 @@ class AwsUnderTest(CloudUnderTest):
         "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
         "a_fetched_list_has_the_units_of_the_catalogue": "files on another host: test_prices.py",
         "a_price_list_that_cannot_be_read_is_not_empty": "the same",
+        "a_part_of_a_price_list_that_cannot_be_read_is_named": "the same",
         "a_fetcher_obeys_the_stop": "the same",
         "a_fetcher_says_what_it_lacks": "the same",
         "a_quote_is_of_its_type_in_its_place": "the same",

@@ -133,6 +133,7 @@ class FluffyUnderTest(LocalUnderTest):
         "a_machine_without_labels_breaks_no_listing": "the owner is a field of every machine",
         "side_objects_that_name_no_owner_are_not_listed": "nothing lies beside its machines",
         "side_objects_that_cannot_be_asked_are_not_forgotten": "the same",
+        "a_new_address_is_admitted_in_place_of_the_old_one": "launches change no rules",
         "a_disk_tier_makes_another_create": "it has one kind of disk",
     }
     causes = frozenset(SCRIPTED) - {Cause.SPOT}

@@ -74,12 +74,11 @@ class GcpUnderTest(CloudUnderTest):
         "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
         "a_fetched_list_has_the_units_of_the_catalogue": "parts of machines: test_prices.py",
         "a_price_list_that_cannot_be_read_is_not_empty": "the same",
+        "a_part_of_a_price_list_that_cannot_be_read_is_named": "the same",
         "a_fetcher_obeys_the_stop": "the same",
         "a_fetcher_says_what_it_lacks": "the same",
         "a_quote_is_of_its_type_in_its_place": "the same",
         "an_unknown_price_is_not_free": "its listings and quotes have prices under other names",
-        "a_machine_without_labels_breaks_no_listing": "machines are chosen by the cloud, by label",
-        "a_machine_that_lacks_a_field_is_listed_or_an_error": "ids are made of several fields",
         **dict.fromkeys(STOCK_CHECKS, "chances tell of spot: tests/unit/clouds/gcp/test_stock.py"),
     }
 

@@ -45,6 +45,7 @@ class LambdaUnderTest(CloudUnderTest):
         "a_lost_machine_is_replaced_once_under_its_token": "a create makes one machine",
         "a_listing_goes_through_every_page": "it lists everything at once",
         "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
+        "a_new_address_is_admitted_in_place_of_the_old_one": "launches change no rules",
         "a_disk_tier_makes_another_create": "it has one kind of disk",
         "a_start_that_stock_refuses_says_so": "it cannot stop a machine",
         "stock_that_is_not_told_is_not_none": "it lists the regions that have stock",

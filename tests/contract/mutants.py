@@ -1,4 +1,4 @@
-"""Deliberate bugs in four adapters. Each must fail the check that it names.
+"""Deliberate bugs in five adapters. Each must fail the check that it names.
 
 A mutant replaces a text of one file; a text that is not there exactly once is an error, so that a
 changed adapter cannot make a mutant harmless.
@@ -114,6 +114,35 @@ MUTANTS: tuple[Mutant, ...] = (
         FOLLOWING,
         'lambda page: page["machines"] and page["after"] and {"after": page["after"]},',
         PAGES,
+    ),
+    fluffy(
+        "a check keeps to the limit of a listing",
+        ADAPTER,
+        '"/account", seconds=CHECK_SECONDS',
+        '"/account", seconds=LIST_SECONDS',
+        "no_call_takes_longer_than_it_says",
+    ),
+    Mutant(
+        "fluffycloud",
+        "a later page that fails ends the listing",
+        JSON_API,
+        '            page = self.call("GET", path, params=asked, seconds=deadline.left())\n',
+        """            try:
+                page = self.call("GET", path, params=asked, seconds=deadline.left())
+            except CloudError:
+                if found:
+                    return found
+                raise
+""",
+        BREAKS,
+    ),
+    Mutant(
+        "gcp",
+        "a row without a zone has an id that ends nothing",
+        "nbprov/clouds/gcp/provisioner.py",
+        'labels.last(row["zone"])',
+        'labels.last(row.get("zone"))',
+        "a_machine_that_lacks_a_field_is_listed_or_an_error",
     ),
     fluffy("403 is no machine", ADAPTER, LIST, LIST_OR_NONE.format(codes='("403",)'), BREAKS),
     fluffy(

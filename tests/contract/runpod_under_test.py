@@ -47,6 +47,7 @@ class RunPodUnderTest(CloudUnderTest):
         "a_lost_machine_is_replaced_once_under_its_token": "a create makes one pod",
         "offers_have_the_units_of_the_catalogue": "its prices are the catalogue's",
         "side_objects_that_name_no_owner_are_not_listed": "secrets bear a hash of the owner",
+        "a_new_address_is_admitted_in_place_of_the_old_one": "launches change no rules",
         "a_disk_tier_makes_another_create": "it has one kind of disk",
     }
 

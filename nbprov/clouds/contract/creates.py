@@ -22,7 +22,7 @@ from .checks import check, expect_cause, failure_of, needs, refusal
 from .relay import PAGE, Relay, RelayedRequest, RelayFault
 from .subject import SCRIPTED, CloudUnderTest, eventually
 
-SENTENCE = re.compile(r"(?<=[\">])[^\"<>{}\\]*\w [^\"<>{}\\]*(?=[\"<])")
+SENTENCE = re.compile(r"(?<=[\">])[^\"<>{}\\]*\w[.,:;]? [^\"<>{}\\]*(?=[\"<])")
 """Words with a space between them, as a value in JSON or XML."""
 SAME = 40
 """So many characters of a refusal have to be in its message: the end may be left out."""
@@ -146,11 +146,15 @@ def a_passing_fault_may_be_repeated_with_its_token(subject: CloudUnderTest) -> N
 
 @check
 def an_unknown_operation_is_answered_from_the_listing(subject: CloudUnderTest) -> None:
-    launch = subject.launch()
-    ids = subject.accepted(subject.cloud.submit(launch))
-    assert subject.make().poll(
-        CreateOperation(subject.cloud.name, launch.token, "forgotten")
-    ) == Accepted(ids)
+    for launch in (subject.launch(), subject.other_launch()):
+        if launch is None:
+            continue
+        ids = subject.accepted(subject.cloud.submit(launch))
+        polled = subject.make().poll(CreateOperation(subject.cloud.name, launch.token, "forgotten"))
+        assert polled == Accepted(ids), (
+            f"an operation in {launch.candidate.offer.place} with nothing but its token: expected"
+            f" {ids} from the listing, got {polled}"
+        )
     assert isinstance(
         subject.cloud.poll(CreateOperation(subject.cloud.name, uuid.uuid4().hex, "never")), Refused
     )

@@ -8,14 +8,16 @@ from dataclasses import replace
 
 import pytest
 
+from nbprov.clouds.web.public_ip import VARIABLE
 from nbprov.model.failures import CloudError
 
-from .checks import check
+from .checks import check, needs
 from .subject import CloudUnderTest
 
 ANYWHERE = re.compile(r"\d+\.\d+\.\d+\.\d+\\?/[0-7]\b|::\\?/0|::0\\?/0|\"\*\"")
 """Networks so wide that two or a hundred of them are everybody, too."""
-PORTS = [(8888, 8890)]
+PORTS = [(8888, 8890), (9100, 9100)]
+MOVED = "198.51.100.23"
 
 
 @check
@@ -56,3 +58,27 @@ def ports_are_opened_and_closed_as_often_as_one_likes(subject: CloudUnderTest) -
             assert {rule[1:] for rule in added} == {*ports}, f"opened {ports}: rules are {added}"
         else:
             assert added == [], f"closed {ports}: rules are still {added}"
+        gone = [rule for rule in before if rule not in (subject.rules() or ())]
+        assert gone == [], f"{ports} were opened or closed, and these rules are gone: {gone}"
+
+
+@check
+def a_new_address_is_admitted_in_place_of_the_old_one(subject: CloudUnderTest) -> None:
+    """Only the rule for ssh follows this computer; opened ports stay open."""
+    can = subject.cloud.capabilities
+    needs(subject.rules() is not None, "launches change no rules (`rules` returns None)")
+    (machine,) = subject.running(replace(subject.launch(), ports=()))
+    if can.ports:
+        subject.cloud.open_ports([machine.id], PORTS)
+    before = subject.rules() or []
+    subject.set_environment({VARIABLE: MOVED})
+    assert subject.make().admit([machine.id]), f"now at {MOVED}: `admit` says no rule was changed"
+    wanted = {(f"{MOVED}/32" if one[1:] == (22, 22) else one[0], *one[1:]) for one in before}
+    after = {*(subject.rules() or ())}
+    # A double may have its machines' ports open beside 22.
+    odd = (wanted - after) | {one for one in after - wanted if one[0] != f"{MOVED}/32"}
+    assert not odd, (
+        f"the rules {before}, and this computer is now at {MOVED}: expected {sorted(wanted)}, got"
+        f" {sorted(after)}"
+    )
+    assert not subject.make().admit([machine.id]), "`admit` twice: expected no change, it says one"

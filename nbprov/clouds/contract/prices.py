@@ -7,6 +7,7 @@ import re
 import threading
 from dataclasses import replace
 from datetime import date
+from itertools import product
 
 import pytest
 
@@ -18,7 +19,7 @@ from nbprov.model.places import Market
 from nbprov.model.price_list import PriceList
 
 from .checks import check, needs
-from .relay import UNREADABLE, RelayFault
+from .relay import UNREADABLE, RelayedRequest, RelayFault
 from .subject import CloudUnderTest
 
 ELSEWHERE = "its price list is read from elsewhere (`fetcher` returns None)"
@@ -27,6 +28,7 @@ MOST_RATIO = 1.9
 is a factor of two or more.
 """
 MOST_QUOTES = 12
+MOST_PARTS = 4
 PRICED = re.compile(
     rb'("[^"]*(?:price|cents|cost|usd|hourly)[^"]*"\s*:\s*)"?\$?\d[\d.]*"?', re.IGNORECASE
 )
@@ -48,12 +50,15 @@ def a_price_is_asked_again(subject: CloudUnderTest) -> None:
 
 @check
 def a_machine_costs_what_its_offer_does(subject: CloudUnderTest) -> None:
-    launch = subject.launch()
-    (machine,) = subject.running(launch)
-    needs(machine.hourly is not None, "its listing tells no price")
-    assert machine.hourly == launch.candidate.offer.hourly, (
-        f"expected {launch.candidate.offer.hourly} micro-dollars an hour, got {machine.hourly}"
-    )
+    markets = [Market.ON_DEMAND, *([Market.SPOT] if subject.cloud.capabilities.spot else [])]
+    for market in markets:
+        launch = subject.launch(market=market)
+        (machine,) = subject.running(launch)
+        needs(machine.hourly is not None, "its listing tells no price")
+        assert machine.hourly == launch.candidate.offer.hourly, (
+            f"{market}: expected {launch.candidate.offer.hourly} micro-dollars an hour, got"
+            f" {machine.hourly}"
+        )
 
 
 @check
@@ -149,13 +154,49 @@ def a_price_list_that_cannot_be_read_is_not_empty(subject: CloudUnderTest) -> No
     for fault in UNREADABLE:
         script = subject.relay.scripted(lambda *_, fault=fault: fault)
         with script, contextlib.suppress(Exception):
-            found = subject.price_list()
+            found = _fetched(subject)
             is_told = found is not None and (found.rows or found.failed)
             empty += [] if is_told else [fault]
     assert empty == [], (
         "for a price list: expected an error, or the regions that could not be read; got an empty"
         f" list, which says that nothing is sold, where the answer was {empty}"
     )
+
+
+def _fetched(subject: CloudUnderTest) -> PriceList:
+    """Fetch the price list, without pauses between two attempts."""
+    found = subject.fetcher()
+    assert found is not None
+    return found.fetch(subject.fetch_context(HttpClient(pause=lambda _: None)))
+
+
+@check
+def a_part_of_a_price_list_that_cannot_be_read_is_named(subject: CloudUnderTest) -> None:
+    """A region that is left out in silence is no longer sold, as far as anybody can see."""
+    needs(subject.fetcher(), ELSEWHERE)
+    with subject.relay.noted() as sent:
+        whole = _fetched(subject)
+    parts = [one.line for one in sent]
+    for part, fault in product([*dict.fromkeys(parts)][:MOST_PARTS], UNREADABLE):
+
+        def spoil(
+            _: int, one: RelayedRequest, part: object = part, fault: RelayFault = fault
+        ) -> RelayFault | None:
+            return fault if one.line == part else None
+
+        with subject.relay.scripted(spoil):
+            try:
+                found = _fetched(subject)
+            except Exception as error:
+                subject.cloud.classify(error)
+                continue
+        lost = {one.region for one in whole.rows} - {one.region for one in found.rows}
+        if found.covered is not None:
+            lost &= found.covered
+        assert lost <= {*found.failed}, (
+            f"{fault} for {part[:2]}: the list lacks the regions {sorted(lost)}: expected them in"
+            f" `failed`, which is {dict(found.failed)}"
+        )
 
 
 @check
@@ -203,8 +244,11 @@ def a_quote_is_of_its_type_in_its_place(subject: CloudUnderTest) -> None:
     needs(found, ELSEWHERE)
     needs(subject.cloud.quote(launch.candidate), "it quotes no price (`quote` returns None)")
     assert found is not None
-    rows = [row for row in found.rows if row.on_demand is not None and row.region]
-    for row in rows[:MOST_QUOTES]:
+    rows = [row for row in found.rows if row.region][:MOST_QUOTES]
+    for row, market in product(rows, Market):
+        price = row.on_demand if market is Market.ON_DEMAND else row.spot
+        if price is None:
+            continue
         offer = replace(
             launch.candidate.offer,
             region=row.region,
@@ -212,11 +256,12 @@ def a_quote_is_of_its_type_in_its_place(subject: CloudUnderTest) -> None:
             instance_type=row.instance_type,
             accelerator=row.accelerator,
             accelerator_count=row.count,
-            market=Market.ON_DEMAND,
+            market=market,
         )
         quoted = subject.make().quote(replace(launch.candidate, offer=offer))
-        assert quoted is None or quoted.hourly == row.on_demand, (
-            f"{row.instance_type} in {row.region}: quoted {quoted.hourly}, fetched {row.on_demand}"
+        assert quoted is None or quoted.hourly == price, (
+            f"{row.instance_type} in {row.region}, {market}: expected {price}, as fetched; quoted"
+            f" {quoted.hourly}"
         )
 
 

@@ -208,11 +208,17 @@ def secrets_that_a_refusal_repeats_are_not_passed_on(subject: CloudUnderTest) ->
         subject.cloud.check()
     told_to_it = repr([{**one.headers} for one in sent])
     secrets += [one for one in subject.secrets() if one in told_to_it]
-    sentence = re.compile(rb'(?<=[">])[^"<>{}]*\w [^"<>{}]*(?=["<])')
+    sentence = re.compile(rb'(?<=[">])[^"<>{}]*\w[.,:;]? [^"<>{}]*(?=["<])')
+    repeated = 0
 
     def echoed(status: int, body: bytes) -> bytes:
+        nonlocal repeated
         text = json.dumps(" ".join(secrets))[1:-1].encode()
-        return sentence.sub(lambda found: found[0] + b" " + text, body) if status >= 400 else body
+        if status < 400:
+            return body
+        body, count = sentence.subn(lambda found: found[0] + b" " + text, body)
+        repeated += count
+        return body
 
     subject.refuse(Cause.BAD_REQUEST)
     error: CloudError | None = None
@@ -223,6 +229,7 @@ def secrets_that_a_refusal_repeats_are_not_passed_on(subject: CloudUnderTest) ->
             error = refused
         except AssertionError:
             pass
+    assert repeated, "no refusal of the double has words: expected a sentence in each"
     told = {"what was printed or logged": said.getvalue()}
     if error is not None:
         told["the message"] = f"{error}{error.failure}"

@@ -10,20 +10,28 @@ from .checks import answers, check, needs
 from .relay import PAGE, RelayedRequest, RelayFault
 from .subject import CloudUnderTest, eventually
 
+SEVERAL = 3
+"""More launches than a page of a double is likely to have objects of."""
 FREED = 10.0
 """Seconds after which a double surely lets go of what an ended machine used."""
 
 
 @check
 def what_is_left_beside_machines_is_told(subject: CloudUnderTest) -> None:
-    launch = subject.launch()
-    ids = subject.accepted(subject.cloud.submit(launch))
+    launch, other = subject.launch(), subject.other_launch()
+    launches = [launch, *(subject.launch() for _ in range(SEVERAL)), *([other] if other else [])]
+    operations = [subject.cloud.submit(one) for one in launches]
+    ids = [id for one in operations for id in subject.accepted(one)]
     subject.cloud.terminate(ids)
     subject.gone(launch.owner, ids)
     left = _of_one_launch(subject, launch.owner)
-    odd = [o for o in left if (o.cloud, o.token) != (subject.cloud.name, launch.token)]
+    tokens = {one.token for one in launches}
+    odd = [o for o in left if o.cloud != subject.cloud.name or o.token not in tokens]
     assert odd == [], (
-        f"objects of the launch {launch.token}: expected its cloud and token on each, got {odd}"
+        f"objects of the launches {sorted(tokens)}: expected a token of these on each, got {odd}"
+    )
+    assert not left or {o.token for o in left} == tokens, (
+        f"{len(tokens)} launches in two places: expected objects of each, got {left}"
     )
 
     def are_removed() -> bool:

@@ -200,8 +200,7 @@ class GcpCloud(Cloud):
     ) -> builtins.list[Instance]:
         """Translate the listed machines; end those that are due."""
         machines = {
-            labels.instance_id(labels.last(row.get("zone")), str(row["name"])): row
-            for row in listed
+            labels.instance_id(labels.last(row["zone"]), str(row["name"])): row for row in listed
         }
         self._connection.note_project(machines, compute.project)
         kinds = {
