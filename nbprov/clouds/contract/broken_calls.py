@@ -150,8 +150,12 @@ def what_hinders_one_machine_hinders_no_other(subject: CloudUnderTest) -> None:
     subject.cloud.terminate([ended, first])
     subject.gone(launch.owner, [first])
 
+    def names(asked: RelayedRequest, machine: str) -> bool:
+        own = machine.rpartition("/")[2]  # of an id that has its place in front, `REGION/ID`
+        return re.search(rf"\b{re.escape(own)}\b", asked.readable) is not None
+
     def spoil(_: int, asked: RelayedRequest) -> RelayFault | None:
-        named = [one for one in machines if re.search(rf"\b{re.escape(one)}\b", asked.readable)]
+        named = [one for one in machines if names(asked, one)]
         return BROKEN[0] if asked.method != "GET" and named == machines[:1] else None
 
     with relay.scripted(spoil), contextlib.suppress(Exception):
