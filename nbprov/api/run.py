@@ -13,7 +13,6 @@ from nbprov.model.errors import Interrupted
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.provisioning.run.driver import RunDriver
-from nbprov.provisioning.run.events import Restocked
 from nbprov.runtime.waiting import Waitable, wait_for
 
 from .cluster import Cluster
@@ -30,10 +29,9 @@ from .run_progress import (
     left_alone,
     not_launched,
     unloaded,
-    waits_for_nothing,
 )
 from .services import Services
-from .services.adopted_launches import cancel
+from .services.adopted_launches import cancel, try_now, wait_longer
 from .spec_inputs import RunInputs
 from .steps import Steps, result, run_sync
 
@@ -123,7 +121,7 @@ class Run(Waitable[Cluster]):
 
     def try_now(self) -> None:
         """Try the places again, if it waits for stock and the last pass is not too recent."""
-        self._context.engine.thread.soon(lambda: self._driver.post(Restocked()))
+        try_now(self._context.engine, self._driver)
 
     def prefer(self, *places: int | tuple[str, ...]) -> Run:
         """Before Launch: try places of the plan first, by rank or key; none for its own order."""
@@ -133,10 +131,7 @@ class Run(Waitable[Cluster]):
 
     def wait_longer(self, seconds: Seconds) -> None:
         """Wait `seconds` longer for stock; raises `UsageError` if it waits for none."""
-        if not self._driver.can_wait_longer:
-            raise waits_for_nothing(self.name)
-        engine = self._context.engine
-        wait_for(engine.thread.call(engine.runs.wait_longer(self._driver, seconds)))
+        wait_longer(self._context.engine, self._driver, self.name, seconds)
 
     def down(self) -> Operation:
         """End what this run made: its launch or its cluster, never a later one of that name."""

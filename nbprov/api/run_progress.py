@@ -159,15 +159,6 @@ def not_launched(name: str) -> UsageError:
     )
 
 
-def waits_for_nothing(name: str) -> UsageError:
-    """The error of who would prolong a wait that is not there."""
-    return UsageError(
-        f"{name} does not wait for stock",
-        hint="wait: 1h in the spec lets a launch wait",
-        code="run.no-wait",
-    )
-
-
 def unloaded(name: str) -> NbprovError:
     """The error of a run that goes on without this process."""
     return NbprovError(

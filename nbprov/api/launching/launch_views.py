@@ -53,6 +53,7 @@ def _of_rows(context: Context, row: RunRow, cluster: ClusterRow | None) -> RunVi
         error="" if attempts and state is RunState.FAILED else row.error,
         log_path=str(log_path(engine.home, row.run_id)),
         race=row.race,
+        notes=followed.notes if followed is not None else (),
         waiting=followed.waiting if followed is not None else None,
         following=followed.following if followed is not None else None,
     )

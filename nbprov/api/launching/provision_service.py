@@ -35,6 +35,7 @@ from nbprov.model.offers import Plan, RuleKind
 from nbprov.model.spec import ExposedPorts, Spec
 
 from .cluster_replacement import next_name, note_of, take_place
+from .earlier_launch import EarlierLaunch
 from .existing_cluster import ProvisionRequest, existing
 from .stock_order import StockOrder
 
@@ -140,7 +141,7 @@ class ProvisionService:
         return (yield from self._provision(request, may_replace=replace))
 
     def again(
-        self, run: Run, *, wait: Seconds | None = None, change: Relaxation | None = None
+        self, run: Run | str, *, wait: Seconds | None = None, change: Relaxation | None = None
     ) -> Steps[Run | Cluster]:
         """Provision what an earlier run asked for, as `provision`.
 
@@ -149,22 +150,33 @@ class ProvisionService:
 
         Parameters
         ----------
+        run
+            A run of this session, or the id of any launch in the ledger.
         wait
             How long it waits for stock; as the spec says by default.
         change
             What is changed of what was asked for, as `relax` found it.
+
+        Raises
+        ------
+        UsageError
+            If the launch of an earlier kernel needs a value that is not known here.
         """
-        self._clear_stock_blocks(run)
+        earlier = (
+            EarlierLaunch.of_run(run)
+            if isinstance(run, Run)
+            else EarlierLaunch.of_ledger(self._context, run)
+        )
+        self._clear_stock_blocks(earlier)
         if change is not None and change.blocks:
             self._context.engine.clear_blocks(change.blocks)
-        inputs = run.inputs
-        outputs = OutputFolders.agreed(inputs.folder, inputs.outputs_to, run.name)
+        inputs = earlier.inputs
         request = ProvisionRequest(
-            run.spec if change is None or change.spec is None else change.spec,
-            run.name,
+            earlier.spec if change is None or change.spec is None else change.spec,
+            earlier.name,
             lambda: inputs.given,
             inputs.folder,
-            outputs,
+            OutputFolders.agreed(inputs.folder, inputs.outputs_to, earlier.name),
             say_nothing,
             agreed=False,
             wait=wait,
@@ -172,21 +184,23 @@ class ProvisionService:
         made = yield from self._existing_or_new(request)
         if isinstance(made, Cluster) or made.launched:
             return made  # it was there already
-        is_agreed = run.launched and not made.done and made.driver.consent <= run.driver.consent
-        if request.spec is not run.spec and change is not None:
+        agreed = earlier.consent
+        is_agreed = agreed is not None and not made.done and made.driver.consent <= agreed
+        notes = earlier.notes
+        if request.spec is not earlier.spec and change is not None:
             done = "launched" if is_agreed else "planned"
-            note = f"{done} with {change.change}; the cell still says what it said"
-            made.driver.context.progress.notes = (note, *made.driver.notes)
+            notes = (f"{done} with {change.change}; the cell still says what it said", *notes)
+        made.driver.context.progress.notes = (*notes, *made.driver.notes)
         if is_agreed:
             made.launch_soon()
         return made
 
-    def _clear_stock_blocks(self, run: Run) -> None:
+    def _clear_stock_blocks(self, earlier: EarlierLaunch) -> None:
         from nbprov.provisioning.run.waiting.stock_wait import STOCK
 
-        for attempt in run.view().attempts:
-            if attempt.failure is not None and attempt.failure.cause in STOCK:
-                self._context.engine.ledger.blocks.clear(attempt.candidate)
+        for candidate, failure in earlier.failures:
+            if failure.cause in STOCK:
+                self._context.engine.ledger.blocks.clear(candidate)
 
     def _provision(self, request: ProvisionRequest, *, may_replace: bool) -> Steps[Run | Cluster]:
         try:

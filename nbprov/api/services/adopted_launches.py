@@ -12,10 +12,18 @@ from nbprov.api.errors import LaunchUnderWay, NotSettled, with_readable_errors
 from nbprov.api.steps import Steps, result
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import RunState
-from nbprov.model.errors import EndUnrecorded, Interrupted, LedgerError, NbprovError
+from nbprov.model.errors import (
+    EndUnrecorded,
+    Interrupted,
+    LedgerError,
+    NbprovError,
+    UsageError,
+)
 from nbprov.model.launches import InstanceState
 from nbprov.provisioning.async_cloud import try_request
+from nbprov.provisioning.run.events import Restocked
 from nbprov.provisioning.supervision.listing.intervals import CONFIRM_SECONDS
+from nbprov.runtime.waiting import wait_for
 
 if TYPE_CHECKING:
     from nbprov.model.spec import Spec
@@ -76,6 +84,31 @@ def ending_launches(engine: Engine, name: str) -> list[RunRow]:
 def cancel(engine: Engine, driver: RunDriver) -> None:
     """Cancel a launch. Any thread."""
     engine.thread.soon(driver.cancel)
+
+
+def try_now(engine: Engine, driver: RunDriver) -> None:
+    """Try the places again, if a launch waits for stock and its last pass is not too recent.
+
+    Any thread.
+    """
+    engine.thread.soon(lambda: driver.post(Restocked()))
+
+
+def wait_longer(engine: Engine, driver: RunDriver | None, name: str, seconds: Seconds) -> None:
+    """Let a launch wait so much longer for stock. Any thread.
+
+    Raises
+    ------
+    UsageError
+        If this kernel drives no launch that waits for stock.
+    """
+    if driver is None or not driver.can_wait_longer:
+        raise UsageError(
+            f"{name} does not wait for stock",
+            hint="wait: 1h in the spec lets a launch wait",
+            code="run.no-wait",
+        )
+    wait_for(engine.thread.call(engine.runs.wait_longer(driver, seconds)))
 
 
 async def until_gone(engine: Engine, driver: RunDriver) -> None:

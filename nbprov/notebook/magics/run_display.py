@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import concurrent.futures
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api import Cluster, Run, session
+from nbprov.api.launching.launch_views import launch_view
 from nbprov.clouds import registry
 from nbprov.model.clock import Seconds
-from nbprov.model.clusters import ClusterState, RunState, RunView
+from nbprov.model.clusters import RunView
 from nbprov.model.errors import UsageError
 from nbprov.notebook.panels import frontend
 from nbprov.notebook.panels.actions import PanelActions
@@ -25,7 +26,7 @@ from nbprov.runtime.waiting import SLICE
 from nbprov.runtime.worker_pool import WorkerPool
 
 from .handle_variable import store_handle
-from .subjects import RUN, run_stage
+from .shown_launch import ShownLaunch
 
 if TYPE_CHECKING:
     from nbprov.planning import Relaxation
@@ -41,82 +42,90 @@ MOST_OPENINGS = 4
 
 
 class RunDisplay:
-    """The panel of a run, which goes on with the next run where it is launched again.
+    """The panel of a launch, which goes on with the next one where it is launched again.
 
     Parameters
     ----------
     renew
         Called with what is launched again, so that the handle's variable follows.
+    anchor
+        The mark of the form of an earlier kernel that the panel goes on with; without one it is
+        shown in the running cell.
     """
 
-    def __init__(self, run: Run, renew: Callable[[Run | Cluster], None]) -> None:
-        self._run, self._renew = run, renew
+    def __init__(
+        self, launch: ShownLaunch, renew: Callable[[Run | Cluster], None], anchor: str = ""
+    ) -> None:
+        self._launch, self._renew = launch, renew
         self._actions = PanelActions()
         self._found: dict[str, Relaxation] = {}
-        self._is_planning = False
+        self._is_planning, self._looked_for = False, ""
+        can_repeat = launch.can_be_repeated
         self._panel = RunPanel(
-            run.view(),
-            on_launch=lambda: self._run.launch_soon(),
-            on_cancel=lambda: self._run.cancel(),
-            on_again=None if run.replaces else self._launch_again,
-            on_wait=None if run.replaces else lambda: self._launch_again(WAIT_SECONDS),
-            on_widen=None if run.replaces else self._widen,
-            on_longer=self._wait_longer,
-            on_try=lambda: self._run.try_now(),
+            launch.view(),
+            on_launch=lambda: self._launch.launch(),
+            on_cancel=lambda: self._launch.cancel(),
+            on_again=self._launch_again if can_repeat else None,
+            on_wait=(lambda: self._launch_again(WAIT_SECONDS)) if can_repeat else None,
+            on_widen=self._widen if can_repeat else None,
+            on_longer=lambda: self._begin(lambda one: one.wait_longer(WAIT_SECONDS)),
+            on_try=lambda: self._launch.try_now(),
             on_down=self._actions.down,
             on_stop=self._actions.stop,
             ssh=self._actions.ssh,
             on_console=self._actions.console,
-            on_prefer=self._prefer,
+            on_prefer=lambda keys: self._begin(lambda one: one.prefer(keys)),
         )
         self._actions.panel = self._panel
-        self._panel.subject = f"{RUN}:{run.run_id}"
-        self.display: LiveDisplay[Any] = show(self._panel)
+        self._panel.subject = launch.subject
+        self.display: LiveDisplay[Any] = self._shown(anchor)
         self._follower = self._follow()
 
+    def _shown(self, anchor: str) -> LiveDisplay[Any]:
+        if not anchor:
+            return show(self._panel)
+        self._panel.anchor = anchor
+        display: LiveDisplay[Any] = LiveDisplay(self._panel)
+        display.take_up()
+        return display
+
     def _follow(self) -> DisplayFollower:
-        run = self._run
+        launch, engine = self._launch, session().engine
+        engine.thread.soon(engine.lifecycle.watch)
         follower = DisplayFollower(
-            self.display,
-            run.view,
-            lambda view: _stage(run, view),
-            lambda view: _is_over(run, view),
-            session().engine,
+            self.display, lambda: self._snapshot(launch), launch.stage, launch.is_over, engine
         )
-        run.settled_future.add_done_callback(lambda _: self._is_settled(run, follower))
-        if run.plan is not self._panel.view.plan:
-            # The plan was reordered after the panel was drawn and before the follower listened.
-            follower.changed()
+        # The plan may have been reordered after the panel was drawn and before it is followed.
+        follower.changed()
         return follower
 
-    def _is_settled(self, run: Run, follower: DisplayFollower) -> None:
-        follower.changed()
-        if run.state is RunState.FAILED and self.display.where is frontend.Frontend.WIDGETS:
-            future = _workers.submit(lambda: session().relax(run.spec))
-            future.add_done_callback(lambda _: self._show_openings(run, future))
+    def _snapshot(self, launch: ShownLaunch) -> RunView:
+        view = launch.view()
+        if self._looked_for != launch.run_id and launch.lacks_places(view):
+            self._looked_for = launch.run_id
+            if self.display.where is frontend.Frontend.WIDGETS:
+                future = _workers.submit(launch.openings)
+                future.add_done_callback(lambda _: self._show_openings(launch, future))
+        return view
 
     def _show_openings(
-        self, run: Run, found: concurrent.futures.Future[tuple[Relaxation, ...]]
+        self, launch: ShownLaunch, found: concurrent.futures.Future[tuple[Relaxation, ...]]
     ) -> None:
-        if found.exception() is not None or run is not self._run:
+        if found.exception() is not None or launch is not self._launch:
             return  # nothing more is known; `%nbprov plan --relax` says why
         shown = [one for one in found.result() if one.offers][:MOST_OPENINGS]
         self._found = {one.words(): one for one in shown}
         self._panel.openings = tuple(map(opening_of, shown))
-        self.display.update(run.view())
+        self.display.update(launch.view())
 
     def _widen(self, words: str) -> None:
         if words in self._found:
             self._launch_again(change=self._found[words])
 
-    def _prefer(self, keys: tuple[tuple[str, ...], ...]) -> None:
-        run = self._run
-        future = _workers.submit(lambda: run.prefer(*keys))
-        future.add_done_callback(self._report)
-
-    def _wait_longer(self) -> None:
-        run = self._run
-        future = _workers.submit(lambda: run.wait_longer(WAIT_SECONDS))
+    def _begin(self, work: Callable[[ShownLaunch], None]) -> None:
+        """Do what a press asks for, which may wait for the engine's thread."""
+        launch = self._launch
+        future = _workers.submit(lambda: work(launch))
         future.add_done_callback(self._report)
 
     def _report(self, future: concurrent.futures.Future[Any]) -> None:
@@ -129,10 +138,8 @@ class RunDisplay:
         if self._is_planning:
             return  # two presses are one intention
         self._is_planning = True
-        earlier = self._run
-        future = _workers.submit(
-            lambda: session().provision_again(earlier, wait=wait, change=change)
-        )
+        earlier = self._launch
+        future = _workers.submit(lambda: earlier.again(wait, change))
         future.add_done_callback(self._is_launched_again)
 
     def _is_launched_again(self, future: concurrent.futures.Future[Run | Cluster]) -> None:
@@ -148,7 +155,8 @@ class RunDisplay:
             return
         self._follower.stop()
         self._panel.openings = ()
-        self._run, self._panel.subject = made, f"{RUN}:{made.run_id}"
+        self._launch = ShownLaunch(made.run_id, made)
+        self._panel.subject = self._launch.subject
         self.display.update(made.view())
         self.display.freeze()
         self._follower = self._follow()
@@ -156,22 +164,19 @@ class RunDisplay:
 
 def show_run(run: Run, shell: Any) -> LiveDisplay[Any]:
     """Show the run's panel and keep it up to date."""
-
-    def renew(made: Run | Cluster) -> None:
-        store_handle(shell, made, made.name)
-
-    return RunDisplay(run, renew).display
+    return RunDisplay(ShownLaunch(run.run_id, run), _renewing(shell)).display
 
 
-def _stage(run: Run, view: RunView) -> Hashable | None:
-    if run.launched and not run.done and view.state is not RunState.WAITING:
+def follow_launch(run_id: str, anchor: str) -> LiveDisplay[Any] | None:
+    """Go on with the panel of an earlier kernel; None where its launch is not known here."""
+    here = session()
+    if launch_view(here.context, here.services, run_id) is None:
         return None
-    return run_stage(view)
+    return RunDisplay(ShownLaunch(run_id), _renewing(frontend.shell()), anchor).display
 
 
-def _is_over(run: Run, view: RunView) -> bool:
-    has_cluster = view.cluster is not None and view.cluster.state is not ClusterState.ENDED
-    return run.done and not run.is_under_way and not has_cluster
+def _renewing(shell: Any) -> Callable[[Run | Cluster], None]:
+    return lambda made: store_handle(shell, made, made.name)
 
 
 def wait_for_run(run: Run, display: LiveDisplay[Any]) -> None:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbprov.api import session
-from nbprov.api.launching.launch_views import launch_view
-from nbprov.model.clusters import AttemptState, ClusterState, RunState, RunView
+from nbprov.model.clusters import ClusterState
 from nbprov.notebook.panels.actions import PanelActions
 from nbprov.notebook.panels.clusters_table import ClustersTable, ClustersView
 from nbprov.notebook.panels.display_follower import DisplayFollower
@@ -20,17 +19,12 @@ from nbprov.notebook.panels.displays import show
 from nbprov.notebook.panels.live_display import LiveDisplay
 from nbprov.notebook.panels.page_link import page_link
 from nbprov.notebook.panels.panel import Panel
-from nbprov.notebook.panels.run_panel import RunPanel
 
-RUN, CLUSTER, CLUSTERS, ALL_CLUSTERS, DASHBOARD = (
-    "run",
-    "cluster",
-    "clusters",
-    "clusters-all",
-    "dashboard",
-)
-"""The kinds of subjects. A subject is a kind, a colon and an id."""
+from .run_display import follow_launch
+from .shown_launch import RUN
 
+CLUSTER, CLUSTERS, ALL_CLUSTERS, DASHBOARD = "cluster", "clusters", "clusters-all", "dashboard"
+"""The kinds of subjects, beside `RUN`. A subject is a kind, a colon and an id."""
 
 more_subjects: dict[str, Callable[[], Subject]] = {}
 """What makes the subjects of other modules, by kind."""
@@ -73,7 +67,10 @@ class Subject:
 
 def follow_subject(name: str, anchor: str) -> LiveDisplay[Any] | None:
     """Go on with a panel of an earlier kernel; None where its subject is not known here."""
-    subject = _find(name)
+    kind, _, key = name.partition(":")
+    if kind == RUN:
+        return follow_launch(key, anchor)
+    subject = _find(kind, key)
     if subject is None:
         return None
     panel = subject.panel(subject.snapshot())
@@ -84,11 +81,8 @@ def follow_subject(name: str, anchor: str) -> LiveDisplay[Any] | None:
     return display
 
 
-def _find(name: str) -> Subject | None:
-    kind, _, key = name.partition(":")
+def _find(kind: str, key: str) -> Subject | None:
     here = session()
-    if kind == RUN and launch_view(here.context, here.services, key) is not None:
-        return run_subject(key)
     if kind == CLUSTER and here.engine.ledger.clusters.by_id(key) is not None:
         return cluster_subject(key)
     if key != _ledger_mark():
@@ -107,63 +101,6 @@ def of_all(kind: str) -> str:
 def _ledger_mark() -> str:
     owner = session().engine.ledger.owner
     return hashlib.sha256(owner.encode()).hexdigest()[:12]
-
-
-# ---------------------------------------------------------------- launches
-
-
-def run_subject(run_id: str) -> Subject:
-    """A launch that the ledger knows, until nothing of it is on the bill any more."""
-    here = session()
-
-    def panel(view: RunView) -> RunPanel:
-        actions = PanelActions()
-        made = RunPanel(
-            view,
-            on_cancel=lambda: here.down(view.name, cluster_id=run_id),
-            on_down=actions.down,
-            on_stop=actions.stop,
-            ssh=actions.ssh,
-        )
-        actions.panel = made
-        return made
-
-    def snapshot() -> RunView:
-        view = launch_view(here.context, here.services, run_id)
-        assert view is not None, "a launch stays in the ledger"
-        return view
-
-    return Subject(f"{RUN}:{run_id}", panel, snapshot, _run_stage, _is_run_over)
-
-
-def _run_stage(view: RunView) -> Hashable | None:
-    if view.state in (RunState.LAUNCHING, RunState.CANCELLING):
-        return None
-    return run_stage(view)
-
-
-def run_stage(view: RunView) -> Hashable:
-    """Return what the saved form of a launch tells apart."""
-    passes = view.waiting.passes if view.waiting is not None else 0
-    pending = sum(not a.state.is_final for a in view.attempts)
-    cluster = view.cluster
-    # The plan's time is part of it: a plan that was reordered by stock is a new one to save.
-    return (
-        view.state,
-        passes,
-        view.needs_launch,
-        view.error,
-        pending,
-        view.plan.made_at,
-        cluster and (cluster.name, cluster.state, cluster.reason),
-    )
-
-
-def _is_run_over(view: RunView) -> bool:
-    has_cluster = view.cluster is not None and view.cluster.state is not ClusterState.ENDED
-    kept = AttemptState.READY
-    pending = any(not a.state.is_final and a.state is not kept for a in view.attempts)
-    return view.state.is_final and not has_cluster and not pending
 
 
 # ---------------------------------------------------------------- clusters

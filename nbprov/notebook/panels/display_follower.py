@@ -74,8 +74,7 @@ class DisplayFollower:
             self._saved = stage
             self._display.freeze()
         if self._is_over(view):
-            self._unsubscribe()
-            self._open.discard(self)
+            self.stop()
 
     @classmethod
     def flush(cls) -> None:

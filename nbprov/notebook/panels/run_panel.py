@@ -117,7 +117,7 @@ class RunPanel(Panel[RunView]):
             "wait": self._on_wait if _lacked_stock(self._view) else None,
             "widen": self._on_widen,
             "longer": self._on_longer,
-            "try": self._on_try,
+            "try": self._on_try if self._view.waiting is not None else None,
             "down": self._on_down,
             "stop": self._on_stop,
             "ssh": self._ssh,
