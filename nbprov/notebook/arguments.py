@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from nbprov.model.secret import Secret
 
 
+MOST_DOLLARS = 1e9
+"""An amount that a person writes is below that; `usd` reads none above a trillion."""
+
+
 class HelpWanted(Exception):
     """Raised for `--help`, with the help text."""
 
@@ -171,7 +175,7 @@ def dollars(text: str) -> float:
         amount = float(text.removeprefix("$"))
     except ValueError:
         amount = -1.0
-    if not 0 < amount < float("inf"):
+    if not 0 < amount < MOST_DOLLARS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of dollars above 0")
     return amount
 

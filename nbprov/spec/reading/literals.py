@@ -146,7 +146,10 @@ def money(text: str) -> Micros:
             f"{quoted(text)} is {'below zero' if negative else 'not an amount of money'}",
             "write US dollars: 5, 2.50 or $5",
         )
-    micros = usd(match[1])
+    try:
+        micros = usd(match[1])
+    except ValueError:
+        micros = 0  # more digits than any amount has
     if not 0 < micros <= _MOST_MONEY:
         raise InvalidValue(
             f"{quoted(text)} is not an amount between $0.000001 and $1,000,000,000",

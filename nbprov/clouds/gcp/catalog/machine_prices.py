@@ -10,7 +10,8 @@ from decimal import Decimal
 from nbprov.clouds.gcp.catalog.accelerator_zones import ZonesByType
 from nbprov.clouds.gcp.catalog.machine_types import MachineType, machines
 from nbprov.clouds.gcp.catalog.skus import SSD, BilledPart, PartKind, Rates
-from nbprov.model.money import Micros, usd
+from nbprov.clouds.pricing.region_fetch import price as hourly_price
+from nbprov.model.money import Micros
 from nbprov.model.price_list import PriceRow
 
 MAKER = "NVIDIA"
@@ -96,7 +97,7 @@ def _sum(rates: Rates, region: str, machine: MachineType, *, spot: bool) -> Micr
         if price is None:
             return None
         total += price * Decimal(str(units))
-    return usd(total) or None
+    return hourly_price(total)
 
 
 def _note_incomplete(rates: Rates, region: str, machine: MachineType, done: Assembled) -> None:
