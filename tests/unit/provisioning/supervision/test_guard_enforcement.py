@@ -244,7 +244,7 @@ def test_a_guard_that_was_due_while_no_kernel_was_there_is_carried_out_at_load(
 def test_where_a_machine_ends_its_own_bill_the_kernel_keeps_out(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = world.engine()
+    engine = world.engine(poll_every=0.005)  # else a late test waits for slow rounds
     driver = _up(world, engine)
     _told(engine, driver, max_lifetime_seconds=0.1)
     rounds: list[int] = []
