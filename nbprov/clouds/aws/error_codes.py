@@ -82,7 +82,6 @@ TABLE = (
     ),
     Line(
         r"\w*(Limit|Quota|Count|Maximum\w*)Exceeded(Exception|Fault)?|VolumeIOPSLimit|limit-exceeded|"
-        r"ResourceCountExceeded|"
         r"MaxScheduledInstanceCapacityExceeded",
         Cause.QUOTA,
     ),

@@ -14,11 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 from nbprov.clouds.aws.error_codes import QUARANTINE, TABLE, Line
 from nbprov.clouds.refusal_words import MOST_CODE, MOST_READ, meaning_of
-from nbprov.clouds.web.edge import GONE
 from nbprov.clouds.word_patterns import word_pattern
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
@@ -83,7 +83,7 @@ def failure_of(
     words = _ENCODED.sub("", message[:MOST_READ]).strip() or code
     line = _line_of(code, words)
     cause, scope = (line.cause, line.scope) if line else (_by_status(status, code, call), None)
-    if line is None and status == GONE:
+    if line is None and status == HTTPStatus.GONE:
         scope = Scope.ACCOUNT
     reads = not (line.sure or line.message) if line else not code.isdecimal()
     if reads and (more := meaning_of(words, cause)) is not None:
@@ -134,7 +134,7 @@ def _by_status(status: int, code: str, call: str) -> Cause:
         return Cause.UNKNOWN_OUTCOME if call == CREATE else Cause.TRANSIENT
     if status == 403 and not code.isdecimal():
         return Cause.PERMISSION
-    return {429: Cause.RATE_LIMIT, 401: Cause.CREDENTIALS, GONE: Cause.BAD_REQUEST}.get(
+    return {429: Cause.RATE_LIMIT, 401: Cause.CREDENTIALS, HTTPStatus.GONE: Cause.BAD_REQUEST}.get(
         status, Cause.UNKNOWN
     )
 

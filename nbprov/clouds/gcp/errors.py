@@ -14,11 +14,11 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Any
 
 from nbprov.clouds.gcp.error_codes import CODES, EXISTS, MEANT_FIRST, SENTENCES
 from nbprov.clouds.refusal_words import MOST_READ, meaning_of
-from nbprov.clouds.web.edge import GONE
 from nbprov.clouds.web.error_text import retry_after, words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
@@ -148,7 +148,7 @@ def _by_code(said: GoogleRefusal) -> tuple[Cause, str, Scope | None]:
         return read[0], first, read[1]
     if said.status == 412 or said.status >= 500:
         return Cause.TRANSIENT, first, None
-    if said.status == GONE:
+    if said.status == HTTPStatus.GONE:
         return Cause.BAD_REQUEST, first, Scope.ACCOUNT
     if 400 <= said.status < 500:
         return _STATUS.get(said.status, Cause.BAD_REQUEST), first, None

@@ -13,10 +13,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 from nbprov.clouds.refusal_words import MOST_CODE, MOST_READ, meaning_of
-from nbprov.clouds.web.edge import GONE, edge_failure
+from nbprov.clouds.web.edge import edge_failure
 from nbprov.clouds.web.error_text import words_of
 from nbprov.clouds.word_patterns import word_pattern
 from nbprov.model.clock import Seconds
@@ -95,7 +96,7 @@ _STATUS = {
     422: Cause.BAD_REQUEST,
     429: Cause.RATE_LIMIT,
     405: Cause.BAD_REQUEST,
-    GONE: Cause.BAD_REQUEST,
+    HTTPStatus.GONE: Cause.BAD_REQUEST,
 }
 _REFUSALS = frozenset(
     {Cause.CAPACITY, Cause.NOT_OFFERED, Cause.QUOTA, Cause.BALANCE, Cause.RATE_LIMIT}
@@ -167,7 +168,7 @@ def _meaning(status: int, code: str, message: str) -> tuple[Cause, Scope | None]
     """Return the cause of a refusal, and how far it reaches if it says so."""
     if status == 429:
         return Cause.RATE_LIMIT, None
-    if status in (405, GONE) or (status == 404 and not code and message == "Not Found"):
+    if status in (405, HTTPStatus.GONE) or (status == 404 and not code and message == "Not Found"):
         return Cause.BAD_REQUEST, Scope.ACCOUNT  # no such address, whatever is asked of it
     for named, words, cause, scope in _WORDS:
         if re.search(named, code) and words.search(message):

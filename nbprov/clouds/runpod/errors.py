@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import json
 import re
+from http import HTTPStatus
 from typing import Any
 
 from nbprov.clouds.refusal_words import is_fault, meaning_of
-from nbprov.clouds.web.edge import GONE, edge_failure
+from nbprov.clouds.web.edge import edge_failure
 from nbprov.clouds.web.error_text import is_page, words_of
 from nbprov.clouds.word_patterns import word_pattern
 from nbprov.model.clock import Seconds
@@ -169,7 +170,7 @@ _PLAIN = {
     404: Cause.NOT_OFFERED,
     405: Cause.BAD_REQUEST,
     409: Cause.TRANSIENT,
-    GONE: Cause.BAD_REQUEST,
+    HTTPStatus.GONE: Cause.BAD_REQUEST,
     413: Cause.BAD_REQUEST,
     422: Cause.BAD_REQUEST,
     429: Cause.RATE_LIMIT,
@@ -177,7 +178,7 @@ _PLAIN = {
 }
 _EDGE = re.compile(r"\s*error code: \d+")
 """The one line of Cloudflare, which stands in front of RunPod, to a client that it refuses."""
-_SURE = frozenset({401, 402, 405, GONE, 413, 429})
+_SURE = frozenset({401, 402, 405, HTTPStatus.GONE, 413, 429})
 """Statuses that mean the same whatever the message says."""
 _WRONG_QUERY = re.compile(
     r"graphql_(validation|parse)_failed|^unknown (type|argument) \"|^cannot query field \"", re.I
@@ -255,7 +256,7 @@ def _is_edge(body: str) -> bool:
 def _meaning(status: int, message: str, path: str) -> tuple[Cause, Scope | None]:
     """Return the cause of a status and a message, and how far the refusal reaches."""
     cause = cause_of(status, message, path)
-    if status in (405, GONE) or _WRONG_QUERY.search(message):
+    if status in (405, HTTPStatus.GONE) or _WRONG_QUERY.search(message):
         return Cause.BAD_REQUEST, Scope.ACCOUNT
     if status in _SURE:
         return cause, None

@@ -11,8 +11,6 @@ _TOO_MANY = re.compile(r"error (?:code: )?1015\b|rate[ -]limit|banned you tempor
 """Cloudflare's words to a client that asked too often, with a status that says something else."""
 _BAN = re.compile(r"error (?:code:? ?)?(?:100[5-9]|1010|1020)\b", re.I)
 """Cloudflare's words to an address, a country or a client that is banned until somebody ends it."""
-GONE = 410
-"""The status of an API that was retired: no request of this client is taken any more."""
 _MOST_READ = 8000
 MOST_PAUSE: Seconds = 300.0
 

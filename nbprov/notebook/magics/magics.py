@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -202,6 +203,8 @@ def _with_arguments(parser: MagicParser, line: str, act: Callable[[Any], Any]) -
 
 def _import_verbs() -> None:
     """Import what every magic needs, without the full collections that so many objects trigger."""
+    if "nbprov.api" in sys.modules:
+        return  # the lock below may be held for the second that a large SDK takes
     from nbprov.clouds.sdk_import import without_collections
 
     with without_collections("nbprov.api"):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 import pytest
 
 from nbprov.clouds.aws import errors as aws
 from nbprov.clouds.gcp import errors as gcp
 from nbprov.clouds.lambda_cloud import errors as lambda_errors
 from nbprov.clouds.runpod import errors as runpod
-from nbprov.clouds.web.edge import GONE, edge_failure
+from nbprov.clouds.web.edge import edge_failure
 from nbprov.model.failures import Cause, Failure, Scope
 
 
@@ -24,12 +26,12 @@ def test_what_ends_a_machine_is_asked_again(body: str) -> None:
 
 
 RETIRED: list[Failure] = [
-    aws.failure_of(str(GONE), "Gone", status=GONE, call="RunInstances"),
-    gcp.failure_of(gcp.GoogleRefusal(GONE, (), "Gone"), call="insert"),
-    lambda_errors.failure_of(GONE, '{"detail": "Gone"}', creates=True),
+    aws.failure_of(str(HTTPStatus.GONE), "Gone", status=HTTPStatus.GONE, call="RunInstances"),
+    gcp.failure_of(gcp.GoogleRefusal(HTTPStatus.GONE, (), "Gone"), call="insert"),
+    lambda_errors.failure_of(HTTPStatus.GONE, '{"detail": "Gone"}', creates=True),
     lambda_errors.failure_of(404, '{"detail": "Not Found"}', creates=True),
     lambda_errors.failure_of(405, '{"detail": "Method Not Allowed"}', creates=True),
-    runpod.failure_of(GONE, '{"title": "Gone"}', path="/v2/pods", creates=True),
+    runpod.failure_of(HTTPStatus.GONE, '{"title": "Gone"}', path="/v2/pods", creates=True),
 ]
 
 

@@ -113,7 +113,9 @@ def test_a_machine_lives_and_ends_on_every_level(
     live_once(local)
 
 
-def test_the_best_rung_that_works_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_level_that_works_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(isolation.ISOLATION_VARIABLE, raising=False)
     best = next(r for r in IsolationLevel if works(r, tmp_path))
     assert isolation.probe(tmp_path) is best
@@ -122,7 +124,7 @@ def test_the_best_rung_that_works_is_taken(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_forced_rung_that_does_not_work_is_an_error(
+def test_a_forced_level_that_does_not_work_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -130,7 +132,7 @@ def test_a_forced_rung_that_does_not_work_is_an_error(
         isolation.probe(tmp_path, "bwrap")
 
 
-def test_inside_the_best_rung_others_are_out_of_sight(
+def test_inside_the_best_level_others_are_out_of_sight(
     local: LocalUnderTest, tmp_path: Path
 ) -> None:
     if not works(IsolationLevel.BWRAP, tmp_path):
