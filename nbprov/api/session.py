@@ -315,8 +315,8 @@ class Session:
         clouds
             Their names, or one name.
         source
-            `hosted`: the v8 mirror; `provider`: the cloud's own list; `auto`: the mirror, or the
-            cloud where nothing is hosted.
+            `provider`: the cloud's own list; `hosted`: your mirror, or the v8 files hosted for
+            SkyPilot, which are not signed; `auto`: your mirror if you have one, else the cloud.
         force
             Replace files that were edited by hand (a copy is kept), and accept a list with far
             fewer rows than before.

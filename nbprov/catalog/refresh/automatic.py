@@ -1,8 +1,8 @@
-"""Where prices come from that nobody asked for.
+"""Where a cloud's prices come from when nobody has named a source.
 
-What renews itself comes from the cloud itself, or from a place that the user chose. The files that
-are hosted for SkyPilot lie on a branch that its owners may change at any time, unsigned: they are
-fetched when a person asks for them.
+They come from the cloud itself, or from a place that the user chose. The files that are hosted for
+SkyPilot lie on a branch that its owners may change at any time, unsigned: they are fetched only
+when a person names them, with `--source hosted` or under `[source]` in `catalog.toml`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,23 @@ from .policy import PRIMARY, Settings, Source
 
 
 def automatic_source(settings: Settings, cloud: str) -> Source | None:
-    """Return where a cloud's prices are renewed from without being asked; None for nowhere."""
+    """Return where a cloud's prices are fetched from without a named source; None for nowhere.
+
+    `AUTO` stands for the user's own mirror, and the cloud itself where that has no file.
+    """
     chosen = settings.source(cloud)
     if chosen is Source.HOSTED or (chosen is Source.AUTO and settings.primary != PRIMARY):
         return chosen
-    return Source.PROVIDER if _is_ready(settings, cloud) else None
+    return None if what_is_lacking(settings, cloud) else Source.PROVIDER
 
 
-def _is_ready(settings: Settings, cloud: str) -> bool:
-    """Whether the cloud itself can be asked; no request is sent."""
+def what_is_lacking(settings: Settings, cloud: str) -> str:
+    """Return what is lacking to ask the cloud itself; empty if it can be asked.
+
+    No request is sent.
+    """
     if cloud not in fetcher.known():
-        return False
+        return f"nbprov reads no price list of {cloud} itself"
     context = FetchContext(
         http=HttpClient(stop=threading.Event()),
         today="",
@@ -36,6 +42,6 @@ def _is_ready(settings: Settings, cloud: str) -> bool:
     )
     try:
         found = fetcher.find(cloud)
-        return found is not None and not found.ready(context)
-    except (CloudError, ImportError):
-        return False
+        return "its price reader cannot be loaded" if found is None else found.ready(context)
+    except (CloudError, ImportError) as error:
+        return str(error) or type(error).__name__

@@ -19,6 +19,7 @@ from nbprov.clouds.web.client import HttpClient
 from nbprov.model.clock import Instant
 from nbprov.model.failures import Cause, CloudError, Failure
 
+from .automatic import automatic_source, what_is_lacking
 from .policy import FALLBACK, PRIMARY, UNHOSTED, Settings, Source
 from .refresh_state import State
 
@@ -96,10 +97,17 @@ def fetch(task: DownloadTask, source: Source) -> Fetched:
     Stopped
         If the caller stopped it.
     """
-    if source is Source.AUTO:
-        source = task.settings.source(task.cloud)
-    if source is not Source.AUTO:
-        return hosted(task) if source is Source.HOSTED else provided(task)
+    chosen: Source | None = task.settings.source(task.cloud) if source is Source.AUTO else source
+    if chosen is Source.AUTO:
+        chosen = automatic_source(task.settings, task.cloud)
+    if chosen is None:
+        raise CatalogError(
+            f"{task.cloud} was not refreshed: {what_is_lacking(task.settings, task.cloud)}",
+            hint="--source hosted takes the file hosted for SkyPilot, which is not signed",
+            code="catalog.unsigned",
+        )
+    if chosen is not Source.AUTO:
+        return hosted(task) if chosen is Source.HOSTED else provided(task)
     has_own = task.cloud in prices.known()
     if has_own and task.cloud in UNHOSTED:
         return provided(task)

@@ -70,9 +70,10 @@ class Source(StrEnum):
     """Where prices are fetched from.
 
     AUTO
-        The hosted mirror; the cloud itself where nothing is hosted.
+        The user's own mirror, if there is one; the cloud itself where that has no file.
     HOSTED
-        The v8 files that are hosted for SkyPilot: no account, one request a cloud.
+        The mirror: the user's own, or the v8 files that are hosted for SkyPilot, which need no
+        account but are not signed.
     PROVIDER
         The cloud's own price list.
     """

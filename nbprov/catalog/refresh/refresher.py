@@ -24,7 +24,7 @@ from nbprov.runtime.waiting import SLICE
 from nbprov.runtime.worker_pool import WorkerPool
 
 from . import change_log
-from .automatic import automatic_source
+from .automatic import automatic_source, what_is_lacking
 from .cloud_folder import CloudFolder, Owner
 from .file_lease import LeaseHeld, lease
 from .policy import HOSTED, Settings, Source
@@ -161,7 +161,8 @@ class PriceFileStore:
         Parameters
         ----------
         clouds
-            None: all but those whose policy is never.
+            None: all but those whose policy is never, and, without a named source, those that
+            cannot be asked themselves.
         force
             Replace edited files too, of which a copy is kept; fetch unchanged files; accept lists
             with far fewer rows.
@@ -182,7 +183,7 @@ class PriceFileStore:
         """
         settings = self.settings()
         wanted = self.clouds() if clouds is None else self.named(clouds)
-        passed = [name for name in wanted if clouds is None and settings.policy(name).never]
+        passed = self._passed_over(wanted, settings, source) if clouds is None else {}
         stop = threading.Event() if stop is None else stop
         jobs = self._jobs([n for n in wanted if n not in passed], settings, source, force, watch)
         futures = {name: self._workers.submit(partial(refresh, job)) for name, job in jobs.items()}
@@ -198,10 +199,27 @@ class PriceFileStore:
                 interrupted({name: f.result() for name, f in futures.items() if f.done()})
             ) from None
         results = {name: future.result() for name, future in futures.items()}
-        for name in passed:
-            message = f"its policy is never; %nbprov catalog refresh {name} does it"
-            results[name] = CloudRefresh(name, Outcome.PASSED, message=message)
+        results |= {
+            name: CloudRefresh(name, Outcome.PASSED, message=why) for name, why in passed.items()
+        }
         return Refreshed(results[name] for name in wanted)
+
+    @staticmethod
+    def _passed_over(names: Sequence[str], settings: Settings, source: Source) -> dict[str, str]:
+        """Return the clouds that a refresh of all leaves out, with the reason of each."""
+        passed = {}
+        for name in names:
+            if settings.policy(name).never:
+                passed[name] = f"its policy is never; %nbprov catalog refresh {name} does it"
+            elif (
+                source is settings.source(name) is Source.AUTO
+                and automatic_source(settings, name) is None
+            ):
+                passed[name] = (
+                    f"{what_is_lacking(settings, name)}; the hosted file is not signed:"
+                    f" %nbprov catalog refresh {name} --source hosted takes it"
+                )
+        return passed
 
     def _jobs(
         self,

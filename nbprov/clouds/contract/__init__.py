@@ -19,7 +19,7 @@ PARTS = (
     "creates",
     "order_fields",
     "listings",
-    "prices",
+    "hourly_prices",
     "stock",
     "side_objects",
     "network",

@@ -41,7 +41,8 @@ def arguments(parser: MagicParser) -> None:
         "--source",
         choices=("auto", "hosted", "provider"),
         default="auto",
-        help="refresh: from the hosted v8 files, or from the provider itself",
+        help="refresh: from the provider itself (auto: where it can be asked), or the hosted v8"
+        " files, which are not signed",
     )
     parser.add_argument(
         "--force",

@@ -11,7 +11,8 @@ import price_world as world
 import pytest
 
 from nbprov.catalog import Catalog, Query
-from nbprov.catalog.refresh import Outcome, Owner, PriceFileStore, download
+from nbprov.catalog.refresh import Outcome, Owner, PriceFileStore, Source, automatic, download
+from nbprov.clouds.pricing import fetcher
 from nbprov.model.errors import Interrupted, UsageError
 
 REFUSES = "http://127.0.0.1:9/{cloud}/vms.csv"
@@ -190,6 +191,37 @@ def test_a_file_that_others_may_change_says_so_and_names_the_clouds_own_list(
     words = "hosted for SkyPilot and not signed: whoever writes to that place can change them"
     assert done["hyperbolic"].notes == (words,)
     assert done["lambda"].notes == (f"{words}; --source provider asks lambda itself",)
+
+
+def test_a_file_that_nobody_signs_is_fetched_only_where_it_is_named(
+    upkeep: PriceFileStore, mirror: doubles.Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LAMBDA_API_KEY", raising=False)
+    for module in (automatic, download):
+        monkeypatch.setattr(module, "PRIMARY", mirror.address)
+    for cloud in ("lambda", "hyperbolic"):
+        mirror.host(cloud, world.v8_text())
+        done = upkeep.refresh([cloud])[cloud]
+        assert (done.outcome, done.code) == (Outcome.FAILED, "catalog.unsigned")
+        assert "--source hosted" in done.hint
+        assert mirror.requests(cloud) == []
+    assert "LAMBDA_API_KEY" in upkeep.refresh(["lambda"])["lambda"].message
+    done = upkeep.refresh(["lambda"], source=Source.HOSTED)["lambda"]
+    assert done.outcome is Outcome.UPDATED
+
+
+def test_a_refresh_of_all_passes_over_what_only_an_unsigned_file_has(
+    upkeep: PriceFileStore, mirror: doubles.Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror.host("hyperbolic", world.v8_text())
+    upkeep.refresh(["hyperbolic"], source=Source.HOSTED)
+    monkeypatch.setattr(automatic, "PRIMARY", mirror.address)
+    monkeypatch.setattr(fetcher, "known", lambda: ())
+    done = upkeep.refresh()["hyperbolic"]
+    assert done.outcome is Outcome.PASSED
+    assert "nbprov reads no price list of hyperbolic" in done.message
+    assert "%nbprov catalog refresh hyperbolic --source hosted" in done.message
+    assert len(mirror.requests("hyperbolic")) == 1
 
 
 def test_what_is_not_hosted_says_so(upkeep: PriceFileStore) -> None:
