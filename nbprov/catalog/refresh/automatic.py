@@ -8,6 +8,7 @@ when a person names them, with `--source hosted` or under `[source]` in `catalog
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 
 from nbprov.clouds.pricing import fetcher
 from nbprov.clouds.pricing.fetcher import FetchContext
@@ -45,3 +46,20 @@ def what_is_lacking(settings: Settings, cloud: str) -> str:
         return "its price reader cannot be loaded" if found is None else found.ready(context)
     except (CloudError, ImportError) as error:
         return str(error) or type(error).__name__
+
+
+def passed_over(clouds: Iterable[str], settings: Settings, source: Source) -> dict[str, str]:
+    """Return the clouds that a refresh of all leaves out, with the reason of each."""
+    reasons = {}
+    for cloud in clouds:
+        if settings.policy(cloud).never:
+            reasons[cloud] = f"its policy is never; %nbprov catalog refresh {cloud} does it"
+        elif (
+            source is settings.source(cloud) is Source.AUTO
+            and automatic_source(settings, cloud) is None
+        ):
+            reasons[cloud] = (
+                f"{what_is_lacking(settings, cloud)}; the hosted file is not signed:"
+                f" %nbprov catalog refresh {cloud} --source hosted takes it"
+            )
+    return reasons

@@ -24,7 +24,7 @@ from nbprov.runtime.waiting import SLICE
 from nbprov.runtime.worker_pool import WorkerPool
 
 from . import change_log
-from .automatic import automatic_source, what_is_lacking
+from .automatic import automatic_source, passed_over
 from .cloud_folder import CloudFolder, Owner
 from .file_lease import LeaseHeld, lease
 from .policy import HOSTED, Settings, Source
@@ -183,7 +183,7 @@ class PriceFileStore:
         """
         settings = self.settings()
         wanted = self.clouds() if clouds is None else self.named(clouds)
-        passed = self._passed_over(wanted, settings, source) if clouds is None else {}
+        passed = passed_over(wanted, settings, source) if clouds is None else {}
         stop = threading.Event() if stop is None else stop
         jobs = self._jobs([n for n in wanted if n not in passed], settings, source, force, watch)
         futures = {name: self._workers.submit(partial(refresh, job)) for name, job in jobs.items()}
@@ -203,23 +203,6 @@ class PriceFileStore:
             name: CloudRefresh(name, Outcome.PASSED, message=why) for name, why in passed.items()
         }
         return Refreshed(results[name] for name in wanted)
-
-    @staticmethod
-    def _passed_over(names: Sequence[str], settings: Settings, source: Source) -> dict[str, str]:
-        """Return the clouds that a refresh of all leaves out, with the reason of each."""
-        passed = {}
-        for name in names:
-            if settings.policy(name).never:
-                passed[name] = f"its policy is never; %nbprov catalog refresh {name} does it"
-            elif (
-                source is settings.source(name) is Source.AUTO
-                and automatic_source(settings, name) is None
-            ):
-                passed[name] = (
-                    f"{what_is_lacking(settings, name)}; the hosted file is not signed:"
-                    f" %nbprov catalog refresh {name} --source hosted takes it"
-                )
-        return passed
 
     def _jobs(
         self,
