@@ -179,6 +179,9 @@ class Instance:
         The login name; empty if the machine belongs to the user of the notebook, as on `local`.
     node
         0 is the head node.
+    stopped_at
+        When it was last stopped or ended, as the cloud tells; 0 while it is on the bill, and where
+        the cloud does not tell. The kernel may look much later.
     reason
         Why it is in this state, in the cloud's words.
     hourly
@@ -210,6 +213,7 @@ class Instance:
     name: str = ""
     spot: bool = False
     launched_at: Instant = 0.0
+    stopped_at: Instant = 0.0
     reason: str = ""
     hourly: Micros | None = None
     failure: Failure | None = None

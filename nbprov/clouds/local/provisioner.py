@@ -194,6 +194,7 @@ class LocalCloud(Cloud):
             raise CloudError(failure or super().classify(error)) from error
 
     def _instance(self, row: Mapping[str, Any]) -> Instance:
+        state = InstanceState(row["state"])
         return Instance(
             cloud=self.name,
             id=row["id"],
@@ -201,7 +202,7 @@ class LocalCloud(Cloud):
             owner=row["owner"],
             place=Place(self.name, row["region"], row["zone"]),
             instance_type=row["type"],
-            state=InstanceState(row["state"]),
+            state=state,
             host=row["host"],
             port=row["port"],
             private_host=row["host"],
@@ -209,6 +210,7 @@ class LocalCloud(Cloud):
             name=row["name"],
             spot=row["market"] == "spot",
             launched_at=row["launched_at"],
+            stopped_at=0.0 if state.is_billed else row["changed_at"],
             reason=row["reason"],
             hourly=row["hourly"],
             by_itself=row["by_itself"],

@@ -73,7 +73,7 @@ class InstanceTable:
                 )
                 self._prices.listed(db, instance)
                 if not instance.state.is_billed:
-                    self._prices.end(db, instance.token, now, instance.id)
+                    self._prices.stopped(db, instance, now)
             for instance in self._prices.differing(listed):
                 self._prices.follow(db, instance, now, _told_before(known, instance))
         return True

@@ -73,6 +73,19 @@ class PriceSegmentTable:
             (now, token, instance_id, instance_id),
         )
 
+    @staticmethod
+    def stopped(db: sqlite3.Connection, instance: Instance, now: Instant) -> None:
+        """End the price of a machine at the time that its cloud tells, or now.
+
+        A time from before the segment is that of an earlier stop.
+        """
+        at = min(instance.stopped_at or now, now)
+        db.execute(
+            "UPDATE price_segments SET ended = CASE WHEN ? > started THEN ? ELSE ? END"
+            " WHERE token = ? AND instance_id = ? AND ended IS NULL",
+            (at, at, now, instance.token, instance.id),
+        )
+
     def listed(self, db: sqlite3.Connection, instance: Instance) -> None:
         """Start the price of a machine at the time that its cloud reports.
 

@@ -17,9 +17,24 @@ from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import LeaseLost
 from nbprov.provisioning.reconcile import ORPHAN_SECONDS, ReconcileReport, end_orphans
 from nbprov.provisioning.run.driver import RunDriver
+from nbprov.runtime.clocks import SystemClock
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine
+HOUR = 3600.0
+
+
+class LaterClock(SystemClock):
+    """The clock of a kernel that was opened hours later."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def now(self) -> float:
+        return super().now() + self._seconds
+
+    def elapsed(self) -> float:
+        return super().elapsed() + self._seconds
 
 
 def _in_state(driver: RunDriver, state: str) -> bool:
@@ -46,6 +61,28 @@ def test_a_launch_that_was_accepted_is_adopted_and_usable(world: EngineWorld) ->
     live = world.do(engine, engine.attach("dev"))
     assert world.do(engine, live.head.connection.run("echo here")).stdout.strip() == "here"
     assert engine.ledger.runs.unfinished() == []
+
+
+@pytest.mark.parametrize(
+    ("how", "state"), [("stop", InstanceState.STOPPED), ("terminate", InstanceState.GONE)]
+)
+def test_a_machine_that_ended_itself_at_night_costs_until_then(
+    world: EngineWorld, how: str, state: InstanceState
+) -> None:
+    first = world.engine()
+    driver = world.launch(first, world.prepare(first))
+    world.finish(driver)
+    live = wait_for(driver.ready, 60)
+    world.do(first, live.head.connection.run(f"nbprov-poweroff {how} idle: for 1800 s"))
+    world.abandon(first)
+    world.engines.remove(first)
+    morning = world.engine(clock=LaterClock(10 * HOUR))
+    cloud = LocalCloud(world.folder)
+    world.until(lambda: {i.state for i in cloud.list(morning.ledger.owner)} == {state}, "its end")
+    world.take_up(morning)
+    row = morning.ledger.clusters.latest()[0]
+    assert row.state is (ClusterState.STOPPED if how == "stop" else ClusterState.ENDED)
+    assert morning.ledger.prices.uptime(row.token) < HOUR
 
 
 def test_a_launch_that_was_cancelled_is_ended(world: EngineWorld) -> None:

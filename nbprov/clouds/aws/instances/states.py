@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from nbprov.clouds.aws import errors
 from nbprov.clouds.aws.network.security_groups import SSH
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
+from nbprov.model.clock import Instant
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
@@ -21,6 +23,7 @@ NODE_TAG, KEY_TAG = "nbprov-node", "nbprov-key"
 POWERED_OFF = "Client.InstanceInitiatedShutdown"
 ASKED_FOR = frozenset({"", POWERED_OFF, "Client.UserInitiatedShutdown"})
 """Reasons of machines that were ended on purpose."""
+_TIME = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)")
 _STATES = {
     "pending": InstanceState.PENDING,
     "running": InstanceState.RUNNING,
@@ -62,6 +65,21 @@ def reason_of(row: Mapping[str, Any]) -> tuple[str, str]:
     return code, words
 
 
+def stopped_at(row: Mapping[str, Any]) -> Instant:
+    """Return when a machine was stopped or ended; 0 where EC2 does not tell.
+
+    Examples
+    --------
+    >>> why = "User initiated (2026-07-18 13:27:28 GMT)"
+    >>> stopped_at({"State": {"Name": "stopped"}, "StateTransitionReason": why})
+    1784381248.0
+    """
+    told = _TIME.search(str(row.get("StateTransitionReason", "")))
+    if told is None or state_of(row).is_billed:
+        return 0.0
+    return datetime.strptime(told[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+
+
 def failure_of(row: Mapping[str, Any]) -> Failure | None:
     """Return why a machine ended unasked; None if it did not end, or somebody ended it."""
     code, words = reason_of(row)
@@ -100,6 +118,7 @@ def instance_of(row: Mapping[str, Any], region: str, zone_id: str) -> Instance:
         name=tags.get("nbprov-name", "") or tags.get("Name", ""),
         spot=row.get("InstanceLifecycle") == "spot",
         launched_at=launched.timestamp() if isinstance(launched, datetime) else 0.0,
+        stopped_at=stopped_at(row),
         reason=words if code in words else f"{code}: {words}" if words else code,
         failure=failure_of(row),
         by_itself=code == POWERED_OFF,

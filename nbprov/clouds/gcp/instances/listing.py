@@ -89,6 +89,7 @@ def instance(
         name=str(tags.get("nbprov-name") or name),
         spot=spot,
         launched_at=instant(row.get("creationTimestamp")),
+        stopped_at=0.0 if state.is_billed else instant(row.get("lastStopTimestamp")),
         reason=reason
         or told
         or REASONS.get(status, "" if status in STATES else f"its status at Google is {status}"),

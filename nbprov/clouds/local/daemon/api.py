@@ -38,6 +38,7 @@ SHOWN = (
     "host",
     "port",
     "launched_at",
+    "changed_at",
     "reason",
     "by_itself",
 )

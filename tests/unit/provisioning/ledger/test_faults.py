@@ -66,6 +66,32 @@ def test_a_price_runs_from_when_the_cloud_says_the_machine_began(
     assert ledger.prices.by_launch("run-1") == {"t1": TWO_DOLLARS}
 
 
+def test_a_price_ends_when_the_cloud_says_the_machine_stopped(
+    ledger: Ledger, clock: ManualClock
+) -> None:
+    _opened(ledger)
+    ledger.launches.accepted("t1", ("i-1",))
+    stopped_at = clock.now() + 3600
+    clock.advance(36000)
+    stopped = replace(instance("t1", state=InstanceState.STOPPED), stopped_at=stopped_at)
+    ledger.instances.seen([stopped])
+    assert ledger.prices.cost("run-1") == TWO_DOLLARS, "though nobody looked for ten hours"
+    assert ledger.prices.uptime("t1") == 3600
+
+
+@pytest.mark.parametrize("stopped_at", [-3600.0, 7200.0])
+def test_a_stop_of_another_time_ends_no_price_then(
+    ledger: Ledger, clock: ManualClock, stopped_at: float
+) -> None:
+    _opened(ledger)
+    ledger.launches.accepted("t1", ("i-1",))
+    stopped_at += clock.now()
+    clock.advance(3600)
+    stopped = replace(instance("t1", state=InstanceState.STOPPED), stopped_at=stopped_at)
+    ledger.instances.seen([stopped])
+    assert ledger.prices.cost("run-1") == TWO_DOLLARS
+
+
 def test_a_later_start_moves_no_price(ledger: Ledger, clock: ManualClock) -> None:
     _opened(ledger)
     created = clock.now()
