@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import AttemptState
 from nbprov.model.failures import Failure
 from nbprov.model.offers import Candidate
+
+if TYPE_CHECKING:
+    from nbprov.provisioning.ledger import LaunchRow
 
 PHASES = (AttemptState.BOOTING, AttemptState.SSH, AttemptState.AGENT, AttemptState.HEALTH)
 """The phases of the machines of an accepted attempt, in order; `health` only if it is checked."""
@@ -83,3 +87,16 @@ class Attempt:
     def is_over(self) -> bool:
         """Whether its slot is free again."""
         return self.state.is_final
+
+
+def attempt_of(row: LaunchRow) -> Attempt:
+    """An attempt as the ledger has it."""
+    return Attempt(
+        row.token,
+        row.candidate,
+        row.number,
+        row.slot,
+        state=row.state,
+        failure=row.failure,
+        ids=row.ids,
+    )

@@ -26,6 +26,8 @@ MOST_HEEDED: Seconds = 300.0
 
 A machine that is to be ended costs money meanwhile.
 """
+LOOK_SECONDS: Seconds = 60.0
+"""Time to ask a cloud and its machine how far they are, after nobody looked for a while."""
 NEVER: Seconds = float("inf")
 """The deadline of an attempt that has none."""
 
@@ -241,6 +243,11 @@ class AttemptTransitions:
             self._let_go(attempt, Failure(Cause.CANCELLED, "you cancelled the launch"), step)
 
     # ------------------------------------------------------------ the time
+
+    def postpone(self, step: TransitionStep) -> None:
+        """Leave time to look at machines whose deadline may have passed while nobody did."""
+        for attempt in self.attempts.values():
+            attempt.deadline = max(attempt.deadline, step.elapsed + LOOK_SECONDS)
 
     def expire(self, step: TransitionStep) -> None:
         """End the attempts whose deadline has passed."""

@@ -24,7 +24,7 @@ from .actions.launch_requests import LaunchRequests
 from .actions.machine_startup import MachineStartup
 from .actions.termination import Termination
 from .actions.unknown_outcome import OutcomeResolution
-from .attempt import Attempt
+from .attempt import attempt_of
 from .attempt_tasks import AttemptTasks
 from .context import RunContext
 from .failover import Failover
@@ -38,6 +38,10 @@ log = logging.getLogger("nbprov.provisioning")
 
 UNWRITTEN_SECONDS: Seconds = 5.0
 """After this time whoever waits for an end hears that it cannot be written down."""
+
+LATE_SECONDS: Seconds = 10.0
+"""A wake-up that comes so much late was slept through: machines are looked at before any is given
+up."""
 
 PLANNING = "planning"
 """The key of the task that plans again; the keys of the others are tokens of attempts."""
@@ -172,15 +176,18 @@ class RunDriver:
         return self._held.since is not None and not self.is_detached
 
     async def _next_event(self) -> events.Event:
-        context, timeout = self.context, None
+        context = self.context
         due = [at for at in (self._wake_at, self._held.retry_at) if at is not None]
-        if due:
-            timeout = max(0.0, min(due) - context.clock.elapsed())
+        timeout = max(0.0, min(due) - context.clock.elapsed()) if due else None
+        event: events.Event
         try:
             async with asyncio.timeout(timeout):
-                return await context.queue.get()
+                event = await context.queue.get()
         except TimeoutError:
-            return context.blocks_read() if self.state is RunState.WAITING else events.Tick()
+            event = context.blocks_read() if self.state is RunState.WAITING else events.Tick()
+        if due and context.clock.elapsed() - min(due) > LATE_SECONDS:
+            await self._handle(events.Woke())
+        return event
 
     async def _handle(self, event: events.Event) -> None:
         context = self.context
@@ -384,16 +391,3 @@ class RunDriver:
             if not (has_cluster and rows[token].state is AttemptState.READY):
                 await clusters.pop(token).close()
                 log.info("run %s: closed the connections of %s", self.run_id, live.name)
-
-
-def attempt_of(row: LaunchRow) -> Attempt:
-    """An attempt as the ledger has it."""
-    return Attempt(
-        row.token,
-        row.candidate,
-        row.number,
-        row.slot,
-        state=row.state,
-        failure=row.failure,
-        ids=row.ids,
-    )

@@ -104,6 +104,11 @@ class Tick:
 
 
 @dataclass(frozen=True)
+class Woke:
+    """Nobody looked for a while, such as while the computer slept."""
+
+
+@dataclass(frozen=True)
 class BlocksRead:
     """The blocks that hold now, those of other kernels included."""
 
@@ -142,6 +147,7 @@ Event = (
     | Gone
     | Cancel
     | Tick
+    | Woke
     | BlocksRead
     | Restocked
     | Prolonged

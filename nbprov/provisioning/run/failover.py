@@ -131,6 +131,8 @@ class Failover:
                 self._started = True
             case events.Tick():
                 pass
+            case events.Woke():
+                transitions.postpone(step)
             case events.BlocksRead(blocks):
                 self.queue.blocks = self.stock_wait.holding(blocks)
                 self.stock_wait.compare(blocks, step.now)

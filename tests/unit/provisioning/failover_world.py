@@ -47,6 +47,7 @@ from nbprov.provisioning.run.events import (
     Tick,
     Wake,
     Withdrawn,
+    Woke,
 )
 from nbprov.provisioning.run.failover import Failover
 from nbprov.provisioning.run.racing.hedging import Hedging
@@ -327,6 +328,11 @@ class World:
             self.tell(Tick())
         self.time = end
         self.tell(Tick())
+
+    def sleep(self, seconds: float) -> None:
+        """The computer sleeps: nothing is looked at, and the run hears of that first."""
+        self.time += seconds
+        self.tell(Woke())
 
     def withdraw(self, token: str) -> None:
         """The price rose: nothing was sent."""

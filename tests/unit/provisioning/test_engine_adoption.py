@@ -28,13 +28,13 @@ class LaterClock(SystemClock):
     """The clock of a kernel that was opened hours later."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
 
     def now(self) -> float:
-        return super().now() + self._seconds
+        return super().now() + self.seconds
 
     def elapsed(self) -> float:
-        return super().elapsed() + self._seconds
+        return super().elapsed() + self.seconds
 
 
 def _in_state(driver: RunDriver, state: str) -> bool:
@@ -61,6 +61,17 @@ def test_a_launch_that_was_accepted_is_adopted_and_usable(world: EngineWorld) ->
     live = world.do(engine, engine.attach("dev"))
     assert world.do(engine, live.head.connection.run("echo here")).stdout.strip() == "here"
     assert engine.ledger.runs.unfinished() == []
+
+
+def test_a_machine_that_boots_while_the_computer_sleeps_is_kept(world: EngineWorld) -> None:
+    world.market(base=_slow_boot())
+    clock = LaterClock(0.0)
+    engine = world.engine(clock=clock)
+    driver = world.launch(engine, world.prepare(engine))
+    world.until(lambda: _in_state(driver, "booting"), "booting")
+    clock.seconds = 2 * HOUR
+    assert world.finish(driver) is RunState.READY
+    assert len(driver.failover.attempts) == 1
 
 
 @pytest.mark.parametrize(
@@ -263,10 +274,10 @@ class _Ahead:
     def __init__(self, seconds: float) -> None:
         from nbprov.runtime.clocks import SystemClock
 
-        self._clock, self._seconds = SystemClock(), seconds
+        self._clock, self.seconds = SystemClock(), seconds
 
     def now(self) -> float:
-        return self._clock.now() + self._seconds
+        return self._clock.now() + self.seconds
 
     def elapsed(self) -> float:
         return self._clock.elapsed()

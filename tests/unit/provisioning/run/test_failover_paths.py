@@ -7,9 +7,9 @@ from failover_world import HELD, World
 from provisioning_samples import DEADLINES, candidate, zones
 
 from nbprov.model.clusters import AttemptState, RunState
-from nbprov.model.failures import MINUTE, Cause, Failure, Scope
+from nbprov.model.failures import HOUR, MINUTE, Cause, Failure, Scope
 from nbprov.model.places import Market
-from nbprov.provisioning.run.attempt_transitions import BACKOFF_FIRST, SAME_TRIES
+from nbprov.provisioning.run.attempt_transitions import BACKOFF_FIRST, LOOK_SECONDS, SAME_TRIES
 
 FIRST, SECOND = f"{1:032x}", f"{2:032x}"
 
@@ -352,3 +352,27 @@ def test_a_cancelled_launch_of_a_dead_kernel_is_ended() -> None:
     world.play_out()
     assert world.finish is not None
     assert world.finish.state is RunState.CANCELLED
+
+
+@pytest.mark.parametrize("phase", ["sent", "booting", "ssh"])
+def test_what_came_up_while_the_computer_slept_is_kept(phase: str) -> None:
+    world = _started(zones("a", "b"))
+    world.take_note(FIRST)
+    world.make(FIRST)
+    for _ in range(["sent", "booting", "ssh"].index(phase)):
+        world.answer(FIRST)
+    world.sleep(2 * HOUR)
+    world.pass_time(LOOK_SECONDS / 2)
+    while world.winner is None:
+        world.answer(FIRST)
+    assert _tried(world) == ["a"]
+
+
+def test_what_did_not_come_up_while_the_computer_slept_is_given_up_after_a_look() -> None:
+    world = _started(zones("a", "b"))
+    world.take_note(FIRST)
+    world.make(FIRST)
+    world.answer(FIRST)
+    world.sleep(2 * HOUR)
+    world.pass_time(LOOK_SECONDS + 1)
+    assert world.machine.attempts[FIRST].state is AttemptState.ENDING
