@@ -93,14 +93,24 @@ def pack(frame: Mapping[str, Any]) -> bytes:
     Raises
     ------
     AgentError
-        If it is too large.
+        If it is too large, or holds half of a character, which a machine cannot write or run.
     """
     try:
-        return framing.pack(frame)
+        data = framing.pack(frame)
     except framing.FrameError as error:
         raise AgentError(
             str(error), hint="copy large data as files", code="agent.too-large"
         ) from None
+    if b"\\ud" in data:  # whole characters may look like this, too
+        try:
+            json.dumps(frame, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise AgentError(
+                f"half of a character ({error.object[error.start]!a}) cannot be sent to a machine",
+                hint="remove it from the text",
+                code="agent.text",
+            ) from None
+    return data
 
 
 def size_of(head: bytes) -> int:

@@ -201,12 +201,31 @@ class _Composer:
 
     def _scalar(self, event: ScalarEvent, at: Mark) -> Scalar:
         plain = event.style in (None, "")
-        kind = kind_of(event.value) if plain else ScalarKind.TEXT
+        value = self._whole(event.value, at)
+        kind = kind_of(value) if plain else ScalarKind.TEXT
         if event.tag in _STRING_TAGS:
             kind, plain = ScalarKind.TEXT, False
         else:
             self._check_tag(event.tag, at, "")
-        return Scalar(event.value, kind, plain, at, self._mark(event.end_mark), event.anchor or "")
+        return Scalar(value, kind, plain, at, self._mark(event.end_mark), event.anchor or "")
+
+    def _whole(self, text: str, at: Mark) -> str:
+        """Return a text whose escapes may name a character as two halves, as JSON's do."""
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            try:
+                return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+            except UnicodeDecodeError:
+                self._findings.error(
+                    at,
+                    "",
+                    "value",
+                    "half of a character (`\\ud800` to `\\udfff`), which no program can read",
+                    "remove it, or write the whole character",
+                )
+                return text.encode("ascii", "ignore").decode()
+        return text
 
     def _check_tag(self, tag: str | None, at: Mark, path: str) -> None:
         if tag is not None and tag not in _SHAPE_TAGS:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 from typing import IO, Any
 
@@ -84,7 +85,19 @@ class ScriptRunner:
             os.close(descriptor)
 
     async def run_task(self, task: Task, script: str, env: Json, cwd: str | None) -> None:
-        """Run a job or a shell to its end."""
+        """Run a job or a shell to its end.
+
+        A fault ends it too: one that stayed live would keep the guards from ending the machine.
+        """
+        try:
+            await self._run_task(task, script, env, cwd)
+        except Exception as error:
+            traceback.print_exc()
+            if task.is_live:
+                task.note(f"it could not be run: {type(error).__name__}: {error}")
+                task.end("failed", 127)
+
+    async def _run_task(self, task: Task, script: str, env: Json, cwd: str | None) -> None:
         task.cancel = task.mark_cancelled
         try:
             folder = working_folder(cwd)
@@ -123,7 +136,7 @@ class ScriptRunner:
         reader, out = await open_pipe()
         try:
             process = await self.start(script, "nbprov-guard", env, home(), stdout=out, stderr=out)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             return 127, str(error)
         finally:
             os.close(out)

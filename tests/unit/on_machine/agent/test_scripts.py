@@ -5,6 +5,7 @@ The same as the shell would by itself, with nothing of it in a file or on a comm
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from nbprov.on_machine.agent.tasks import scripts
+from nbprov.on_machine.agent.tasks.task import Task
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="agents run on machines with a POSIX shell"
@@ -77,3 +79,20 @@ def test_zeros_are_dropped_and_open_files_are_not_passed_on(shell: str) -> None:
     assert run("a=\0001\0; echo $a", "name") == (0, "1\n")
     if shell.endswith("bash") and os.path.isdir("/proc/self/fd"):
         assert run("cd /proc/self/fd && echo *", "name")[1].split()[:3] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("script", "env"), [("echo \ud800", {}), ("true", {"X": "\ud800"}), ("true", {"a=b": "\0"})]
+)
+def test_what_no_shell_can_run_has_ended_and_says_why(
+    script: str, env: dict[str, str], tmp_path: Path
+) -> None:
+    async def run_it() -> Task:
+        meta = {"id": "t1", "name": "t1", "kind": "job", "state": "queued"}
+        task = Task(tmp_path / "t1", meta, 1 << 20)
+        await scripts.ScriptRunner(tmp_path, 0o022).run_task(task, script, env, str(tmp_path))
+        return task
+
+    task = asyncio.run(run_it())
+    assert not task.is_live, "a live job keeps the guards from ending the machine"
+    assert (task.meta["state"], task.meta["exit_code"]) == ("ended", 127)

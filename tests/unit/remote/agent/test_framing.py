@@ -112,6 +112,14 @@ def test_any_answer_is_understood_or_refused(value: Any) -> None:
             parsed(read, value)
 
 
+def test_half_a_character_is_refused_before_it_is_sent() -> None:
+    with pytest.raises(AgentError, match="half of a character") as caught:
+        pack({"op": "run", "env": {"X": "a\ud800"}})
+    assert caught.value.code == "agent.text"
+    whole = {"code": "print('\U0001f40d', r'\\ud800')"}
+    assert json.loads(pack(whole)[4:]) == whole
+
+
 def test_a_length_beyond_the_limit_is_refused_before_anything_is_read() -> None:
     assert size_of(struct.pack(">I", FRAME_LIMIT)) == FRAME_LIMIT
     with pytest.raises(AgentError):

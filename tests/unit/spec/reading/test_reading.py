@@ -142,3 +142,17 @@ def test_lines_are_counted_as_the_reader_counts() -> None:
     with pytest.raises(SpecError) as caught:
         parse("run: x\r\nbudget: -1\r\n", first_line=2)
     assert (caught.value.problems[0].line, caught.value.problems[0].excerpt) == (3, "budget: -1")
+
+
+@pytest.mark.parametrize(
+    "text", ['run: "echo \\ud800"', 'envs: {X: "\\udfff"}', 'name: "\\ud83d"\nrun: x']
+)
+def test_half_a_character_is_refused_where_it_stands(text: str) -> None:
+    (problem,) = refusal(text).problems
+    assert problem.code == "spec.value"
+    assert "half of a character" in problem.message
+    assert problem.column == text.index('"') + 1
+
+
+def test_a_character_may_be_written_as_two_halves() -> None:
+    assert parse('run: "echo \\ud83d\\udc0d"').run == "echo \U0001f40d"
