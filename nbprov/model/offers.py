@@ -46,6 +46,10 @@ def moved_words(moved_from: Micros, hourly: Micros) -> str:
     return f"was {format_usd(moved_from)}/h"
 
 
+SIMULATED = "simulated"
+"""The source of prices that nobody pays."""
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """One purchasable row in one market at one price.
@@ -90,6 +94,11 @@ class Offer:
     source: str = ""
     as_of: str = ""
     moved_from: Micros = 0
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether nobody pays the price: it is one of a cloud that simulates its machines."""
+        return self.source == SIMULATED
 
     @property
     def moved_words(self) -> str:
@@ -304,6 +313,11 @@ class Plan:
     is_kept: bool = True
     silent: tuple[str, ...] = ()
     preferred: int = 0
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether nobody pays for any of its places."""
+        return bool(self.candidates) and all(c.offer.is_simulated for c in self.candidates)
 
     @property
     def chosen(self) -> Candidate | None:

@@ -24,6 +24,8 @@ class EarlierLaunch:
     ----------
     consent
         The highest hourly price that was agreed to; None where nobody launched it.
+    is_simulated
+        Nobody was to pay for it.
     failures
         Each attempt that failed, by what it tried.
     notes
@@ -34,6 +36,7 @@ class EarlierLaunch:
     name: str
     inputs: RunInputs
     consent: Micros | None
+    is_simulated: bool
     failures: tuple[tuple[Candidate, Failure], ...]
     notes: tuple[str, ...] = ()
 
@@ -46,7 +49,7 @@ class EarlierLaunch:
             if attempt.failure is not None
         )
         consent = run.driver.consent if run.launched else None
-        return cls(run.spec, run.name, run.inputs, consent, failures)
+        return cls(run.spec, run.name, run.inputs, consent, run.plan.is_simulated, failures)
 
     @classmethod
     def of_ledger(cls, context: Context, run_id: str) -> EarlierLaunch:
@@ -75,14 +78,14 @@ class EarlierLaunch:
         is_given = given is not None
         if given is None:
             given = _found(replace(spec, secrets=dict.fromkeys(spec.secrets)), row.name, row.folder)
+        launches = ledger.launches.of_run(run_id)
         failures = tuple(
-            (launch.candidate, launch.failure)
-            for launch in ledger.launches.of_run(run_id)
-            if launch.failure is not None
+            (launch.candidate, launch.failure) for launch in launches if launch.failure is not None
         )
+        is_simulated = all(launch.candidate.offer.is_simulated for launch in launches)
         inputs = RunInputs(given, row.folder, row.outputs_to)
         notes = (NOT_KEPT,) if spec.envs and not is_given else ()
-        return cls(spec, row.name, inputs, row.consent, failures, notes)
+        return cls(spec, row.name, inputs, row.consent, is_simulated, failures, notes)
 
 
 def _found(spec: Spec, name: str, folder: str) -> SpecInputs:

@@ -186,6 +186,7 @@ class ProvisionService:
             return made  # it was there already
         agreed = earlier.consent
         is_agreed = agreed is not None and not made.done and made.driver.consent <= agreed
+        is_agreed = is_agreed and (made.plan.is_simulated or not earlier.is_simulated)
         notes = earlier.notes
         if request.spec is not earlier.spec and change is not None:
             done = "launched" if is_agreed else "planned"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nbprov.model.clock import Instant
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.money import Micros
-from nbprov.model.offers import Candidate, Offer
+from nbprov.model.offers import Candidate
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger import Ledger
@@ -75,7 +75,7 @@ def costs(ledger: Ledger) -> list[Cost]:
     older += [r for r in ledger.runs.unfinished() if r.run_id not in listed | live]
     for run in [*latest, *sorted(older, key=lambda run: -run.created)]:
         launches = ledger.launches.of_run(run.run_id)
-        simulated = bool(launches) and all(is_simulated(x.candidate.offer) for x in launches)
+        simulated = bool(launches) and all(x.candidate.offer.is_simulated for x in launches)
         found.append(
             Cost(
                 run.name,
@@ -101,13 +101,3 @@ def attempts(ledger: Ledger, name: str = "") -> list[AttemptRecord]:
         )
         for x in ledger.launches.of_run(run.run_id)
     ]
-
-
-def is_simulated(offer: Offer) -> bool:
-    """Whether nobody pays this price."""
-    return is_simulated_source(offer.source)
-
-
-def is_simulated_source(source: str) -> bool:
-    """Whether nobody pays prices of this source: a cloud that simulates says so in it."""
-    return "simulated" in source.lower()

@@ -10,8 +10,6 @@ from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.money import MICROS_PER_USD, Micros
 
-from .costs import is_simulated
-
 if TYPE_CHECKING:
     from nbprov.model.offers import Candidate
     from nbprov.provisioning.ledger import ClusterRow, Ledger
@@ -182,7 +180,7 @@ def _record_of(ledger: Ledger, run: RunRow) -> LaunchRecord:
         else None,
         reason=_reason(run, cluster, launches),
         simulated=bool(launches)
-        and all(is_simulated(launch.candidate.offer) for launch in launches),
+        and all(launch.candidate.offer.is_simulated for launch in launches),
     )
 
 

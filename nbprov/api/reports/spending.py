@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import ClusterView
 from nbprov.model.money import Micros, cost_of
-
-from .costs import is_simulated_source
+from nbprov.model.offers import SIMULATED
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger import Ledger
@@ -82,7 +81,7 @@ class Bill:
     def __init__(self, ledger: Ledger) -> None:
         self._now = ledger.clock.now()
         self._segments = [
-            (segment, is_simulated_source(segment.source)) for segment in ledger.prices.segments()
+            (segment, segment.source == SIMULATED) for segment in ledger.prices.segments()
         ]
 
     def since(self, since: Instant, clusters: Iterable[ClusterView]) -> Spending:

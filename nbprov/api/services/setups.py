@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from nbprov.api.context import Context
 from nbprov.api.errors import readable_error, with_readable_errors
 from nbprov.api.operation import Operation
-from nbprov.api.reports.costs import is_simulated
 from nbprov.api.spec_inputs import Ask, SpecInputs, collect
 from nbprov.machines.python.requirement_files import read_source
 from nbprov.model.clusters import ClusterState, DesiredState
@@ -299,7 +298,7 @@ class SetupService:
     def _ended_words(self, row: ClusterRow) -> tuple[str, str]:
         ledger = self._context.engine.ledger
         cost = format_usd(ledger.prices.cost(row.run_id))
-        if is_simulated(row.candidate.offer):
+        if row.candidate.offer.is_simulated:
             cost += " (simulated: you pay $0)"
         logs = (
             f"all of its log: %nbprov logs {row.name}; " if ledger.jobs.of_run(row.run_id) else ""

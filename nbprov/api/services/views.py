@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from nbprov.api.context import Context
-from nbprov.api.reports.costs import is_simulated
 from nbprov.model.clusters import AttemptState, ClusterState, ClusterView, RunState
 from nbprov.model.guards import Guards
 from nbprov.model.spec import Spec
@@ -58,7 +57,7 @@ class ViewService:
             hourly_now=ledger.prices.hourly_now(row.token),
             confirmed=row.confirmed,
             reason=reason_words(row),
-            simulated=is_simulated(row.candidate.offer),
+            simulated=row.candidate.offer.is_simulated,
             uptime=ledger.prices.uptime(row.token),
             loads=self._loads.of(row.run_id) if row.state is ClusterState.RUNNING else (),
         )
@@ -120,7 +119,7 @@ class ViewService:
             cost=ledger.prices.cost(run.run_id),
             hourly_now=sum(ledger.prices.hourly_now(x.token) for x in pending),
             reason=self._launch_words(run, state),
-            simulated=bool(pending) and all(is_simulated(x.candidate.offer) for x in pending),
+            simulated=bool(pending) and all(x.candidate.offer.is_simulated for x in pending),
             attempt=latest.state if latest is not None else None,
             uptime=ledger.prices.uptime(latest.token) if latest is not None else 0.0,
         )
@@ -148,7 +147,7 @@ class ViewService:
             cost=ledger.prices.cost(run.run_id, launch.token),
             hourly_now=ledger.prices.hourly_now(launch.token),
             reason=f"attempt {launch.number} of {cluster.name}, which has another machine",
-            simulated=is_simulated(launch.candidate.offer),
+            simulated=launch.candidate.offer.is_simulated,
             attempt=AttemptState.ENDING,
             uptime=ledger.prices.uptime(launch.token),
         )
@@ -172,5 +171,5 @@ class ViewService:
             ended=run.updated,
             cost=ledger.prices.cost(run_id),
             reason=run.message or run.state.value,
-            simulated=bool(launches) and all(is_simulated(x.candidate.offer) for x in launches),
+            simulated=bool(launches) and all(x.candidate.offer.is_simulated for x in launches),
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nbprov.api import Run
-from nbprov.api.reports.costs import is_simulated
 from nbprov.model.errors import UsageError
 from nbprov.notebook.rendering.prices import consent_text
 from nbprov.notebook.terminal import say
@@ -11,15 +10,10 @@ from nbprov.notebook.terminal import say
 from .handle_variable import variable_of
 
 
-def is_simulated_run(run: Run) -> bool:
-    """Return whether nobody pays for the run's first place."""
-    return run.plan.chosen is not None and is_simulated(run.plan.chosen.offer)
-
-
 def launch_with_consent(run: Run) -> None:
     """Launch, and print what `--yes` agreed to."""
     if not run.launched:
-        simulated = "; simulated: you pay $0" if is_simulated_run(run) else ""
+        simulated = "; simulated: you pay $0" if run.plan.is_simulated else ""
         say(f"{run.name}: --yes agreed to {_highest_cost(run)}{simulated}")
     run.launch()
 
@@ -51,7 +45,7 @@ def require_consent(run: Run) -> None:
             " only the caps decide",
             code="run.needs-consent",
         )
-    if all(is_simulated(candidate.offer) for candidate in run.plan.candidates):
+    if run.plan.is_simulated or not run.plan.candidates:
         return
     raise UsageError(
         f"{run.name} costs {_highest_cost(run)}, and nobody is here to press Launch",

@@ -12,8 +12,6 @@ from nbprov.model.errors import Interrupted
 from nbprov.notebook.panels.output_line import OutputLine
 from nbprov.notebook.rendering.formatting import format_cost
 
-from .consent import is_simulated_run
-
 
 def interrupt_run(run: Run) -> Interrupted:
     """Cancel a run or leave it running, as its `on_interrupt` says; return the error to raise.
@@ -28,7 +26,7 @@ def interrupt_run(run: Run) -> Interrupted:
     ledger = session().engine.ledger
 
     def cost() -> str:
-        return format_cost(ledger.prices.cost(run.run_id), simulated=is_simulated_run(run))
+        return format_cost(ledger.prices.cost(run.run_id), simulated=run.plan.is_simulated)
 
     def report(future: Any) -> None:
         line.replace(describe_cancellation(run, future, cost))

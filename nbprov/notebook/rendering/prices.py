@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from nbprov.api.reports.costs import is_simulated
 from nbprov.model.clock import Instant
 from nbprov.model.offers import Plan
 from nbprov.model.run_policies import ConfirmAbove
@@ -100,7 +99,7 @@ def plan_facts(plan: Plan, race: int = 1) -> PlanFacts:
     """Return what a plan offers, what Launch agrees to, its guards, and what was left out."""
     count = len(plan.candidates)
     chosen = plan.chosen
-    simulated = chosen is not None and is_simulated(chosen.offer)
+    simulated = plan.is_simulated
     headline = "no offer satisfies the spec" if plan.is_kept else PLAN_NOT_KEPT
     if chosen is not None:
         headline = (

@@ -38,6 +38,8 @@ class CandidateQueue:
     ceiling
         The most that Launch agreed to, for the whole cluster an hour; dearer candidates are
         passed over.
+    is_simulated
+        Launch was told that nobody pays, so that no place is taken for which somebody does.
     can_replan
         Whether somebody answers when a new plan is asked for.
     exclusions
@@ -49,6 +51,7 @@ class CandidateQueue:
     candidates: Sequence[Candidate] = ()
     blocks: list[Block] = field(default_factory=list)
     ceiling: Micros | None = None
+    is_simulated: bool = False
     can_replan: bool = False
     exclusions: list[Exclusion] = field(default_factory=list)
     has_alternatives: bool = False
@@ -129,7 +132,7 @@ class CandidateQueue:
         return any(exclusion.matches(candidate) for exclusion in self.exclusions)
 
     def _may_be_tried(self, candidate: Candidate) -> bool:
-        if self._is_excluded(candidate):
+        if self._is_excluded(candidate) or (self.is_simulated and not candidate.offer.is_simulated):
             return False
         if candidate.is_sold_out and self._has_tried_sold_out:
             # Of the candidates that their clouds call sold out, one is tried in each pass: the

@@ -71,6 +71,7 @@ def new_failover(
         plan.candidates,
         ledger.blocks.standing(),
         ceiling=consent or None,
+        is_simulated=plan.is_simulated,
         can_replan=can_replan,
         has_alternatives=len(spec.requests) > 1,
     )
@@ -110,7 +111,12 @@ def resumed_failover(
     )
     events = ledger.events.of_run(row.run_id)
     stock_wait.passes += sum(event.kind is EventKind.PASS_BEGUN for event in events)
-    failed = [(x.candidate, x.failure) for x in ledger.launches.of_run(row.run_id) if x.failure]
+    launches = ledger.launches.of_run(row.run_id)
+    # The plan that Launch was shown is not kept: what was tried of it tells who pays.
+    failover.queue.is_simulated = bool(launches) and all(
+        launch.candidate.offer.is_simulated for launch in launches
+    )
+    failed = [(x.candidate, x.failure) for x in launches if x.failure]
     stock_wait.causes |= {Cause.CAPACITY, *(failure.cause for _, failure in failed)}
     made = (block_after(candidate, failure, row.created) for candidate, failure in failed)
     stock_wait.own |= {block.pattern for block in made if block is not None}

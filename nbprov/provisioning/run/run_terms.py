@@ -43,6 +43,7 @@ def set_terms(
     failover.hedging = hedging_of(rule, spec, usual, context.spent)
     failover.queue.candidates = consent.plan.candidates
     failover.queue.ceiling = consent.hourly or None
+    failover.queue.is_simulated = consent.plan.is_simulated
     waits = replace(spec, wait=replace(spec.wait, seconds=progress.wait))
     terms = (
         *([consent.words] if consent.words else []),

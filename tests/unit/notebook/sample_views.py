@@ -126,7 +126,7 @@ def local_offer(zone: str, price: str, *, spot: bool = False, count: int = 1) ->
         "a100",
         40.0,
         "x86_64",
-        "market.toml (simulated)",
+        "simulated",
         "2026-11-21",
     )
 

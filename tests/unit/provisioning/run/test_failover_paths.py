@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from failover_world import HELD, World
 from provisioning_samples import DEADLINES, candidate, zones
 
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.failures import HOUR, MINUTE, Cause, Failure, Scope
+from nbprov.model.offers import Plan
 from nbprov.model.places import Market
+from nbprov.model.spec import Spec
 from nbprov.provisioning.run.attempt_transitions import BACKOFF_FIRST, LOOK_SECONDS, SAME_TRIES
 
 FIRST, SECOND = f"{1:032x}", f"{2:032x}"
@@ -376,3 +380,25 @@ def test_what_did_not_come_up_while_the_computer_slept_is_given_up_after_a_look(
     world.sleep(2 * HOUR)
     world.pass_time(LOOK_SECONDS + 1)
     assert world.machine.attempts[FIRST].state is AttemptState.ENDING
+
+
+def test_a_launch_for_which_nobody_pays_takes_no_place_that_is_paid() -> None:
+    free, paid = zones("a", "b")
+    free = replace(free, offer=replace(free.offer, source="simulated"))
+    world = World([free, paid])
+    world.machine.queue.is_simulated = True
+    world.start()
+    world.refuse(FIRST, Failure(Cause.CAPACITY, "none left"))
+    assert _tried(world) == ["a"]
+    assert world.finish is not None
+    assert world.finish.state is RunState.FAILED
+
+
+def test_a_plan_is_simulated_only_if_nobody_pays_for_any_of_its_places() -> None:
+    free, paid = zones("a", "b")
+    free = replace(free, offer=replace(free.offer, source="simulated"))
+    named = replace(paid, offer=replace(paid.offer, source="your override simulated/aws.csv"))
+    assert Plan(Spec(), (free,)).is_simulated
+    assert not Plan(Spec(), (free, paid)).is_simulated
+    assert not Plan(Spec(), (named,)).is_simulated
+    assert not Plan(Spec(), ()).is_simulated

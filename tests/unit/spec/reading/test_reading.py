@@ -145,7 +145,7 @@ def test_lines_are_counted_as_the_reader_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['run: "echo \\ud800"', 'envs: {X: "\\udfff"}', 'name: "\\ud83d"\nrun: x']
+    "text", ['run: "echo \\ud800"', 'envs: {X: "\\udfff"}', 'setup: "\\ud83d"']
 )
 def test_half_a_character_is_refused_where_it_stands(text: str) -> None:
     (problem,) = refusal(text).problems
