@@ -6,10 +6,12 @@ The real adapter and boto3 over the double, with real sshd processes as machines
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import pytest
 from aws_double import AwsDouble
 from aws_models_once import read_models_once
 from clouds_under_test import CloudUnderTest, end_folder, left_of, own_folder
@@ -33,10 +35,13 @@ class AwsUnderTest(CloudUnderTest):
     name = "aws"
     addresses = ("AWS_ENDPOINT_URL",)
     credentials = ("AWS_SECRET_ACCESS_KEY",)
+    bounds_answers = False
     tells_stock = False
     billed_states = ("pending", "running")
     tells_poweroff_reason = False
     does_not_apply: ClassVar[Mapping[str, str]] = {
+        "a_page_without_its_list_is_an_error": "its answers are XML, which has no empty lists",
+        "a_create_that_failed_is_refused_in_words": "the same",
         "the_clouds_own_timer_ends_a_machine": "instances have no time limit",
         "whether_credentials_are_there_is_told_without_a_request": "files may have them, too",
         "a_machine_costs_what_its_offer_does": "a listing has no prices",
@@ -102,6 +107,15 @@ class AwsUnderTest(CloudUnderTest):
 
     def leave(self, count: int) -> None:
         self.double.tell("stock", type=TYPE, zone=ZONE, left=count)
+
+    @contextmanager
+    def shortened(self, share: float) -> Iterator[None]:
+        from nbprov.clouds.aws.account import clients
+
+        with pytest.MonkeyPatch.context() as patch:
+            for kind, (connect, read, attempts) in clients._BOUNDS.items():
+                patch.setitem(clients._BOUNDS, kind, (connect, read * share, attempts))
+            yield
 
     def hide_young(self, seconds: float) -> None:
         self.double.tell("settings", hide=seconds)

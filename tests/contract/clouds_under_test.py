@@ -67,7 +67,9 @@ spot = 0.5
 """
 
 OF_REQUESTS = (
-    "a_create_ends_in_time_wherever_it_hangs",
+    "a_change_ends_in_time_wherever_it_hangs",
+    "a_create_that_failed_is_refused_in_words",
+    "a_page_without_its_list_is_an_error",
     "a_call_ends_in_time_though_every_answer_is_slow",
     "a_create_that_became_late_is_not_sent",
     "a_machine_that_lacks_a_field_is_listed_or_an_error",

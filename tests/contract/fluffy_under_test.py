@@ -177,6 +177,9 @@ class FluffyUnderTest(LocalUnderTest):
         assert cause in LOCAL_CODES
         super().refuse(cause)
 
+    def leave(self, count: int) -> None:
+        self.add(f'[[stock]]\nregion = "meadow"\nleft = {count}')
+
     def page(self, size: int, empty: int) -> bool:
         self.server.tell(f"/_pages/{size}/{empty}")
         return True

@@ -64,9 +64,12 @@ class GcpUnderTest(CloudUnderTest):
     addresses = ("NBPROV_GCP_ENDPOINT",)
     billed_states = ("PROVISIONING", "STAGING", "RUNNING", "REPAIRING", "STOPPING", "SUSPENDING")
     passing_states = ("STOPPING", "SUSPENDING")
+    tells_empty_lists = False
+    bounds_answers = False
     tells_stock = False
     tells_poweroff_reason = False
     does_not_apply: ClassVar[Mapping[str, str]] = {
+        "a_page_without_its_list_is_an_error": "Google leaves empty lists out",
         "without_credentials_nothing_is_sent": "files have its logins: test_credentials.py",
         "whether_credentials_are_there_is_told_without_a_request": "the same",
         "a_quote_that_cannot_be_asked_is_not_told": "quotes are asked of another host",

@@ -6,9 +6,11 @@ The real adapter over its double, with real sshd processes as machines.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
+import pytest
 from clouds_under_test import SCRIPTED, CloudUnderTest, end_folder, left_of, own_folder
 from lambda_double import LambdaDouble
 
@@ -34,6 +36,7 @@ class LambdaUnderTest(CloudUnderTest):
     addresses = ("LAMBDA_API_BASE_URL",)
     credentials = ("LAMBDA_API_KEY",)
     billed_states = ("booting", "active", "unhealthy")
+    failed_states = ("unhealthy",)
     causes = frozenset(SCRIPTED) - {Cause.SPOT}
     tells_poweroff_reason = False
     counts_stock = False
@@ -57,6 +60,7 @@ class LambdaUnderTest(CloudUnderTest):
         self.set_environment(self.double.env)
         self.seen: dict[str, str] = {}
         self.leave(20)
+        self.double.tell("stock", instance_type=TYPE, region="us-east-1", left=20)
         super().__init__()
 
     def make(self) -> Cloud:
@@ -96,6 +100,14 @@ class LambdaUnderTest(CloudUnderTest):
 
     def leave(self, count: int) -> None:
         self.double.tell("stock", instance_type=TYPE, region=REGION, left=count)
+
+    @contextmanager
+    def shortened(self, share: float) -> Iterator[None]:
+        from nbprov.clouds.lambda_cloud import provisioner
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(provisioner, "STEP_SECONDS", provisioner.STEP_SECONDS * share)
+            yield
 
     def hide_young(self, seconds: float) -> None:
         self.double.tell("timing", hidden=seconds)

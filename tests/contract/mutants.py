@@ -105,6 +105,12 @@ CHANGE = "a_change_that_fails_says_so"
 SLEEPS = "no_call_sleeps_or_waits_in_a_loop"
 LABELS = "labels_reach_the_cloud"
 SENT = "a_create_that_was_never_sent_is_no_unknown_outcome"
+REGION = "stock_is_of_the_place_that_was_asked_for"
+NO_LIST = "a_page_without_its_list_is_an_error"
+IN_WORDS = "a_create_that_failed_is_refused_in_words"
+HANGS = "a_change_ends_in_time_wherever_it_hangs"
+IMPORTS = "the_package_imports_nothing_before_a_call"
+USES = "the_package_uses_the_model_and_the_clouds_alone"
 
 MUTANTS: tuple[Mutant, ...] = (
     fluffy("one page of machines", ADAPTER, FOLLOWING, "lambda page: None,", PAGES),
@@ -372,7 +378,139 @@ MUTANTS: tuple[Mutant, ...] = (
         "stock.py",
         "Stock(at, offer.pool, level)",
         'Stock(at, offer.pool._replace(region=""), level)',
-        "stock_is_of_the_place_that_was_asked_for",
+        REGION,
+    ),
+    fluffy(
+        "the stock of one region is told of another",
+        "stock.py",
+        "left.get((offer.region, offer.instance_type))",
+        'left.get(("meadow", offer.instance_type))',
+        REGION,
+    ),
+    fluffy(
+        "the first offer's region is asked for all",
+        "stock.py",
+        "left.get((offer.region, offer.instance_type))",
+        "left.get(([*offers][0].region, offer.instance_type))",
+        REGION,
+    ),
+    fluffy(
+        "a page without machines is an empty one",
+        ADAPTER,
+        'page["machines"],',
+        'page.get("machines") or [],',
+        NO_LIST,
+    ),
+    lambda_(
+        "null is no machine",
+        "instances.py",
+        """expect(data, list, "Lambda's list of machines")""",
+        """expect(data or [], list, "Lambda's list of machines")""",
+        NO_LIST,
+    ),
+    runpod(
+        "a page without pods is an empty one", "api.py", "page[name]", "page.get(name, [])", NO_LIST
+    ),
+    fluffy(
+        "a denied order has to say why",
+        ADAPTER,
+        'answer.get("body") or ""',
+        'answer["body"]',
+        IN_WORDS,
+    ),
+    fluffy(
+        "no words are no words", "errors.py", 'f"FluffyCloud answered {status}"', '""', IN_WORDS
+    ),
+    lambda_(
+        "a launch that is gone has no words",
+        ADAPTER,
+        '"Lambda lists no machine of this launch"',
+        '""',
+        IN_WORDS,
+    ),
+    runpod(
+        "a later step of a create has no deadline",
+        ADAPTER,
+        "secrets.keep(api, launch, seconds=deadline.left(LOOK_SECONDS))",
+        "secrets.keep(api, launch, seconds=1e6)",
+        HANGS,
+    ),
+    aws(
+        "a removal that is refused is waited for",
+        "instances/side_objects.py",
+        "                except CloudError as error:\n",
+        "                except CloudError as error:\n                    import time\n\n"
+        "                    time.sleep(1.5)\n",
+        SLEEPS,
+    ),
+    lambda_(
+        "a new key is waited for",
+        "ssh_keys.py",
+        "            _known[place] = name_for(owner)\n",
+        "            __import__('time').sleep(0.5)\n            _known[place] = name_for(owner)\n",
+        SLEEPS,
+    ),
+    runpod(
+        "a secret that is refused is waited for",
+        "secrets.py",
+        '        if error.failure.code == "409":\n',
+        "        if error.failure.cause is Cause.RATE_LIMIT:\n"
+        "            __import__('time').sleep(1.5)\n"
+        '        if error.failure.code == "409":\n',
+        SLEEPS,
+    ),
+    aws(
+        "a moved address is admitted after a pause",
+        "network/security_groups.py",
+        '        answer = self._session.call(region, "DescribeSecurityGroups", GroupIds=[group])\n',
+        "        __import__('time').sleep(0.5)\n"
+        '        answer = self._session.call(region, "DescribeSecurityGroups", GroupIds=[group])\n',
+        SLEEPS,
+    ),
+    aws(
+        "ports are opened after a pause",
+        "network/security_groups.py",
+        "        for pair in ports:\n            for network in ANYWHERE:\n"
+        "                self._authorize(",
+        "        __import__('time').sleep(0.5)\n        for pair in ports:\n"
+        "            for network in ANYWHERE:\n                self._authorize(",
+        SLEEPS,
+    ),
+    fluffy(
+        "an SDK is imported with the table of errors",
+        "errors.py",
+        "import json\n",
+        "import json\n\nimport requests\n",
+        IMPORTS,
+    ),
+    fluffy(
+        "the capabilities need an SDK",
+        ADAPTER,
+        "    capabilities = CAPABILITIES\n",
+        "    @property\n    def capabilities(self):\n        import requests\n\n"
+        "        return CAPABILITIES\n",
+        IMPORTS,
+    ),
+    fluffy(
+        "stock looks for a notebook",
+        "stock.py",
+        "    said = []\n",
+        "    from IPython import get_ipython\n\n    said = []\n",
+        USES,
+    ),
+    lambda_(
+        "stock uses the engine by a relative name",
+        "stock.py",
+        "    said = []\n",
+        "    from ...provisioning import engine\n\n    said = []\n",
+        USES,
+    ),
+    runpod(
+        "stock uses the notebook by a name in a text",
+        "stock.py",
+        "    at = time.time()\n",
+        "    __import__('nbprov.notebook.extension')\n    at = time.time()\n",
+        USES,
     ),
     fluffy(
         "a type that nobody knows hides all stock",
@@ -443,14 +581,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "__init__.py",
         "from typing import TYPE_CHECKING\n",
         "from typing import TYPE_CHECKING\n\nimport requests\n",
-        "the_package_imports_nothing_before_a_call",
+        IMPORTS,
     ),
     fluffy(
         "the rest of nbprov is imported",
         "stock.py",
         "    said = []\n",
         "    from nbprov.market import observations\n\n    said = []\n",
-        "the_package_uses_the_model_and_the_clouds_alone",
+        USES,
     ),
     fluffy(
         "ending nothing is asked",

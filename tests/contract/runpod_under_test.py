@@ -37,6 +37,7 @@ class RunPodUnderTest(CloudUnderTest):
     addresses = ("RUNPOD_API_BASE_URL",)
     credentials = ("RUNPOD_API_KEY",)
     billed_states = ("PROVISIONING", "STARTING", "RUNNING")
+    failed_states = ("ERROR",)
     causes = frozenset(SCRIPTED) - {Cause.SPOT}
     tells_poweroff_reason = False
     counts_stock = False

@@ -6,12 +6,23 @@ import contextlib
 import os
 import re
 import sys
+from collections.abc import Iterator
 from functools import partial
+from itertools import product
+from typing import Any
 
 from nbprov.model.failures import Cause
-from nbprov.model.launches import Accepted, Pending
+from nbprov.model.launches import (
+    Accepted,
+    CreateOperation,
+    InstanceState,
+    Pending,
+    PollResult,
+    Refused,
+)
 
-from .checks import check, expect_cause, failure_of, needs
+from .checks import check, expect_cause, failure_of, needs, refusal
+from .documents import changed, objects
 from .relay import PAGE, RelayedRequest, RelayFault
 from .subject import CloudUnderTest
 
@@ -25,6 +36,10 @@ BROKEN = (
     RelayFault(),
 )
 DENIED = (RelayFault(401, b""), RelayFault(403, b""))
+COMMON = (Cause.BAD_REQUEST, Cause.CAPACITY, Cause.QUOTA)
+"""Causes for which every cloud may refuse a create."""
+SAME = 40
+"""So many characters of a refusal are looked for in its message."""
 
 
 @check
@@ -175,3 +190,97 @@ def to_end_nothing_asks_nothing(subject: CloudUnderTest) -> None:
         "`terminate` of no machine sent a change; some services take an empty list for all"
     )
     assert [i.id for i in subject.alive(launch.owner)] == [machine.id]
+
+
+@check
+def a_create_that_failed_is_refused_in_words(subject: CloudUnderTest) -> None:
+    """Also where the cloud leaves out its reason, or the machine that never came up."""
+    launch = subject.launch()
+    with _noted(subject) as told:
+        operation = subject.cloud.submit(launch)
+        (machine,) = subject.accepted(operation)
+    ids = {name for name, text in told if text in (machine, machine.rpartition("/")[2])}
+    subject.cloud.terminate([machine])
+    subject.gone(launch.owner, [machine])
+    _polled(subject, operation, "a machine that is gone")
+    for state in subject.failed_states:
+        _fails_in_words(subject, state)
+    for cause in [one for one in COMMON if one in subject.causes]:
+        with subject.relay.rewritten(lambda status, body: b"{}" if status >= 400 else body):
+            _refused_in_words(subject, cause, "without anything")
+        with _noted(subject) as told:
+            words = _refused_in_words(subject, cause, "as it is")
+        reasons = {
+            name
+            for name, text in told
+            if " " in text and (text[:SAME] in words or words[:SAME] in text)
+        }
+        needs(reasons, "its refusals are no JSON with the words of the failure")
+        for names, value in product((reasons, ids, reasons | ids), (None, "", "nothing")):
+            change = partial(_leave_out, reasons=reasons, names=names, value=value)
+            with changed(subject.relay, change):
+                _refused_in_words(subject, cause, f"whose {sorted(names)} are {value!r}")
+
+
+def _fails_in_words(subject: CloudUnderTest, state: str) -> None:
+    """Show a machine in a state in which it never came up."""
+    operation = subject.cloud.submit(subject.launch())
+    (machine,) = subject.accepted(operation)
+    needs(subject.show_state(machine, state), "`show_state` returns False")
+    if isinstance(_polled(subject, operation, f"a machine in {state!r}"), Refused):
+        return
+    for one in subject.cloud.list("owner-1"):
+        is_told = one.state is not InstanceState.RUNNING and (one.reason or one.failure)
+        assert one.id != machine or is_told, (
+            f"a machine in {state!r}: expected a refusal by `poll`, or a machine that does not run"
+            f" and says why, got {one}"
+        )
+
+
+def _polled(subject: CloudUnderTest, operation: CreateOperation, what: str) -> PollResult:
+    """Ask for a create by its operation, and by its token alone."""
+    for asked in (CreateOperation(operation.cloud, operation.token, "forgotten"), operation):
+        try:
+            result = subject.make().poll(asked)
+        except Exception as error:
+            raise AssertionError(
+                f"{what}: expected an outcome from `poll`, got {error!r}"
+            ) from error
+        assert not isinstance(result, Refused) or result.failure.message.strip(), (
+            f"{what}: expected words in {result}"
+        )
+    return result
+
+
+def _refused_in_words(subject: CloudUnderTest, cause: Cause, how: str) -> str:
+    """Refuse a create, with an answer that is changed so; return the words of the failure."""
+    subject.refuse(cause)
+    try:
+        words = refusal(subject, subject.launch()).message
+    except Exception as error:
+        raise AssertionError(f"a refusal for {cause}, {how}: got {error!r}") from error
+    assert words.strip(), f"a refusal for {cause}, {how}: expected words"
+    return words
+
+
+@contextlib.contextmanager
+def _noted(subject: CloudUnderTest) -> Iterator[list[tuple[str, str]]]:
+    """Yield the fields with texts of all documents that the cloud answers in this block."""
+    told: list[tuple[str, str]] = []
+    with changed(subject.relay, lambda document: told.extend(_texts(document))):
+        yield told
+
+
+def _texts(document: Any) -> Iterator[tuple[str, str]]:
+    for one in objects(document):
+        for name, value in one.items():
+            texts = value if isinstance(value, list) else [value]
+            yield from ((name, text) for text in texts if isinstance(text, str))
+
+
+def _leave_out(document: Any, *, reasons: set[str], names: set[str], value: str | None) -> None:
+    """Leave out these fields of a document that tells the reason of a refusal."""
+    if any(name in reasons and " " in text for name, text in _texts(document)):
+        for one in [*objects(document)]:
+            for name in names & one.keys():
+                one.update({name: value}) if value != "nothing" else one.pop(name)

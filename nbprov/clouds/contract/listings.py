@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import re
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 from nbprov.model.failures import Cause
-from nbprov.model.launches import Instance, InstanceState
+from nbprov.model.launches import CreateOperation, Instance, InstanceState, PollResult, Refused
 
 from .checks import check, needs
+from .documents import changed, objects, rows, strings
 from .relay import PAGE, RelayedRequest, RelayFault
 from .subject import CloudUnderTest, eventually
 
@@ -30,6 +32,13 @@ BROKEN: tuple[tuple[RelayFault, tuple[Cause, ...]], ...] = (
     (RelayFault(), (Cause.TRANSIENT, Cause.UNKNOWN)),
 )
 """What may come in place of a page, and the causes that are true then (any, if none is named)."""
+Spoil = Callable[[dict[str, Any], str], object]
+LEFT_OUT: dict[str, Spoil] = {
+    "is missing": lambda page, name: page.pop(name, None),
+    "is null": lambda page, name: page.update({name: None}),
+    "is missing, as all else is,": lambda page, _: page.clear(),
+}
+"""What may be the matter with a page that has no list."""
 ODD_STATE = "moulting-9"
 ODD_TYPE = b"type-nobody-knows"
 
@@ -73,7 +82,7 @@ def a_machine_without_labels_breaks_no_listing(subject: CloudUnderTest) -> None:
     (machine,) = subject.running(launch)
 
     def without(document: Any) -> None:
-        for row in _rows(document, machine.id):
+        for row in rows(document, machine.id):
             for labels in _labels(row, launch.owner):
                 labels.clear()
                 changed.append(True)
@@ -91,15 +100,15 @@ def a_machine_that_lacks_a_field_is_listed_or_an_error(subject: CloudUnderTest) 
     ours = {launch.owner, launch.token}
 
     def note(document: Any) -> None:
-        for row in _rows(document, machine.id):
-            names.update(n for n, value in row.items() if not ours & {*_strings(value)})
+        for row in rows(document, machine.id):
+            names.update(n for n, value in row.items() if not ours & {*strings(value)})
 
     _listed_after(subject, note)
     needs(names, "its listing is no JSON with a machine as one object")
     for name in sorted(names):
 
         def without(document: Any, name: str = name) -> None:
-            for row in _rows(document, machine.id):
+            for row in rows(document, machine.id):
                 row.pop(name, None)
 
         try:
@@ -113,27 +122,66 @@ def a_machine_that_lacks_a_field_is_listed_or_an_error(subject: CloudUnderTest) 
         )
 
 
+@check
+def a_page_without_its_list_is_an_error(subject: CloudUnderTest) -> None:
+    """It tells of no machine, which is not to say that there is none."""
+    needs(subject.tells_empty_lists, "it leaves empty lists out (`tells_empty_lists` is False)")
+    launches = [subject.launch(), subject.launch(), subject.other_launch()]
+    machines = [one for launch in launches if launch for one in subject.running(launch)]
+    subject.page(1, 0)
+    ids = sorted(one.id for one in machines)
+    for machine in machines:
+        names = set[str]()
+
+        def note(document: Any, names: set[str] = names, id: str = machine.id) -> None:
+            names.update(name for _, name in _lists(document, id))
+
+        _listed_after(subject, note)
+        needs(names, "its listing is no JSON with its machines under a name")
+        for name, (how, spoil) in product(sorted(names), LEFT_OUT.items()):
+
+            def without(
+                document: Any, id: str = machine.id, name: str = name, spoil: Spoil = spoil
+            ) -> None:
+                for one in [one for one, held in _lists(document, id) if held == name]:
+                    spoil(one, name)
+
+            listed, polled = _seen_after(subject, without, machine.token)
+            assert listed in (None, ids), (
+                f"a page whose {name!r} {how}: expected an error or the machines {ids}, got the"
+                f" list {listed}; a machine that a listing lacks counts as gone"
+            )
+            assert not isinstance(polled, Refused), (
+                f"a page whose {name!r} {how}: `poll` of a create that is looked for there says"
+                f" {polled}, but {machine.id} exists"
+            )
+
+
+def _seen_after(
+    subject: CloudUnderTest, change: Callable[[Any], None], token: str
+) -> tuple[list[str] | None, PollResult | None]:
+    """List, and look for a create, while answers are changed so; None for what is an error."""
+    listed, polled = None, None
+    with contextlib.suppress(Exception):
+        listed = sorted(one.id for one in _listed_after(subject, change))
+    operation = CreateOperation(subject.cloud.name, token, "forgotten")
+    with changed(subject.relay, change), contextlib.suppress(Exception):
+        polled = subject.make().poll(operation)
+    return listed, polled
+
+
+def _lists(document: Any, machine: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield each object and its key inside of which a document has this machine."""
+    for one in objects(document):
+        for name, value in one.items():
+            if isinstance(value, dict | list) and any(rows(value, machine)):
+                yield one, name
+
+
 def _listed_after(subject: CloudUnderTest, change: Callable[[Any], None]) -> list[Instance]:
     """List while every document of the cloud is changed so."""
-
-    def changed(_: int, body: bytes) -> bytes:
-        try:
-            document = json.loads(body)
-        except ValueError:
-            return body
-        change(document)
-        return json.dumps(document).encode()
-
-    with subject.relay.rewritten(changed):
+    with changed(subject.relay, change):
         return subject.make().list("owner-1")
-
-
-def _rows(document: Any, machine: str) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a document that have the id of this machine as a value of their own."""
-    for one in _objects(document):
-        # An adapter may write the place before the id: ids of two regions may be the same.
-        if machine in one.values() or machine.rpartition("/")[2] in one.values():
-            yield one
 
 
 def _labels(row: dict[str, Any], owner: str) -> Iterator[dict[str, Any] | list[Any]]:
@@ -141,26 +189,8 @@ def _labels(row: dict[str, Any], owner: str) -> Iterator[dict[str, Any] | list[A
     if owner in row.values():
         return  # a field of its own, which every machine has
     for value in row.values():
-        if isinstance(value, dict | list) and owner in _strings(value):
+        if isinstance(value, dict | list) and owner in strings(value):
             yield value
-
-
-def _objects(document: Any) -> Iterator[dict[str, Any]]:
-    """Yield all objects of a JSON document, outer ones first."""
-    if isinstance(document, dict):
-        yield document
-    inside = document.values() if isinstance(document, dict) else document
-    for one in [*inside] if isinstance(document, dict | list) else ():
-        yield from _objects(one)
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """Yield all strings of a JSON document, keys left out."""
-    if isinstance(value, str):
-        yield value
-    inside = value.values() if isinstance(value, dict) else value
-    for one in inside if isinstance(value, dict | list) else ():
-        yield from _strings(one)
 
 
 @check

@@ -22,6 +22,8 @@ UPSTREAM_SECONDS = 120.0
 """How long a double may take to answer; beyond it the test has failed for another reason."""
 HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "proxy-auth"})
 """Headers that speak of one connection alone."""
+TRICKLE = 0.1
+"""Seconds between two bytes of an answer that trickles: no socket waits for long."""
 PAGE = b"<html><title>502 Bad Gateway</title><h1>Bad Gateway</h1></html>"
 
 
@@ -77,6 +79,8 @@ class RelayFault:
         The answer comes so much later.
     cut
         The cloud's own answer ends after half of its body.
+    trickles
+        A byte of an answer comes now and then, for ever.
     """
 
     status: int = 0
@@ -85,6 +89,7 @@ class RelayFault:
     delivered: bool = False
     seconds: float = 0.0
     cut: bool = False
+    trickles: bool = False
 
 
 UNREADABLE = (RelayFault(500, PAGE), RelayFault(429, b"", {"Retry-After": "0"}), RelayFault())
@@ -202,9 +207,9 @@ class Relay:
             self._shut()
         return script(number, request) if script is not None else None
 
-    def wait(self, seconds: float) -> None:
-        """Wait so long, or until the script or the relay ends."""
-        self._free.wait(seconds)
+    def wait(self, seconds: float) -> bool:
+        """Wait so long; return whether the script or the relay ended before."""
+        return self._free.wait(seconds)
 
     def _shut(self) -> None:
         for listener in self._listeners:
@@ -240,6 +245,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if fault.seconds:
             relay.wait(fault.seconds)
+        if fault.trickles:
+            self._trickle()
         if fault.delivered or fault.cut:
             self._pass_on(asked, fault)
         if fault.status:
@@ -288,6 +295,13 @@ class _Handler(BaseHTTPRequestHandler):
         while chunk := answer.read1(1 << 16):
             self.wfile.write(chunk)
             self.wfile.flush()
+
+    def _trickle(self) -> None:
+        with suppress(OSError):
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nX-More: ")
+            while not self.server.relay.wait(TRICKLE):
+                self.wfile.write(b".")
+                self.wfile.flush()
 
     def _begin(self, answer: http.client.HTTPResponse, length: str | None) -> None:
         self.send_response_only(answer.status, answer.reason)

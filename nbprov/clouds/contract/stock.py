@@ -94,6 +94,34 @@ def stock_is_of_the_place_that_was_asked_for(subject: CloudUnderTest) -> None:
             f"asked for {offer.place}: expected the stock of {offer.region}, got it of"
             f" {one.pool.region or 'every region'}: {one}"
         )
+    other = subject.other_launch()
+    if other is not None and other.candidate.offer.region != offer.region:
+        _is_of_its_own_region(subject, offer, other.candidate.offer)
+
+
+def _is_of_its_own_region(subject: CloudUnderTest, offer: Offer, other: Offer) -> None:
+    """Stock that comes and goes in one region changes nothing that is told of another."""
+    there = replace(offer, region=other.region, zone=other.zone)
+    seen = []
+    for left in (0, 20):
+        subject.leave(left)
+        asked = (there, offer, other)
+        alone = [_level(subject, one) for one in asked]
+        beside = [_level_in(_told(subject, *asked), one) for one in asked]
+        assert beside == alone, (
+            f"asked for {[str(one.place) for one in asked]} at once: expected the levels {alone},"
+            f" which they have alone, got {beside}"
+        )
+        seen.append((alone[0], alone[2]))
+    assert seen[0] == seen[1], (
+        f"{offer.instance_type} sold out in {offer.region} and came back: expected what is told of"
+        f" {there.place} to stay, got first {seen[0]} and then {seen[1]}"
+    )
+    needs(
+        seen[0][0] not in (None, StockLevel.NONE),
+        f"its double sells {offer.instance_type} in {offer.region} alone: nothing shows whether the"
+        " stock of one region is told of another",
+    )
 
 
 @check
@@ -146,7 +174,10 @@ def _told(subject: CloudUnderTest, *offers: Offer, count: int = 1) -> Sequence[S
 
 def _level(subject: CloudUnderTest, offer: Offer, count: int = 1) -> StockLevel | None:
     """Ask for the level of one offer; None if it is not told."""
-    told = _told(subject, offer, count=count)
+    return _level_in(_told(subject, offer, count=count), offer)
+
+
+def _level_in(told: Sequence[Stock], offer: Offer) -> StockLevel | None:
     return next((one.level for one in told if _covers(one, offer)), None)
 
 

@@ -10,6 +10,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -110,14 +111,21 @@ class CloudUnderTest(ABC):
     passing_states
         The billed states that lead to stopped or gone by themselves. Only these may be shown as
         `STOPPING` or `ENDING`, because the engine ends no machine that is shown so.
+    failed_states
+        The states of a machine that did not come up. `poll` refuses its create, or the listing says
+        why it does not run.
     balance
         What `check` has to say of the balance of the double's account, such as `$12.50`.
+    bounds_answers
+        A call ends in time even if its answer comes byte by byte; SDKs bound each wait alone.
     tells_retry_after
         A refusal for too many requests says how long to wait.
     tells_poweroff_reason
         The listing shows why a machine powered itself off; real clouds only say that it did.
     labels
         A label of a spec is on the machine.
+    tells_empty_lists
+        A page of a listing has its list even if that is empty.
     tells_stock
         The stock of what `launch` requests is told, not that of another market alone.
     counts_stock
@@ -136,10 +144,13 @@ class CloudUnderTest(ABC):
     causes: ClassVar[frozenset[Cause]] = frozenset(SCRIPTED)
     billed_states: ClassVar[tuple[str, ...]] = ()
     passing_states: ClassVar[tuple[str, ...]] = ()
+    failed_states: ClassVar[tuple[str, ...]] = ()
     balance: ClassVar[str] = ""
+    bounds_answers: ClassVar[bool] = True
     tells_retry_after: ClassVar[bool] = True
     tells_poweroff_reason: ClassVar[bool] = True
     labels: ClassVar[bool] = True
+    tells_empty_lists: ClassVar[bool] = True
     tells_stock: ClassVar[bool] = True
     counts_stock: ClassVar[bool] = True
     login_label: ClassVar[bool] = True
@@ -263,6 +274,10 @@ class CloudUnderTest(ABC):
     def secrets(self) -> list[str]:
         """Return the values of the credentials."""
         return [value for name in self.credentials if (value := os.environ.get(name))]
+
+    def shortened(self, share: float) -> AbstractContextManager[None]:
+        """Shorten the limits that the adapter has beside those of `base.py`, to save time."""
+        return nullcontext()
 
     def page(self, size: int, empty: int) -> bool:
         """Answer listings of machines in pages of `size`, after `empty` pages with nothing in them.

@@ -7,6 +7,8 @@ The key never appears in a message. Shapes: `openapi.json` 2.0.0 of github.com/r
 from __future__ import annotations
 
 import json
+import queue
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -102,6 +104,37 @@ class Api:
         CloudError
             If the stream does not begin, or is refused.
         """
+        box, deadline = queue.SimpleQueue[Any](), DeadlineEvent(seconds)
+
+        def read() -> None:
+            try:
+                for event in self._streamed(path, params, deadline, quiet):
+                    box.put(event)
+                box.put(None)
+            except Exception as error:
+                box.put(error)
+
+        # In a thread of its own: a byte now and then would hold its reader for ever.
+        threading.Thread(target=read, name="nbprov-http", daemon=True).start()
+        came = False
+        while True:
+            try:
+                event = box.get(timeout=deadline.left())
+            except queue.Empty:
+                if came:
+                    return
+                words = f"RunPod's events did not begin within {seconds:g} s"
+                raise CloudError(Failure(Cause.TRANSIENT, words, "no-answer")) from None
+            if isinstance(event, Exception):
+                raise event
+            if event is None:
+                return
+            came = True
+            yield event
+
+    def _streamed(
+        self, path: str, params: Mapping[str, Any], deadline: DeadlineEvent, quiet: Seconds
+    ) -> Iterator[dict[str, Any]]:
         import requests
 
         headers = {
@@ -109,7 +142,7 @@ class Api:
             "Accept": "text/event-stream",
             "User-Agent": "nbprov",
         }
-        url, deadline, began = f"{self.access.base}{path}", DeadlineEvent(seconds), False
+        url, began = f"{self.access.base}{path}", False
         try:
             # Without an `auth`, a .netrc entry would replace our own Authorization.
             with requests.get(

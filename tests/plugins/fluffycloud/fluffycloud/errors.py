@@ -41,9 +41,10 @@ def failure_of(
     """
     try:
         said = json.loads(body)
-        code, words = str(said["code"]), str(said["words"])
-    except (ValueError, KeyError, TypeError):
-        code, words = "", f"FluffyCloud answered {status}"
+        code, words = str(said.get("code") or ""), str(said.get("words") or "")
+    except (ValueError, AttributeError):
+        code, words = "", ""
     # A gateway's page in the place of an answer says nothing of what became of a create.
     cause = CAUSES.get(code) or cause_of_status(status, creates=creates)
+    words = words or f"FluffyCloud answered {status}"
     return Failure(cause, words, code or str(status), SCOPES.get(cause), pause)

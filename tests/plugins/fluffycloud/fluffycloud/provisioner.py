@@ -143,7 +143,8 @@ class FluffyCloud(Cloud):
         if answer["state"] == "done":
             return Accepted(tuple(answer["ids"]))
         if answer["state"] == "denied":
-            return Refused(errors.failure_of(answer["status"], answer["body"], answer["pause"]))
+            body = answer.get("body") or ""
+            return Refused(errors.failure_of(answer["status"], body, answer["pause"]))
         return Pending()
 
     def list(self, owner: str) -> builtins.list[Instance]:

@@ -100,7 +100,7 @@ class Burrows:
         stock = tomllib.loads((self.folder / "market.toml").read_text(encoding="utf-8")).get(
             "stock", []
         )
-        room = stock[-1].get("left", PLENTY) if stock else PLENTY
+        room = {each.get("region", ""): each["left"] for each in stock}
         alive = [
             m
             for owner in self.owners
@@ -116,7 +116,7 @@ class Burrows:
                 "vcpus": row["vcpus"],
                 "memory_gb": row["memory_gib"],
                 "usd_per_hour": row["hourly"] / MICROS_PER_USD,
-                "left": room
+                "left": room.get(row["region"], PLENTY)
                 - sum(
                     (m["burrow"], m["size"]) == (row["region"], row["instance_type"]) for m in alive
                 ),
