@@ -40,6 +40,7 @@ def a_machine_lives_and_ends(subject: CloudUnderTest) -> None:
     assert not machine.launched_at or abs(machine.launched_at - began) < CLOCKS, (
         f"launched_at is {machine.launched_at}: expected seconds since 1970, about {began:.0f}"
     )
+    assert not machine.stopped_at, f"it runs and has a stopped_at of {machine.stopped_at}"
     eventually(lambda: answers(machine), "an ssh server")
     said = subject.run(machine, 'echo "here $NBPROV_NODE"; pwd; exit 7')
     assert said.returncode == 7, said.stderr
@@ -93,6 +94,9 @@ def a_stopped_machine_keeps_its_disk_and_starts_again(subject: CloudUnderTest) -
     subject.end_slowly(0.3)
     subject.cloud.stop([machine.id])
     stopped = subject.in_state(launch.owner, machine.id, InstanceState.STOPPED)
+    assert not stopped.stopped_at or abs(stopped.stopped_at - time.time()) < CLOCKS, (
+        f"stopped_at is {stopped.stopped_at}: expected seconds since 1970, about now"
+    )
     assert not stopped.state.is_billed
     assert not answers(machine)
     subject.cloud.stop([machine.id])
