@@ -21,8 +21,7 @@ from nbprov.model.launches import (
     Refused,
 )
 
-from .checks import check, expect_cause, failure_of, needs, refusal
-from .documents import changed, objects
+from .checks import changed, check, expect_cause, failure_of, needs, objects, refusal
 from .relay import PAGE, RelayedRequest, RelayFault
 from .subject import CloudUnderTest
 

@@ -11,8 +11,7 @@ from typing import Any
 from nbprov.model.failures import Cause
 from nbprov.model.launches import CreateOperation, Instance, InstanceState, PollResult, Refused
 
-from .checks import check, needs
-from .documents import changed, objects, rows, strings
+from .checks import changed, check, needs, objects, rows, strings
 from .relay import PAGE, RelayedRequest, RelayFault
 from .subject import CloudUnderTest, eventually
 
