@@ -1,6 +1,8 @@
 // What is wrong in a cell, shown while it is typed: each word underlined, and what to write instead
 // at the end of its line. No line of the editor is changed: what is shown lies over them, and is
-// drawn anew after each change.
+// drawn anew after each change, and where the editor draws other lines of a long cell.
+
+import { drawnLines } from "./drawn_lines.js";
 
 const WITH_SPEC = /^\s*%%(provision|nbprov\s+plan)\s/;
 const PAUSE_MS = 400; // without a key, before the kernel is asked
@@ -22,6 +24,9 @@ const NOTE_STYLE = {
   font: "italic 0.9em var(--jp-ui-font-family, sans-serif)",
 };
 
+// Not `hidden`, which would take it from screen readers and have it said again later.
+const UNSEEN = { left: "0", top: "0", maxWidth: "1px", clipPath: "inset(50%)" };
+
 /** @typedef {import("./types").CellProblem} CellProblem */
 
 /**
@@ -34,6 +39,8 @@ export function watchTyping(context, ask) {
   let pause;
   /** @type {HTMLElement | undefined} */
   let notes;
+  /** @type {any} */
+  let typed;
   let listening = new AbortController();
   const clear = () => {
     if (!notes) return; // what is underlined belongs to another notebook
@@ -47,6 +54,7 @@ export function watchTyping(context, ask) {
     if (!change.sourceChange) return;
     clearTimeout(pause);
     clear();
+    typed = cell;
     const source = cell.getSource();
     if (WITH_SPEC.test(source)) pause = setTimeout(() => ask(source), PAUSE_MS);
   };
@@ -67,15 +75,23 @@ export function watchTyping(context, ask) {
     /** @param {string} source @param {CellProblem[]} problems */
     show: (source, problems) => {
       const editor = focusedEditor(source);
-      if (!editor) return; // it was typed in another page, or has changed since
+      // It was typed in another page, or has changed since, maybe in a line that is not drawn.
+      if (!editor || typed?.getSource() !== source) return;
       clear();
       if (problems.length === 0) return;
-      notes = draw(editor, problems.slice(0, MOST_SHOWN));
+      const shown = makeNotes(problems.slice(0, MOST_SHOWN));
+      notes = shown.element;
+      const place = () => shown.place(editor, drawnLines(editor, source));
+      place();
+      /** @type {HTMLElement} */ (editor.closest(".cm-editor")).append(notes);
+      const scrolled = new MutationObserver(place);
+      scrolled.observe(editor, { childList: true });
       // Whoever goes on to another cell is done with this one: running it tells the rest. Where the
       // browser's window loses the focus, the editor stays the active element.
       const left = () => document.activeElement !== editor && clear();
       listening = new AbortController();
       editor.addEventListener("focusout", left, { signal: listening.signal });
+      listening.signal.addEventListener("abort", () => scrolled.disconnect());
     },
     end: () => {
       clearTimeout(pause);
@@ -92,43 +108,67 @@ export function watchTyping(context, ask) {
  */
 function focusedEditor(source) {
   const editor = document.activeElement?.closest(".jp-CodeCell .cm-content");
-  const text = [...(editor?.querySelectorAll(".cm-line") ?? [])].map((line) => line.textContent);
-  return text.join("\n") === source ? /** @type {HTMLElement} */ (editor) : undefined;
+  return editor instanceof HTMLElement && drawnLines(editor, source) ? editor : undefined;
 }
 
 /**
- * @param {HTMLElement} editor
+ * Make a note for each line with problems. All are said to a screen reader at once; only those of
+ * lines that the editor has drawn are seen, and they are told nothing again when the cell scrolls.
  * @param {CellProblem[]} problems
  */
-function draw(editor, problems) {
-  const lines = [...editor.querySelectorAll(".cm-line")];
-  const found = problems.flatMap((problem) => {
-    const line = lines[problem.line - 1];
-    return line ? [{ line, range: wordRange(line, problem), message: problem.message }] : [];
-  });
-  underline(found.map(({ range }) => range));
-  const frame = /** @type {HTMLElement} */ (editor.closest(".cm-editor"));
-  const notes = document.createElement("div");
-  notes.setAttribute("role", "status");
-  const edge = frame.getBoundingClientRect();
-  for (const line of new Set(found.map((one) => one.line))) {
-    const text = document.createRange();
-    text.selectNodeContents(line);
-    const box = text.getBoundingClientRect();
+function makeNotes(problems) {
+  const element = document.createElement("div");
+  element.setAttribute("role", "status");
+  /** @type {Map<number, HTMLElement>} */
+  const notes = new Map();
+  for (const number of new Set(problems.map((one) => one.line))) {
     const note = document.createElement("div");
     note.className = NAME;
-    note.textContent = found.filter((one) => one.line === line).map((one) => one.message).join("; ");
+    const here = problems.filter((one) => one.line === number);
+    note.textContent = here.map((one) => one.message).join("; ");
     note.title = note.textContent;
-    const room = Math.max(edge.right - box.right, LEAST_ROOM);
-    Object.assign(note.style, NOTE_STYLE, {
-      left: `${edge.width - Math.min(room, edge.width)}px`,
-      top: `${box.top - edge.top}px`,
-      maxWidth: `${room}px`,
-    });
-    notes.append(note);
+    notes.set(number, note);
+    element.append(note);
   }
-  frame.append(notes);
-  return notes;
+  return {
+    element,
+    /**
+     * @param {HTMLElement} editor
+     * @param {Map<number, Element> | undefined} lines
+     */
+    place(editor, lines) {
+      underline(
+        problems.flatMap((problem) => {
+          const line = lines?.get(problem.line);
+          return line ? [wordRange(line, problem)] : [];
+        }),
+      );
+      const frame = /** @type {HTMLElement} */ (editor.closest(".cm-editor"));
+      const edge = frame.getBoundingClientRect();
+      for (const [number, note] of notes) {
+        const line = lines?.get(number);
+        Object.assign(note.style, NOTE_STYLE, line ? besideLine(line, edge) : UNSEEN);
+      }
+    },
+  };
+}
+
+/**
+ * Return where a note stands: at the end of its line, or over that where it has no room.
+ * @param {Element} line
+ * @param {DOMRect} edge that of the editor
+ */
+function besideLine(line, edge) {
+  const text = document.createRange();
+  text.selectNodeContents(line);
+  const box = text.getBoundingClientRect();
+  const room = Math.max(edge.right - box.right, LEAST_ROOM);
+  return {
+    left: `${edge.width - Math.min(room, edge.width)}px`,
+    top: `${box.top - edge.top}px`,
+    maxWidth: `${room}px`,
+    clipPath: "none",
+  };
 }
 
 /** @param {Range[]} ranges */

@@ -79,6 +79,7 @@ function render({ model, el }) {
       shown.get(cluster.key)?.tick(cluster, state.now, clock.now());
     facts.tick(state.now, clock.now());
     budgets.tick(state.now, clock.now());
+    days.tick(state.now, clock.now());
     market.tick(clock.now());
   };
   const show = (/** @type {ClustersState} */ given, /** @type {number} */ age) =>
@@ -108,7 +109,10 @@ function render({ model, el }) {
   const link = connect(model, signal, {
     root,
     state: show,
-    seen: () => look(),
+    seen() {
+      tick();
+      look();
+    },
     notice(text) {
       setText(status, text);
       for (const view of shown.values()) view.release();
@@ -127,7 +131,8 @@ function render({ model, el }) {
     const isWanted = state.figures || state.clusters.some((c) => c.state === "running");
     if (link.isSeen() && isWanted) link.look();
   };
-  const timers = [setInterval(tick, TICK_MS), setInterval(look, LOOK_MS)];
+  // What nobody sees is not drawn: it catches up when it is seen again.
+  const timers = [setInterval(() => link.isSeen() && tick(), TICK_MS), setInterval(look, LOOK_MS)];
   signal.addEventListener("abort", () => timers.forEach(clearInterval));
   show(state, 0);
   return () => controller.abort();

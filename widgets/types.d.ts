@@ -179,10 +179,13 @@ export interface ClustersState {
   day_began?: number;
 }
 
-/** What each cloud cost on each of the last days, in micro-dollars; days are ISO dates. */
+/**
+ * What each cloud cost on each of the last days, in micro-dollars, and what the cost of the last day
+ * grows by an hour; days are ISO dates.
+ */
 export interface DailyCosts {
   days: string[];
-  clouds: { cloud: string; costs: number[]; simulated: boolean }[];
+  clouds: { cloud: string; costs: number[]; simulated: boolean; hourly: number }[];
 }
 
 /** An amount at `now`, and its growth per hour. */

@@ -37,7 +37,13 @@ PRICE_TABLE = (
     "price_picks.js",
     "price_table.js",
 )
-PAGE_LINK = ("forms.js", "ended_cells.js", "cell_problems.js", "page_link.js")
+PAGE_LINK = (
+    "forms.js",
+    "ended_cells.js",
+    "drawn_lines.js",
+    "cell_problems.js",
+    "page_link.js",
+)
 RUN_PANEL = (
     *_GRID,
     "link.js",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from local_cloud import set_market
 from notebook_page import NotebookPage, button, panel
 from pictures import Album
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 LONG_MS = 60_000
 WORK = (
@@ -87,3 +90,89 @@ def test_dashboard(
     expect(board.locator(".nbprov-title")).to_have_text(
         "nbprov: no cluster is live", timeout=LONG_MS
     )
+
+
+TODAY = """board => {
+    const money = /\\$[\\d.]+/;
+    const read = (text) => money.exec(text)[0];
+    const figures = [...board.querySelectorAll('.nbprov-figure')];
+    const today = figures.find((one) => one.textContent.startsWith('today, simulated'));
+    const bar = [...board.querySelectorAll('.nbprov-day')].at(-1);
+    return {
+        total: read(today.querySelector('.nbprov-amount').textContent),
+        label: read(bar.title.split(': ')[1]),
+        days: read(board.querySelector('.nbprov-days .nbprov-why').textContent),
+        aria: read(board.querySelector('.nbprov-day-bars').getAttribute('aria-label')),
+        legend: read(board.querySelector('.nbprov-legend').textContent),
+        height: bar.lastElementChild.getBoundingClientRect().height,
+        moving: board.querySelector('.nbprov-days').getAnimations({ subtree: true }).length,
+    };
+}"""
+"""What a dashboard says of today and of all its days, at one moment."""
+COUNT = """days => {
+    window.drawn = 0;
+    const what = { childList: true, characterData: true, attributes: true, subtree: true };
+    new MutationObserver(() => window.drawn++).observe(days, what);
+}"""
+YESTERDAY = """
+    INSERT INTO price_segments (run_id, token, instance_id, kind, hourly, started, ended)
+    SELECT run_id, token, instance_id, kind, hourly, started - 86400, started - 86400 + 60
+    FROM price_segments WHERE ended IS NULL
+"""
+"""A minute's cost a day ago, in proportion to which the bar of today is seen to grow."""
+
+
+def samples(board: Locator, wanted: int) -> list[dict[str, Any]]:
+    """Return what a dashboard says at so many moments, between which its total changes."""
+    found: list[dict[str, Any]] = []
+    while len(found) < wanted:
+        told = board.evaluate(TODAY)
+        if not found or told["total"] != found[-1]["total"]:
+            found.append(told)
+        board.page.wait_for_timeout(100)
+    return found
+
+
+def draws(notebook: NotebookPage, ms: int) -> int:
+    """How often the days are drawn in this time; a change that the kernel reports draws them."""
+    before: int = notebook.page.evaluate("window.drawn")
+    notebook.page.wait_for_timeout(ms)
+    after: int = notebook.page.evaluate("window.drawn")
+    return after - before
+
+
+def test_the_bar_of_today_grows_with_the_total(
+    open_notebook: Callable[..., NotebookPage], nbprov_home: Path, album: Album
+) -> None:
+    set_market(nbprov_home, accept=0.1, boot=0.1, stocked=True)
+    lines = "for line in range(200): print(line)"
+    cells = ["%load_ext nbprov", LAUNCH, "%nbprov dashboard", lines, "%nbprov down dev"]
+    notebook = open_notebook(cells)
+    notebook.page.emulate_media(reduced_motion="reduce")
+    notebook.run("%load_ext")
+    notebook.run("%%provision")
+    with closing(sqlite3.connect(nbprov_home / "ledger.sqlite3")) as ledger, ledger:
+        ledger.execute(YESTERDAY)
+    board = panel(notebook.run("%nbprov dashboard"), "Clusters")
+    expect(board.locator(".nbprov-day")).to_have_count(30)
+    told = samples(board, 5)
+    for one in told:
+        assert one["label"] == one["total"], one
+        assert one["days"] == one["aria"] == one["legend"] != one["total"], one
+        assert one["moving"] == 0, "a person may have asked for no motion"
+    heights = [one["height"] for one in told]
+    assert heights == sorted(heights)
+    assert heights[0] < heights[-1]
+    album.take("days", board.locator(".nbprov-days"))
+    album.take("dashboard-days", board)
+
+    # What nobody sees is not drawn, and is right as soon as somebody does.
+    days = board.locator(".nbprov-days")
+    days.evaluate(COUNT)
+    notebook.run("for line").evaluate("output => output.scrollIntoView({ block: 'end' })")
+    assert any(draws(notebook, ms=3000) == 0 for _ in range(10)), "it is drawn each second"
+    board.evaluate("board => board.scrollIntoView()")
+    (seen,) = samples(board, 1)
+    assert seen["label"] == seen["total"]
+    assert samples(board, 2)[-1]["height"] > heights[-1]
+    notebook.run("%nbprov down")

@@ -46,9 +46,16 @@ def test_restart_during_a_launch(open_notebook: Callable[..., NotebookPage], alb
     expect(shown(output(notebook.cell("%prices")), FORM)).to_contain_text("us-central1")
     left = shown(output(notebook.cell("%%provision")), FORM)
     expect(left).to_contain_text("dev: ◐ launching")
-    expect(left).to_contain_text(re.compile(r"as of \d{4}-"))
+    instant = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
+    expect(left).to_contain_text(
+        re.compile(
+            rf"dev: ◐ launching · since {instant} · next: local/local-\S+ at \$[\d.]+/h"
+            rf" · cost \$[\d.]+ so far · \$[\d.]+/h · simulated: you pay \$0 · as of {instant}"
+        )
+    )
     assert left.get_by_text("refused").count() == 5
     expect(left).to_contain_text("booting")
+    album.take("left", notebook.cell("%%provision"))
 
     said = notebook.run("%load_ext")
     expect(said).to_have_text(

@@ -34,6 +34,7 @@ MOST_BYTES = 100_000
 """Five cells with three panels. A notebook with the table's data or the panels' code in it would be
 many times as long."""
 PANELS = {"%prices": "Prices", "%%provision": "Provision", "%clusters": "Clusters"}
+INSTANT = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
 WIDGET_ERRORS = re.compile("Error displaying widget|Loading widget")
 HTML, TEXT, WIDGET = "text/html", "text/plain", "application/vnd.jupyter.widget-view+json"
 
@@ -74,7 +75,7 @@ def _check_live(notebook: NotebookPage) -> None:
 
 def _check_drawn(notebook: NotebookPage) -> None:
     run = output(notebook.cell("%%provision"))
-    expect(run).to_contain_text("dev: ■ ended")
+    expect(run).to_contain_text(re.compile(rf"dev: ■ ended · at {INSTANT} · cost \$[\d.]+ · simul"))
     assert run.get_by_text("refused").filter(visible=True).count() == 5
     expect(shown(output(notebook.cell("%clusters")), "table")).to_contain_text("ended")
     expect(shown(output(notebook.cell("%prices")), "table")).to_contain_text("us-central1")
@@ -91,6 +92,10 @@ def _play(notebook: NotebookPage) -> None:
     button(run, "Launch").click()
     expect(state(run)).to_have_text("ready")
     expect(notebook.run("%%on dev")).to_contain_text(f"a token of {len(SECRET)} letters")
+    # What the live panel says in minutes, a reader of next week must read as an instant.
+    expect(run.locator(".nbprov-header")).to_contain_text(re.compile(r"for \d.* · next: %%on dev"))
+    form = re.sub("<[^>]*>", "", notebook.saved_form("%%provision"))
+    assert re.search(rf"dev: ● ready · since {INSTANT} · next: %%on dev · cost \$\S+ so far", form)
     clusters = panel(notebook.run("%clusters"), "Clusters")
     button(clusters, "Down").click()
     button(clusters, "Really down?").click()

@@ -65,13 +65,13 @@ def overview(context: Context, services: Services) -> Overview:
     ledger, now = context.engine.ledger, context.engine.clock.now()
     clusters = tuple(services.views.views())
     bill = Bill(ledger)
-    month = bill.since(month_begin(now), clusters)
+    month = bill.since(month_begin(now))
     return Overview(
         now,
         clusters,
-        bill.since(midnight(now), clusters),
+        bill.since(midnight(now)),
         month,
-        bill.since(0.0, clusters),
+        bill.since(0.0),
         month_forecast(month, clusters, now),
         bill.daily(),
         tuple(run for run in ledger.runs.unfinished() if run.state in UNDER_WAY),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -35,11 +36,18 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class CloudCosts:
-    """What one cloud cost on each day; `simulated` where nobody pays for it."""
+    """What one cloud cost on each day; `simulated` where nobody pays for it.
+
+    Attributes
+    ----------
+    hourly
+        What the last day's cost grows by an hour.
+    """
 
     cloud: str
     costs: tuple[Micros, ...]
     simulated: bool
+    hourly: Micros = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +92,16 @@ class Bill:
             (segment, segment.source == SIMULATED) for segment in ledger.prices.segments()
         ]
 
-    def since(self, since: Instant, clusters: Iterable[ClusterView]) -> Spending:
-        """What was spent since an instant, and what these clusters cost now."""
+    def since(self, since: Instant) -> Spending:
+        """What was spent since an instant, and what is on the bill now.
+
+        Both come from the same segments, as in `daily`, so that the amounts of a page that lets
+        them grow agree at every moment.
+        """
         spent, hourly = {True: 0, False: 0}, {True: 0, False: 0}
         for segment, simulated in self._segments:
             spent[simulated] += segment.cost(since, self._now)
-        for cluster in clusters:
-            hourly[cluster.simulated] += cluster.hourly_now
+            hourly[simulated] += segment.hourly if segment.is_open else 0
         return Spending(since, spent[False], hourly[False], spent[True], hourly[True])
 
     def daily(self, days: int = SHOWN_DAYS) -> DailyCosts:
@@ -102,13 +113,19 @@ class Bill:
         begins = [_local(today - timedelta(days=back)) for back in reversed(range(days))]
         edges = [*(begin.timestamp() for begin in begins), self._now]
         found: dict[tuple[str, bool], list[Micros]] = {}
+        hourly: Counter[tuple[str, bool]] = Counter()
         for segment, simulated in self._segments:
             if segment.ended <= edges[0]:
                 continue
-            costs = found.setdefault((segment.cloud or "unknown", simulated), [0] * days)
+            source = segment.cloud or "unknown", simulated
+            costs = found.setdefault(source, [0] * days)
+            hourly[source] += segment.hourly if segment.is_open else 0
             for day in range(days):
                 costs[day] += segment.cost(edges[day], edges[day + 1])
-        clouds = (CloudCosts(cloud, tuple(costs), free) for (cloud, free), costs in found.items())
+        clouds = (
+            CloudCosts(cloud, tuple(costs), free, hourly[cloud, free])
+            for (cloud, free), costs in found.items()
+        )
         return DailyCosts(
             tuple(begin.date().isoformat() for begin in begins),
             tuple(sorted(clouds, key=lambda one: (-sum(one.costs), one.cloud))),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nbprov.model.clusters import ClusterState, RunView
+from nbprov.model.clusters import RunView
 from nbprov.model.errors import UsageError
 from nbprov.model.offers import PLAN_ROWS
 from nbprov.notebook.rendering.price_data import TableData
@@ -124,10 +124,8 @@ class RunPanel(Panel[RunView]):
             "console": self._on_console,
             "prefer": self._on_prefer,
         }
-        cluster = self._view.cluster
         return {
             **plain_fields(run_facts(self._view)),
-            "is_running": cluster is not None and cluster.state is ClusterState.RUNNING,
             "openings": [plain_fields(opening) for opening in self.openings],
             "version": self._version if self._view.plan.candidates else 0,
             "actions": [name for name, callback in listening.items() if callback is not None],

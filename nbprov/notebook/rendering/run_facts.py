@@ -149,6 +149,8 @@ class RunFacts:
     log
         The latest lines that the setup prints. Empty once it is done or has failed, since the
         error then holds the last ones.
+    is_running
+        Its cluster runs now.
     """
 
     run_id: str
@@ -177,6 +179,7 @@ class RunFacts:
     log: tuple[str, ...]
     error: str
     log_path: str
+    is_running: bool
 
     @property
     def spent(self) -> str:
@@ -185,11 +188,6 @@ class RunFacts:
             return ""
         so_far = "" if self.is_final and not self.hourly else "so far "
         return f"cost {so_far}{format_cost(self.cost, simulated=self.simulated)}"
-
-    @property
-    def title(self) -> str:
-        """The run in one line."""
-        return f"{self.name or 'provision'}: {self.look}"
 
 
 def attempt_facts(attempt: AttemptView) -> AttemptFacts:
@@ -260,6 +258,7 @@ def run_facts(view: RunView, most: int = MOST_ATTEMPTS) -> RunFacts:
         log=() if view.error or not view.message else view.log[-LOG_SHOWN:],
         error=view.error,
         log_path=view.log_path,
+        is_running=view.cluster is not None and view.cluster.state is ClusterState.RUNNING,
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nbprov.model.clusters import RunView
+from nbprov.model.clusters import RunState, RunView
 
-from .formatting import DASH, format_cost, format_utc
+from .formatting import DASH, format_cost
 from .prices import plan_html, plan_text
 from .run_facts import (
     LONGEST_MESSAGE,
@@ -16,6 +16,7 @@ from .run_facts import (
     RunFacts,
     run_facts,
 )
+from .run_headline import headline
 from .tables import (
     Column,
     cut,
@@ -26,6 +27,7 @@ from .tables import (
     html_table,
     one_line,
     safe_text,
+    text_heading,
     text_table,
 )
 
@@ -56,15 +58,14 @@ def run_html(view: RunView) -> str:
     A run without attempts shows its plan. Only the last attempts are there.
     """
     facts = run_facts(view, SAVED_ATTEMPTS)
-    heading = html_heading(facts.title)
+    heading = html_heading(*headline(view, facts))
     above = html_lines(_lines_above(facts)) + html_preformatted("\n".join(facts.log))
     error = html_preformatted(facts.error)
     if not facts.attempts:
         plan = plan_html(view.plan, rows=PLAN_ROWS_WAITING, race=view.race)
-        return html_page(heading, above, error, plan, html_lines([*_notes(facts), *_stamp(view)]))
-    stamp = html_lines(_stamp(view))
+        return html_page(heading, above, error, plan, html_lines(_notes(facts)))
     table = html_table(_COLUMNS, _rows(facts))
-    return html_page(heading, above, table, error, html_lines(_lines_below(facts)), stamp)
+    return html_page(heading, above, table, error, html_lines(_lines_below(facts)))
 
 
 def run_text(view: RunView, most: int = MOST_ATTEMPTS) -> str:
@@ -73,17 +74,13 @@ def run_text(view: RunView, most: int = MOST_ATTEMPTS) -> str:
     A run without attempts shows its plan.
     """
     facts = run_facts(view, most)
-    lines = [facts.title, *_lines_above(facts), *(f"    {line}" for line in facts.log)]
+    heading = text_heading(headline(view, facts))
+    lines = [*heading, *_lines_above(facts), *(f"    {line}" for line in facts.log)]
     if facts.attempts:
         lines += ["", *_text_table(facts), *_lines_below(facts)]
     else:
         lines += ["", plan_text(view.plan, rows=PLAN_ROWS_WAITING, race=view.race), *_notes(facts)]
-    return safe_text("\n".join([*lines, *facts.error.splitlines(), *_stamp(view)]))
-
-
-def _stamp(view: RunView) -> list[str]:
-    """Return the time of the view: a saved form may be read when it is no longer true."""
-    return [f"as of {format_utc(view.now)}"] if view.now else []
+    return safe_text("\n".join([*lines, *facts.error.splitlines()]))
 
 
 def _rows(facts: RunFacts) -> list[list[str]]:
@@ -112,9 +109,10 @@ def _reason(attempt: AttemptFacts) -> str:
 def _lines_above(facts: RunFacts) -> list[str]:
     is_repeated = any(line.startswith(facts.message) for line in facts.summary)
     message = "" if is_repeated else facts.message
-    next_step = f"next: {facts.hint}" if facts.hint else ""
-    lines = [message, facts.waiting, *facts.summary, next_step, facts.spent]
-    return [line for line in lines if line]
+    # That of a run that is ready is a few words, and in the first line.
+    is_long = facts.hint and facts.state != RunState.READY.value
+    next_step = f"next: {facts.hint}" if is_long else ""
+    return [line for line in [message, facts.waiting, *facts.summary, next_step] if line]
 
 
 def _lines_below(facts: RunFacts) -> list[str]:

@@ -17,6 +17,8 @@ TEXT_WIDTH = 118
 LEAST_FLEXIBLE = 12
 """A flexible column is not cut shorter than this."""
 GAP = "  "
+BETWEEN = " · "
+"""Between the parts of a heading."""
 
 # JupyterLab's own table style overrides attributes, so every cell has an inline style. It is kept
 # short because it is repeated for each cell.
@@ -139,6 +141,23 @@ def html_text(text: str) -> str:
     return escaped.replace("$", "<span>$</span>") if escaped.count("$") > 1 else escaped
 
 
+def text_heading(parts: Sequence[str], *, width: int = TEXT_WIDTH) -> list[str]:
+    """Return the first line of a text form; what has no room continues below it.
+
+    Examples
+    --------
+    >>> text_heading(["dev: ready", "since noon", "next: run it"], width=26)
+    ['dev: ready · since noon', '    next: run it']
+    """
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if width_of(f"{lines[-1]}{BETWEEN}{part}") <= width:
+            lines[-1] += f"{BETWEEN}{part}"
+        else:
+            lines.append(f"    {part}")
+    return lines
+
+
 def html_table(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], *, off: Sequence[str] = ()
 ) -> str:
@@ -194,9 +213,10 @@ def html_page(*parts: str) -> str:
     return f"<div {style}>\n{''.join(parts)}</div>"
 
 
-def html_heading(text: str) -> str:
-    """Return the first line of a static display, escaped."""
-    return f'<p style="margin:2px 0 6px"><b>{html_text(text)}</b></p>\n'
+def html_heading(text: str, *beside: str) -> str:
+    """Return the first line of a static display, escaped, with parts that are less prominent."""
+    rest = html_text("".join(f"{BETWEEN}{part}" for part in beside))
+    return f'<p style="margin:2px 0 6px"><b>{html_text(text)}</b>{rest}</p>\n'
 
 
 def html_preformatted(text: str) -> str:

@@ -26,6 +26,8 @@ class PriceSegment:
         Empty where the ledger does not know any more.
     source
         Where the price was read.
+    ended
+        Now, for what is still on the bill.
     """
 
     cloud: str
@@ -33,6 +35,7 @@ class PriceSegment:
     hourly: Micros
     started: Instant
     ended: Instant
+    is_open: bool
 
     def cost(self, since: Instant, until: Instant) -> Micros:
         """What it cost between two instants."""
@@ -202,6 +205,7 @@ class PriceSegmentTable:
                 int(r["hourly"]),
                 r["started"],
                 r["ended"] if r["ended"] is not None else now,
+                r["ended"] is None,
             )
             for r in self._store.rows(query)
         ]

@@ -1,6 +1,7 @@
 // A launch on one time axis, and what is said of what it waits for.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import test from "node:test";
 
 import { lanesOf, lastInstant, spansOf, ticksOf } from "../../../widgets/run_lanes.js";
@@ -86,29 +87,22 @@ test("the axis of a launch that is over ends with its last attempt, whenever it 
   assert.equal(lastInstant({ ...over, attempts: [] }, 900), 101, "never an axis without length");
 });
 
-test("what comes next is said with its times, and nothing once it is over", () => {
+// The cases are also those of the saved forms, which say points in time.
+const cases = JSON.parse(readFileSync(new URL("./headline_cases.json", import.meta.url), "utf8"));
+
+for (const { case: name, state, live } of cases)
+  test(`the first line where ${name}`, () => assert.equal(headline(state, state.now), live));
+
+test("what is waited for is said with its times, and nothing once it is over", () => {
   const state = {
     state: "launching",
     started: 90,
-    ended: null,
-    following: "gcp/us-central1-a at $3.67/h",
-    next_pass: null,
-    hint: "",
-    is_running: false,
     attempts: [attempt({ usual: 45, cut_off: 700 })],
   };
   assert.equal(
     outlook(state, 120),
     "usually ready within 25 s from now · booting is given up in 9 min 40 s",
   );
-  assert.equal(headline(state, 120), "for 30 s · next: gcp/us-central1-a at $3.67/h");
   assert.match(outlook(state, 200), /usually ready after 45 s: later than most/);
   assert.equal(outlook({ ...state, state: "ready" }, 120), "");
-  const waits = { ...state, state: "waiting", next_pass: 150 };
-  assert.equal(headline(waits, 120), "launched 30 s ago · next: all places again in 30 s");
-  const over = { ...state, is_final: true, now: 500, ended: 130 };
-  const ready = { ...over, state: "ready", is_running: true, hint: "%%on dev" };
-  assert.equal(headline(ready, 140), "for 10 s · next: %%on dev");
-  assert.equal(headline({ ...over, state: "failed" }, 9000), "after 40 s");
-  assert.match(headline({ ...state, state: "planned", needs_launch: true }, 120), /press Launch/);
 });

@@ -239,7 +239,7 @@ def test_a_run_tells_reasons_costs_and_the_next_step() -> None:
         "over your quota",
         "took too long",
         "next: %%on dev",
-        "$0.0123 (simulated: you pay $0)",
+        "cost $0.0123 so far · $1.40/h · simulated: you pay $0",
         "127.0.0.1 port 40022",
     ):
         assert said in text

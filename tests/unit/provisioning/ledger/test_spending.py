@@ -10,6 +10,8 @@ from provisioning_samples import candidate, launch_row
 
 from nbprov.api.reports.spending import (
     Bill,
+    CloudCosts,
+    DailyCosts,
     Spending,
     midnight,
     month_begin,
@@ -24,8 +26,10 @@ from nbprov.provisioning.ledger import Ledger
 HOUR = 3600.0
 
 
-def ran(ledger: Ledger, token: str, cloud: str, hourly: str, began: float, ended: float) -> None:
-    """One machine, on the bill from one instant to another."""
+def ran(
+    ledger: Ledger, token: str, cloud: str, hourly: str, began: float, ended: float | None
+) -> None:
+    """One machine, on the bill from one instant to another, or until now."""
     wanted = candidate(cloud=cloud, hourly=usd(hourly))
     if cloud == "local":
         wanted = replace(wanted, offer=replace(wanted.offer, source="simulated"))
@@ -59,8 +63,8 @@ def test_a_machine_that_ran_over_midnight_counts_for_both_days(
         ("aws", (0, usd(2), usd(4)), False),
         ("gcp", (usd(1), 0, 0), False),
     ]
-    assert Bill(ledger).since(today, ()).paid == usd(4)
-    assert Bill(ledger).since(today - HOUR, ()).paid == usd(6)
+    assert Bill(ledger).since(today).paid == usd(4)
+    assert Bill(ledger).since(today - HOUR).paid == usd(6)
 
 
 def test_what_ran_before_the_days_that_are_shown_is_left_out(
@@ -78,9 +82,35 @@ def test_a_machine_whose_launch_the_ledger_does_not_know_is_paid_for(ledger: Led
     ran(ledger, "t1", "aws", "2", today - HOUR, today)
     ledger.store._connection.execute("PRAGMA foreign_keys = OFF")
     ledger.store._connection.execute("DELETE FROM launches")
-    assert Bill(ledger).since(0.0, ()).paid == usd(2)
+    assert Bill(ledger).since(0.0).paid == usd(2)
     (unknown,) = Bill(ledger).daily(3).clouds
     assert (unknown.cloud, unknown.costs, unknown.simulated) == ("unknown", (0, usd(2), 0), False)
+
+
+def test_what_runs_grows_by_the_same_rate_in_its_day_and_in_the_total(
+    ledger: Ledger, clock: ManualClock
+) -> None:
+    """A page lets both grow between two looks of the kernel, and they must not come apart."""
+    clock.advance(midnight(clock.now()) + 30 * HOUR - clock.now())
+    today = midnight(clock.now())
+    ran(ledger, "t1", "aws", "2", today - HOUR, None)
+    ran(ledger, "t2", "aws", "3", today + HOUR, today + 2 * HOUR)
+    ran(ledger, "t3", "gcp", "1", today + HOUR, None)
+    ran(ledger, "t4", "local", "9", clock.now(), None)
+    bill = Bill(ledger)
+    spent, days = bill.since(today), bill.daily(3)
+    rates = {one.cloud: one.hourly for one in days.clouds}
+    assert rates == {"aws": usd(2), "gcp": usd(1), "local": usd(9)}
+    assert (spent.paid_hourly, spent.simulated_hourly) == (usd(3), usd(9))
+    clock.advance(HOUR)
+    later, after = Bill(ledger).since(today), Bill(ledger).daily(3)
+    assert later.paid == spent.paid + spent.paid_hourly
+    for before, one in zip(sorted_by_cloud(days), sorted_by_cloud(after), strict=True):
+        assert one.costs == (*before.costs[:-1], before.costs[-1] + before.hourly)
+
+
+def sorted_by_cloud(days: DailyCosts) -> list[CloudCosts]:
+    return sorted(days.clouds, key=lambda one: one.cloud)
 
 
 def test_a_month_begins_and_ends_at_its_first_midnights() -> None:
