@@ -168,25 +168,11 @@ class RunTable:
         They are being launched or cancelled, wait for stock, or have a launch that may be on the
         bill beside a handed-over cluster.
         """
-        query = """
-            SELECT * FROM runs WHERE state IN ('launching', 'waiting', 'cancelling')
-               OR run_id IN (SELECT run_id FROM launches
-                             WHERE state NOT IN ('refused', 'gone', 'absent', 'ready'))
-               OR run_id IN (SELECT run_id FROM clusters WHERE state = 'ending')
-            ORDER BY created
-        """
-        return [run_row(r) for r in self._store.rows(query)]
+        return [run_row(r) for r in self._store.rows(_UNFINISHED)]
 
     def ended_since(self, since: Instant) -> list[RunRow]:
         """Return the runs that ended since an instant, or whose cluster did, latest first."""
-        query = """
-            SELECT runs.* FROM runs LEFT JOIN clusters USING (run_id)
-            WHERE CASE WHEN clusters.run_id IS NOT NULL THEN clusters.ended
-                       WHEN runs.state IN ('cancelled', 'failed', 'ended') THEN runs.updated
-                  END >= ?
-            ORDER BY coalesce(clusters.ended, runs.updated) DESC
-        """
-        return [run_row(r) for r in self._store.rows(query, since)]
+        return [run_row(r) for r in self._store.rows(_ENDED_SINCE, since)]
 
     def over(self, run_ids: Iterable[str]) -> set[str]:
         """Return those of the runs that are over for good.
@@ -200,6 +186,26 @@ class RunTable:
         )
         return {row[0] for row in found if not self._leases.is_held(row[0])}
 
+
+_UNFINISHED = """
+    SELECT * FROM runs WHERE run_id IN (
+        SELECT run_id FROM runs WHERE state IN ('launching', 'waiting', 'cancelling')
+        UNION SELECT run_id FROM launches
+              WHERE state NOT IN ('refused', 'gone', 'absent') AND state <> 'ready'
+        UNION SELECT run_id FROM clusters WHERE state <> 'ended' AND state = 'ending')
+    ORDER BY created
+"""
+"""Each condition repeats that of a partial index word by word, since SQLite uses none otherwise."""
+
+_ENDED_SINCE = """
+    SELECT runs.* FROM (
+        SELECT run_id, ended AS over FROM clusters WHERE ended >= ?1
+        UNION ALL
+        SELECT run_id, updated FROM runs AS run
+        WHERE state IN ('cancelled', 'failed', 'ended') AND updated >= ?1
+          AND NOT EXISTS (SELECT 1 FROM clusters WHERE run_id = run.run_id))
+    JOIN runs USING (run_id) ORDER BY over DESC
+"""
 
 _OVER = """
     SELECT run_id FROM runs AS run
