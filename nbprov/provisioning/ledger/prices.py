@@ -174,13 +174,30 @@ class PriceSegmentTable:
             spent[r["token"]] = spent.get(r["token"], 0) + cost_of(r["hourly"], seconds)
         return spent
 
-    def segments(self) -> list[PriceSegment]:
-        """Return all that was ever on the bill; what still is ends now."""
+    def segments(self, since: Instant | None = None) -> list[PriceSegment]:
+        """Return all that was on the bill, at any time or after an instant.
+
+        What still is on it ends now.
+        """
+        if since is None:
+            return self._segments("")
+        return self._segments("WHERE segment.ended > ? OR segment.ended IS NULL", since)
+
+    def segments_before(self, until: Instant) -> list[PriceSegment]:
+        """Return all that was on the bill and no longer is since an instant."""
+        return self._segments("WHERE segment.ended <= ?", until)
+
+    def count_before(self, until: Instant) -> int:
+        """Return the number of segments that `segments_before` returns."""
+        row = self._store.row("SELECT count(*) FROM price_segments WHERE ended <= ?", until)
+        return 0 if row is None else int(row[0])
+
+    def _segments(self, where: str, *args: object) -> list[PriceSegment]:
         now = self._clock.now()
         query = (
             "SELECT launches.cloud, json_extract(candidate, '$.offer.source') AS source,"
             " segment.hourly, started, segment.ended FROM price_segments AS segment"
-            " LEFT JOIN launches USING (token)"
+            f" LEFT JOIN launches USING (token) {where}"
         )
         return [
             PriceSegment(
@@ -190,7 +207,7 @@ class PriceSegmentTable:
                 r["started"],
                 r["ended"] if r["ended"] is not None else now,
             )
-            for r in self._store.rows(query)
+            for r in self._store.rows(query, *args)
         ]
 
     def last(self, token: str) -> dict[str, Micros]:
