@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from nbprov.model.clock import Instant, Seconds
@@ -14,6 +15,9 @@ from nbprov.model.money import Micros, cost_of
 from .file_state.trouble import decoded
 from .ledger_file import LedgerFile
 from .rows import candidate_of
+
+LEARNT_AT_ONCE = 200
+"""So many launches are read by one query of what was on the bill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class PriceSegmentTable:
     def __init__(self, file: LedgerFile) -> None:
         self._store = file.store
         self._clock = file.clock
+        # Kept, because the rows of launches are wide and what is read of them never changes.
+        self._origins: dict[str, tuple[str, str]] = {}
 
     @staticmethod
     def start(
@@ -194,21 +200,31 @@ class PriceSegmentTable:
 
     def _segments(self, where: str, *args: object) -> list[PriceSegment]:
         now = self._clock.now()
-        query = (
-            "SELECT launches.cloud, json_extract(candidate, '$.offer.source') AS source,"
-            " segment.hourly, started, segment.ended FROM price_segments AS segment"
-            f" LEFT JOIN launches USING (token) {where}"
-        )
+        query = f"SELECT token, hourly, started, ended FROM price_segments AS segment {where}"
+        rows = self._store.rows(query, *args)
+        self._learn({r["token"] for r in rows} - self._origins.keys())
         return [
             PriceSegment(
-                r["cloud"] or "",
-                r["source"] or "",
+                *self._origins.get(r["token"], ("", "")),
                 int(r["hourly"]),
                 r["started"],
                 r["ended"] if r["ended"] is not None else now,
             )
-            for r in self._store.rows(query, *args)
+            for r in rows
         ]
+
+    def _learn(self, tokens: Collection[str]) -> None:
+        """Read the clouds of launches and the sources of their prices."""
+        query = (
+            "SELECT token, cloud, json_extract(candidate, '$.offer.source') AS source"
+            " FROM launches WHERE token IN (SELECT value FROM json_each(?))"
+        )
+        left = list(tokens)
+        while left:
+            # A few at a time, since all other threads wait for the ledger meanwhile.
+            some, left = left[:LEARNT_AT_ONCE], left[LEARNT_AT_ONCE:]
+            for r in self._store.rows(query, json.dumps(some)):
+                self._origins[r["token"]] = r["cloud"], r["source"] or ""
 
     def last(self, token: str) -> dict[str, Micros]:
         """Return the present or last hourly price of each machine of a launch, by its id."""

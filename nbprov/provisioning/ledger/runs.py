@@ -155,12 +155,21 @@ class RunTable:
         row = self._store.row("SELECT * FROM runs WHERE run_id = ?", run_id)
         return None if row is None else run_row(row)
 
-    def latest(self, limit: int = 50) -> list[RunRow]:
-        """Return runs, newest first."""
-        return [
-            run_row(r)
-            for r in self._store.rows("SELECT * FROM runs ORDER BY created DESC LIMIT ?", limit)
-        ]
+    def latest(self, limit: int = -1, name: str = "") -> list[RunRow]:
+        """Return runs, newest first: of a name or all, and by default however many there are."""
+        where, names = ("WHERE name = ?", [name]) if name else ("", [])
+        query = f"SELECT * FROM runs {where} ORDER BY created DESC LIMIT ?"
+        return [run_row(r) for r in self._store.rows(query, *names, limit)]
+
+    def last(self, name: str = "") -> RunRow | None:
+        """Return the latest run, of a name or of all."""
+        return next(iter(self.latest(1, name)), None)
+
+    def count(self, name: str = "") -> int:
+        """Return how many runs there are, of a name or in all."""
+        where, names = ("WHERE name = ?", [name]) if name else ("", [])
+        row = self._store.row(f"SELECT count(*) FROM runs {where}", *names)
+        return 0 if row is None else int(row[0])
 
     def unfinished(self) -> list[RunRow]:
         """Return the runs that still need work.
