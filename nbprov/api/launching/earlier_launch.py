@@ -77,7 +77,7 @@ class EarlierLaunch:
             given = _found(replace(spec, secrets=dict.fromkeys(spec.secrets)), row.name, row.folder)
         failures = tuple(
             (launch.candidate, launch.failure)
-            for launch in ledger.launches.of_run(run_id)
+            for launch in ledger.launches.attempts(run_id)
             if launch.failure is not None
         )
         inputs = RunInputs(given, row.folder, row.outputs_to)

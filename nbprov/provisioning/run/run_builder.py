@@ -110,7 +110,7 @@ def resumed_failover(
     )
     events = ledger.events.of_run(row.run_id)
     stock_wait.passes += sum(event.kind is EventKind.PASS_BEGUN for event in events)
-    failed = [(x.candidate, x.failure) for x in ledger.launches.of_run(row.run_id) if x.failure]
+    failed = [(x.candidate, x.failure) for x in ledger.launches.attempts(row.run_id) if x.failure]
     stock_wait.causes |= {Cause.CAPACITY, *(failure.cause for _, failure in failed)}
     made = (block_after(candidate, failure, row.created) for candidate, failure in failed)
     stock_wait.own |= {block.pattern for block in made if block is not None}

@@ -13,11 +13,14 @@ import pytest
 from provisioning_samples import candidate, launch_row
 
 from nbprov import api
-from nbprov.model.clusters import AttemptState, RunState
+from nbprov.api.launching.launch_views import SHOWN_ATTEMPTS, launch_view
+from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.money import usd
 from nbprov.notebook.commands import reports
 from nbprov.notebook.magics.shown_launch import ShownLaunch
+from nbprov.notebook.rendering.run_facts import run_facts
+from nbprov.provisioning.ledger import launches
 
 LATER = 60
 """More launches than `%nbprov costs` lists."""
@@ -104,6 +107,60 @@ def test_few_launches_are_all_listed_and_nothing_is_said_of_more(
     launched(session, "dev", RunState.FAILED)
     reports.costs(None, argparse.Namespace(), None)
     assert "the latest" not in capsys.readouterr().out
+
+
+def test_a_long_wait_is_shown_by_what_is_live_and_latest(
+    session: api.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = session.engine.ledger
+    ledger.runs.open(
+        *("dev", "dev", "resources: {}"), folder="", race=1, consent=0, state=RunState.WAITING
+    )
+    failure = Failure(Cause.CAPACITY, "no A100 left")
+    with ledger.together():
+        for number in range(1, REFUSED + 2):
+            row = launch_row(f"t{number}", candidate(), number, now=ledger.clock.now())
+            ledger.launches.intend(replace(row, run_id="dev"))
+            if number > 1:
+                ledger.launches.failed(f"t{number}", failure, AttemptState.REFUSED)
+    decoded: list[str] = []
+    for name in ("attempt_row", "launch_row"):
+        monkeypatch.setattr(launches, name, counting(getattr(launches, name), decoded))
+    (view,) = session.clusters()
+    assert (view.attempt, decoded) == (AttemptState.INTENT, ["t1"])
+    decoded.clear()
+    shown = launch_view(session.context, session.services, "dev")
+    assert shown is not None
+    assert [attempt.number for attempt in shown.attempts] == [
+        1,
+        *range(REFUSED + 2 - SHOWN_ATTEMPTS, REFUSED + 2),
+    ]
+    assert shown.tries == REFUSED + 1
+    assert len(decoded) == SHOWN_ATTEMPTS + 1
+    facts = run_facts(shown)
+    assert facts.earlier.startswith(f"{REFUSED - SHOWN_ATTEMPTS} earlier attempts are not shown")
+    decoded.clear()
+    ledger.launches.failed("t1", failure, AttemptState.REFUSED)
+    ledger.runs.move("dev", RunState.FAILED)
+    (over,) = session.services.views.views(kept=["dev"])
+    assert (over.state, over.candidate, decoded) == (
+        ClusterState.ENDED,
+        candidate(),
+        [f"t{REFUSED + 1}"],
+    )
+
+
+def test_a_cluster_that_ended_stays_in_the_table_that_shows_it(session: api.Session) -> None:
+    ledger = session.engine.ledger
+    for name in ("first", "second", "third"):
+        launched(session, name, RunState.LAUNCHING)
+        ledger.clusters.hand_over(name, name, name, name, candidate())
+    for name in ("first", "second"):
+        ledger.clusters.move(name, ClusterState.ENDED)
+    views = session.services.views.views
+    assert [view.name for view in views()] == ["third"]
+    assert [view.name for view in views(kept=["second", "third"])] == ["third", "second"]
+    assert [view.name for view in views(ended=True)] == ["third", "second", "first"]
 
 
 def test_a_name_of_long_ago_is_known(many: api.Session, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,6 +52,11 @@ CALLS: dict[str, Callable[[Ledger], Any]] = {
     "clusters.now_called": lambda ledger: ledger.clusters.now_called("dev"),
     "clusters.latest": lambda ledger: ledger.clusters.latest(live_only=True),
     "clusters.ready_seconds": lambda ledger: ledger.clusters.ready_seconds("aws", 50),
+    "launches.live_attempts": lambda ledger: ledger.launches.live_attempts("run-1"),
+    "launches.latest_attempts": lambda ledger: ledger.launches.latest_attempts("run-1", 10),
+    "launches.paid_attempts": lambda ledger: ledger.launches.paid_attempts("run-1"),
+    "launches.by_token": lambda ledger: ledger.launches.by_token("t1"),
+    "launches.count": lambda ledger: ledger.launches.count("run-1"),
     "launches.known": lambda ledger: ledger.launches.known(["t1", "t2"]),
     "launches.live_tokens": lambda ledger: ledger.launches.live_tokens(),
     "launches.live_clouds": lambda ledger: ledger.launches.live_clouds(),
@@ -72,6 +77,12 @@ def test_no_query_reads_a_whole_table(ledger: Ledger, name: str) -> None:
     assert queries
     for query in queries:
         assert whole_tables(ledger.store._connection, query) == []
+
+
+def test_what_is_live_of_a_run_is_found_without_what_was_refused(ledger: Ledger) -> None:
+    (query,) = queries_of(ledger, lambda: ledger.launches.live_attempts("run-1"))
+    steps = [str(row[3]) for row in ledger.store.rows(f"EXPLAIN QUERY PLAN {query}")]
+    assert "SCAN launches USING INDEX launches_live" in steps
 
 
 def test_what_was_launched_last_is_found_without_sorting_all(ledger: Ledger) -> None:
