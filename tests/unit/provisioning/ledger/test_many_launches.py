@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -161,6 +162,36 @@ def test_a_cluster_that_ended_stays_in_the_table_that_shows_it(session: api.Sess
     assert [view.name for view in views()] == ["third"]
     assert [view.name for view in views(kept=["second", "third"])] == ["third", "second"]
     assert [view.name for view in views(ended=True)] == ["third", "second", "first"]
+
+
+def test_a_history_reads_no_launch_and_no_table_of_clusters(
+    many: api.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[str] = []
+    for name in ("attempt_row", "launch_row"):
+        monkeypatch.setattr(launches, name, counting(getattr(launches, name), decoded))
+    db = many.engine.ledger.store._connection
+    queries: list[str] = []
+    here = threading.get_ident()
+
+    def note(query: str) -> None:
+        if threading.get_ident() == here:  # and not the engine's own, which looks now and then
+            queries.append(query)
+
+    db.set_trace_callback(note)
+    found = many.history(limit=10)
+    db.set_trace_callback(None)
+    assert (len(found), found.total, decoded) == (10, LATER + 1, [])
+    assert {(row.attempts, row.refused, row.simulated, row.reason) for row in found} == {
+        (2, 1, False, "out of stock: no A100 left")
+    }
+    assert all(row.candidate is not None for row in found)
+    steps = [str(row[3]) for query in queries for row in db.execute(f"EXPLAIN QUERY PLAN {query}")]
+    assert [step for step in steps if step.startswith("SCAN")] == [
+        "SCAN runs USING INDEX runs_by_creation",
+        "SCAN runs USING COVERING INDEX runs_by_creation",
+    ]
+    assert many.history("old").total == 1
 
 
 def test_a_name_of_long_ago_is_known(many: api.Session, capsys: pytest.CaptureFixture[str]) -> None:
