@@ -292,6 +292,8 @@ class RunView:
         Whether the panel waits for Launch.
     attempts
         Oldest first. A loser of the race stays until it is confirmed gone.
+    earlier
+        How many attempts there were beside those, all of which are over.
     blocks
         The blocks that this run's refusals made.
     error
@@ -339,3 +341,9 @@ class RunView:
     ended: Instant | None = None
     following: Candidate | None = None
     hint: str = ""
+    earlier: int = 0
+
+    @property
+    def tries(self) -> int:
+        """How many attempts there were."""
+        return self.earlier + len(self.attempts)

@@ -87,7 +87,7 @@ class OrphanCollector:
         listed = await cloud.list(ledger.owner)
         # Launches that were concluded or intended while the listing was made are no orphans.
         live |= ledger.launches.live_tokens()
-        known = ledger.launches.tokens()
+        known = ledger.launches.known(i.token for i in listed)
         orphans = [
             i
             for i in listed

@@ -64,8 +64,7 @@ async def adopt_run(engine: Engine, row: RunRow, report: ReconcileReport, listed
 
 def _clouds_of(engine: Engine, run_id: str) -> set[str]:
     """The clouds that must answer before a run can be adopted."""
-    launches = engine.ledger.launches.of_run(run_id)
-    clouds = {launch.cloud for launch in launches if not launch.state.is_final}
+    clouds = {launch.cloud for launch in engine.ledger.launches.live_attempts(run_id)}
     cluster = engine.ledger.clusters.of_run(run_id)
     if cluster is not None and cluster.state is ClusterState.ENDING:
         clouds.add(cluster.candidate.offer.cloud)

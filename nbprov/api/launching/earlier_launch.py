@@ -78,7 +78,7 @@ class EarlierLaunch:
         is_given = given is not None
         if given is None:
             given = _found(replace(spec, secrets=dict.fromkeys(spec.secrets)), row.name, row.folder)
-        launches = ledger.launches.of_run(run_id)
+        launches = ledger.launches.attempts(run_id)
         failures = tuple(
             (launch.candidate, launch.failure) for launch in launches if launch.failure is not None
         )

@@ -12,6 +12,12 @@ from nbprov.model.clusters import AttemptView, ClusterState, RunState, RunView
 from nbprov.model.offers import Plan
 from nbprov.provisioning.ledger import ClusterRow, Ledger, RunRow
 
+SHOWN_ATTEMPTS = 100
+"""So many of the latest attempts a panel shows, beside those that are not over.
+
+A launch that waits for stock makes thousands, and its panel is renewed at each of them.
+"""
+
 
 def launch_view(context: Context, services: Services, run_id: str) -> RunView | None:
     """The view of a launch, from this session's run or from the ledger; None if there is none."""
@@ -46,6 +52,7 @@ def _of_rows(context: Context, row: RunRow, cluster: ClusterRow | None) -> RunVi
         plan=followed.plan if followed is not None else plan,
         message=followed.message if followed is not None else row.message,
         attempts=attempts,
+        earlier=ledger.launches.count(row.run_id) - len(attempts),
         started=row.created,
         ended=cluster.started if cluster is not None else ended,
         now=engine.clock.now(),
@@ -62,11 +69,16 @@ def _of_rows(context: Context, row: RunRow, cluster: ClusterRow | None) -> RunVi
 def _attempts(
     ledger: Ledger, run_id: str, cluster: ClusterRow | None, followed: RunView | None
 ) -> tuple[AttemptView, ...]:
-    """The attempts as the ledger has them; what only a driver here knows comes from its view."""
+    """The attempts that a panel shows, as the ledger has them.
+
+    What only a driver here knows comes from its view.
+    """
     costs, phases = ledger.prices.by_launch(run_id), ledger.events.phases(run_id)
     here = {attempt.token: attempt for attempt in followed.attempts} if followed else {}
     views = []
-    for launch in ledger.launches.of_run(run_id):
+    latest = ledger.launches.latest_attempts(run_id, SHOWN_ATTEMPTS)
+    shown = {row.number: row for row in (*ledger.launches.live_attempts(run_id), *latest)}
+    for _, launch in sorted(shown.items()):
         is_ready = cluster is not None and launch.token == cluster.token
         view = AttemptView(
             number=launch.number,

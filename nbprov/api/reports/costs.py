@@ -62,20 +62,17 @@ class AttemptRecord:
     token: str
 
 
-def costs(ledger: Ledger) -> list[Cost]:
-    """What each run has cost, newest first."""
-    found = []
-    latest = ledger.runs.latest()
+def costs(ledger: Ledger, limit: int = -1) -> list[Cost]:
+    """What each run has cost, newest first: at most `limit`, and older ones on the bill."""
+    latest = ledger.runs.latest(limit)
     # However many came after it, a run that may be on the bill is among them.
     listed = {run.run_id for run in latest}
     live = {row.run_id for row in ledger.clusters.latest(live_only=True)}
-    older = [
-        run for run in (ledger.runs.get(run_id) for run_id in live - listed) if run is not None
-    ]
-    older += [r for r in ledger.runs.unfinished() if r.run_id not in listed | live]
+    live |= {run.run_id for run in ledger.runs.unfinished()}
+    older = [run for run in map(ledger.runs.get, live - listed) if run is not None]
+    found = []
     for run in [*latest, *sorted(older, key=lambda run: -run.created)]:
-        launches = ledger.launches.of_run(run.run_id)
-        simulated = bool(launches) and all(x.candidate.offer.is_simulated for x in launches)
+        tally = ledger.launches.tally(run.run_id)
         found.append(
             Cost(
                 run.name,
@@ -83,21 +80,29 @@ def costs(ledger: Ledger) -> list[Cost]:
                 run.created,
                 run.state,
                 ledger.prices.cost(run.run_id),
-                len(launches),
-                simulated,
+                tally.count,
+                tally.is_simulated,
             )
         )
     return found
 
 
+def cost_of_last(ledger: Ledger, name: str) -> tuple[Micros, bool] | None:
+    """What the latest run of a name has cost, and whether nobody pays it; None if there is none."""
+    run = ledger.runs.last(name)
+    if run is None:
+        return None
+    return ledger.prices.cost(run.run_id), ledger.launches.tally(run.run_id).is_simulated
+
+
 def attempts(ledger: Ledger, name: str = "") -> list[AttemptRecord]:
     """The attempts of the latest run (of this name), in the order in which they were begun."""
-    run = next((r for r in ledger.runs.latest() if not name or r.name == name), None)
+    run = ledger.runs.last(name)
     if run is None:
         return []
     return [
         AttemptRecord(
             x.number, x.state, x.candidate, x.failure.sentence() if x.failure else "", x.token
         )
-        for x in ledger.launches.of_run(run.run_id)
+        for x in ledger.launches.attempts(run.run_id)
     ]

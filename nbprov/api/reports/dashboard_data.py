@@ -13,7 +13,7 @@ from nbprov.model.clusters import ClusterView
 
 from .history import History, ended_since
 from .market_report import MarketReport
-from .spending import Bill, DailyCosts, Spending, midnight, month_begin, month_forecast
+from .spending import DailyCosts, Spending, midnight, month_begin, month_forecast
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger.rows import RunRow
@@ -64,7 +64,7 @@ def overview(context: Context, services: Services) -> Overview:
 
     ledger, now = context.engine.ledger, context.engine.clock.now()
     clusters = tuple(services.views.views())
-    bill = Bill(ledger)
+    bill = services.bills.read()
     month = bill.since(month_begin(now))
     return Overview(
         now,

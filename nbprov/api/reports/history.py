@@ -11,9 +11,10 @@ from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.money import MICROS_PER_USD, Micros
 
 if TYPE_CHECKING:
+    from nbprov.model.failures import Failure
     from nbprov.model.offers import Candidate
     from nbprov.provisioning.ledger import ClusterRow, Ledger
-    from nbprov.provisioning.ledger.rows import LaunchRow, RunRow
+    from nbprov.provisioning.ledger.rows import RunRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +150,8 @@ def _frame_row(row: LaunchRecord, now: Instant) -> dict[str, Any]:
 
 def history(ledger: Ledger, now: Instant, name: str = "", limit: int | None = None) -> History:
     """The launches of a ledger, newest first: of a name, or all; at most `limit`."""
-    runs = [run for run in ledger.runs.latest(limit=-1) if not name or run.name == name]
-    return History([_record_of(ledger, run) for run in runs[:limit]], len(runs), now)
+    runs = ledger.runs.latest(-1 if limit is None else limit, name)
+    return History([_record_of(ledger, run) for run in runs], ledger.runs.count(name), now)
 
 
 def ended_since(ledger: Ledger, since: Instant, limit: int) -> History:
@@ -161,7 +162,9 @@ def ended_since(ledger: Ledger, since: Instant, limit: int) -> History:
 
 
 def _record_of(ledger: Ledger, run: RunRow) -> LaunchRecord:
-    launches, cluster = ledger.launches.of_run(run.run_id), ledger.clusters.of_run(run.run_id)
+    cluster = ledger.clusters.of_run(run.run_id)
+    # A launch that waited for stock has thousands of attempts: they are counted, not read.
+    tally, last = ledger.launches.tally(run.run_id), ledger.launches.last(run.run_id)
     return LaunchRecord(
         name=run.name,
         run_id=run.run_id,
@@ -171,16 +174,11 @@ def _record_of(ledger: Ledger, run: RunRow) -> LaunchRecord:
         ready=cluster.started if cluster is not None else None,
         ended=_ended(run, cluster),
         cost=ledger.prices.cost(run.run_id),
-        attempts=len(launches),
-        refused=sum(launch.failure is not None for launch in launches),
-        candidate=cluster.candidate
-        if cluster is not None
-        else launches[-1].candidate
-        if launches
-        else None,
-        reason=_reason(run, cluster, launches),
-        simulated=bool(launches)
-        and all(launch.candidate.offer.is_simulated for launch in launches),
+        attempts=tally.count,
+        refused=tally.failed,
+        candidate=cluster.candidate if cluster is not None else last.candidate,
+        reason=_reason(run, cluster, last.failure),
+        simulated=tally.is_simulated,
     )
 
 
@@ -192,14 +190,11 @@ def _ended(run: RunRow, cluster: ClusterRow | None) -> Instant | None:
     )
 
 
-def _reason(run: RunRow, cluster: ClusterRow | None, launches: Sequence[LaunchRow]) -> str:
+def _reason(run: RunRow, cluster: ClusterRow | None, failure: Failure | None) -> str:
     if cluster is not None:
         from nbprov.provisioning.supervision.desired_state import reason_words
 
         return reason_words(cluster)
     said = next((line for line in (run.message or run.error).splitlines() if line.strip()), "")
-    failure = next(
-        (launch.failure for launch in reversed(launches) if launch.failure is not None), None
-    )
     last = failure.sentence() if failure is not None else ""
     return "; last: ".join(part for part in (said, last) if part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,9 @@ from nbprov.model.money import Micros, cost_of
 from nbprov.model.offers import SIMULATED
 
 if TYPE_CHECKING:
+    from nbprov.api.context import Context
     from nbprov.provisioning.ledger import Ledger
+    from nbprov.provisioning.ledger.prices import PriceSegment
 
 SHOWN_DAYS = 30
 """Days of a plot, today included."""
@@ -84,21 +86,42 @@ def month_end(now: Instant) -> Instant:
 
 
 class Bill:
-    """All that was on the bill, read from the ledger once."""
+    """What was on the bill, read from the ledger once.
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._now = ledger.clock.now()
-        self._segments = [
-            (segment, segment.source == SIMULATED) for segment in ledger.prices.segments()
-        ]
+    Parameters
+    ----------
+    segments
+        What was on the bill, until now at most.
+    earlier
+        What was spent on all that is not among the segments, since it ended before
+        `earlier.since`.
+    """
+
+    def __init__(
+        self, segments: Iterable[PriceSegment], now: Instant, earlier: Spending | None = None
+    ) -> None:
+        self._now = now
+        self._earlier = Spending(0.0) if earlier is None else earlier
+        self._segments = [(segment, segment.source == SIMULATED) for segment in segments]
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Bill:
+        """All that was ever on the bill."""
+        return cls(ledger.prices.segments(), ledger.clock.now())
 
     def since(self, since: Instant) -> Spending:
         """What was spent since an instant, and what is on the bill now.
 
         Both come from the same segments, as in `daily`, so that the amounts of a page that lets
         them grow agree at every moment.
+
+        Parameters
+        ----------
+        since
+            0, or no earlier than what the bill has segments of.
         """
-        spent, hourly = {True: 0, False: 0}, {True: 0, False: 0}
+        earlier = self._earlier if since < self._earlier.since else Spending(0.0)
+        spent, hourly = {True: earlier.simulated, False: earlier.paid}, {True: 0, False: 0}
         for segment, simulated in self._segments:
             spent[simulated] += segment.cost(since, self._now)
             hourly[simulated] += segment.hourly if segment.is_open else 0
@@ -109,8 +132,8 @@ class Bill:
 
         A machine that ran over midnight counts for both days.
         """
-        today = _day(self._now)
-        begins = [_local(today - timedelta(days=back)) for back in reversed(range(days))]
+        first = _first_day(self._now, days)
+        begins = [_local(first + timedelta(days=day)) for day in range(days)]
         edges = [*(begin.timestamp() for begin in begins), self._now]
         found: dict[tuple[str, bool], list[Micros]] = {}
         hourly: Counter[tuple[str, bool]] = Counter()
@@ -130,6 +153,25 @@ class Bill:
             tuple(begin.date().isoformat() for begin in begins),
             tuple(sorted(clouds, key=lambda one: (-sum(one.costs), one.cloud))),
         )
+
+
+class BillReader:
+    """Reads the bill again and again, and what ended long ago only once a day."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._known: tuple[tuple[Instant, int], Spending] | None = None
+
+    def read(self) -> Bill:
+        """Read the bill as of now. Any thread."""
+        prices, now = self._context.engine.ledger.prices, self._context.engine.clock.now()
+        begin = min(month_begin(now), _first_day(now, SHOWN_DAYS).timestamp())
+        # An end may be written long after it happened, and adds to what ended before.
+        key = begin, prices.count_before(begin)
+        if self._known is None or self._known[0] != key:
+            spent = Bill(prices.segments_before(begin), now).since(0.0)
+            self._known = key, replace(spent, since=begin)
+        return Bill(prices.segments(begin), now, self._known[1])
 
 
 def month_forecast(month: Spending, clusters: Iterable[ClusterView], now: Instant) -> Spending:
@@ -164,6 +206,11 @@ def _day(now: Instant) -> datetime:
     """The beginning of the day of an instant."""
     day = datetime.fromtimestamp(now).replace(hour=0, minute=0, second=0, microsecond=0)
     return _local(day)
+
+
+def _first_day(now: Instant, days: int) -> datetime:
+    """The beginning of the first of so many days, of which today is the last."""
+    return _local(_day(now) - timedelta(days=days - 1))
 
 
 def _local(day: datetime) -> datetime:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from nbprov.api.context import Context
 from nbprov.api.reports.market_report import MarketReader
+from nbprov.api.reports.spending import BillReader
 
 from .clouds import CloudService
 from .cluster_names import NameService
@@ -52,6 +53,7 @@ class Services:
         self.prices = PriceService(context, self.clouds, self.stock)
         self.watches = StockWatchService(context, self.clouds, self.prices, self.stock)
         self.market = MarketReader(context, self.stock)
+        self.bills = BillReader(context)
         self.names = NameService(context, renamed)
         self.outputs = OutputService(context)
         self.loads = LoadService(context)

@@ -178,7 +178,7 @@ async def end_unwritten(engine: Engine, row: RunRow, error: LedgerError) -> None
         When its clouds list none of them any more, or after `CONFIRM_SECONDS`.
     """
     clock, end = engine.clock, engine.clock.elapsed() + CONFIRM_SECONDS
-    tokens = {launch.token: launch.cloud for launch in engine.ledger.launches.of_run(row.run_id)}
+    tokens = {launch.token: launch.cloud for launch in engine.ledger.launches.attempts(row.run_id)}
     while left := await _alive(engine, tokens):
         for name, ids in left.items():
             await try_request(engine.cloud(name).terminate, ids)

@@ -38,7 +38,7 @@ class ConsoleService:
         UsageError
             If nothing was launched by this run.
         """
-        launches = self._context.engine.ledger.launches.of_run(run_id)
+        launches = self._context.engine.ledger.launches.latest_attempts(run_id, 1)
         if not launches:
             raise UsageError(
                 "no machine was asked for yet",

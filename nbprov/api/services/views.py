@@ -8,7 +8,7 @@ from nbprov.api.context import Context
 from nbprov.model.clusters import AttemptState, ClusterState, ClusterView, RunState
 from nbprov.model.guards import Guards
 from nbprov.model.spec import Spec
-from nbprov.provisioning.ledger import ClusterRow, LaunchRow, Ledger, RunRow
+from nbprov.provisioning.ledger import AttemptRow, ClusterRow, Ledger, RunRow
 
 from .machine_loads import LoadService
 from .outputs import OutputService
@@ -76,9 +76,11 @@ class ViewService:
             Ids of clusters and launches that are listed however they ended.
         """
         ledger = self._context.engine.ledger
-        rows = ledger.clusters.latest(live_only=not (ended or kept))
-        clusters = [row for row in rows if ended or row.ended is None or row.cluster_id in kept]
-        found = [self.view(row) for row in clusters]
+        rows = ledger.clusters.latest(live_only=not ended)
+        others = set(kept) - {row.cluster_id for row in rows}
+        more = [row for row in map(ledger.clusters.by_id, others) if row is not None]
+        rows += sorted(more, key=lambda row: -row.started)
+        found = [self.view(row) for row in rows]
         known = {view.cluster_id for view in found}
         live = [view for view in found if view.ended is None]
         pending = self._pending()
@@ -92,7 +94,7 @@ class ViewService:
         views: list[ClusterView] = []
         for run in ledger.runs.unfinished():
             cluster = ledger.clusters.of_run(run.run_id)
-            pending = [x for x in ledger.launches.of_run(run.run_id) if not x.state.is_final]
+            pending = ledger.launches.live_attempts(run.run_id)
             if cluster is None:
                 views.append(self._launch(run, pending))
                 continue
@@ -100,7 +102,7 @@ class ViewService:
             views += [self._machine(run, cluster, launch) for launch in others]
         return views
 
-    def _launch(self, run: RunRow, pending: Sequence[LaunchRow]) -> ClusterView:
+    def _launch(self, run: RunRow, pending: Sequence[AttemptRow]) -> ClusterView:
         """A launch as one row: all its machines together, at the place tried last."""
         ledger = self._context.engine.ledger
         latest = pending[-1] if pending else None
@@ -132,7 +134,7 @@ class ViewService:
             return "its kernel has ended; %load_ext nbprov takes it up"
         return ""
 
-    def _machine(self, run: RunRow, cluster: ClusterRow, launch: LaunchRow) -> ClusterView:
+    def _machine(self, run: RunRow, cluster: ClusterRow, launch: AttemptRow) -> ClusterView:
         """A machine beside a cluster, such as the loser of a race, until it is gone."""
         ledger = self._context.engine.ledger
         return ClusterView(
@@ -158,18 +160,20 @@ class ViewService:
         run = ledger.runs.get(run_id)
         if run is None or ledger.clusters.of_run(run_id) is not None:
             return None
-        launches = ledger.launches.of_run(run_id)
+        latest = ledger.launches.latest_attempts(run_id, 1)
+        # However many were refused, only what was on the bill says whether somebody pays.
+        paid = ledger.launches.paid_attempts(run_id) or latest
         return ClusterView(
             name=run.name,
             cluster_id=run_id,
             run_id=run_id,
             state=ClusterState.ENDED,
-            candidate=launches[-1].candidate if launches else None,
+            candidate=latest[-1].candidate if latest else None,
             instances=(),
             guards=Guards(),
             started=run.created,
             ended=run.updated,
             cost=ledger.prices.cost(run_id),
             reason=run.message or run.state.value,
-            simulated=bool(launches) and all(x.candidate.offer.is_simulated for x in launches),
+            simulated=bool(paid) and all(x.candidate.offer.is_simulated for x in paid),
         )

@@ -91,6 +91,7 @@ def dashboard_subject() -> Subject:
         lambda: view_of(overview(here.context, here.services)),
         _stage,
         never,
+        is_slow=True,
     )
 
 

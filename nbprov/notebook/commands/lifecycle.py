@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from nbprov.api import session
+from nbprov.api.reports.costs import cost_of_last
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import ClusterView
 from nbprov.model.errors import EndUnrecorded, NbprovError, UsageError
@@ -241,10 +242,8 @@ def down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
             failures.append(error)
             say(f"{name}: not known to have ended: {error.message}")
             continue
-        cost = next(
-            (format_cost(c.cost, simulated=c.simulated) for c in here.costs() if c.name == name),
-            "nothing",
-        )
+        last = cost_of_last(here.engine.ledger, name)
+        cost = "nothing" if last is None else format_cost(last[0], simulated=last[1])
         took = short_duration(time.monotonic() - started)
         say(f"{name}: ended, confirmed by the cloud's list after {took}; it cost {cost}")
     if failures:

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from nbprov.api import session
+from nbprov.api.reports.costs import costs as costs_of
 from nbprov.api.reports.launch_log import log_path
 from nbprov.model.clock import short_duration
 from nbprov.model.failures import RULES
@@ -22,6 +23,9 @@ from nbprov.notebook.rendering.formatting import (
 from nbprov.notebook.rendering.tables import Column, text_table
 from nbprov.notebook.terminal import say
 from nbprov.runtime.waiting import wait_for
+
+MOST_COSTS = 50
+"""So many launches are listed by `%nbprov costs`; `%nbprov history` lists more."""
 
 
 def print_table(heads: list[str], rows: list[list[str]], none: str) -> None:
@@ -81,8 +85,10 @@ def blocks(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
 
 
 def costs(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """Print what every launch has cost."""
-    costs = session().costs()
+    """Print what launches have cost: the latest ones, those on the bill, and all together."""
+    here = session()
+    ledger = here.engine.ledger
+    shown = costs_of(ledger, MOST_COSTS)
     rows = [
         [
             c.name,
@@ -91,18 +97,21 @@ def costs(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
             str(c.attempts),
             format_usd(c.cost) + ("*" if c.simulated else ""),
         ]
-        for c in costs
+        for c in shown
     ]
     print_table(
         ["name", "started", "state", "attempts", "cost"], rows, "nothing has been launched yet"
     )
     if not rows:
         return
-    paid = format_usd(sum(c.cost for c in costs if not c.simulated))
-    say(f"you pay {paid} in total, without disks and traffic")
-    if any(c.simulated for c in costs):
-        simulated = format_usd(sum(c.cost for c in costs if c.simulated))
-        say(f"* simulated: {simulated} in total, of which you pay $0")
+    if (total := ledger.runs.count()) > len(shown):
+        older = len(shown) - MOST_COSTS
+        also = f", and {older} older on the bill" if older else ""
+        say(f"the latest {MOST_COSTS} of {total:,} launches{also}; the total is of all")
+    spent = here.services.bills.read().since(0.0)
+    say(f"you pay {format_usd(spent.paid)} in total, without disks and traffic")
+    if spent.simulated or any(c.simulated for c in shown):
+        say(f"* simulated: {format_usd(spent.simulated)} in total, of which you pay $0")
 
 
 def sweep_arguments(parser: MagicParser) -> None:
@@ -131,14 +140,7 @@ def log_arguments(parser: MagicParser) -> None:
 def log(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Print the provision log of the latest launch, or the console of its machine."""
     here = session()
-    run = next(
-        (
-            r
-            for r in here.engine.ledger.runs.latest()
-            if not arguments.name or r.name == arguments.name
-        ),
-        None,
-    )
+    run = here.engine.ledger.runs.last(arguments.name)
     if run is None:
         say(
             f"nothing called {arguments.name} has been launched"

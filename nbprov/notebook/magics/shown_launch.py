@@ -92,8 +92,8 @@ class ShownLaunch:
             return False
         if self._run is not None:
             return True
-        rows = session().engine.ledger.runs.latest()
-        return next((row.run_id for row in rows if row.name == view.name), "") == self.run_id
+        last = session().engine.ledger.runs.last(view.name)
+        return last is not None and last.run_id == self.run_id
 
     # ------------------------------------------------------------ what buttons do
 

@@ -40,7 +40,7 @@ class Subject:
         Makes a panel of a view, with its buttons.
     snapshot
         Returns the view to show now. Any thread.
-    stage, is_over
+    stage, is_over, is_slow
         As for `DisplayFollower`.
     """
 
@@ -49,6 +49,7 @@ class Subject:
     snapshot: Callable[[], Any]
     stage: Callable[[Any], Hashable | None]
     is_over: Callable[[Any], bool]
+    is_slow: bool = False
 
     def show(self) -> LiveDisplay[Any]:
         """Show it in the running cell and keep it up to date."""
@@ -62,7 +63,9 @@ class Subject:
         """Keep a display up to date."""
         engine = session().engine
         engine.thread.soon(engine.lifecycle.watch)
-        return DisplayFollower(display, self.snapshot, self.stage, self.is_over, engine)
+        return DisplayFollower(
+            display, self.snapshot, self.stage, self.is_over, engine, is_slow=self.is_slow
+        )
 
 
 def follow_subject(name: str, anchor: str) -> LiveDisplay[Any] | None:

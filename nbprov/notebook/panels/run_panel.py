@@ -147,7 +147,7 @@ class RunPanel(Panel[RunView]):
         if len(kept) == len(shown):
             return state
         kept = [{**a, "raw": cut(a["raw"], LONGEST_MESSAGE)} for a in kept]
-        words = earlier_words(len(self._view.attempts) - len(kept), self._view.name)
+        words = earlier_words(self._view.tries - len(kept), self._view.name)
         return {**state, "attempts": kept, "earlier": words, "is_cut": True}
 
     def lines(self, previous: RunView | None) -> list[str]:

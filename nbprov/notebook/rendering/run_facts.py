@@ -252,7 +252,7 @@ def run_facts(view: RunView, most: int = MOST_ATTEMPTS) -> RunFacts:
         following=_following(view),
         next_pass=view.waiting.next_pass if _waiting(view) and view.waiting is not None else None,
         notes=view.notes,
-        earlier=earlier_words(len(view.attempts) - len(attempts), view.name),
+        earlier=earlier_words(view.tries - len(attempts), view.name),
         summary=_summary(view) if view.state.is_final else (),
         hint=_hint(view),
         log=() if view.error or not view.message else view.log[-LOG_SHOWN:],
@@ -368,7 +368,7 @@ def _effort(view: RunView) -> str:
     """Return how many attempts and passes the run made, and how long it took."""
     if not view.started:
         return "it was not launched"
-    tries = len(view.attempts)
+    tries = view.tries
     passes = view.waiting.passes if view.waiting is not None else 0
     parts = [f"{tries} attempt{'' if tries == 1 else 's'}"]
     parts += [f"{passes} passes"] if passes > 1 else []

@@ -9,12 +9,13 @@ from __future__ import annotations
 from .leases import LEASE_SECONDS, LeaseLost
 from .ledger import Ledger
 from .replacements import ReplacementRow
-from .rows import ClusterRow, LaunchRow, RunRow
+from .rows import AttemptRow, ClusterRow, LaunchRow, RunRow
 from .runs import NameTaken
 from .side_objects import SideRow, SideState
 
 __all__ = [
     "LEASE_SECONDS",
+    "AttemptRow",
     "ClusterRow",
     "LaunchRow",
     "LeaseLost",

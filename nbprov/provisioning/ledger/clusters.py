@@ -217,9 +217,9 @@ class ClusterTable:
         At most `limit` of them are returned.
         """
         query = (
-            "SELECT clusters.started - launches.created FROM clusters"
-            " JOIN launches USING (token) WHERE launches.cloud = ?"
-            " ORDER BY clusters.started DESC LIMIT ?"
+            "SELECT clusters.started - launches.created FROM launches"
+            " JOIN clusters USING (token) WHERE launches.cloud = ?"
+            " ORDER BY launches.created DESC LIMIT ?"
         )
         return [float(row[0]) for row in self._store.rows(query, cloud, limit)]
 
@@ -295,9 +295,10 @@ class ClusterTable:
     def now_called(self, name: str) -> str:
         """Return the present name of a live cluster that once had this name; empty if none."""
         row = self._store.row(
-            "SELECT clusters.name FROM events JOIN clusters ON clusters.run_id = events.run_id"
-            " WHERE events.kind = ? AND json_extract(events.data, '$.old') = ? AND"
-            " clusters.state <> 'ended'"
+            # The live clusters are few, and CROSS JOIN has them read first.
+            "SELECT clusters.name FROM clusters CROSS JOIN events USING (run_id)"
+            " WHERE clusters.state <> 'ended' AND events.kind = ?"
+            " AND json_extract(events.data, '$.old') = ?"
             " ORDER BY events.id DESC LIMIT 1",
             EventKind.RENAMED.value,
             name,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from collections.abc import Collection
 from typing import Any
 
 from nbprov.model.clusters import AttemptState, Phase
@@ -49,10 +51,13 @@ class EventTable:
     def of_run(self, run_id: str) -> list[Event]:
         """Return the run's history, oldest first."""
         rows = self._store.rows("SELECT * FROM events WHERE run_id = ? ORDER BY id", run_id)
-        return [
-            Event(r["at"], EventKind(r["kind"]), r["text"], json.loads(r["data"]), r["token"])
-            for r in rows
-        ]
+        return [_event(r) for r in rows]
+
+    def of_kinds(self, run_id: str, kinds: Collection[EventKind]) -> list[Event]:
+        """Return the events of these kinds in a run's history, oldest first."""
+        marks = ", ".join("?" * len(kinds))
+        query = f"SELECT * FROM events WHERE run_id = ? AND kind IN ({marks}) ORDER BY id"
+        return [_event(r) for r in self._store.rows(query, run_id, *(k.value for k in kinds))]
 
     def phases(self, run_id: str) -> dict[str, tuple[Phase, ...]]:
         """Return the states that a run's latest attempts went through, by token, oldest first."""
@@ -73,3 +78,8 @@ class EventTable:
         """Tell whether an event of this kind ever happened to the run."""
         query = "SELECT 1 FROM events WHERE run_id = ? AND kind = ? LIMIT 1"
         return self._store.row(query, run_id, kind.value) is not None
+
+
+def _event(row: sqlite3.Row) -> Event:
+    data = json.loads(row["data"])
+    return Event(row["at"], EventKind(row["kind"]), row["text"], data, row["token"])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from nbprov.model.clock import Instant
 from nbprov.model.clusters import AttemptState
 from nbprov.model.failures import Failure
 from nbprov.model.launches import CreateOperation, Launch
-from nbprov.model.offers import Candidate
+from nbprov.model.offers import SIMULATED, Candidate
 from nbprov.model.text.plain import printable
 
 from .file_state.trouble import decoded
@@ -18,7 +19,46 @@ from .leases import LeaseTable
 from .ledger_file import LedgerFile
 from .observations import ObservationTable
 from .prices import PriceSegmentTable
-from .rows import LaunchRow, candidate_of, dump, launch_row, storable
+from .rows import (
+    AttemptRow,
+    LaunchRow,
+    attempt_row,
+    candidate_of,
+    dump,
+    failure_of,
+    launch_row,
+    storable,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTally:
+    """How many launches a run has.
+
+    Attributes
+    ----------
+    failed
+        How many of them have a failure.
+    sources
+        Where their prices were read.
+    """
+
+    count: int
+    failed: int
+    sources: frozenset[str]
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether nobody pays for any of them."""
+        return self.sources == {SIMULATED}
+
+
+@dataclass(frozen=True, slots=True)
+class LastTried:
+    """What a run asked for last, and the last failure of its launches; None where there is none."""
+
+    candidate: Candidate | None
+    failure: Failure | None
 
 
 @decoded
@@ -184,6 +224,42 @@ class LaunchTable:
             )
         ]
 
+    def by_token(self, token: str) -> LaunchRow | None:
+        """Return one launch."""
+        row = self._store.row("SELECT * FROM launches WHERE token = ?", token)
+        return None if row is None else launch_row(row)
+
+    def attempts(self, run_id: str) -> list[AttemptRow]:
+        """Return all launches of a run without their requests, oldest first."""
+        return self._attempts("WHERE run_id = ? ORDER BY number", run_id)
+
+    def live_attempts(self, run_id: str) -> list[AttemptRow]:
+        """Return the launches of a run that may be on the bill, oldest first."""
+        # The plus keeps SQLite from the index of the run, which has all that were refused, too.
+        where = "WHERE +run_id = ? AND state NOT IN ('refused', 'gone', 'absent') ORDER BY number"
+        return self._attempts(where, run_id)
+
+    def latest_attempts(self, run_id: str, limit: int) -> list[AttemptRow]:
+        """Return the latest launches of a run, oldest first."""
+        return self._attempts("WHERE run_id = ? ORDER BY number DESC LIMIT ?", run_id, limit)[::-1]
+
+    def paid_attempts(self, run_id: str) -> list[AttemptRow]:
+        """Return the launches of a run that were on the bill, oldest first."""
+        where = "WHERE token IN (SELECT token FROM price_segments WHERE run_id = ?) ORDER BY number"
+        return self._attempts(where, run_id)
+
+    def count(self, run_id: str) -> int:
+        """Return how many launches a run has."""
+        row = self._store.row("SELECT count(*) FROM launches WHERE run_id = ?", run_id)
+        return 0 if row is None else int(row[0])
+
+    def _attempts(self, where: str, *args: object) -> list[AttemptRow]:
+        query = (
+            "SELECT token, run_id, number, cloud, state, candidate, failure, created, ended"
+            f" FROM launches {where}"
+        )
+        return [attempt_row(r) for r in self._store.rows(query, *args)]
+
     def candidates_since(self, since: Instant, limit: int) -> list[Candidate]:
         """Return what was asked for since an instant, latest first; at most `limit` of them."""
         query = "SELECT candidate FROM launches WHERE created >= ? ORDER BY created DESC LIMIT ?"
@@ -208,13 +284,9 @@ class LaunchTable:
 
     def live_clouds(self) -> set[str]:
         """Return the clouds with a launch that may be on the bill."""
-        return {
-            r[0]
-            for r in self._store.rows(
-                "SELECT DISTINCT cloud FROM launches WHERE state NOT IN ('refused', 'gone',"
-                " 'absent')"
-            )
-        }
+        # Without DISTINCT, for which SQLite would read the index of all clouds instead.
+        query = "SELECT cloud FROM launches WHERE state NOT IN ('refused', 'gone', 'absent')"
+        return {r[0] for r in self._store.rows(query)}
 
     def clouds(self) -> set[str]:
         """Return the clouds that were ever asked for a machine."""
@@ -229,9 +301,33 @@ class LaunchTable:
             )
         ]
 
-    def tokens(self) -> set[str]:
-        """Return every token that this ledger ever committed."""
-        return {r[0] for r in self._store.rows("SELECT token FROM launches")}
+    def tally(self, run_id: str) -> LaunchTally:
+        """Return how many launches a run has."""
+        rows = self._store.rows(
+            "SELECT json_extract(candidate, '$.offer.source') AS source, count(*) AS count,"
+            " count(failure) AS failed FROM launches WHERE run_id = ? GROUP BY source",
+            run_id,
+        )
+        return LaunchTally(
+            sum(row["count"] for row in rows),
+            sum(row["failed"] for row in rows),
+            frozenset(row["source"] or "" for row in rows),
+        )
+
+    def last(self, run_id: str) -> LastTried:
+        """Return what a run asked for last, and the last failure of its launches."""
+        query = "SELECT {} FROM launches WHERE run_id = ? {} ORDER BY number DESC LIMIT 1"
+        tried = self._store.row(query.format("candidate", ""), run_id)
+        failed = self._store.row(query.format("failure", "AND failure IS NOT NULL"), run_id)
+        return LastTried(
+            None if tried is None else candidate_of(tried["candidate"]),
+            None if failed is None else failure_of(failed["failure"]),
+        )
+
+    def known(self, tokens: Iterable[str]) -> set[str]:
+        """Return those of the tokens that this ledger ever committed."""
+        query = "SELECT token FROM launches WHERE token IN (SELECT value FROM json_each(?))"
+        return {r[0] for r in self._store.rows(query, json.dumps(list(tokens)))}
 
     def _begin_attempt(self, db: sqlite3.Connection, token: str) -> None:
         db.execute("INSERT INTO attempts (token, sent) VALUES (?, ?)", (token, self._clock.now()))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from nbprov.model.clock import Instant, Seconds
@@ -14,6 +15,9 @@ from nbprov.model.money import Micros, cost_of
 from .file_state.trouble import decoded
 from .ledger_file import LedgerFile
 from .rows import candidate_of
+
+LEARNT_AT_ONCE = 200
+"""So many launches are read by one query of what was on the bill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class PriceSegmentTable:
     def __init__(self, file: LedgerFile) -> None:
         self._store = file.store
         self._clock = file.clock
+        # Kept, because the rows of launches are wide and what is read of them never changes.
+        self._origins: dict[str, tuple[str, str]] = {}
 
     @staticmethod
     def start(
@@ -190,25 +196,52 @@ class PriceSegmentTable:
             spent[r["token"]] = spent.get(r["token"], 0) + cost_of(r["hourly"], seconds)
         return spent
 
-    def segments(self) -> list[PriceSegment]:
-        """Return all that was ever on the bill; what still is ends now."""
+    def segments(self, since: Instant | None = None) -> list[PriceSegment]:
+        """Return all that was on the bill, at any time or after an instant.
+
+        What still is on it ends now.
+        """
+        if since is None:
+            return self._segments("")
+        return self._segments("WHERE segment.ended > ? OR segment.ended IS NULL", since)
+
+    def segments_before(self, until: Instant) -> list[PriceSegment]:
+        """Return all that was on the bill and no longer is since an instant."""
+        return self._segments("WHERE segment.ended <= ?", until)
+
+    def count_before(self, until: Instant) -> int:
+        """Return the number of segments that `segments_before` returns."""
+        row = self._store.row("SELECT count(*) FROM price_segments WHERE ended <= ?", until)
+        return 0 if row is None else int(row[0])
+
+    def _segments(self, where: str, *args: object) -> list[PriceSegment]:
         now = self._clock.now()
-        query = (
-            "SELECT launches.cloud, json_extract(candidate, '$.offer.source') AS source,"
-            " segment.hourly, started, segment.ended FROM price_segments AS segment"
-            " LEFT JOIN launches USING (token)"
-        )
+        query = f"SELECT token, hourly, started, ended FROM price_segments AS segment {where}"
+        rows = self._store.rows(query, *args)
+        self._learn({r["token"] for r in rows} - self._origins.keys())
         return [
             PriceSegment(
-                r["cloud"] or "",
-                r["source"] or "",
+                *self._origins.get(r["token"], ("", "")),
                 int(r["hourly"]),
                 r["started"],
                 r["ended"] if r["ended"] is not None else now,
                 r["ended"] is None,
             )
-            for r in self._store.rows(query)
+            for r in rows
         ]
+
+    def _learn(self, tokens: Collection[str]) -> None:
+        """Read the clouds of launches and the sources of their prices."""
+        query = (
+            "SELECT token, cloud, json_extract(candidate, '$.offer.source') AS source"
+            " FROM launches WHERE token IN (SELECT value FROM json_each(?))"
+        )
+        left = list(tokens)
+        while left:
+            # A few at a time, since all other threads wait for the ledger meanwhile.
+            some, left = left[:LEARNT_AT_ONCE], left[LEARNT_AT_ONCE:]
+            for r in self._store.rows(query, json.dumps(some)):
+                self._origins[r["token"]] = r["cloud"], r["source"] or ""
 
     def last(self, token: str) -> dict[str, Micros]:
         """Return the present or last hourly price of each machine of a launch, by its id."""

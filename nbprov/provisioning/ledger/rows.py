@@ -66,6 +66,24 @@ class LaunchRow:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """A row of `launches` without its request, which takes longest to decode.
+
+    It is what displays and reports tell of a launch. A run that waits for stock has thousands.
+    """
+
+    token: str
+    run_id: str
+    number: int
+    cloud: str
+    state: AttemptState
+    candidate: Candidate
+    failure: Failure | None
+    created: Instant
+    ended: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterRow:
     """A row of `clusters`.
 
@@ -122,6 +140,15 @@ def candidate_of(text: str) -> Candidate:
     return from_plain(Candidate, json.loads(text))
 
 
+@lru_cache(maxsize=512)
+def failure_of(text: str | None) -> Failure | None:
+    """Return the failure of a row; None where there is none.
+
+    Failures are cached as candidates are: a cloud says the same of a place again and again.
+    """
+    return None if text is None else from_plain(Failure, json.loads(text))
+
+
 def run_row(row: sqlite3.Row) -> RunRow:
     """Return a row of `runs` as a value."""
     return RunRow(
@@ -161,8 +188,23 @@ def launch_row(row: sqlite3.Row) -> LaunchRow:
         if row["operation"] is None
         else from_plain(CreateOperation, json.loads(row["operation"])),
         ids=tuple(json.loads(row["ids"])),
-        failure=None if row["failure"] is None else from_plain(Failure, json.loads(row["failure"])),
+        failure=failure_of(row["failure"]),
         deadline=row["deadline"] or 0.0,
+        created=row["created"],
+        ended=row["ended"],
+    )
+
+
+def attempt_row(row: sqlite3.Row) -> AttemptRow:
+    """Return a row of `launches` as a value without its request."""
+    return AttemptRow(
+        token=row["token"],
+        run_id=row["run_id"],
+        number=row["number"],
+        cloud=row["cloud"],
+        state=AttemptState(row["state"]),
+        candidate=candidate_of(row["candidate"]),
+        failure=failure_of(row["failure"]),
         created=row["created"],
         ended=row["ended"],
     )

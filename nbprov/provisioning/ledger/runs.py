@@ -155,12 +155,21 @@ class RunTable:
         row = self._store.row("SELECT * FROM runs WHERE run_id = ?", run_id)
         return None if row is None else run_row(row)
 
-    def latest(self, limit: int = 50) -> list[RunRow]:
-        """Return runs, newest first."""
-        return [
-            run_row(r)
-            for r in self._store.rows("SELECT * FROM runs ORDER BY created DESC LIMIT ?", limit)
-        ]
+    def latest(self, limit: int = -1, name: str = "") -> list[RunRow]:
+        """Return runs, newest first: of a name or all, and by default however many there are."""
+        where, names = ("WHERE name = ?", [name]) if name else ("", [])
+        query = f"SELECT * FROM runs {where} ORDER BY created DESC LIMIT ?"
+        return [run_row(r) for r in self._store.rows(query, *names, limit)]
+
+    def last(self, name: str = "") -> RunRow | None:
+        """Return the latest run, of a name or of all."""
+        return next(iter(self.latest(1, name)), None)
+
+    def count(self, name: str = "") -> int:
+        """Return how many runs there are, of a name or in all."""
+        where, names = ("WHERE name = ?", [name]) if name else ("", [])
+        row = self._store.row(f"SELECT count(*) FROM runs {where}", *names)
+        return 0 if row is None else int(row[0])
 
     def unfinished(self) -> list[RunRow]:
         """Return the runs that still need work.
@@ -168,25 +177,11 @@ class RunTable:
         They are being launched or cancelled, wait for stock, or have a launch that may be on the
         bill beside a handed-over cluster.
         """
-        query = """
-            SELECT * FROM runs WHERE state IN ('launching', 'waiting', 'cancelling')
-               OR run_id IN (SELECT run_id FROM launches
-                             WHERE state NOT IN ('refused', 'gone', 'absent', 'ready'))
-               OR run_id IN (SELECT run_id FROM clusters WHERE state = 'ending')
-            ORDER BY created
-        """
-        return [run_row(r) for r in self._store.rows(query)]
+        return [run_row(r) for r in self._store.rows(_UNFINISHED)]
 
     def ended_since(self, since: Instant) -> list[RunRow]:
         """Return the runs that ended since an instant, or whose cluster did, latest first."""
-        query = """
-            SELECT runs.* FROM runs LEFT JOIN clusters USING (run_id)
-            WHERE CASE WHEN clusters.run_id IS NOT NULL THEN clusters.ended
-                       WHEN runs.state IN ('cancelled', 'failed', 'ended') THEN runs.updated
-                  END >= ?
-            ORDER BY coalesce(clusters.ended, runs.updated) DESC
-        """
-        return [run_row(r) for r in self._store.rows(query, since)]
+        return [run_row(r) for r in self._store.rows(_ENDED_SINCE, since)]
 
     def over(self, run_ids: Iterable[str]) -> set[str]:
         """Return those of the runs that are over for good.
@@ -200,6 +195,26 @@ class RunTable:
         )
         return {row[0] for row in found if not self._leases.is_held(row[0])}
 
+
+_UNFINISHED = """
+    SELECT * FROM runs WHERE run_id IN (
+        SELECT run_id FROM runs WHERE state IN ('launching', 'waiting', 'cancelling')
+        UNION SELECT run_id FROM launches
+              WHERE state NOT IN ('refused', 'gone', 'absent') AND state <> 'ready'
+        UNION SELECT run_id FROM clusters WHERE state <> 'ended' AND state = 'ending')
+    ORDER BY created
+"""
+"""Each condition repeats that of a partial index word by word, since SQLite uses none otherwise."""
+
+_ENDED_SINCE = """
+    SELECT runs.* FROM (
+        SELECT run_id, ended AS over FROM clusters WHERE ended >= ?1
+        UNION ALL
+        SELECT run_id, updated FROM runs AS run
+        WHERE state IN ('cancelled', 'failed', 'ended') AND updated >= ?1
+          AND NOT EXISTS (SELECT 1 FROM clusters WHERE run_id = run.run_id))
+    JOIN runs USING (run_id) ORDER BY over DESC
+"""
 
 _OVER = """
     SELECT run_id FROM runs AS run

@@ -180,4 +180,21 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE UNIQUE INDEX replacements_open ON replacements (token)
         WHERE state NOT IN ('ready', 'refused', 'gone', 'absent');
     """,
+    # Without these, what is asked at each change reads every launch that ever was.
+    """
+    CREATE INDEX runs_by_creation ON runs (created);
+    CREATE INDEX runs_by_name ON runs (name, created);
+    CREATE INDEX runs_under_way ON runs (state)
+        WHERE state IN ('launching', 'waiting', 'cancelling');
+    CREATE INDEX runs_over ON runs (updated) WHERE state IN ('cancelled', 'failed', 'ended');
+    CREATE INDEX launches_by_cloud ON launches (cloud, created);
+    CREATE INDEX launches_by_creation ON launches (created);
+    CREATE INDEX launches_doubted ON launches (cloud, ended) WHERE state = 'absent';
+    CREATE INDEX clusters_by_run ON clusters (run_id);
+    CREATE INDEX clusters_by_token ON clusters (token);
+    CREATE INDEX clusters_by_name ON clusters (name);
+    CREATE INDEX clusters_by_end ON clusters (ended);
+    CREATE INDEX price_segments_by_token ON price_segments (token);
+    CREATE INDEX price_segments_by_end ON price_segments (ended);
+    """,
 )

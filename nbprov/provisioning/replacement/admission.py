@@ -88,7 +88,8 @@ class Admission:
 
     def _intent(self, candidate: Candidate) -> ReplacementRow:
         cluster, ledger, token = self._cluster, self._ledger, self._cluster.token
-        stored = next(r for r in ledger.launches.of_run(cluster.run_id) if r.token == token)
+        stored = ledger.launches.by_token(token)
+        assert stored is not None, "a cluster has the launch that made it"
         known, there = (
             ledger.replacements.of_launch(token),
             {i.node for i in ledger.instances.members(token)},
@@ -193,9 +194,9 @@ class Admission:
             raise NotNow(Obstacle.BUDGET, error.message, hourly=candidate.hourly) from error
         if guards.max_lifetime is None:
             return
-        launches = ledger.launches.of_run(cluster.run_id)
-        began = next(r for r in launches if r.token == cluster.token).created
-        left = guards.max_lifetime - (self._clock.now() - began)
+        launch = ledger.launches.by_token(cluster.token)
+        assert launch is not None, "a cluster has the launch that made it"
+        left = guards.max_lifetime - (self._clock.now() - launch.created)
         if left < LEAST_BUDGET_SECONDS:
             rest = short_duration(max(0.0, left))
             raise NotNow(Obstacle.LIFETIME, f"its lifetime is over in {rest}")

@@ -146,10 +146,10 @@ class NodeBringUp:
         known = self._ledger.guards.get(row.run_id)
         if known is None or "poweroff" not in known[0]:
             return None
-        began = next(
-            r for r in self._ledger.launches.of_run(row.run_id) if r.token == row.token
-        ).created
-        return GuardConfig.from_json(known[0]).later(max(0.0, row.created - began), row.spent)
+        launch = self._ledger.launches.by_token(row.token)
+        assert launch is not None, "a replacement has the launch of its cluster"
+        late = max(0.0, row.created - launch.created)
+        return GuardConfig.from_json(known[0]).later(late, row.spent)
 
     async def _boot(self, row: ReplacementRow) -> Instance:
         """Wait until the machine runs and has an address.

@@ -17,15 +17,8 @@ def note_once(ledger: Ledger, row: ClusterRow, kind: EventKind, text: str, **dat
     Returns whether it was written.
     """
     with ledger.together():
-        last = next(
-            (
-                event
-                for event in reversed(ledger.events.of_run(row.run_id))
-                if event.kind in NODE_EVENTS
-            ),
-            None,
-        )
-        if last is not None and (last.kind, last.data) == (kind, data):
+        events = ledger.events.of_kinds(row.run_id, NODE_EVENTS)
+        if events and (events[-1].kind, events[-1].data) == (kind, data):
             return False
         ledger.events.add(row.run_id, kind, text, row.token, **data)
     log.warning("%s: %s", row.name, text)

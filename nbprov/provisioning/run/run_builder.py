@@ -111,7 +111,7 @@ def resumed_failover(
     )
     events = ledger.events.of_run(row.run_id)
     stock_wait.passes += sum(event.kind is EventKind.PASS_BEGUN for event in events)
-    launches = ledger.launches.of_run(row.run_id)
+    launches = ledger.launches.attempts(row.run_id)
     # The plan that Launch was shown is not kept: what was tried of it tells who pays.
     failover.queue.is_simulated = bool(launches) and all(
         launch.candidate.offer.is_simulated for launch in launches

@@ -149,7 +149,7 @@ class CloudWatcher:
             context.outages.failed(cloud.name)
             raise
         context.outages.listed(cloud.name)
-        known_tokens = ledger.launches.tokens()
+        known_tokens = ledger.launches.known(i.token for i in listed)
         # An address that moved is a change too.
         known = [i for i in listed if i.token in known_tokens]
         changed = ledger.record(lambda: ledger.instances.seen(known), False)

@@ -137,7 +137,7 @@ def of_node(config: GuardConfig, ledger: Ledger, run_id: str, token: str, node: 
 
     A machine that replaced a lost one gets the rest of lifetime and budget.
     """
-    launch = next((row for row in ledger.launches.of_run(run_id) if row.token == token), None)
+    launch = ledger.launches.by_token(token)
     late = (
         ledger.replacements.late_nodes(token, launch.created).get(node)
         if launch is not None
@@ -247,7 +247,7 @@ def cluster_notes(ledger: Ledger, row: ClusterRow, guards: Guards) -> tuple[str,
     outages.
     """
     said = (
-        [event.text for event in ledger.events.of_run(row.run_id) if event.kind in BUDGET_EVENTS]
+        [event.text for event in ledger.events.of_kinds(row.run_id, BUDGET_EVENTS)]
         if guards.warn
         else []
     )
@@ -265,15 +265,9 @@ def missing_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
     count, there = row.candidate.count, len(ledger.launches.ids_of(row.token))
     if not 0 < there < count or row.state is ClusterState.ENDED:
         return ()
-    latest = next(
-        (
-            event.text
-            for event in reversed(ledger.events.of_run(row.run_id))
-            if event.kind in NODE_EVENTS
-        ),
-        "",
-    )
-    return (f"{there} of {count} machines" + (f": {latest}" if latest else ""),)
+    said = [event.text for event in ledger.events.of_kinds(row.run_id, NODE_EVENTS)]
+    latest = f": {said[-1]}" if said and said[-1] else ""
+    return (f"{there} of {count} machines{latest}",)
 
 
 def guard_notes(guards: Guards) -> list[str]:

@@ -196,13 +196,12 @@ class SideObjectCollector:
         # Read after the listing: a launch that was intended during it is alive.
         ledger, now = self._ledger, self._clock.now()
         # A machine that comes late powers itself off by its start script, which may be an object.
-        live, known = (
-            ledger.launches.live_tokens() | ledger.side_objects.doubted(name),
-            ledger.launches.tokens(),
-        )
+        left = self.left(name)
+        live = ledger.launches.live_tokens() | ledger.side_objects.doubted(name)
+        known = ledger.launches.known(row.object.token for row in left)
         asked: list[SideObject] = []
         later: list[SideObject] = []
-        for row in self.left(name):
+        for row in left:
             token = row.object.token
             if token in live:
                 continue

@@ -233,7 +233,7 @@ def test_nothing_is_created_any_more_once_it_was_cancelled(world: EngineWorld) -
     driver = world.launch(engine, world.prepare(engine))
     engine.thread.soon(driver.cancel)
     assert world.finish(driver) is RunState.CANCELLED
-    assert engine.ledger.launches.tokens() == set()
+    assert engine.ledger.store.rows("SELECT token FROM launches") == []
 
 
 def test_a_race_keeps_one_and_ends_the_other(world: EngineWorld) -> None:
@@ -293,7 +293,7 @@ def test_a_price_that_rose_beyond_what_was_agreed_is_not_paid(world: EngineWorld
         ("here-a", AttemptState.REFUSED, Cause.CANCELLED),
         ("here-b", AttemptState.READY, None),
     ]
-    assert len(engine.ledger.launches.tokens()) == 1, (
+    assert len(engine.ledger.store.rows("SELECT token FROM launches")) == 1, (
         "no intent was written for what was never sent"
     )
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,8 @@ from nbprov.notebook.commands import dashboard
 from nbprov.notebook.panels.display_follower import DisplayFollower
 from nbprov.notebook.panels.frontend import Frontend
 from nbprov.notebook.panels.live_display import LiveDisplay
+
+COME_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -77,3 +81,34 @@ def test_several_are_kept_up_to_date_and_the_oldest_becomes_its_static_form(
     DisplayFollower.flush()
     assert first.panel.view is before[first]
     assert all(display.panel.view is not before[display] for display in others)
+
+
+async def nothing() -> None:
+    """What the engine's thread does at once, unless it is held up."""
+
+
+def test_the_engine_works_on_while_a_dashboard_is_read(
+    session: api.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    read: list[str] = []
+    real = dashboard.overview
+    shown()
+
+    def slow(*args: Any) -> Any:
+        read.append(threading.current_thread().name)
+        begun.set()
+        assert go_on.wait(COME_SECONDS)
+        return real(*args)
+
+    monkeypatch.setattr(dashboard, "overview", slow)
+    engine = session.engine
+    engine.changed()
+    assert begun.wait(COME_SECONDS)
+    for _ in range(5):
+        engine.changed()
+        engine.thread.call(nothing()).result(COME_SECONDS)
+    go_on.set()
+    DisplayFollower.flush()
+    assert all("engine" not in name for name in read)
+    assert len(read) <= 3, "changes meanwhile are read together"

@@ -48,7 +48,7 @@ def _used(path: Path) -> None:
     ledger = Ledger(path, ManualClock(), "kernel-2")
     try:
         ledger.runs.unfinished(), ledger.runs.get("run-1"), ledger.runs.latest()
-        ledger.launches.of_run("run-1"), ledger.launches.ids_of("t1"), ledger.launches.tokens()
+        ledger.launches.of_run("run-1"), ledger.launches.ids_of("t1"), ledger.launches.known(["t1"])
         ledger.instances.of_launch("t1"), ledger.clusters.latest(), ledger.blocks.standing()
         ledger.clusters.named("dev"), ledger.events.of_run("run-1"), ledger.guards.get("run-1")
         ledger.prices.cost("run-1"), ledger.prices.segments(), ledger.side_objects.listed()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from manual_clock import ManualClock
 from provisioning_samples import candidate, launch_row
 
 from nbprov.api.reports.spending import (
     Bill,
+    BillReader,
     CloudCosts,
     DailyCosts,
     Spending,
@@ -21,7 +25,7 @@ from nbprov.api.reports.spending import (
 from nbprov.model.clusters import ClusterState, ClusterView, RunState
 from nbprov.model.guards import Guards
 from nbprov.model.money import usd
-from nbprov.provisioning.ledger import Ledger
+from nbprov.provisioning.ledger import Ledger, prices
 
 HOUR = 3600.0
 
@@ -53,7 +57,7 @@ def test_a_machine_that_ran_over_midnight_counts_for_both_days(
     ran(ledger, "t1", "aws", "2", today - HOUR, today + 2 * HOUR)
     ran(ledger, "t2", "gcp", "1", today - 30 * HOUR, today - 29 * HOUR)
     ran(ledger, "t3", "local", "9", today + HOUR, today + 2 * HOUR)
-    found = Bill(ledger).daily(3)
+    found = Bill.of(ledger).daily(3)
     assert found.days == tuple(
         (datetime.fromtimestamp(now) - timedelta(days=back)).date().isoformat()
         for back in (2, 1, 0)
@@ -63,8 +67,8 @@ def test_a_machine_that_ran_over_midnight_counts_for_both_days(
         ("aws", (0, usd(2), usd(4)), False),
         ("gcp", (usd(1), 0, 0), False),
     ]
-    assert Bill(ledger).since(today).paid == usd(4)
-    assert Bill(ledger).since(today - HOUR).paid == usd(6)
+    assert Bill.of(ledger).since(today).paid == usd(4)
+    assert Bill.of(ledger).since(today - HOUR).paid == usd(6)
 
 
 def test_what_ran_before_the_days_that_are_shown_is_left_out(
@@ -72,9 +76,9 @@ def test_what_ran_before_the_days_that_are_shown_is_left_out(
 ) -> None:
     today = midnight(clock.now())
     ran(ledger, "t1", "aws", "2", today - 49 * HOUR, today - 47 * HOUR)
-    (aws,) = Bill(ledger).daily(3).clouds
+    (aws,) = Bill.of(ledger).daily(3).clouds
     assert aws.costs == (usd(2), 0, 0)
-    assert Bill(ledger).daily(2).clouds == ()
+    assert Bill.of(ledger).daily(2).clouds == ()
 
 
 def test_a_machine_whose_launch_the_ledger_does_not_know_is_paid_for(ledger: Ledger) -> None:
@@ -82,8 +86,8 @@ def test_a_machine_whose_launch_the_ledger_does_not_know_is_paid_for(ledger: Led
     ran(ledger, "t1", "aws", "2", today - HOUR, today)
     ledger.store._connection.execute("PRAGMA foreign_keys = OFF")
     ledger.store._connection.execute("DELETE FROM launches")
-    assert Bill(ledger).since(0.0).paid == usd(2)
-    (unknown,) = Bill(ledger).daily(3).clouds
+    assert Bill.of(ledger).since(0.0).paid == usd(2)
+    (unknown,) = Bill.of(ledger).daily(3).clouds
     assert (unknown.cloud, unknown.costs, unknown.simulated) == ("unknown", (0, usd(2), 0), False)
 
 
@@ -97,13 +101,13 @@ def test_what_runs_grows_by_the_same_rate_in_its_day_and_in_the_total(
     ran(ledger, "t2", "aws", "3", today + HOUR, today + 2 * HOUR)
     ran(ledger, "t3", "gcp", "1", today + HOUR, None)
     ran(ledger, "t4", "local", "9", clock.now(), None)
-    bill = Bill(ledger)
+    bill = Bill.of(ledger)
     spent, days = bill.since(today), bill.daily(3)
     rates = {one.cloud: one.hourly for one in days.clouds}
     assert rates == {"aws": usd(2), "gcp": usd(1), "local": usd(9)}
     assert (spent.paid_hourly, spent.simulated_hourly) == (usd(3), usd(9))
     clock.advance(HOUR)
-    later, after = Bill(ledger).since(today), Bill(ledger).daily(3)
+    later, after = Bill.of(ledger).since(today), Bill.of(ledger).daily(3)
     assert later.paid == spent.paid + spent.paid_hourly
     for before, one in zip(sorted_by_cloud(days), sorted_by_cloud(after), strict=True):
         assert one.costs == (*before.costs[:-1], before.costs[-1] + before.hourly)
@@ -111,6 +115,27 @@ def test_what_runs_grows_by_the_same_rate_in_its_day_and_in_the_total(
 
 def sorted_by_cloud(days: DailyCosts) -> list[CloudCosts]:
     return sorted(days.clouds, key=lambda one: one.cloud)
+
+
+def test_what_ended_long_ago_is_read_once(
+    ledger: Ledger, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    today = midnight(clock.now())
+    for number in range(5):
+        ran(ledger, f"old-{number}", "aws", "1", today - 2001 * HOUR, today - 2000 * HOUR)
+    ran(ledger, "new", "aws", "2", today - HOUR, today)
+    context: Any = SimpleNamespace(engine=SimpleNamespace(ledger=ledger, clock=ledger.clock))
+    reader = BillReader(context)
+    assert reader.read().since(0.0).paid == usd(7)
+    read: list[object] = []
+    made = prices.PriceSegment
+    monkeypatch.setattr(prices, "PriceSegment", lambda *a: read.append(a) or made(*a))
+    bill = reader.read()
+    assert len(read) == 1
+    assert (bill.since(0.0).paid, bill.since(today - HOUR).paid) == (usd(7), usd(2))
+    assert bill.daily() == Bill.of(ledger).daily()
+    ran(ledger, "late", "aws", "3", today - 2001 * HOUR, today - 2000 * HOUR)
+    assert reader.read().since(0.0).paid == usd(10), "an end that is written late"
 
 
 def test_a_month_begins_and_ends_at_its_first_midnights() -> None:

@@ -73,6 +73,21 @@ def test_an_older_file_is_brought_up_to_date_and_keeps_its_rows(
     new.close()
 
 
+def test_a_file_of_the_first_schema_gets_the_indices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite_store, "MIGRATIONS", MIGRATIONS[:1])
+        first = _open(path)
+        _run(first)
+        first.close()
+    ledger = _open(path)
+    assert ledger.store.rows("SELECT 1 FROM sqlite_master WHERE name = 'clusters_by_run'")
+    assert ledger.runs.get("run-1") is not None
+    ledger.close()
+
+
 def test_a_migration_that_fails_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

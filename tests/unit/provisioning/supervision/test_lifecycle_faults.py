@@ -348,8 +348,8 @@ def test_the_watcher_outlives_any_fault(
     )
     monkeypatch.setattr(
         engine.ledger.launches,
-        "tokens",
-        _fails(1, RuntimeError("a fault of ours"), engine.ledger.launches.tokens),
+        "known",
+        _fails(1, RuntimeError("a fault of ours"), engine.ledger.launches.known),
     )
     live = wait_for(driver.ready, 60)
     command = "nbprov-poweroff terminate idle for 60 minutes"
