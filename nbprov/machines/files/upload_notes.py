@@ -9,26 +9,27 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from nbprov.model.sources import SourceKind
+from nbprov.machines.local_paths import local_path
 from nbprov.model.spec import Spec
 from nbprov.model.text.plain import one_line
 from nbprov.remote.sync.inert_names import is_hidden
+
+from .source_checks import local_sources
 
 
 def upload_notes(spec: Spec, folder: Path) -> Iterator[str]:
     """Yield a line for each local path that is outside the notebook's folder, or hidden in it.
 
     Links are followed first.
+
+    Raises
+    ------
+    UnusablePath
+        If a text can be no path of this computer.
     """
-    sources = [("workdir", spec.workdir)] if isinstance(spec.workdir, str) and spec.workdir else []
-    sources += [
-        ("file_mounts", mount.source)
-        for mount in spec.file_mounts
-        if mount.kind is SourceKind.LOCAL
-    ]
     root = Path(os.path.realpath(folder))
-    for field, source in sources:
-        path = Path(os.path.realpath(root / Path(source).expanduser()))
+    for field, source in local_sources(spec):
+        path = Path(os.path.realpath(local_path(source, root, field)))
         if not path.is_relative_to(root):
             yield (
                 f"{field}: {one_line(str(path))} is sent to the machine; it is outside the"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from nbprov.machines.local_paths import checked_path, local_path
 from nbprov.model.errors import NbprovError
 from nbprov.model.sources import Repository
 from nbprov.model.spec import PythonEnvironment
@@ -125,13 +127,15 @@ def read_source(
     PythonFilesError
         If a file is missing, names something that only this computer has, or is a lock that does
         not match its project.
+    UnusablePath
+        If a text can be no path of this computer.
     """
     if python is None:
         return None
     if (
         python.lock
         and isinstance(workdir, Repository)
-        and not Path(python.lock).expanduser().is_absolute()
+        and not local_path(python.lock, Path(), "python").is_absolute()
     ):
         return PythonSource(
             "project",
@@ -144,13 +148,13 @@ def read_source(
         return PythonSource(
             "project",
             python.version,
-            _project(folder / Path(python.lock).expanduser()),
+            _project(local_path(python.lock, folder, "python")),
             str(python),
         )
     if not python.file:
         text = "".join(f"{line}\n" for line in python.requirements)
         return PythonSource("requirements", python.version, {"requirements.in": text}, str(python))
-    path = folder / Path(python.file).expanduser()
+    path = local_path(python.file, folder, "python")
     if path.suffix.lower() == ".toml":
         return PythonSource(
             "requirements", python.version, {"pyproject.toml": _text(path)}, str(python)
@@ -214,7 +218,7 @@ def _in_clone(lock: str) -> str:
 
 def _include(path: Path, files: dict[Path, tuple[str, str]]) -> str:
     """Read a requirements file and those it includes; return its name on the machine."""
-    place = path.resolve()
+    place = Path(os.path.realpath(checked_path(path, "python")))
     if place in files:
         return files[place][0]
     if len(files) >= MOST_FILES:

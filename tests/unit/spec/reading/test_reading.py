@@ -142,3 +142,30 @@ def test_lines_are_counted_as_the_reader_counts() -> None:
     with pytest.raises(SpecError) as caught:
         parse("run: x\r\nbudget: -1\r\n", first_line=2)
     assert (caught.value.problems[0].line, caught.value.problems[0].excerpt) == (3, "budget: -1")
+
+
+@pytest.mark.parametrize("odd", [r"a\0b", r"a\ud800b"])
+@pytest.mark.parametrize(
+    ("cell", "path"),
+    [
+        ('workdir: "%s"', "workdir"),
+        ('workdir: {url: "https://host/%s.git"}', "workdir.url"),
+        ('file_mounts: {/d: "%s"}', "file_mounts./d"),
+        ('file_mounts: {/d: {source: "%s", mode: COPY}}', "file_mounts./d"),
+        ('file_mounts: {/d: "s3://bucket/%s"}', "file_mounts./d"),
+        ('outputs: {/d: "%s"}', "outputs./d"),
+        ('outputs: ["%s"]', "outputs[0]"),
+        ('python: "%s.txt"', "python"),
+        ('python: {lock: "%s"}', "python.lock"),
+    ],
+)
+def test_a_character_that_no_path_can_hold_has_its_line_and_caret(
+    cell: str, path: str, odd: str
+) -> None:
+    text = "resources: {accelerators: A100}\n" + cell % odd
+    with pytest.raises(SpecError) as caught:
+        parse(text)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.path, problem.line) == ("spec.path", path, 2)
+    assert problem.column - 1 == cell.index('"')
+    assert "which no path can hold" in problem.message
