@@ -6,7 +6,7 @@ A task file may come from a stranger, and what its commands do with keys is thei
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from nbprov.machines.local_paths import local_path
@@ -39,14 +39,8 @@ def upload_notes(spec: Spec, folder: Path) -> Iterator[str]:
             yield f"{field}: {one_line(str(path))} is sent to the machine; it is hidden"
 
 
-def environment_note(spec: Spec) -> Iterator[str]:
-    """Yield a line for the values that a spec leaves to this kernel's environment."""
-    names = [
-        name
-        for values in (spec.envs, spec.secrets)
-        for name, value in values.items()
-        if value is None and name in os.environ
-    ]
+def environment_note(names: Collection[str]) -> Iterator[str]:
+    """Yield a line for the names whose values are of this kernel's environment."""
     if names:
         listed = one_line(", ".join(names))
         yield (

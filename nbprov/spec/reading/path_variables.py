@@ -24,6 +24,18 @@ def filled(text: str, envs: Map[str, str]) -> str:
     return VARIABLE.sub(value, text)
 
 
+def variables_in(text: str) -> frozenset[str]:
+    """The names of the variables in a path.
+
+    Examples
+    --------
+    >>> sorted(variables_in("$BASE/${RUN}/$$HOME"))
+    ['BASE', 'RUN']
+    """
+    named = (match["bare"] or match["braced"] for match in VARIABLE.finditer(text))
+    return frozenset(name for name in named if name)
+
+
 def holds_unfit(node: Node, path: str, findings: Findings) -> bool:
     """Whether a text has a character that no path can hold; then a problem is recorded."""
     match = _UNFIT.search(node.text) if isinstance(node, Scalar) else None
@@ -40,7 +52,7 @@ def holds_unfit(node: Node, path: str, findings: Findings) -> bool:
 
 
 def uses_secret(scalar: Scalar, path: str, secrets: frozenset[str], findings: Findings) -> bool:
-    named = {match["bare"] or match["braced"] for match in VARIABLE.finditer(scalar.text)} & secrets
+    named = variables_in(scalar.text) & secrets
     if named:
         message = f"a secret must not become part of a path: ${min(named)}"
         findings.error(scalar.start, path, "mount", message, f"move {min(named)} to envs")

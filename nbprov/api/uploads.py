@@ -1,0 +1,55 @@
+"""What a spec sends from this computer, with the values in its paths: for plans and launches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nbprov.machines.files.output_targets import check_outputs, target_notes
+from nbprov.machines.files.source_checks import check_sources
+from nbprov.machines.files.upload_notes import environment_note, upload_notes
+from nbprov.model.errors import NbprovError
+from nbprov.model.spec import Spec
+from nbprov.model.text.plain import one_line
+
+from .spec_inputs import (
+    SpecInputs,
+    filled_outputs,
+    inherited_names,
+    known_envs,
+    known_sources,
+)
+
+if TYPE_CHECKING:
+    from nbprov.machines.files.output_targets import OutputFolders
+
+
+def planned_files(
+    spec: Spec, given: Mapping[str, str], outputs: OutputFolders
+) -> tuple[tuple[str, ...], str]:
+    """The lines on what a launch would write here and send, and why it would be refused.
+
+    Paths have the values that are known without asking anybody; the others are named as they wait.
+    """
+    notes: list[str] = []
+    refusal = ""
+    try:
+        filled = filled_outputs(spec, given)
+        notes += target_notes(filled, outputs)
+        known, waiting = known_sources(spec, known_envs(spec, given))
+        check_sources(known, outputs.notebook)
+        notes += upload_notes(known, outputs.notebook)
+        notes += [f"{one_line(text)} is known once it has a value" for text in waiting]
+        check_outputs(filled, outputs)
+    except NbprovError as error:
+        refusal = f"{error.message}; {error.hint}"
+    return (*notes, *environment_note(inherited_names(spec, given))), refusal
+
+
+def sent_notes(spec: Spec, given: SpecInputs, folder: str) -> tuple[str, ...]:
+    """The lines on what a spec sends, with all of its values."""
+    from nbprov.spec import fill_paths
+
+    filled = fill_paths(spec, given.envs)
+    return (*upload_notes(filled, Path(folder)), *environment_note(given.inherited))
