@@ -146,6 +146,22 @@ def collect(
     return SpecInputs(envs, secrets, python, inherited_names(spec, given))
 
 
+def read_again(spec: Spec, given: SpecInputs, folder: str) -> SpecInputs:
+    """The values of a spec that are known, with its files as they are by now.
+
+    Raises
+    ------
+    PythonFilesError, SyncError, UnusablePath
+        If one of them cannot be used any more.
+    """
+    from nbprov.spec import fill_paths
+
+    filled = fill_paths(spec, given.envs)
+    check_sources(filled, Path(folder))
+    python = read_source(spec.python, Path(folder), filled.workdir)
+    return replace(given, python=python)
+
+
 def filled_outputs(spec: Spec, given: Mapping[str, str]) -> Spec:
     """A spec whose `outputs` have the values of its variables, as far as they are known.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Spec
 from nbprov.model.text.plain import one_line
 
+from .context import Proposal
 from .spec_inputs import (
     SpecInputs,
     filled_outputs,
@@ -53,3 +54,32 @@ def sent_notes(spec: Spec, given: SpecInputs, folder: str) -> tuple[str, ...]:
 
     filled = fill_paths(spec, given.envs)
     return (*upload_notes(filled, Path(folder)), *environment_note(given.inherited))
+
+
+def unagreed_notes(
+    spec: Spec, given: SpecInputs, folder: str, agreed: Sequence[Proposal]
+) -> tuple[str, ...]:
+    """The lines on what a spec sends that no set-up before it sent."""
+    from nbprov.spec import fill_paths
+
+    known = frozenset(line for before in agreed for line in _lines_of(before))
+    open_before = {
+        name
+        for before in agreed
+        for values in (before.spec.envs, before.spec.secrets)
+        for name, value in values.items()
+        if value is None
+    }
+    lines = upload_notes(fill_paths(spec, given.envs), Path(folder))
+    inherited = [name for name in given.inherited if name not in open_before]
+    return (*(line for line in lines if line not in known), *environment_note(inherited))
+
+
+def _lines_of(before: Proposal) -> tuple[str, ...]:
+    """The lines on what an earlier set-up sent, as far as it is known; never raises for a spec."""
+    values = {} if before.given is None else before.given.envs
+    try:
+        known, _ = known_sources(before.spec, known_envs(before.spec, values))
+        return tuple(upload_notes(known, Path(before.folder)))
+    except NbprovError:
+        return ()
