@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nbprov.machines.files.output_targets import check_outputs, target_notes
 from nbprov.machines.files.source_checks import check_sources
 from nbprov.machines.files.upload_notes import environment_note, upload_notes
+from nbprov.machines.python.requirement_files import read_source
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Spec
 from nbprov.model.text.plain import one_line
@@ -40,7 +41,10 @@ def planned_files(
         notes += target_notes(filled, outputs)
         known, waiting = known_sources(spec, known_envs(spec, given))
         check_sources(known, outputs.notebook)
-        notes += upload_notes(known, outputs.notebook)
+        # A lock may be in a clone that is not known yet.
+        is_known = known.workdir or not spec.workdir
+        python = read_source(known.python, outputs.notebook, known.workdir) if is_known else None
+        notes += upload_notes(known, outputs.notebook, python)
         notes += [f"{one_line(text)} is known once it has a value" for text in waiting]
         check_outputs(filled, outputs)
     except NbprovError as error:
@@ -53,7 +57,8 @@ def sent_notes(spec: Spec, given: SpecInputs, folder: str) -> tuple[str, ...]:
     from nbprov.spec import fill_paths
 
     filled = fill_paths(spec, given.envs)
-    return (*upload_notes(filled, Path(folder)), *environment_note(given.inherited))
+    lines = upload_notes(filled, Path(folder), given.python)
+    return (*lines, *environment_note(given.inherited))
 
 
 def unagreed_notes(
@@ -70,7 +75,7 @@ def unagreed_notes(
         for name, value in values.items()
         if value is None
     }
-    lines = upload_notes(fill_paths(spec, given.envs), Path(folder))
+    lines = upload_notes(fill_paths(spec, given.envs), Path(folder), given.python)
     inherited = [name for name in given.inherited if name not in open_before]
     return (*(line for line in lines if line not in known), *environment_note(inherited))
 
@@ -78,8 +83,11 @@ def unagreed_notes(
 def _lines_of(before: Proposal) -> tuple[str, ...]:
     """The lines on what an earlier set-up sent, as far as it is known; never raises for a spec."""
     values = {} if before.given is None else before.given.envs
+    lines: tuple[str, ...] = ()
     try:
         known, _ = known_sources(before.spec, known_envs(before.spec, values))
-        return tuple(upload_notes(known, Path(before.folder)))
+        lines = tuple(upload_notes(known, Path(before.folder)))
+        python = read_source(known.python, Path(before.folder), known.workdir)
     except NbprovError:
-        return ()
+        return lines
+    return tuple(upload_notes(known, Path(before.folder), python))

@@ -61,6 +61,8 @@ class PythonSource:
         The lock's folder in the clone that `workdir` is; empty if the files are local.
     clone
         The repository and ref of that clone.
+    places
+        The files of this computer that were read.
     """
 
     kind: str
@@ -69,6 +71,7 @@ class PythonSource:
     label: str = ""
     there: str = ""
     clone: str = ""
+    places: tuple[Path, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def wish(self) -> str:
@@ -145,27 +148,25 @@ def read_source(
             clone=f"{workdir.url}\n{workdir.ref}",
         )
     if python.lock:
-        return PythonSource(
-            "project",
-            python.version,
-            _project(local_path(python.lock, folder, "python")),
-            str(python),
-        )
+        path = local_path(python.lock, folder, "python")
+        place = path if path.is_dir() else path.parent
+        files = _project(place)
+        places = tuple(place / name for name in files)
+        return PythonSource("project", python.version, files, str(python), places=places)
     if not python.file:
         text = "".join(f"{line}\n" for line in python.requirements)
         return PythonSource("requirements", python.version, {"requirements.in": text}, str(python))
     path = local_path(python.file, folder, "python")
     if path.suffix.lower() == ".toml":
-        return PythonSource(
-            "requirements", python.version, {"pyproject.toml": _text(path)}, str(python)
-        )
-    files: dict[Path, tuple[str, str]] = {}
-    _include(path, files)
-    return PythonSource("requirements", python.version, dict(files.values()), str(python))
+        project = {"pyproject.toml": _text(path)}
+        return PythonSource("requirements", python.version, project, str(python), places=(path,))
+    read: dict[Path, tuple[str, str]] = {}
+    _include(path, read)
+    texts, places = dict(read.values()), tuple(read)
+    return PythonSource("requirements", python.version, texts, str(python), places=places)
 
 
-def _project(path: Path) -> dict[str, str]:
-    place = path if path.is_dir() else path.parent
+def _project(place: Path) -> dict[str, str]:
     files = {name: _text(place / name) for name in PROJECT}
     check_lock(files, str(place / LOCK))
     chosen = place / CHOSEN
