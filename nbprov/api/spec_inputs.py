@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from nbprov.machines.files.source_checks import check_sources
 from nbprov.machines.python.requirement_files import PythonSource, read_source
+from nbprov.model.environment import MOST_BYTES_TOGETHER, size_together, why_unfit
 from nbprov.model.errors import UsageError
 from nbprov.model.secret import Secret
 from nbprov.model.sources import Repository
@@ -98,7 +99,8 @@ def collect(
     SpecError
         If a source is none with the values in it.
     UsageError
-        If values are missing, with their names, or a given name is not in the spec.
+        If values are missing, with their names, a given name is not in the spec, or a process on a
+        machine cannot be given a value.
     """
     from nbprov.spec import fill_paths
 
@@ -139,11 +141,37 @@ def collect(
             hint=f"--env {missing[0]}=…, or set it in the kernel's environment",
             code="env.missing",
         )
+    check_sizes({**envs, **secrets})
     filled = fill_paths(spec, envs)
     check_sources(filled, Path(folder))
     if isinstance(filled.workdir, Repository):
         python = read_source(spec.python, Path(folder), filled.workdir)
     return SpecInputs(envs, secrets, python, inherited_names(spec, given))
+
+
+def check_sizes(values: Environment) -> None:
+    """Check that a process on a machine can be given these variables.
+
+    Raises
+    ------
+    UsageError
+        With the code `env.unfit`, naming the variable and the limit, but no value.
+    """
+    for name, value in values.items():
+        why = why_unfit(name, value.reveal() if isinstance(value, Secret) else value)
+        if why:
+            raise UsageError(
+                f"the value of {name} {why}",
+                hint="put it into a file below workdir or file_mounts, and name the file instead",
+                code="env.unfit",
+            )
+    if size_together(values) > MOST_BYTES_TOGETHER:
+        raise UsageError(
+            f"envs and secrets have {size_together(values):,} bytes together; a process takes"
+            f" {MOST_BYTES_TOGETHER:,}",
+            hint="put data into files below workdir or file_mounts",
+            code="env.unfit",
+        )
 
 
 def read_again(spec: Spec, given: SpecInputs, folder: str) -> SpecInputs:

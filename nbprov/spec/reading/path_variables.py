@@ -36,8 +36,8 @@ def variables_in(text: str) -> frozenset[str]:
     return frozenset(name for name in named if name)
 
 
-def holds_unfit(node: Node, path: str, findings: Findings) -> bool:
-    """Whether a text has a character that no path can hold; then a problem is recorded."""
+def holds_unfit(node: Node, path: str, findings: Findings, *, of: str = "no path") -> bool:
+    """Whether a text has a character that no path, or command, can hold; then that is recorded."""
     match = _UNFIT.search(node.text) if isinstance(node, Scalar) else None
     if match is not None:
         what = "NUL" if match[0] == "\0" else f"half of a surrogate pair (\\u{ord(match[0]):04x})"
@@ -45,8 +45,8 @@ def holds_unfit(node: Node, path: str, findings: Findings) -> bool:
             node.start,
             path,
             "path",
-            f"{path}: character {match.start() + 1} is {what}, which no path can hold",
-            "write the path without it",
+            f"{path}: character {match.start() + 1} is {what}, which {of} can hold",
+            "write it without",
         )
     return match is not None
 

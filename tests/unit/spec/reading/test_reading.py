@@ -169,3 +169,22 @@ def test_a_character_that_no_path_can_hold_has_its_line_and_caret(
     assert (problem.code, problem.path, problem.line) == ("spec.path", path, 2)
     assert problem.column - 1 == cell.index('"')
     assert "which no path can hold" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("cell", "path", "told"),
+    [
+        ('envs: {X: "%s"}' % ("y" * 200_000), "envs.X", "200,000 bytes; Linux takes at most"),
+        ('secrets: {X: "%s"}' % ("y" * 200_000), "secrets.X", "200,000 bytes; Linux takes at most"),
+        (r'envs: {X: "a\ud800"}', "envs.X", "half of a surrogate pair"),
+        (r'setup: "echo \ud800"', "setup", "half of a surrogate pair"),
+        (r'run: "echo \0"', "run", "NUL, which no command can hold"),
+    ],
+)
+def test_what_no_process_can_be_given_has_its_line_and_caret(
+    cell: str, path: str, told: str
+) -> None:
+    (problem,) = refusal("resources: {accelerators: A100}\n" + cell).problems
+    assert (problem.path, problem.line, problem.column) == (path, 2, cell.index('"') + 1)
+    assert told in problem.message
+    assert "yy" not in problem.message
