@@ -126,8 +126,8 @@ number. `"${cfg.gpus[0]}"` takes attributes and entries; nothing is called. `$$`
   its end in the notebook.
 
 A cell may have 256 kB, 20,000 values with all anchors expanded, 32 levels, 500 envs and 500
-secrets. One of these may have 131,071 bytes with its name (Linux takes no more), all together 1.5
-MB.
+secrets. Linux gives a process at most 131,071 bytes for one variable with its name; all of a cell's
+may have 1.5 MB together.
 """
 
 HEADINGS = {

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from nbprov.machines.files.source_checks import check_sources
 from nbprov.machines.python.requirement_files import PythonSource, read_source
-from nbprov.model.environment import MOST_BYTES_TOGETHER, size_together, why_unfit
 from nbprov.model.errors import UsageError
 from nbprov.model.secret import Secret
 from nbprov.model.sources import Repository
 from nbprov.model.spec import Spec
+from nbprov.model.text.variable_values import MOST_BYTES_TOGETHER, size_together, why_unfit
 
 if TYPE_CHECKING:
     from nbprov.remote.agent.messages import Environment
@@ -104,14 +104,7 @@ def collect(
     """
     from nbprov.spec import fill_paths
 
-    unknown = sorted(set(given) - set(spec.envs) - set(spec.secrets))
-    if unknown:
-        known = ", ".join([*spec.envs, *spec.secrets]) or "none"
-        raise UsageError(
-            f"the spec has no env called {', '.join(unknown)}",
-            hint=f"its envs and secrets: {known}",
-            code="env.unknown",
-        )
+    _check_names(spec, given)
     # Nobody is asked for values of a cell that cannot be used anyhow.
     python = read_source(spec.python, Path(folder), spec.workdir)
     check_sources(known_sources(spec, known_envs(spec, given))[0], Path(folder))
@@ -149,6 +142,17 @@ def collect(
     return SpecInputs(envs, secrets, python, inherited_names(spec, given))
 
 
+def _check_names(spec: Spec, given: Mapping[str, str]) -> None:
+    unknown = sorted(set(given) - set(spec.envs) - set(spec.secrets))
+    if unknown:
+        known = ", ".join([*spec.envs, *spec.secrets]) or "none"
+        raise UsageError(
+            f"the spec has no env called {', '.join(unknown)}",
+            hint=f"its envs and secrets: {known}",
+            code="env.unknown",
+        )
+
+
 def check_sizes(values: Environment) -> None:
     """Check that a process on a machine can be given these variables.
 
@@ -157,17 +161,20 @@ def check_sizes(values: Environment) -> None:
     UsageError
         With the code `env.unfit`, naming the variable and the limit, but no value.
     """
-    for name, value in values.items():
-        why = why_unfit(name, value.reveal() if isinstance(value, Secret) else value)
+    from nbprov.remote.agent.messages import plain_environment
+
+    texts = plain_environment(values)
+    for name, text in texts.items():
+        why = why_unfit(name, text)
         if why:
             raise UsageError(
                 f"the value of {name} {why}",
                 hint="put it into a file below workdir or file_mounts, and name the file instead",
                 code="env.unfit",
             )
-    if size_together(values) > MOST_BYTES_TOGETHER:
+    if size_together(texts) > MOST_BYTES_TOGETHER:
         raise UsageError(
-            f"envs and secrets have {size_together(values):,} bytes together; a process takes"
+            f"envs and secrets have {size_together(texts):,} bytes together; a process takes"
             f" {MOST_BYTES_TOGETHER:,}",
             hint="put data into files below workdir or file_mounts",
             code="env.unfit",

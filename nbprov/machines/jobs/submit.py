@@ -12,8 +12,8 @@ from typing import Any
 
 from nbprov.machines.node_variables import node_environment
 from nbprov.model.clock import Seconds
-from nbprov.model.environment import why_unfit
 from nbprov.model.errors import NbprovError
+from nbprov.model.text.variable_values import why_unfit
 from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of, check_there
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Environment, TaskInfo, plain_environment

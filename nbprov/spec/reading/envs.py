@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping as Map
 
-from nbprov.model.environment import why_unfit
 from nbprov.model.resources import Request
 from nbprov.model.secret import Secret
+from nbprov.model.text.variable_values import why_unfit
 from nbprov.spec.interpolation.redaction import REFERENCE, names_secret
 from nbprov.spec.yaml.diagnostics import Findings
 from nbprov.spec.yaml.nodes import (

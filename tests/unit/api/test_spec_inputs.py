@@ -16,11 +16,11 @@ from nbprov import api
 from nbprov.api.errors import CloudTrouble, readable_error, with_readable_errors
 from nbprov.api.operation import Operation
 from nbprov.api.spec_inputs import collect
-from nbprov.model.environment import MOST_BYTES, why_unfit
 from nbprov.model.errors import Interrupted, NotFound, UsageError
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.secret import Secret
 from nbprov.model.spec import Spec
+from nbprov.model.text.variable_values import MOST_BYTES, why_unfit
 
 SPEC = Spec(envs={"FIXED": "1", "OPEN": None}, secrets={"TOKEN": None, "LITERAL": Secret("shh")})
 

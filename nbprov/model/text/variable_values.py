@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from .secret import Secret
-
 MOST_BYTES = 131_071
 """Bytes of one variable, `NAME=value`: Linux takes 32 pages of 4 kB, with the NUL at its end."""
 MOST_BYTES_TOGETHER = 1_500_000
@@ -39,7 +37,6 @@ def size_of(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def size_together(values: Mapping[str, str | Secret]) -> int:
+def size_together(values: Mapping[str, str]) -> int:
     """The bytes of all variables together."""
-    texts = ((n, v.reveal() if isinstance(v, Secret) else v) for n, v in values.items())
-    return sum(size_of(name) + size_of(value) + 2 for name, value in texts)
+    return sum(size_of(name) + size_of(value) + 2 for name, value in values.items())
