@@ -121,12 +121,13 @@ number. `"${cfg.gpus[0]}"` takes attributes and entries; nothing is called. `$$`
   variable with that name. The program sees the text, as it does with SkyPilot.
 - In `file_mounts`, `workdir`, `volumes` and `service` the spec's own `envs` come first, and unknown
   names stay.
-- Values under `secrets` and the address of a webhook are never shown or stored; all other values
-  are stored. A run that another kernel adopts therefore has no webhook: it reports its end in the
-  notebook.
+- Values under `secrets`, and of a webhook's address all but its host, are never shown or stored;
+  all other values are stored. A run that another kernel adopts therefore has no webhook: it reports
+  its end in the notebook.
 
 A cell may have 256 kB, 20,000 values with all anchors expanded, 32 levels, 500 envs and 500
-secrets.
+secrets. Linux gives a process at most 131,071 bytes for one variable with its name; all of a cell's
+may have 1.5 MB together.
 """
 
 HEADINGS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -22,6 +23,23 @@ if TYPE_CHECKING:
     from nbprov.remote.agent.messages import Environment
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a cell asked for on a running cluster, whether or not it was begun.
+
+    Attributes
+    ----------
+    folder
+        What relative paths are relative to.
+    given
+        The values for it, where they were collected; None where nobody was asked yet.
+    """
+
+    spec: Spec
+    folder: str
+    given: SpecInputs | None = None
 
 
 class RunHandle(Protocol):
@@ -78,8 +96,12 @@ class Context:
     ----------
     inputs
         Values that this session was given for a spec, by the id of its run.
+    proposed
+        What a cell last asked for on a running cluster, by run id. Only `SetupService.set_up_again`
+        reads it: a person asks for that.
     requested
-        The spec that a cell last asked for on a running cluster, and its folder, by run id.
+        The spec that a running cluster was last set up from, and its folder, by run id. A machine
+        that replaces a lost one is set up from it without asking.
     """
 
     def __init__(
@@ -94,6 +116,7 @@ class Context:
         self.demo = demo
         self.runs = runs
         self.inputs: dict[str, SpecInputs] = {}
+        self.proposed: dict[str, Proposal] = {}
         self.requested: dict[str, tuple[Spec, str]] = {}
         self._home, self._hooks, self._opened = home, hooks, opened
         self._engine: Engine | None = None
@@ -154,7 +177,7 @@ class Context:
         return run is not None and _parsed(run.spec) is not None
 
     def wished(self, run_id: str) -> tuple[Spec, str]:
-        """The spec that a cell last asked for on a cluster, else the ledger's; and its folder."""
+        """The spec that a cluster was last set up from, else the ledger's; and its folder."""
         if run_id in self.requested:
             return self.requested[run_id]
         run = self.engine.ledger.runs.get(run_id)

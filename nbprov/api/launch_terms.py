@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from nbprov.model.errors import NbprovError
 from nbprov.model.offers import Plan
 
-from .spec_inputs import filled_outputs
+from .uploads import planned_files
 
 if TYPE_CHECKING:
     from nbprov.machines.files.output_targets import OutputFolders
@@ -44,10 +45,9 @@ def terms_of(
     *,
     agreed: bool = False,
     outputs: OutputFolders | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Terms:
     """The terms of a plan, as `provision` would have them."""
-    from nbprov.machines.files.output_targets import check_outputs, target_notes
-    from nbprov.machines.files.upload_notes import environment_note, upload_notes
     from nbprov.provisioning.run.pricing.consent import consent_to
     from nbprov.provisioning.run.racing.race_rule import race_rule
     from nbprov.provisioning.run.racing.usual_times import usual_accept
@@ -59,13 +59,11 @@ def terms_of(
     rule = race_rule(spec.race, plan, usual=partial(usual_accept, ledger))
     notes = (*([consent.words] if consent.words else []), *notes_of(spec, consent.plan, rule))
     if outputs is not None:
-        notes = (*notes, *target_notes(filled_outputs(spec, {}), outputs))
-        notes = (*notes, *upload_notes(spec, outputs.notebook), *environment_note(spec))
+        told, refusal = planned_files(spec, env or {}, outputs)
+        notes = (*notes, *told)
     if plan.chosen is not None:
         try:
             check_budget(spec.guards, plan.chosen)
-            if outputs is not None:
-                check_outputs(filled_outputs(spec, {}), outputs)
         except NbprovError as error:
             refusal = f"{error.message}; {error.hint}"
-    return Terms(consent.plan, rule.width, notes, refusal)
+    return Terms(consent.plan, rule.width, notes, refusal if plan.chosen is not None else "")

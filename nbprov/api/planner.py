@@ -307,6 +307,7 @@ class Planner:
         *,
         agreed: bool = False,
         outputs: OutputFolders | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> Terms:
         """What Launch would agree to for a plan, and how the run would buy, wait and end.
 
@@ -319,10 +320,12 @@ class Planner:
         agreed
             As for `provision`.
         outputs
-            Where outputs may be written to; without it nothing is said of that.
+            Where outputs may be written to; without it nothing is said of files of this computer.
+        env
+            Values for envs that the spec leaves open, which its paths may have.
         """
         ledger = self._context.engine.ledger
-        return terms_of(ledger, plan, agreed=agreed, outputs=outputs)
+        return terms_of(ledger, plan, agreed=agreed, outputs=outputs, env=env)
 
     def relax(
         self,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .parser import parse
 from .reading.mounts import fill_paths
+from .reading.path_variables import variables_in
 from .schema.registry import Field, Section, fields
 from .yaml.diagnostics import SpecError, SpecProblem
 
@@ -33,6 +34,7 @@ __all__ = [
     "parse",
     "to_skypilot",
     "to_yaml",
+    "variables_in",
 ]
 
 _LATER = {

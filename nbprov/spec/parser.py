@@ -31,6 +31,7 @@ from .reading.guards import guards_of, read_budget
 from .reading.health import read_health, remark_on_pool, remark_on_service
 from .reading.mounts import read_mounts
 from .reading.outputs import read_inputs, read_outputs
+from .reading.path_variables import holds_unfit
 from .reading.public_ports import read_expose
 from .reading.python_env import read_on_setup_failure, read_python
 from .reading.resources.requests import Resources, read_resources
@@ -357,7 +358,9 @@ class _TaskReader:
 
         def command(node: Node) -> str | None:
             if isinstance(node, Scalar) and node.kind is ScalarKind.TEXT:
-                return node.text
+                return (
+                    None if holds_unfit(node, name, self._findings, of="no command") else node.text
+                )
             self._findings.error(
                 node.start, name, "type", f"{name} must be text, not {describe(node)}", hint
             )

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbprov.api.cluster import Cluster
-from nbprov.api.context import Context
+from nbprov.api.context import Context, Proposal
 from nbprov.api.errors import with_readable_errors
 from nbprov.api.services import Services
 from nbprov.api.services.setups import ClusterSetup, is_set_up, is_wanted
 from nbprov.api.services.views import guards_of
 from nbprov.api.spec_inputs import SpecInputs, filled_outputs
 from nbprov.api.steps import Steps, result
+from nbprov.api.uploads import unagreed_notes
 from nbprov.machines.files.output_targets import OutputFolders, check_outputs, target_notes
 from nbprov.machines.python.requirement_files import PythonSource, read_source
 from nbprov.model.clock import short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.events import EventKind
 from nbprov.model.guards import Guards
+from nbprov.model.sources import Repository
 from nbprov.model.spec import Spec
+
+from .agreed_setups import agreed_setups, is_same_setup
 
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
@@ -187,7 +192,8 @@ def use_again(
 ) -> Steps[Cluster]:
     """The handle of a running cluster that fits a spec.
 
-    Guards and outputs that the spec changes are changed first, and set-up that is left is begun.
+    Guards and outputs that the spec changes are changed first, and set-up that is left is begun,
+    unless it would send what nobody agreed to.
 
     Raises
     ------
@@ -202,7 +208,11 @@ def use_again(
     check_outputs(filled_outputs(spec, {}), replace(places, own=own))
     remarks = [_taken_back(row)]
     engine.lifecycle.take_back(row)
-    context.requested[row.run_id] = spec, folder
+    agreed = agreed_setups(context, row.run_id)
+    context.proposed[row.run_id] = Proposal(spec, folder)
+    if is_same_setup(spec, agreed[0].spec):
+        # The cell may have values that are stored nowhere.
+        context.requested[row.run_id] = spec, agreed[0].folder
     guards = change_guards(engine, row, stored, spec.guards)
     remarks.append((yield from result(engine.thread.call(with_readable_errors(guards)))))
     outputs = change_outputs(engine, row, stored, spec, folder, places)
@@ -211,43 +221,109 @@ def use_again(
     if under_way is not None and not under_way.done:
         cluster.setting_up = under_way
         return cluster
-    setup = _begin_setup(context, services, row, spec, stored, given, folder)
-    cluster.setting_up = setup
-    if setup is None:
-        if not _was_done(engine.ledger, row.run_id, spec, stored) and (spec.setup or spec.run):
-            remarks.append(
-                "setup and run are not run again on a running cluster;"
-                f" %nbprov setup {row.name} does"
-            )
-        if spec.python is not None:
-            remarks.append(f"python: as before: {spec.python}")
+    given = cache(given)
+    due = _due_setup(engine.ledger, row.run_id, spec, stored, given, folder)
+    if due is not None:
+        cluster.setting_up, said = _begin_setup(context, services, row, due, agreed, given)
+        remarks += said
+    else:
+        remarks += _left_alone(engine.ledger, row, spec, stored)
     cluster.remarks = tuple(filter(None, remarks))
     return cluster
+
+
+def _left_alone(ledger: Ledger, row: ClusterRow, spec: Spec, stored: Spec) -> list[str]:
+    """What is said where a cell changes nothing of the set-up."""
+    remarks = []
+    if not _was_done(ledger, row.run_id, spec, stored) and (spec.setup or spec.run):
+        remarks.append(
+            f"setup and run are not run again on a running cluster; %nbprov setup {row.name} does"
+        )
+    if spec.python is not None:
+        remarks.append(f"python: as before: {spec.python}")
+    return remarks
+
+
+@dataclass(frozen=True, slots=True)
+class _DueSetup:
+    """The set-up that a cell asks for and that is not done.
+
+    Attributes
+    ----------
+    asked
+        All that the cell asks for, and its folder.
+    spec
+        The part of it that is done now.
+    why
+        Why it is done, in a phrase.
+    again
+        Whether setup runs also where it was done before.
+    """
+
+    asked: Proposal
+    spec: Spec
+    why: str
+    again: bool = False
+
+
+def _due_setup(
+    ledger: Ledger,
+    run_id: str,
+    spec: Spec,
+    stored: Spec,
+    given: Callable[[], SpecInputs],
+    folder: str,
+) -> _DueSetup | None:
+    asked = Proposal(spec, folder)
+    if is_wanted(spec) and not is_set_up(ledger, run_id, stored if is_wanted(stored) else spec):
+        failed = ledger.events.has(run_id, EventKind.SETUP_FAILED)
+        return _DueSetup(asked, spec, "setting it up failed before" if failed else "")
+    if not python_differs(ledger, run_id, _python_source(spec, given, folder)):
+        return None
+    # Setup may have installed things into the old environment, so it runs again, in workdir, which
+    # is copied too. Run is left alone.
+    less = replace(spec, file_mounts=(), run="")
+    return _DueSetup(asked, less, "another Python environment is asked for", again=True)
+
+
+def _python_source(spec: Spec, given: Callable[[], SpecInputs], folder: str) -> PythonSource | None:
+    """What a cell's Python environment is made from.
+
+    Values are asked for only where the clone that has the lock depends on them.
+    """
+    from nbprov.spec import variables_in
+
+    workdir = spec.workdir
+    if isinstance(workdir, Repository) and variables_in(workdir.url + workdir.ref):
+        return given().python
+    return read_source(spec.python, Path(folder), workdir)
 
 
 def _begin_setup(
     context: Context,
     services: Services,
     row: ClusterRow,
-    spec: Spec,
-    stored: Spec,
+    due: _DueSetup,
+    agreed: Sequence[Proposal],
     given: Callable[[], SpecInputs],
-    folder: str,
-) -> ClusterSetup | None:
-    """Begin the set-up that a cell asks for and that is not done; None for nothing."""
-    ledger, setups = context.engine.ledger, services.setups
-    if is_wanted(spec) and not is_set_up(ledger, row.run_id, stored if is_wanted(stored) else spec):
-        failed = ledger.events.has(row.run_id, EventKind.SETUP_FAILED)
-        why = "setting it up failed before" if failed else ""
-        return setups.set_up(row, spec, given(), folder, why)
-    if not python_differs(ledger, row.run_id, read_source(spec.python, Path(folder), spec.workdir)):
-        return None
-    # Setup may have installed things into the old environment, so it runs again, in workdir, which
-    # is copied too. Run is left alone.
-    less = replace(spec, file_mounts=(), run="")
-    return setups.set_up(
-        row, less, given(), folder, "another Python environment is asked for", again=True
-    )
+) -> tuple[ClusterSetup | None, tuple[str, ...]]:
+    """Begin a set-up, or say why it is not begun.
+
+    Nobody has pressed Launch for this cell. What it sends from elsewhere than the notebook's
+    folder, or of this kernel's environment, is not sent unless that was agreed to before.
+    """
+    asked, inputs = due.asked, given()
+    unsaid = unagreed_notes(asked.spec, inputs, asked.folder, agreed)
+    if unsaid:
+        context.proposed[row.run_id] = replace(asked, given=inputs)
+        done = (
+            f"so nothing was sent and the cell's set-up was not begun: %nbprov setup {row.name}"
+            " does both"
+        )
+        return None, (*unsaid, done)
+    context.requested[row.run_id] = asked.spec, asked.folder
+    setup = services.setups.set_up(row, due.spec, inputs, asked.folder, due.why, again=due.again)
+    return setup, ()
 
 
 def _was_done(ledger: Ledger, run_id: str, spec: Spec, stored: Spec) -> bool:

@@ -21,11 +21,13 @@ from nbprov.api.services.adopted_launches import (
 )
 from nbprov.api.spec_inputs import RunInputs, SpecInputs
 from nbprov.api.steps import Steps, result
+from nbprov.api.uploads import unagreed_notes
 from nbprov.machines.files.output_targets import OutputFolders
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.spec import Spec
 
+from .agreed_setups import agreed_setups
 from .cluster_reuse import agree_to_price, use_again
 
 if TYPE_CHECKING:
@@ -141,6 +143,10 @@ def _joined(
         raise other_spec_error(request.name)
     driver.context.progress.spec = request.spec  # with the values that only the cell has
     inputs = RunInputs(request.inputs(), request.folder)
+    # Another notebook's folder, or this kernel's environment, may have other things to send.
+    progress, agreed = driver.context.progress, agreed_setups(context, driver.run_id)
+    unsaid = unagreed_notes(request.spec, inputs.given, inputs.folder, agreed)
+    progress.notes = (*progress.notes, *unsaid)
     run = Run(context, services, driver, inputs, launched=True)
     run.follow()
     runs[request.name] = run

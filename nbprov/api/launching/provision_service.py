@@ -6,7 +6,6 @@ import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbprov.api.cluster import Cluster
@@ -27,8 +26,8 @@ from nbprov.api.spec_inputs import (
     names_given,
 )
 from nbprov.api.steps import Steps
+from nbprov.api.uploads import sent_notes
 from nbprov.machines.files.output_targets import OutputFolders, check_outputs, target_notes
-from nbprov.machines.files.upload_notes import environment_note, upload_notes
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.offers import Plan, RuleKind
@@ -239,8 +238,7 @@ class ProvisionService:
         driver.context.progress.notes = (
             *driver.notes,
             *target_notes(outputs, request.outputs),
-            *upload_notes(request.spec, Path(request.folder)),
-            *environment_note(request.spec),
+            *sent_notes(request.spec, given, request.folder),
         )
         own = str(request.outputs.own)
         inputs = RunInputs(given, request.folder, own)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from nbprov.api.context import Context
 from nbprov.api.steps import Steps
+from nbprov.machines.local_paths import local_path
 from nbprov.model.clock import Seconds
 
 from .remote import RemoteService
@@ -173,7 +174,7 @@ class FolderService:
 
         # Made absolute now: the current folder may be another one when the copy begins.
         wanted = SyncOptions(
-            Path(local).expanduser().absolute(),
+            local_path(os.fspath(local), Path.cwd(), "sync"),
             remote_folder(os.fspath(local), remote),
             direction,
             delete,

@@ -7,15 +7,13 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbprov.api.context import Context
+from nbprov.api.context import Context, Proposal
 from nbprov.api.errors import readable_error, with_readable_errors
 from nbprov.api.operation import Operation
-from nbprov.api.spec_inputs import Ask, SpecInputs, collect
-from nbprov.machines.python.requirement_files import read_source
+from nbprov.api.spec_inputs import Ask, SpecInputs, collect, read_again
+from nbprov.api.uploads import sent_notes
 from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError, UsageError
 from nbprov.model.events import EventKind
@@ -80,6 +78,8 @@ class ClusterSetup(Operation):
         Why it is done, in a phrase.
     spec, given, folder
         What is done, with which values, and what its paths are relative to.
+    notes
+        What it sends from this computer, a line each, where a person asked for it.
     """
 
     def __init__(
@@ -94,6 +94,7 @@ class ClusterSetup(Operation):
     ) -> None:
         self.message = self.why = why or "it was never set up"
         self.spec, self.given, self.folder = spec, given, folder
+        self.notes: tuple[str, ...] = ()
         self._told: deque[tuple[str, str]] = deque(maxlen=KEPT_LINES)
         self._hear: Callable[[str, str], None] = lambda text, line: None
         self._telling = threading.Lock()
@@ -157,7 +158,8 @@ class SetupService:
     def set_up_again(self, row: ClusterRow, ask: Ask) -> ClusterSetup:
         """Set a running cluster up again on request; run only where it was never started.
 
-        It is set up as its cell last said in this kernel, else as it was launched.
+        It is set up as its cell last said in this kernel, else as it was launched. What that sends
+        from this computer is in the notes of the set-up.
 
         Raises
         ------
@@ -179,18 +181,24 @@ class SetupService:
                 hint="its panel shows how far it is",
                 code="setup.under-way",
             )
-        spec, folder = self._context.wished(row.run_id)
+        proposal = self._context.proposed.get(row.run_id)
+        if proposal is None:
+            proposal = Proposal(*self._context.wished(row.run_id))
+        spec, folder = proposal.spec, proposal.folder
         if not is_wanted(spec):
             raise UsageError(
                 f"nothing of {row.name} is to be set up",
                 hint="its cell names no workdir, file_mounts, python, setup or run",
             )
+        known = proposal.given
         if earlier is not None and (earlier.spec, earlier.folder) == (spec, folder):
-            python = read_source(spec.python, Path(folder), spec.workdir)
-            given = replace(earlier.given, python=python)
-        else:
-            given = collect(spec, {}, ask, folder)
-        return self.set_up(row, spec, given, folder, "set up again, as you asked", again=True)
+            known = earlier.given
+        given = collect(spec, {}, ask, folder) if known is None else read_again(spec, known, folder)
+        notes = sent_notes(spec, given, folder)
+        self._context.requested[row.run_id] = spec, folder
+        setup = self.set_up(row, spec, given, folder, "set up again, as you asked", again=True)
+        setup.notes = notes
+        return setup
 
     def begin(self, work: Coroutine[Any, Any, None]) -> concurrent.futures.Future[None]:
         """Begin a set-up on the engine thread."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from nbprov.machines.local_paths import local_path
 from nbprov.model.errors import UsageError
 from nbprov.model.sources import WORKDIR, Mount
 from nbprov.model.spec import Spec
@@ -48,11 +49,16 @@ class OutputFolders:
         ----------
         named
             The folder that a person named, relative to the notebook's; empty for `NAME-outputs`.
+
+        Raises
+        ------
+        UnusablePath
+            If that can be no folder of this computer.
         """
         folder = Path(os.path.realpath(notebook or "."))
         if not named:
             return cls(folder, folder / f"{cluster}-outputs")
-        return cls(folder, Path(os.path.realpath(folder / Path(named).expanduser())), True)
+        return cls(folder, Path(os.path.realpath(local_path(named, folder, "--outputs-to"))), True)
 
     def why_not(self, target: Path) -> str:
         """Return why nothing may be written to a path; empty if it may.
@@ -75,11 +81,17 @@ class OutputFolders:
         return ""
 
     def target(self, mount: Mount) -> tuple[Path, bool]:
-        """Return where an output goes, and whether it keeps its own name there."""
+        """Return where an output goes, and whether it keeps its own name there.
+
+        Raises
+        ------
+        UnusablePath
+            If its target can be no path of this computer.
+        """
         has_pattern = bool(MAGIC.search(mount.source))
         if not mount.target:
             return self.own, True
-        target = self.notebook / Path(mount.target).expanduser()
+        target = local_path(mount.target, self.notebook, "outputs")
         own_name = (
             os.path.normpath(mount.target) == "."
             or mount.target.endswith(("/", os.sep))
@@ -98,7 +110,7 @@ def check_outputs(spec: Spec, folders: OutputFolders) -> None:
     Raises
     ------
     UsageError
-        `outputs.target`, naming the output and the path.
+        `outputs.target` or `path.unusable`, naming the output or the path.
     """
     for mount in spec.outputs:
         target, _ = folders.target(mount)

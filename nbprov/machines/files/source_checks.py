@@ -5,10 +5,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from nbprov.machines.local_paths import local_path
 from nbprov.model.sources import SourceKind
 from nbprov.model.spec import Spec
 from nbprov.on_machine.sync_files import SyncFolder
 from nbprov.remote.sync.errors import SyncError
+
+
+def local_sources(spec: Spec) -> list[tuple[str, str]]:
+    """Return the local paths of `workdir` and `file_mounts` as written, each behind its field."""
+    workdir = spec.workdir if isinstance(spec.workdir, str) else ""
+    mounts = [mount.source for mount in spec.file_mounts if mount.kind is SourceKind.LOCAL]
+    return [*([("workdir", workdir)] if workdir else []), *(("file_mounts", m) for m in mounts)]
 
 
 def check_sources(spec: Spec, folder: Path) -> None:
@@ -22,17 +30,21 @@ def check_sources(spec: Spec, folder: Path) -> None:
     Raises
     ------
     SyncError
-        `sync.missing` or `sync.home`, naming the field and the path.
+        `sync.missing`, `sync.permission` or `sync.home`, naming the field and the path.
+    UnusablePath
+        If a text can be no path of this computer.
     """
-    wanted = [("workdir", spec.workdir)] if isinstance(spec.workdir, str) and spec.workdir else []
-    wanted += [
-        ("file_mounts", mount.source)
-        for mount in spec.file_mounts
-        if mount.kind is SourceKind.LOCAL
-    ]
-    for field, source in wanted:
-        path = folder / Path(source).expanduser()
-        if not path.exists():
+    for field, source in local_sources(spec):
+        path = local_path(source, folder, field)
+        try:
+            is_there = path.exists()
+        except OSError as error:
+            raise SyncError(
+                f"{field}: {path} cannot be read: {error.strerror or error}",
+                hint="let this account read it, or name another path",
+                code="sync.permission",
+            ) from None
+        if not is_there:
             raise SyncError(
                 f"{field}: {path} does not exist",
                 hint="paths are relative to the notebook's folder",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from nbprov.machines.local_paths import local_path
 from nbprov.model.clock import Seconds
 from nbprov.model.sources import WORKDIR, Mount, Repository, SourceKind
 from nbprov.model.spec import Spec
@@ -133,7 +134,7 @@ class _NodeStaging:
             await (self._local(mount) if mount.kind is SourceKind.LOCAL else self._fetched(mount))
 
     async def _local(self, mount: Mount) -> None:
-        here = _here(self._folder, mount.source)
+        here = local_path(mount.source, self._folder, "workdir or file_mounts")
         target = _below_home(mount.target)
         if not await asyncio.to_thread(here.is_dir) or target in ("~", "."):
             connection = await open_connection(self._live.nodes[self._number])
@@ -180,10 +181,6 @@ class _NodeStaging:
             self._told = now
             of = f" of {size_words(total)}" if total >= count else ""
             self._report(f"files: {size_words(count)}{of}, {self._where}")
-
-
-def _here(folder: Path, source: str) -> Path:
-    return folder / Path(source).expanduser()
 
 
 def _below_home(target: str) -> str:

@@ -13,9 +13,10 @@ from typing import Any
 from nbprov.machines.node_variables import node_environment
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
+from nbprov.model.text.variable_values import why_unfit
 from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of, check_there
 from nbprov.remote.agent.framing import AgentError
-from nbprov.remote.agent.messages import Environment, TaskInfo
+from nbprov.remote.agent.messages import Environment, TaskInfo, plain_environment
 
 from .jobs import MOST_NAME, RESERVED, Job, JobError, all_done, list_jobs, named, no_job
 
@@ -101,6 +102,11 @@ class JobRequest:
             raise JobError(
                 f"{wrong[0]!r} cannot be the name of a variable", hint="NAME=VALUE", code="job.env"
             )
+        for name, value in plain_environment(self.env).items():
+            why = why_unfit(name, value)
+            if why:
+                hint = "put it into a file on the machine, and name the file instead"
+                raise JobError(f"the value of {name} {why}", hint=hint, code="job.env")
         if self.after and self.nodes != 1:
             raise JobError(
                 "a job of several nodes cannot come after a job by name",

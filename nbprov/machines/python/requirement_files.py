@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from nbprov.machines.local_paths import checked_path, local_path
 from nbprov.model.errors import NbprovError
 from nbprov.model.sources import Repository
 from nbprov.model.spec import PythonEnvironment
@@ -59,6 +61,8 @@ class PythonSource:
         The lock's folder in the clone that `workdir` is; empty if the files are local.
     clone
         The repository and ref of that clone.
+    places
+        The files of this computer that were read.
     """
 
     kind: str
@@ -67,6 +71,7 @@ class PythonSource:
     label: str = ""
     there: str = ""
     clone: str = ""
+    places: tuple[Path, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def wish(self) -> str:
@@ -125,13 +130,15 @@ def read_source(
     PythonFilesError
         If a file is missing, names something that only this computer has, or is a lock that does
         not match its project.
+    UnusablePath
+        If a text can be no path of this computer.
     """
     if python is None:
         return None
     if (
         python.lock
         and isinstance(workdir, Repository)
-        and not Path(python.lock).expanduser().is_absolute()
+        and not local_path(python.lock, Path(), "python").is_absolute()
     ):
         return PythonSource(
             "project",
@@ -141,27 +148,25 @@ def read_source(
             clone=f"{workdir.url}\n{workdir.ref}",
         )
     if python.lock:
-        return PythonSource(
-            "project",
-            python.version,
-            _project(folder / Path(python.lock).expanduser()),
-            str(python),
-        )
+        path = local_path(python.lock, folder, "python")
+        place = path if path.is_dir() else path.parent
+        files = _project(place)
+        places = tuple(place / name for name in files)
+        return PythonSource("project", python.version, files, str(python), places=places)
     if not python.file:
         text = "".join(f"{line}\n" for line in python.requirements)
         return PythonSource("requirements", python.version, {"requirements.in": text}, str(python))
-    path = folder / Path(python.file).expanduser()
+    path = local_path(python.file, folder, "python")
     if path.suffix.lower() == ".toml":
-        return PythonSource(
-            "requirements", python.version, {"pyproject.toml": _text(path)}, str(python)
-        )
-    files: dict[Path, tuple[str, str]] = {}
-    _include(path, files)
-    return PythonSource("requirements", python.version, dict(files.values()), str(python))
+        project = {"pyproject.toml": _text(path)}
+        return PythonSource("requirements", python.version, project, str(python), places=(path,))
+    read: dict[Path, tuple[str, str]] = {}
+    _include(path, read)
+    texts, places = dict(read.values()), tuple(read)
+    return PythonSource("requirements", python.version, texts, str(python), places=places)
 
 
-def _project(path: Path) -> dict[str, str]:
-    place = path if path.is_dir() else path.parent
+def _project(place: Path) -> dict[str, str]:
     files = {name: _text(place / name) for name in PROJECT}
     check_lock(files, str(place / LOCK))
     chosen = place / CHOSEN
@@ -214,7 +219,7 @@ def _in_clone(lock: str) -> str:
 
 def _include(path: Path, files: dict[Path, tuple[str, str]]) -> str:
     """Read a requirements file and those it includes; return its name on the machine."""
-    place = path.resolve()
+    place = Path(os.path.realpath(checked_path(path, "python")))
     if place in files:
         return files[place][0]
     if len(files) >= MOST_FILES:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nbprov.api import session
+from nbprov.machines.local_paths import local_path
 from nbprov.model.clock import short_duration
 from nbprov.model.errors import Interrupted, NotFound, UsageError
 from nbprov.notebook.arguments import MagicParser
@@ -72,7 +73,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         was_live = here.wait_remote(name, lambda live: interrupt_cell(live, found.id, node))
         say(f"{found.id}: {'interrupted' if was_live else 'it had already ended'}")
     elif arguments.save:
-        _save(name, found.id, node, Path(arguments.save).expanduser())
+        _save(name, found.id, node, local_path(arguments.save, Path(), "--save"))
     else:
         _show(shell, name, found, node, to_the_end=arguments.follow)
 

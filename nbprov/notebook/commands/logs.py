@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api import session
+from nbprov.machines.local_paths import local_path
 from nbprov.model.errors import Interrupted, UsageError
 from nbprov.notebook.arguments import MagicParser, at_least_one
 from nbprov.notebook.terminal import say
@@ -95,7 +96,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
             )
         _save(
             here.log_of(row, arguments.job, lines=arguments.last, node=arguments.node).text,
-            Path(arguments.save).expanduser(),
+            local_path(arguments.save, Path(), "--save"),
         )
         return
     lines = arguments.last or SHOWN_LINES

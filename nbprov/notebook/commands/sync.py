@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api import session
+from nbprov.machines.local_paths import local_path
 from nbprov.model.errors import Interrupted, UsageError
 from nbprov.notebook.arguments import MagicParser
 from nbprov.notebook.panels.output_line import print_now
@@ -97,6 +98,8 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     ------
     SyncError
         If a folder is missing, a disk is full, or some files could not be transferred.
+    UnusablePath
+        If the local folder can be no path of this computer.
     Interrupted
         On Ctrl-C; the files that have arrived are complete.
     """
@@ -110,7 +113,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         Direction.PUSH if arguments.push else Direction.PULL if arguments.pull else Direction.BOTH
     )
     wanted = SyncOptions(
-        Path(here).expanduser().absolute(),
+        local_path(here, Path.cwd(), "sync"),
         there,
         direction,
         arguments.delete,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nbprov.api import Session, Terms
 from nbprov.machines.files.output_targets import OutputFolders
@@ -28,6 +28,7 @@ def show_plan(
     assume: Sequence[str] = (),
     name: str = "",
     outputs_to: str = "",
+    env: Mapping[str, str] | None = None,
 ) -> Plan:
     """Show what a spec would try, what Launch would agree to, and what was left out and why.
 
@@ -35,11 +36,11 @@ def show_plan(
     stock. Where the output cannot be renewed, the table is shown after the reports.
     """
     outputs = OutputFolders.agreed("", outputs_to, here.name_of(spec, name))
-    terms = here.terms(here.plan(spec, assume=assume), agreed=agreed, outputs=outputs)
+    terms = here.terms(here.plan(spec, assume=assume), agreed=agreed, outputs=outputs, env=env)
     is_live = frontend.current() is frontend.Frontend.WIDGETS
     display = show(_table(terms, title)) if is_live else None
     if not assume and here.ask_stock(terms.plan).stock:
-        terms = here.terms(here.planned(spec), agreed=agreed, outputs=outputs)
+        terms = here.terms(here.planned(spec), agreed=agreed, outputs=outputs, env=env)
         if display is not None:
             display.update(_table_data(terms))
             display.freeze()

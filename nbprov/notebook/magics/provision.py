@@ -57,6 +57,7 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
             agreed=arguments.yes,
             name=arguments.name,
             outputs_to=arguments.outputs_to,
+            env=env,
         )
         if plan.chosen is None:
             say(TRY_RELAX)

@@ -13,6 +13,7 @@ from typing import Any
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import RunState
 from nbprov.model.run_policies import WaitPolicy
+from nbprov.model.text.plain import one_line
 
 from .context import RunContext
 
@@ -25,7 +26,7 @@ def wait_words(wait: WaitPolicy) -> str:
     if not wait.seconds:
         return ""
     told = (
-        "; its end is posted to your webhook"
+        f"; its end is posted to {host_of(wait.webhook)}"
         if wait.webhook
         else "; its end is told here"
         if wait.notify
@@ -35,6 +36,24 @@ def wait_words(wait: WaitPolicy) -> str:
         f"wait: where nothing is in stock it is watched for {short_duration(wait.seconds)}"
         f" from Launch on{told}"
     )
+
+
+def host_of(address: str) -> str:
+    """The host of a webhook, with its port where it names one. The rest may be a key to it.
+
+    Examples
+    --------
+    >>> host_of("https://hooks.example.com/T0/B0/key"), host_of("http://me:pw@127.0.0.1:8888/x")
+    ('hooks.example.com', '127.0.0.1:8888')
+    """
+    try:
+        parts = urllib.parse.urlsplit(address)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port = "", None
+    if not host:
+        return "an address without a host, which fails"
+    return one_line(f"[{host}]" if ":" in host else host) + (f":{port}" if port else "")
 
 
 def announce(context: RunContext) -> None:

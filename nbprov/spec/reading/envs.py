@@ -7,6 +7,7 @@ from collections.abc import Mapping as Map
 
 from nbprov.model.resources import Request
 from nbprov.model.secret import Secret
+from nbprov.model.text.variable_values import why_unfit
 from nbprov.spec.interpolation.redaction import REFERENCE, names_secret
 from nbprov.spec.yaml.diagnostics import Findings
 from nbprov.spec.yaml.nodes import (
@@ -45,7 +46,7 @@ def read_envs(node: Node | None, findings: Findings) -> dict[str, str | None]:
         if not _is_variable_name(key, path, findings):
             continue
         text = text_of(value, path, findings, wants="text")
-        if text is None or _holds_nul(value, text, path, findings):
+        if text is None or _is_unfit(key.text, value, text, path, findings):
             continue
         envs[key.text] = None if is_null(value) else text
         if text and not is_null(value) and names_secret(key.text):
@@ -73,16 +74,12 @@ def _first_few(
     return pairs[:MAX_VARIABLES]
 
 
-def _holds_nul(node: Node, text: str, path: str, findings: Findings) -> bool:
-    if "\0" in text:
-        findings.error(
-            node.start,
-            path,
-            "value",
-            f"{path} holds a NUL character, which no variable can hold",
-            "remove it",
-        )
-    return "\0" in text
+def _is_unfit(name: str, node: Node, text: str, path: str, findings: Findings) -> bool:
+    why = why_unfit(name, text)
+    if why:
+        hint = "put it into a file, and name the file here" if "bytes" in why else "remove it"
+        findings.error(node.start, path, "value", f"{path} {why}", hint)
+    return bool(why)
 
 
 def read_secrets(node: Node | None, managed: Node | None, findings: Findings) -> Secrets:
@@ -148,8 +145,8 @@ def _secret_map(node: Node, findings: Findings) -> Secrets:
             findings.error(
                 value.start, path, "type", f"{path} must be text or null", f"write {key.text}: null"
             )
-        elif _is_variable_name(key, path, findings) and not _holds_nul(
-            value, value.text, path, findings
+        elif _is_variable_name(key, path, findings) and not _is_unfit(
+            key.text, value, value.text, path, findings
         ):
             secrets[key.text] = None if value.is_null else Secret(value.text)
             if not value.is_null and value.text and not findings.is_from_variable(value.start):

@@ -35,7 +35,7 @@ from nbprov.spec.yaml.nodes import (
 )
 
 from .field_reader import as_mapping, choice, join, members
-from .path_variables import VARIABLE, filled, uses_secret
+from .path_variables import VARIABLE, filled, holds_unfit, uses_secret
 from .workdir import check_git
 
 WORKDIR_TARGET = f"~/{WORKDIR}"
@@ -79,6 +79,8 @@ def read_mounts(
 
 
 def _target_is_good(key: Scalar, path: str, findings: Findings) -> bool:
+    if holds_unfit(key, path, findings):
+        return False
     text = key.text
     wrong = ""
     if not text.strip():
@@ -137,6 +139,8 @@ def _source_is_good(
             f"{path} must name a file or folder, not {given}",
             "write {/data: ./data}",
         )
+        return False
+    if holds_unfit(node, path, findings):
         return False
     text = filled(node.text, envs)
     kind, why = (

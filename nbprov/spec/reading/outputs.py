@@ -15,6 +15,7 @@ from nbprov.spec.yaml.nodes import Mapping, Node, Scalar, ScalarKind, Sequence, 
 
 from . import literals
 from .field_reader import attempt, join
+from .path_variables import holds_unfit
 
 OWN = ""
 """The target of an output without one: the cluster's own folder."""
@@ -114,7 +115,7 @@ def _text(node: Node, path: str, findings: Findings, *, numbers: bool = True) ->
             _FORMS,
         )
         return ""
-    return node.text.strip()
+    return "" if holds_unfit(node, path, findings) else node.text.strip()
 
 
 def read_inputs(node: Node, path: str, findings: Findings) -> tuple[tuple[str, float], ...]:

@@ -22,6 +22,7 @@ from nbprov.spec.yaml.nodes import (
 )
 
 from .field_reader import choice, converted, join, members
+from .path_variables import holds_unfit
 
 OLDEST = (3, 8)
 """The oldest version that the agent runs on, and that ipykernel has releases for."""
@@ -89,6 +90,8 @@ def read_python(node: Node, path: str, findings: Findings) -> PythonEnvironment 
 
 def _short(node: Scalar, path: str, findings: Findings) -> PythonEnvironment | None:
     """The forms of a single word."""
+    if holds_unfit(node, path, findings):
+        return None
     text = node.text.strip()
     if node.kind is not ScalarKind.BOOL and _is_lock(text):
         return PythonEnvironment(lock=text)
@@ -219,14 +222,11 @@ def _is_lock(text: str) -> bool:
 
 
 def _path(node: Node, path: str, findings: Findings, hint: str) -> str:
-    if (
-        not isinstance(node, Scalar)
-        or node.kind is not ScalarKind.TEXT
-        or not node.text.strip()
-        or "\0" in node.text
-    ):
+    if not isinstance(node, Scalar) or node.kind is not ScalarKind.TEXT or not node.text.strip():
         given = "nothing" if is_null(node) else as_given(node)
         findings.error(node.start, path, "type", f"{path} must name a file here, not {given}", hint)
+        return ""
+    if holds_unfit(node, path, findings):
         return ""
     text = node.text.strip()
     if _URL.match(text):

@@ -11,7 +11,7 @@ from nbprov.spec.yaml.diagnostics import Findings
 from nbprov.spec.yaml.nodes import Mapping, Node, Scalar, is_null, quoted
 
 from .field_reader import join, text_of
-from .path_variables import VARIABLE, filled, uses_secret
+from .path_variables import VARIABLE, filled, holds_unfit, uses_secret
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -27,7 +27,7 @@ def read_workdir(
     if isinstance(node, Mapping):
         return _read_git(node, envs, secrets, findings)
     text = text_of(node, path, findings, wants="a local folder")
-    if text is None:
+    if text is None or holds_unfit(node, path, findings):
         return None
     if not text.strip():
         findings.error(
@@ -64,7 +64,11 @@ def _read_git(
                 f"unknown field {quoted(key.text)} under `workdir`",
                 "it takes url and ref",
             )
-        elif not is_null(value) and text_of(value, here, findings, wants="text") is not None:
+        elif (
+            not is_null(value)
+            and text_of(value, here, findings, wants="text") is not None
+            and not holds_unfit(value, here, findings)
+        ):
             assert isinstance(value, Scalar), "what has text is a scalar"
             given[key.text] = value
     if not given.get("url") and findings.problem_count == before:

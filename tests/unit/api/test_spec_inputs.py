@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from nbprov.model.errors import Interrupted, NotFound, UsageError
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.secret import Secret
 from nbprov.model.spec import Spec
+from nbprov.model.text.variable_values import MOST_BYTES, why_unfit
 
 SPEC = Spec(envs={"FIXED": "1", "OPEN": None}, secrets={"TOKEN": None, "LITERAL": Secret("shh")})
 
@@ -170,3 +173,29 @@ def test_books_of_a_run_that_was_never_launched(nbprov_home: Path) -> None:
             nbprov.check(["nosuch"])
     finally:
         api.close()
+
+
+@pytest.mark.parametrize("held", ["x" * 131_072, "a\0b", "a\ud800b"])
+@pytest.mark.parametrize("name", ["OPEN", "TOKEN"])
+def test_a_value_that_no_process_can_be_given_is_refused_by_name(name: str, held: str) -> None:
+    with pytest.raises(UsageError, match=f"the value of {name} ") as caught:
+        collect(SPEC, {"OPEN": "1", "TOKEN": "t", name: held})
+    assert caught.value.code == "env.unfit"
+    assert len(caught.value.message) < 200
+    assert "xx" not in caught.value.message
+
+
+def test_values_that_no_process_can_be_given_together() -> None:
+    names = [f"V{n}" for n in range(20)]
+    with pytest.raises(UsageError, match=r"have .* bytes together; a process takes 1,500,000"):
+        collect(Spec(envs=dict.fromkeys(names)), dict.fromkeys(names, "x" * 100_000))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+def test_the_longest_value_is_what_linux_takes() -> None:
+    longest = "x" * (MOST_BYTES - len("V="))
+    assert why_unfit("V", longest) == ""
+    assert subprocess.run(["true"], env={"V": longest}, check=True).returncode == 0
+    assert why_unfit("V", longest + "x")
+    with pytest.raises(OSError, match="Argument list too long"):
+        subprocess.run(["true"], env={"V": longest + "x"}, check=True)

@@ -28,6 +28,7 @@ from nbprov.machines.jobs.jobs import (
     list_jobs,
 )
 from nbprov.machines.jobs.logs import LogWriter, tail_of
+from nbprov.machines.jobs.submit import JobRequest
 from nbprov.remote.agent.framing import AgentError, parsed
 from nbprov.remote.agent.messages import OutputPiece, TaskInfo
 
@@ -299,3 +300,10 @@ def test_an_instant_that_no_calendar_has_is_no_answer(when: Any) -> None:
     with pytest.raises(TypeError):
         TaskInfo.of({**row, "started": when})
     assert TaskInfo.of({**row, "started": 2.0}).started == 2.0
+
+
+@pytest.mark.parametrize("held", ["x" * 200_000, "a\0b", "a\ud800b"])
+def test_a_job_is_refused_a_variable_that_no_process_can_be_given(held: str) -> None:
+    with pytest.raises(JobError, match="the value of DATA ") as caught:
+        JobRequest("true", "train", env={"DATA": held}).check()
+    assert (caught.value.code, "xx" in caught.value.message) == ("job.env", False)

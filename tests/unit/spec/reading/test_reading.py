@@ -156,3 +156,44 @@ def test_half_a_character_is_refused_where_it_stands(text: str) -> None:
 
 def test_a_character_may_be_written_as_two_halves() -> None:
     assert parse('run: "echo \\ud83d\\udc0d"').run == "echo \U0001f40d"
+
+
+@pytest.mark.parametrize(
+    ("cell", "path"),
+    [
+        ('workdir: "%s"', "workdir"),
+        ('workdir: {url: "https://host/%s.git"}', "workdir.url"),
+        ('file_mounts: {/d: "%s"}', "file_mounts./d"),
+        ('file_mounts: {/d: {source: "%s", mode: COPY}}', "file_mounts./d"),
+        ('file_mounts: {/d: "s3://bucket/%s"}', "file_mounts./d"),
+        ('outputs: {/d: "%s"}', "outputs./d"),
+        ('outputs: ["%s"]', "outputs[0]"),
+        ('python: "%s.txt"', "python"),
+        ('python: {lock: "%s"}', "python.lock"),
+    ],
+)
+def test_a_character_that_no_path_can_hold_has_its_line_and_caret(cell: str, path: str) -> None:
+    text = "resources: {accelerators: A100}\n" + cell % r"a\0b"
+    with pytest.raises(SpecError) as caught:
+        parse(text)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.path, problem.line) == ("spec.path", path, 2)
+    assert problem.column - 1 == cell.index('"')
+    assert "which no path can hold" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("cell", "path", "told"),
+    [
+        ('envs: {X: "%s"}' % ("y" * 200_000), "envs.X", "200,000 bytes; Linux takes at most"),
+        ('secrets: {X: "%s"}' % ("y" * 200_000), "secrets.X", "200,000 bytes; Linux takes at most"),
+        (r'run: "echo \0"', "run", "NUL, which no command can hold"),
+    ],
+)
+def test_what_no_process_can_be_given_has_its_line_and_caret(
+    cell: str, path: str, told: str
+) -> None:
+    (problem,) = refusal("resources: {accelerators: A100}\n" + cell).problems
+    assert (problem.path, problem.line, problem.column) == (path, 2, cell.index('"') + 1)
+    assert told in problem.message
+    assert "yy" not in problem.message
