@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from nbprov.api.context import Context
@@ -132,15 +133,22 @@ class JobService:
         self._context.add_secrets(env)
         known = [job["job_id"] for job in self._engine.ledger.jobs.of_run(row.run_id)]
 
-        async def queued(live: LiveCluster) -> Job:
-            job = await submit_job(live, wanted, known)
-            self._engine.ledger.jobs.set(live.run_id, job.id, job.name, "", job.state)
+        async def queued(live: LiveCluster) -> tuple[Job, str]:
+            job, ledger = await submit_job(live, wanted, known), self._engine.ledger
+            # It is queued whatever the ledger can take: an error would have it submitted twice.
+            trouble = ledger.trouble_with(
+                partial(ledger.jobs.set, live.run_id, job.id, job.name, "", job.state)
+            )
             self._archive.keeper.soon()
-            return job
+            return job, trouble
 
-        job = yield from self._remote.call(row.name, queued)
+        job, trouble = yield from self._remote.call(row.name, queued)
         ended = self._engine.thread.call(with_readable_errors(self._end_of(row, job)))
-        return JobHandle(self, row, job, ended)
+        remark = trouble and (
+            f"{job.id} is queued on {row.name} and not written down yet: {trouble};"
+            " it is once that can be written"
+        )
+        return JobHandle(self, row, job, ended, remark)
 
     def jobs(self, row: ClusterRow, /) -> Steps[list[Job]]:
         """Its jobs, oldest first: setup, run and those submitted.
