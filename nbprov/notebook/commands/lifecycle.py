@@ -152,6 +152,7 @@ def stop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         say(
             f"{name}: stopped; its disk is kept and may be billed. %nbprov start {name} starts it"
             f" again, %nbprov down {name} terminates it"
+            + "".join(f"; {words}, and stays on its disk" for words in done.remarks)
         )
     if failures:
         raise failures[0]
@@ -246,6 +247,7 @@ def down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
             "nothing",
         )
         took = short_duration(time.monotonic() - started)
-        say(f"{name}: ended, confirmed by the cloud's list after {took}; it cost {cost}")
+        lost = "".join(f"; {words}" for words in done.remarks)
+        say(f"{name}: ended, confirmed by the cloud's list after {took}; it cost {cost}{lost}")
     if failures:
         raise failures[0]

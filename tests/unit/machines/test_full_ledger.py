@@ -10,7 +10,7 @@ from tunnel_world import SPEC, TunnelWorld, until
 
 from nbprov import api
 from nbprov.machines.setup.setup_jobs import SetupFailed
-from nbprov.model.errors import LedgerError
+from nbprov.model.errors import EndUnrecorded, LedgerError
 from nbprov.provisioning.live_cluster import agent_of
 from nbprov.remote.agent.config import GuardConfig
 from nbprov.remote.agent.messages import GuardState
@@ -61,6 +61,16 @@ def test_a_job_that_cannot_be_written_down_is_queued_once_and_said(world: Tunnel
     assert [job.id for job in dev.jobs()] == ["train-1"]
     assert dev.bash("cat ~/charged").text == "paid\n"
     assert not dev.submit("true").remark
+
+
+def test_logs_are_kept_before_an_end_that_cannot_be_written_down(world: TunnelWorld) -> None:
+    dev = world.up()
+    run, archive = run_id(dev), world.session.services.archive.store
+    with full(world):
+        dev.submit("echo result", name="train").wait(60)
+        with pytest.raises(EndUnrecorded):
+            dev.down().wait(60)
+        assert archive.log(run, "train-1") == "result\n"
 
 
 def test_a_set_up_that_cannot_be_written_down_is_done_once_and_said(world: TunnelWorld) -> None:
