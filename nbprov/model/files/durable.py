@@ -9,7 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
-from nbprov.model.paths import make_folder, open_private
+from nbprov.model.paths import PRIVATE_FILE, make_folder, open_private
 
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 """File systems that cannot flush a folder, such as some of a network, answer so."""
@@ -30,18 +30,23 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def write(path: Path, data: bytes) -> None:
+def write(path: Path, data: bytes, root: Path | None = None) -> None:
     """Write a file in one step: readers see either the old content or the new, whole.
+
+    Parameters
+    ----------
+    root
+        The home that it belongs to; by default `NBPROV_HOME` or what stands for it.
 
     Raises
     ------
     OSError
         If the disk cannot be written; then the old content is there.
     """
-    make_folder(path.parent)
+    make_folder(path.parent, root)
     fresh = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.new")
     try:
-        with open(fresh, "wb", opener=open_private) as file:
+        with open(fresh, "wb", opener=open_private if root is None else _open_in_home) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -51,3 +56,7 @@ def write(path: Path, data: bytes) -> None:
             fresh.unlink()
         raise
     sync(path.parent)
+
+
+def _open_in_home(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE_FILE)
