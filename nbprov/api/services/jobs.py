@@ -171,23 +171,11 @@ class JobService:
         """Return the jobs of machines that are gone: those that are kept, and what was lost.
 
         Of a machine that was taken away without a word nothing is kept of jobs that were queued.
-        The ledger knows how a job ended whose log could not be kept.
         """
-        from nbprov.machines.jobs.jobs import Job, state_of_row
+        from nbprov.machines.jobs.archive import with_told
 
         kept = self._archive.store.jobs(row.run_id, is_over=True)
-        ids = {job.id for job in kept}
-        others = [
-            Job(
-                *(told["job_id"], told["kind"], state_of_row(told["state"], told["exit_code"])),
-                exit_code=told["exit_code"],
-                created=told["started"],
-                kept=True,
-            )
-            for told in self._engine.ledger.jobs.of_run(row.run_id)
-            if told["job_id"] not in ids
-        ]
-        return [*kept, *others]
+        return with_told(kept, self._engine.ledger.jobs.of_run(row.run_id))
 
     def _with_kept(self, row: ClusterRow, told: list[Job]) -> list[Job]:
         ids = {job.id for job in told}
