@@ -26,6 +26,7 @@ from nbprov.model.paths import home
 LATE: Seconds = 600.0
 """How long after a create its machines may be missing from a listing. EC2's advice on eventual
 consistency speaks of minutes."""
+LOOK = "look at its disk and its mode"
 _TOKEN = re.compile(r"[0-9A-Za-z_-]{1,64}$")
 
 
@@ -158,7 +159,7 @@ def _files() -> list[Path]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise _unreadable(folder(), error.strerror, "look at its disk and its mode") from None
+        raise _unreadable(folder(), error.strerror or str(error), LOOK) from None
 
 
 def _of_file(file: Path) -> IndexedLaunch | None:
@@ -173,7 +174,7 @@ def _of_file(file: Path) -> IndexedLaunch | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _unreadable(file, error.strerror, "look at its disk and its mode") from None
+        raise _unreadable(file, error.strerror or str(error), LOOK) from None
     except (ValueError, TypeError, KeyError):
         hint = (
             f"look in EC2's console for machines with the tag nbprov-token={file.stem}, in each"

@@ -64,7 +64,7 @@ def others(owner: str, project: str) -> list[str]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise _unreadable(file, error.strerror, LOOK) from None
+            raise _unreadable(file, error.strerror or str(error), LOOK) from None
         except UnicodeDecodeError:
             name = ""
         if file == _file(owner, project):
@@ -85,7 +85,7 @@ def _files(owner: str) -> list[Path]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise _unreadable(folder(), error.strerror, LOOK) from None
+        raise _unreadable(folder(), error.strerror or str(error), LOOK) from None
     return [folder() / n for n in names if n.startswith(begin) and not n.endswith(".new")]
 
 
