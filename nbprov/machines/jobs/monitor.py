@@ -290,14 +290,16 @@ class JobMonitor:
         if left is not None and not left:
             return ""
         self._unkept[row.run_id] = dict.fromkeys(left or (), NO_TIME)
+        why = f"{row.name} did not answer"
         try:
             async with asyncio.timeout(LAST_SECONDS):
                 async with asyncio.timeout(ATTACH_SECONDS):
                     live = await self.engine.attach(row.name)
                     await agent_of(live.head).jobs()
+                why = NO_TIME
                 await self.look(live, unfinished=True)
         except Exception as error:
-            why = NO_TIME if isinstance(error, TimeoutError) else short_words(error)
+            why = why if isinstance(error, TimeoutError) else short_words(error)
             unkept = self._unkept.get(row.run_id, {})
             unkept.update({id: why for id, how in unkept.items() if how == NO_TIME})
         return self._note(row.run_id, row.name)

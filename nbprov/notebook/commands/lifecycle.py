@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from nbprov.api import session
+from nbprov.api.operation import Operation
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import ClusterView
 from nbprov.model.errors import EndUnrecorded, NbprovError, UsageError
@@ -236,7 +237,7 @@ def down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         try:
             wait_showing(done, [progress for _, _, progress in asked])
         except EndUnrecorded as error:
-            say(f"{error.message}. Next: {error.hint}")
+            say(f"{error.message}. Next: {error.hint}{_lost(done)}")
             continue
         except NbprovError as error:
             failures.append(error)
@@ -247,7 +248,14 @@ def down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
             "nothing",
         )
         took = short_duration(time.monotonic() - started)
-        lost = "".join(f"; {words}" for words in done.remarks)
-        say(f"{name}: ended, confirmed by the cloud's list after {took}; it cost {cost}{lost}")
+        say(
+            f"{name}: ended, confirmed by the cloud's list after {took}; it cost {cost}"
+            f"{_lost(done)}"
+        )
     if failures:
         raise failures[0]
+
+
+def _lost(done: Operation) -> str:
+    """What an end could not keep, to be added to its line."""
+    return "".join(f"; {words}" for words in done.remarks)

@@ -330,7 +330,8 @@ def test_an_end_does_not_wait_for_a_machine_that_does_not_answer(
     end = dev.down()
     end.wait(120)
     assert not world.session.clusters()
-    assert list(end.remarks) == ["the log of job-1 was not kept here: there was no time for it"]
+    (said,) = end.remarks
+    assert said.startswith("the log of job-1 was not kept here: ")
 
 
 def test_handles_can_be_awaited(up: Callable[..., api.Cluster]) -> None:
