@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import Interrupted
@@ -21,12 +21,19 @@ class Operation(Waitable[None]):
         What goes on, for the message of an interrupted wait: `ending dev`.
     note
         What a person should know before they wait for it.
+    remarks
+        What a person should know once it has ended, in lines: logs that could not be kept.
     """
 
-    def __init__(self, future: concurrent.futures.Future[None], what: str, note: str = "") -> None:
+    def __init__(
+        self,
+        future: concurrent.futures.Future[None],
+        what: str,
+        note: str = "",
+        remarks: Sequence[str] = (),
+    ) -> None:
         super().__init__(future)
-        self.what = what
-        self.note = note
+        self.what, self.note, self.remarks = what, note, remarks
 
     def wait(self, timeout: Seconds | None = None) -> None:
         """Block until it ends.

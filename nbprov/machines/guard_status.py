@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from nbprov.model.clock import short_duration
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live_cluster import LiveCluster, agent_of
@@ -17,7 +19,9 @@ async def guard_status(live: LiveCluster, ledger: Ledger) -> AgentStatus:
         "active": list(status.active),
         "guards": [g.reason for g in status.guards],
     }
-    ledger.guards.set(live.run_id, 0, known[0] if known is not None else {}, report)
+    config = known[0] if known is not None else {}
+    # A look needs no ledger: its answer is shown, whether it can be kept or not.
+    ledger.record(partial(ledger.guards.set, live.run_id, 0, config, report), None)
     return status
 
 

@@ -6,6 +6,7 @@ The config is a file of our own; the user's own ssh files are never changed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import os
@@ -23,6 +24,7 @@ from nbprov.model.errors import NbprovError, NotFound, UsageError
 from nbprov.model.launches import Instance
 from nbprov.model.paths import make_folder
 from nbprov.remote.ssh.keys import ClusterKeys
+from nbprov.runtime.fault_log import log_fault
 
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
@@ -32,7 +34,6 @@ log = logging.getLogger("nbprov.machines")
 
 PREFIX = "nbprov-"
 """Put before a cluster's name, so that it is never one of the user's own hosts."""
-KNOWN_HOSTS = "known_hosts"
 RENEW_PAUSE: Seconds = 0.2
 """The file follows changes after this pause, since they come in bursts during a setup."""
 
@@ -52,6 +53,12 @@ class SshConfigError(NbprovError):
     """A value cannot be written into an ssh command or config without changing its meaning."""
 
     code = "ssh.cannot-say"
+
+
+class SshFileUnwritable(NbprovError):
+    """A file of ours that ssh reads cannot be written."""
+
+    code = "ssh.unwritable"
 
 
 def alias(name: str, node: int = 0) -> str:
@@ -99,9 +106,9 @@ def options_for(instance: Instance, keys: ClusterKeys) -> dict[str, str]:
         "ForwardAgent": "no",
         "ForwardX11": "no",
         # The host key belongs to the cluster: another one may have had the same address before.
-        "HostKeyAlias": _host_key_alias(keys),
+        "HostKeyAlias": keys.host_alias,
         "HostKeyAlgorithms": "ssh-ed25519",
-        "UserKnownHostsFile": _path(keys.folder / KNOWN_HOSTS),
+        "UserKnownHostsFile": _path(keys.known_hosts_file),
         "GlobalKnownHostsFile": os.devnull,
         "StrictHostKeyChecking": "yes",
         "CheckHostIP": "no",
@@ -109,10 +116,6 @@ def options_for(instance: Instance, keys: ClusterKeys) -> dict[str, str]:
         "ServerAliveInterval": f"{KEEPALIVE_SECONDS:.0f}",
         "ServerAliveCountMax": str(KEEPALIVE_MISSES),
     }
-
-
-def _host_key_alias(keys: ClusterKeys) -> str:
-    return "nbprov-" + hashlib.sha256(keys.host_public.split()[1].encode()).hexdigest()[:16]
 
 
 def _path(path: Path) -> str:
@@ -127,25 +130,40 @@ def _path(path: Path) -> str:
 
 
 def write_known_hosts(keys: ClusterKeys) -> None:
-    """Write the cluster's host key where ssh looks for it."""
-    kind, key = keys.host_public.split()[:2]
-    _write_private(keys.folder / KNOWN_HOSTS, f"{_host_key_alias(keys)} {kind} {key}\n")
+    """Write the cluster's host key where ssh looks for it, unless it is there already.
+
+    Raises
+    ------
+    SshFileUnwritable
+        If it cannot be written.
+    """
+    _write_private(keys.known_hosts_file, keys.known_hosts)
 
 
 def _write_private(path: Path, text: str) -> None:
     """Replace a file whose text differs, in one step and never readable by others."""
-    if path.exists() and path.read_text(encoding="utf-8", errors="replace") == text:
-        return
     draft = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.new")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
+        if path.exists() and path.read_text(encoding="utf-8", errors="replace") == text:
+            return
+        draft.unlink(missing_ok=True)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
         draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        if isinstance(error, OSError):
+            raise _unwritable(path, error) from error
         raise
+
+
+def _unwritable(path: Path, error: OSError) -> SshFileUnwritable:
+    return SshFileUnwritable(
+        f"{path}, which ssh needs, cannot be written: {error.strerror or error}",
+        hint="make room on its disk, or make its folder writable",
+    )
 
 
 def ssh_arguments(engine: Engine, name: str, node: int = 0) -> list[str]:
@@ -159,6 +177,8 @@ def ssh_arguments(engine: Engine, name: str, node: int = 0) -> list[str]:
         If it has no such node.
     SshConfigError
         If one of its values cannot be written into a command.
+    SshFileUnwritable
+        If the file with its host key is missing and cannot be written.
     """
     row = engine.cluster(name)
     instances = _reachable(engine, row)
@@ -246,11 +266,14 @@ class SshConfig:
 
         Raises
         ------
-        OSError
+        SshFileUnwritable
             If it cannot be written.
         """
         text = _HEAD + "".join(self._blocks())
-        make_folder(self.path.parent, self._engine.home)
+        try:
+            make_folder(self.path.parent, self._engine.home)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
         _write_private(self.path, text)
 
     def _blocks(self) -> Iterator[str]:
@@ -301,5 +324,5 @@ class SshConfig:
             if seen != self._seen:
                 self.write()
                 self._seen = seen
-        except Exception:
-            log.exception("%s could not be renewed", self.path)
+        except Exception as error:
+            log_fault(log, error, "%s could not be renewed", self.path)

@@ -38,6 +38,8 @@ class EventKind(StrEnum):
     ACCOUNT_DIFFERS = "account_differs"
     ACCOUNT_MATCHES = "account_matches"
 
+    LOGS_KEPT = "logs_kept"
+
     OUTPUTS_PULL_ENDED = "outputs_pull_ended"
     OUTPUTS_ON_STOPPED_DISK = "outputs_on_stopped_disk"
     OUTPUTS_START_FAILED = "outputs_start_failed"

@@ -214,12 +214,20 @@ class RunController:
     # ------------------------------------------------------------ driving
 
     async def launch(self, driver: RunDriver, folder: str, outputs_to: str) -> None:
-        """Write the run down, take its lease, and drive it; see `Engine.launch`."""
+        """Write the run down, take its lease, and drive it; see `Engine.launch`.
+
+        Raises
+        ------
+        KeyMaterialError
+            If the keys cannot be written.
+        LedgerError
+            If the run cannot be written down; then its keys are removed.
+        """
         progress = driver.context.progress
         progress.keys = ClusterKeys.create(driver.context.keys_folder)
         try:
             self._open(driver, folder, outputs_to)
-        except NbprovError:
+        except BaseException:
             self._remove_keys(driver)
             raise
         progress.state = RunState.LAUNCHING

@@ -22,7 +22,9 @@ from nbprov.machines.files.output_targets import OutputFolders, check_outputs, t
 from nbprov.machines.python.requirement_files import PythonSource, read_source
 from nbprov.model.clock import short_duration
 from nbprov.model.clusters import ClusterState
+from nbprov.model.errors import NbprovError
 from nbprov.model.events import EventKind
+from nbprov.model.failures import CloudError
 from nbprov.model.guards import Guards
 from nbprov.model.sources import Repository
 from nbprov.model.spec import Spec
@@ -32,6 +34,8 @@ from .agreed_setups import agreed_setups, is_same_setup
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
+    from nbprov.provisioning.live_cluster import LiveCluster, Node
+    from nbprov.remote.agent.config import GuardConfig
 
 
 def python_differs(ledger: Ledger, run_id: str, source: PythonSource | None) -> bool:
@@ -67,14 +71,14 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
     ------
     CloudError
         If its machines cannot be reached.
+    LedgerError
+        If the new guards cannot be written: then no agent was told of them.
     """
-    from nbprov.provisioning.live_cluster import agent_of
     from nbprov.provisioning.supervision.guard_config import (
         guard_config,
         guards_from,
         hold_known,
         kept,
-        of_node,
     )
     from nbprov.provisioning.supervision.guard_sync import price_whole
 
@@ -92,18 +96,11 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
     if _rules(before) == _rules(after):
         return ""
     live = await engine.attach(row.name)
-    await asyncio.gather(
-        *(
-            agent_of(node).set_guards(
-                of_node(config, ledger, row.run_id, row.token, node.instance.node)
-            )
-            for node in live.present
-        )
-    )
-    for node in live.nodes:
-        ledger.guards.set(row.run_id, node.instance.node, stored, {})
-    engine.changed()
+    # Written first: agents are sent what the ledger has, and would lose again what it lacks.
+    ledger.guards.set_all(row.run_id, row.candidate.count, stored)
     said = f"guards of {row.name} changed: {after.words()}; before: {before.words()}"
+    said += await _tell_guards(engine, row, live, config)
+    engine.changed()
     if (
         capabilities.own_timer
         and before.max_lifetime != after.max_lifetime
@@ -114,6 +111,30 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
     return said
 
 
+async def _tell_guards(
+    engine: Engine, row: ClusterRow, live: LiveCluster, config: GuardConfig
+) -> str:
+    """Send each agent the guards that the ledger has by now.
+
+    Returns what to add to a line where an agent did not take them: `GuardSync` sends them again.
+    """
+    from nbprov.provisioning.live_cluster import agent_of
+    from nbprov.provisioning.supervision.guard_config import of_node
+
+    async def tell(node: Node) -> str:
+        number = node.instance.node
+        try:
+            await agent_of(node).set_guards(
+                of_node(config, engine.ledger, row.run_id, row.token, number)
+            )
+        except (CloudError, NbprovError, TimeoutError, OSError) as error:
+            why = str(error).partition("\n")[0]
+            return f"; node {number} did not take its guards yet, and is told again: {why}"
+        return ""
+
+    return next(filter(None, await asyncio.gather(*map(tell, live.present))), "")
+
+
 def _rules(guards: Guards) -> tuple[object, ...]:
     return guards.autostop, guards.max_lifetime, guards.budget, guards.warn, guards.at_limit
 
@@ -122,8 +143,7 @@ async def change_outputs(
     engine: Engine, row: ClusterRow, stored: Spec, spec: Spec, folder: str, places: OutputFolders
 ) -> str:
     """Give a running cluster the outputs of a cell's spec; what changed, in a line."""
-    from nbprov.provisioning.live_cluster import agent_of
-    from nbprov.provisioning.supervision.guard_config import hold_known, hold_of, of_node
+    from nbprov.provisioning.supervision.guard_config import hold_known, hold_of
     from nbprov.remote.agent.config import GuardConfig
     from nbprov.spec import to_yaml
 
@@ -134,7 +154,7 @@ async def change_outputs(
     is_as_before = pairs(spec) == pairs(stored) and own == _agreed(ledger, row)
     if not spec.outputs or is_as_before:
         return ""
-    known = ledger.guards.get(row.run_id)
+    known, config, said = ledger.guards.get(row.run_id), None, ""
     if (
         known is not None
         and "poweroff" in known[0]
@@ -142,21 +162,16 @@ async def change_outputs(
     ):
         config = {**known[0], "outputs": {"hold_seconds": hold_of(spec)}}
         live = await engine.attach(row.name)
-        told = GuardConfig.from_json(config)
-        await asyncio.gather(
-            *(
-                agent_of(node).set_guards(
-                    of_node(told, ledger, row.run_id, row.token, node.instance.node)
-                )
-                for node in live.present
-            )
+    with ledger.together():
+        if config is not None:
+            ledger.guards.set_all(row.run_id, row.candidate.count, config)
+        ledger.runs.rewrite_spec(
+            row.run_id, to_yaml(replace(stored, outputs=spec.outputs)), folder, own
         )
-        for node in live.nodes:
-            ledger.guards.set(row.run_id, node.instance.node, config, {})
-    changed = to_yaml(replace(stored, outputs=spec.outputs))
-    ledger.runs.rewrite_spec(row.run_id, changed, folder, own)
+    if config is not None:
+        said = await _tell_guards(engine, row, live, GuardConfig.from_json(config))
     lines = target_notes(spec, OutputFolders(places.notebook, Path(own)))
-    return f"outputs of {row.name} are changed: {'; '.join(lines)}"
+    return f"outputs of {row.name} are changed: {'; '.join(lines)}{said}"
 
 
 def _agreed(ledger: Ledger, row: ClusterRow) -> str:

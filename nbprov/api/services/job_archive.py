@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api.context import Context, EngineBound
@@ -43,17 +43,29 @@ class JobArchiveService:
         """Begin to keep logs, on an engine that was just opened. Returns at once."""
         engine.thread.soon(self.keeper.begin)
 
-    async def with_logs_kept(self, row: ClusterRow, work: Coroutine[Any, Any, None]) -> None:
+    async def with_logs_kept(
+        self,
+        row: ClusterRow,
+        work: Coroutine[Any, Any, None],
+        say: Callable[[str], None] = lambda words: None,
+    ) -> None:
         """Keep the logs of a cluster's jobs, for `LAST_SECONDS` at most, then stop or end it.
 
         The ledger says already what is to become of it: should this kernel die here, the next one
         goes on.
+
+        Parameters
+        ----------
+        say
+            Told in a line which logs could not be kept, if any.
         """
         lifecycle = self._context.engine.lifecycle
         try:
             async with lifecycle.leased(row):
                 try:
-                    await self.keeper.archive_before_end(row)
+                    unkept = await self.keeper.archive_before_end(row)
+                    if unkept:
+                        say(unkept)
                 except Exception:
                     log.exception("logs of jobs before the end of %s", row.name)
                 await work

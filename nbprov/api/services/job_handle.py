@@ -44,6 +44,8 @@ class JobHandle(Waitable["Job"]):
         Name of its cluster.
     first
         The job as it was when it had been submitted, with its place in the queue.
+    remark
+        What to know beside that, in a line: why it is not written down yet. Usually empty.
 
     Examples
     --------
@@ -53,11 +55,16 @@ class JobHandle(Waitable["Job"]):
     """
 
     def __init__(
-        self, jobs: JobSource, row: ClusterRow, job: Job, future: concurrent.futures.Future[Job]
+        self,
+        jobs: JobSource,
+        row: ClusterRow,
+        job: Job,
+        future: concurrent.futures.Future[Job],
+        remark: str = "",
     ) -> None:
         super().__init__(future)
         self.id, self.cluster = job.id, row.name
-        self.first = job
+        self.first, self.remark = job, remark
         self._jobs, self._row = jobs, row
 
     def wait(self, timeout: Seconds | None = None) -> Job:
@@ -97,10 +104,10 @@ class JobHandle(Waitable["Job"]):
 
     def __repr__(self) -> str:
         if not self.done:
-            return f"<JobHandle {self.id} on {self.cluster}: under way>"
-        state = (
-            "not seen to end"
-            if self._future.cancelled() or self._future.exception() is not None
-            else self._future.result().state
-        )
-        return f"<JobHandle {self.id} on {self.cluster}: {state}>"
+            state = "under way"
+        elif self._future.cancelled() or self._future.exception() is not None:
+            state = "not seen to end"
+        else:
+            state = self._future.result().state
+        remark = self.remark and f"; {self.remark}"
+        return f"<JobHandle {self.id} on {self.cluster}: {state}{remark}>"

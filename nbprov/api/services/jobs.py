@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from nbprov.api.context import Context
@@ -25,6 +26,7 @@ from .remote import RemoteService
 if TYPE_CHECKING:
     from nbprov.machines.jobs.jobs import Job
     from nbprov.machines.jobs.logs import Log
+    from nbprov.machines.jobs.submit import JobRequest
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster
@@ -121,7 +123,7 @@ class JobService:
         NotFound
             If a job that it comes after does not exist.
         """
-        from nbprov.machines.jobs.submit import JobRequest, submit_job
+        from nbprov.machines.jobs.submit import JobRequest
 
         env = dict(env or {})
         if cwd is None and self._context.spec_of(row.run_id).workdir:
@@ -132,15 +134,26 @@ class JobService:
         self._context.add_secrets(env)
         known = [job["job_id"] for job in self._engine.ledger.jobs.of_run(row.run_id)]
 
-        async def queued(live: LiveCluster) -> Job:
-            job = await submit_job(live, wanted, known)
-            self._engine.ledger.jobs.set(live.run_id, job.id, job.name, "", job.state)
-            self._archive.keeper.soon()
-            return job
-
-        job = yield from self._remote.call(row.name, queued)
+        job, remark = yield from self._remote.call(
+            row.name, lambda live: self._queued(live, wanted, known)
+        )
         ended = self._engine.thread.call(with_readable_errors(self._end_of(row, job)))
-        return JobHandle(self, row, job, ended)
+        return JobHandle(self, row, job, ended, remark)
+
+    async def _queued(
+        self, live: LiveCluster, wanted: JobRequest, known: list[str]
+    ) -> tuple[Job, str]:
+        """Queue a job and write that down; the job, and what to know beside it."""
+        from nbprov.machines.jobs.submit import submit_job
+
+        job, ledger = await submit_job(live, wanted, known), self._engine.ledger
+        # It is queued whatever the ledger can take: an error would have it submitted twice.
+        trouble = ledger.trouble_with(
+            partial(ledger.jobs.set, live.run_id, job.id, job.name, "", job.state)
+        )
+        self._archive.keeper.submitted(live.run_id, job.id)
+        words = f"{job.id} is queued on {live.name} and not written down yet: {trouble}"
+        return job, trouble and f"{words}; it is once that can be written"
 
     def jobs(self, row: ClusterRow, /) -> Steps[list[Job]]:
         """Its jobs, oldest first: setup, run and those submitted.
@@ -159,16 +172,10 @@ class JobService:
 
         Of a machine that was taken away without a word nothing is kept of jobs that were queued.
         """
-        from nbprov.machines.jobs.jobs import LIVE, Job
+        from nbprov.machines.jobs.archive import with_told
 
         kept = self._archive.store.jobs(row.run_id, is_over=True)
-        ids = {job.id for job in kept}
-        lost = [
-            Job(told["job_id"], told["kind"], "lost", created=told["started"], kept=True)
-            for told in self._engine.ledger.jobs.of_run(row.run_id)
-            if told["job_id"] not in ids and told["state"] in LIVE
-        ]
-        return [*kept, *lost]
+        return with_told(kept, self._engine.ledger.jobs.of_run(row.run_id))
 
     def _with_kept(self, row: ClusterRow, told: list[Job]) -> list[Job]:
         ids = {job.id for job in told}
@@ -323,7 +330,7 @@ class JobService:
         NotFound
             If there is no such job, or nothing of it is kept.
         """
-        from nbprov.machines.jobs.jobs import list_jobs, named, no_job
+        from nbprov.machines.jobs.jobs import list_jobs, named, no_job, no_log
         from nbprov.machines.jobs.logs import LOG_BYTES, Log, read_log, tail_of
 
         store, size = self._archive.store, size or LOG_BYTES
@@ -342,8 +349,11 @@ class JobService:
             found = named(kept, job)
             text = store.log(row.run_id, found.id, node) if found is not None else None
             if text is None:
-                jobs = (yield from self.jobs(row)) if found is None else kept
-                raise no_job(row.name, job if found is None else f"{found.id} on node {node}", jobs)
+                jobs = yield from self.jobs(row)
+                known = found or named(jobs, job)
+                if known is None:
+                    raise no_job(row.name, job, jobs)
+                raise no_log(row.name, known.id, node)
             told = tail_of(text, lines, size)
         return Log(self._context.mask(told.text), told.earlier, told.is_counted)
 

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api.context import Context, Proposal
@@ -266,11 +267,17 @@ class SetupService:
             )
         except Exception as error:
             raise await self._after_failure(run_id, spec, error, report) from None
-        engine.ledger.events.add(
-            run_id, EventKind.SET_UP, "files are copied, setup is done, run is started"
-        )
+        words = "files are copied, setup is done, run is started"
+        self._record(run_id, EventKind.SET_UP, words, note or report)
         if spec.engine is not None:
             await self._engines.start(live, spec.engine, given.everything, report)
+
+    def _record(self, run_id: str, kind: EventKind, text: str, note: Callable[[str], None]) -> None:
+        """Write down how a set-up ended; it ended so whether that can be written or not."""
+        ledger = self._context.engine.ledger
+        trouble = ledger.trouble_with(partial(ledger.events.add, run_id, kind, text))
+        if trouble:
+            note(f"how its set-up ended is not written down: {trouble}")
 
     async def _after_failure(
         self, run_id: str, spec: Spec, error: BaseException, report: SetupReport
@@ -284,7 +291,7 @@ class SetupService:
         engine, told = self._context.engine, readable_error(error)
         row = engine.ledger.clusters.of_run(run_id)
         said = told.message if isinstance(told, NbprovError) else f"{type(told).__name__}: {told}"
-        engine.ledger.events.add(run_id, EventKind.SETUP_FAILED, said.partition("\n")[0])
+        self._record(run_id, EventKind.SETUP_FAILED, said.partition("\n")[0], report)
         was_set_up = engine.ledger.events.has(run_id, EventKind.SET_UP)
         if spec.on_setup_failure != DOWN or row is None or was_set_up:
             return told

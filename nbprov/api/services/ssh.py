@@ -43,6 +43,8 @@ class SshService:
         ------
         SshConfigError
             If the path of the file cannot stand in an ssh config.
+        SshFileUnwritable
+            If the file cannot be written.
         """
         file = self.file
         assert file.include

@@ -171,10 +171,11 @@ class TeardownService:
 
     def _begin(self, row: ClusterRow, work: Coroutine[Any, Any, None], doing: str) -> Operation:
         self._engines.forget_clients(row.cluster_id)
-        work = self._tunnels.settled_after(row.cluster_id, self._archive.with_logs_kept(row, work))
-        return Operation(
-            self._context.engine.thread.call(with_readable_errors(work)), f"{doing} {row.name}"
-        )
+        remarks: list[str] = []
+        work = self._archive.with_logs_kept(row, work, remarks.append)
+        work = self._tunnels.settled_after(row.cluster_id, work)
+        future = self._context.engine.thread.call(with_readable_errors(work))
+        return Operation(future, f"{doing} {row.name}", remarks=remarks)
 
     async def _down(self, row: ClusterRow, *, outputs: bool, asked: bool) -> None:
         """End a cluster after its outputs were pulled; without `outputs` at once.

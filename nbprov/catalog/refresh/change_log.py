@@ -7,7 +7,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from . import atomic_files
+from nbprov.model.files import durable
+
 from .price_diff import Differences, PriceChange, PriceKey
 
 
@@ -17,9 +18,7 @@ def write(path: Path, differences: Differences, marks: Mapping[str, str]) -> Non
         "marks": dict(marks),
         "changes": [[*change.key, change.before, change.after] for change in differences],
     }
-    atomic_files.write(
-        path, gzip.compress(json.dumps(told, separators=(",", ":")).encode(), mtime=0)
-    )
+    durable.write(path, gzip.compress(json.dumps(told, separators=(",", ":")).encode(), mtime=0))
 
 
 def read(path: Path, marks: Mapping[str, str]) -> Differences:

@@ -27,6 +27,7 @@ from nbprov.catalog.sources.price_entry import PriceEntry
 from nbprov.catalog.sources.skypilot_csv import FILE_NAME as V8_FORM
 from nbprov.catalog.sources.snapshot import FILE_NAMES as OWN_FORM
 from nbprov.model.clock import Instant
+from nbprov.model.files import durable
 from nbprov.model.paths import make_folder
 
 from . import atomic_files, refresh_state
@@ -138,7 +139,7 @@ class CloudFolder:
     def remember_moved(self, moved: MovedPrices) -> None:
         """Store what is remembered of prices that moved."""
         if moved.in_doubt or moved.accepted or self._moved.exists():
-            atomic_files.write(self._moved, moved.to_json())
+            durable.write(self._moved, moved.to_json())
 
     def accept(self, prices: Prices) -> None:
         """Accept prices that moved. It takes the lease itself."""
@@ -151,8 +152,8 @@ class CloudFolder:
         """Put the staged files in place, and store this state with their MD5 marks."""
         marks = _marks(self.staging)
         for name in marks:
-            atomic_files.sync(self.staging / name)
-        atomic_files.sync(self.staging)
+            durable.sync(self.staging / name)
+        durable.sync(self.staging)
         coming = replace(coming, marks=marks, pending={})
         self._keep_present()
         self.remember(self.state, pending=asdict(coming))
@@ -251,7 +252,7 @@ class CloudFolder:
             if fetched:
                 os.utime(staged / name, (fetched, fetched))
             _replace(staged / name, self.path / name)
-        atomic_files.sync(self.path)
+        durable.sync(self.path)
         self._remove(sorted(others, key=lambda name: name != KEY_FILE))
 
     def _keep_present(self) -> None:
@@ -270,14 +271,14 @@ class CloudFolder:
         # The files in place are whole, so nobody needs the copies while they change.
         shutil.rmtree(self.last_good, ignore_errors=True)
         _replace(fresh, self.last_good)
-        atomic_files.sync(self.path)
+        durable.sync(self.path)
 
     def _remove(self, names: list[str]) -> None:
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 (self.path / name).unlink()
         if names:
-            atomic_files.sync(self.path)
+            durable.sync(self.path)
 
     def _is_partial(self, marks: Mapping[str, str]) -> bool:
         return bool(marks) and V8_FORM not in marks and len(marks) < len(OWN_FORM)

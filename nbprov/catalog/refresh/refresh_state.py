@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nbprov.model.clock import Instant
-
-from . import atomic_files
+from nbprov.model.files import durable
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,5 +90,5 @@ def of(told: Mapping[str, Any]) -> State:
 def write(path: Path, state: State, **changes: Any) -> State:
     """Store a state with these changes, and return it."""
     state = replace(state, **changes)
-    atomic_files.write(path, json.dumps(asdict(state), indent=1, sort_keys=True).encode())
+    durable.write(path, json.dumps(asdict(state), indent=1, sort_keys=True).encode())
     return state

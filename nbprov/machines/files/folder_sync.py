@@ -13,7 +13,12 @@ from typing import Any
 
 from nbprov.machines import idle_inhibitor
 from nbprov.machines.node_selection import one_node
-from nbprov.machines.ssh_config import SshConfigError, options_for, write_known_hosts
+from nbprov.machines.ssh_config import (
+    SshConfigError,
+    SshFileUnwritable,
+    options_for,
+    write_known_hosts,
+)
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import UsageError
 from nbprov.model.sources import WORKDIR
@@ -129,9 +134,9 @@ def _ssh(live: LiveCluster, node: Node) -> tuple[str, ...]:
         return ()
     try:
         options = options_for(node.instance, live.keys)
-    except SshConfigError:
+        write_known_hosts(live.keys)
+    except (SshConfigError, SshFileUnwritable):
         return ()
-    write_known_hosts(live.keys)
     return (
         "ssh",
         "-F",

@@ -10,14 +10,15 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from nbprov.model.clock import Seconds
 from nbprov.model.paths import make_folder
 
-from .jobs import LIVE, Job
+from .jobs import LIVE, Job, state_of_row
 
 log = logging.getLogger("nbprov.machines")
 
@@ -156,6 +157,39 @@ class JobArchive:
             return  # there are none yet, or another kernel deleted them
         except OSError:
             log.exception("pruning old job logs failed")
+
+
+def with_told(kept: Sequence[Job], told: Iterable[Mapping[str, Any]]) -> list[Job]:
+    """Return the jobs of machines that are gone, as the archive and the ledger know them.
+
+    The ledger knows how a job ended whose log could not be kept, or only from while it ran.
+
+    Parameters
+    ----------
+    told
+        The ledger's rows of the run's jobs.
+    """
+    rows = {str(row["job_id"]): row for row in told}
+    known = [
+        replace(job, state=state, exit_code=rows[job.id]["exit_code"])
+        if job.state == "lost" and job.id in rows and (state := _state(rows[job.id])) != "lost"
+        else job
+        for job in kept
+    ]
+    ids = {job.id for job in kept}
+    return known + [
+        Job(
+            *(id, row["kind"], _state(row), row["exit_code"]),
+            created=row["started"],
+            kept=True,
+        )
+        for id, row in rows.items()
+        if id not in ids
+    ]
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    return state_of_row(row["state"], row["exit_code"])
 
 
 def _within(folder: Path, size: int) -> int:

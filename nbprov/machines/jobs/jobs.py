@@ -203,6 +203,29 @@ def named(jobs: Sequence[Job], name: str) -> Job | None:
     )
 
 
+def state_of_row(state: str, exit_code: int | None) -> str:
+    """Return the state of a job whose machine is gone, by what the ledger was told of it last.
+
+    Examples
+    --------
+    >>> state_of_row("running", None), state_of_row("ended", 3), state_of_row("skipped", None)
+    ('lost', 'failed', 'skipped')
+    """
+    if state in LIVE:
+        return "lost"
+    return state if state in WORST_FIRST else "failed" if exit_code else "ok"
+
+
+def no_log(cluster: str, job: str, node: int) -> NotFound:
+    """Return the error for a job of a machine that is gone whose log is not kept here."""
+    where = f" on node {node}" if node else ""
+    return NotFound(
+        f"the log of {job}{where} is not kept here, and {cluster} cannot be asked for it now",
+        hint=f"%clusters --all says why; %nbprov jobs {cluster} shows how it ended",
+        code="job.no-log",
+    )
+
+
 def no_job(cluster: str, name: str, jobs: Iterable[Job]) -> NotFound:
     """Return the error for an unknown job, which lists the known ones."""
     return NotFound(

@@ -8,14 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
+from nbprov.model.errors import LedgerError
+from nbprov.model.events import EventKind
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.live_cluster import LiveCluster, agent_of
+from nbprov.runtime.fault_log import log_fault
 from nbprov.runtime.worker_pool import WorkerPool
 
 from .archive import JobArchive
@@ -60,6 +63,12 @@ KEEP_EVERY: Seconds = 30.0
 PARTLY_LINES = 2000
 PARTLY_BYTES = 256 * 1024
 """So much of it: enough to see how far it came, and little beside what it costs to read it all."""
+PRUNE_EVERY: Seconds = 600.0
+PRUNE_BYTES = 256 * 1024**2
+"""Old logs are looked for after this time, or once so much was kept: each of them is looked at."""
+MOST_NAMED = 3
+"""Jobs that a line names."""
+NO_TIME = "there was no time for it"
 GANG_GRACE: Seconds = 20.0
 """How long the other nodes of a job may run after one failed.
 
@@ -81,7 +90,11 @@ class JobMonitor:
     def __init__(self, engine: Engine, hide: Hide) -> None:
         self.engine, self.store = engine, JobArchive(engine.home)
         self._hide = hide
-        self._files = WorkerPool("jobs", 1)
+        # Apart, since a home with many old logs takes seconds or more to be looked through.
+        self._files, self._pruning = WorkerPool("jobs", 1), WorkerPool("prune", 1)
+        self._pruned, self._kept_bytes = -PRUNE_EVERY, 0
+        self._seen: dict[str, set[str]] = {}
+        self._unkept: dict[str, dict[str, str]] = {}
         self._kept: set[tuple[str, str, float]] = set()
         self._broken: dict[tuple[str, str], float] = {}
         self._told: dict[tuple[str, str], tuple[str, int | None]] = {}
@@ -99,17 +112,28 @@ class JobMonitor:
         self._task = asyncio.create_task(self._run())
 
     def soon(self) -> None:
-        """Check now, since a job has ended or was submitted."""
+        """Check now, since a job has ended."""
         self._wake.set()
 
+    def submitted(self, run_id: str, job_id: str) -> None:
+        """Check now, since a job was submitted. The ledger may not have its row yet."""
+        self._seen.setdefault(run_id, set()).add(job_id)
+        self.soon()
+
     async def _run(self) -> None:
-        await self._in_worker(self.store.prune)
         while True:
+            self._prune()
             await asyncio.gather(*(self._try(live) for live in list(self.engine.live.values())))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY):
                     await self._wake.wait()
             self._wake.clear()
+
+    def _prune(self) -> None:
+        now = self.engine.clock.elapsed()
+        if now - self._pruned >= PRUNE_EVERY or self._kept_bytes >= PRUNE_BYTES:
+            self._pruned, self._kept_bytes = now, 0
+            self._pruning.submit(self.store.prune)
 
     async def _try(self, live: LiveCluster) -> None:
         try:
@@ -146,11 +170,8 @@ class JobMonitor:
             async with asyncio.timeout(LAST_SECONDS):
                 await self.look(live, unfinished=True)
         except Exception as error:
-            log.warning(
-                "%s: the logs of its jobs were not all kept before it was ended by its guards: %r",
-                live.name,
-                error,
-            )
+            log.debug("%s: the last look at its jobs: %r", live.name, error)
+        self._note(live.run_id, live.name)
 
     async def look(self, live: LiveCluster, *, unfinished: bool = False) -> None:
         """Archive what ended since the last check; with `unfinished`, all other jobs too."""
@@ -165,7 +186,11 @@ class JobMonitor:
                 for key, since in self._broken.items()
                 if key[0] != live.run_id or key[1] in ids
             }
-            self._tell_ledger(live.run_id, jobs)
+            self._seen[live.run_id] = ids
+            # What it cannot take now it is told at the next look; the logs are kept all the same.
+            self.engine.ledger.record(partial(self._tell_ledger, live.run_id, jobs), None)
+            if unfinished:
+                self._unkept[live.run_id] = dict.fromkeys(ids, NO_TIME)
             for job in jobs:
                 if job.is_over or unfinished:
                     await self._keep(live, job)
@@ -199,13 +224,15 @@ class JobMonitor:
     async def _keep(
         self, live: LiveCluster, job: Job, *, lines: int | None = None, size: int = LOG_BYTES
     ) -> None:
-        key = (live.run_id, job.id, job.created)
+        key, unkept = (live.run_id, job.id, job.created), self._unkept.setdefault(live.run_id, {})
         if key in self._kept or (
             job.is_over and await self._in_worker(lambda: self.store.has(live.run_id, job))
         ):
             self._kept.add(key)
+            unkept.pop(job.id, None)
             return
         if len(self._kept) > MOST_KEPT:
+            unkept[job.id] = f"the logs of more than {MOST_KEPT:,} jobs are kept already"
             return  # a machine that invents jobs must not fill the disk
         count, read = max(1, min(len(job.parts), len(live.nodes))), 0
         try:
@@ -221,12 +248,18 @@ class JobMonitor:
                     if not isinstance(found, BaseException)
                 }
                 read += len(texts)
+                self._kept_bytes += sum(map(len, texts.values()))
+                if len(texts) < len(logs):
+                    lost = next(found for found in logs if isinstance(found, BaseException))
+                    unkept[job.id] = short_words(lost)
                 await self._in_worker(partial(self.store.keep_logs, live.run_id, job, texts))
             await self._in_worker(lambda: self.store.keep(live.run_id, live.name, job, {}))
-            await self._in_worker(self.store.prune)
         except OSError as error:
-            log.warning("the log of job %s of %s could not be kept: %s", job.id, live.name, error)
+            unkept[job.id] = error.strerror or str(error)
+            log_fault(log, error, "the log of job %s of %s could not be kept", job.id, live.name)
             return
+        if read == count:
+            unkept.pop(job.id, None)
         if not job.is_over:
             return
         tries = self._tries[key[:2]] = self._tries.get(key[:2], 0) + 1
@@ -245,27 +278,74 @@ class JobMonitor:
     async def _in_worker(self, work: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self._files.submit(work))
 
-    async def archive_before_end(self, row: ClusterRow) -> None:
+    async def archive_before_end(self, row: ClusterRow) -> str:
         """Archive the logs of a cluster that is about to be stopped or ended.
 
-        It takes at most `LAST_SECONDS`, and raises nothing unless it is cancelled.
+        It takes at most `LAST_SECONDS`, and raises nothing unless it is cancelled. Returns which
+        logs were not kept and why, in a line; the ledger has it too, if it can be written.
         """
-        if row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN) or await self._in_worker(
-            lambda: self._is_all_kept(row.run_id)
-        ):
-            return
+        if row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN):
+            return ""
+        left = await self._in_worker(lambda: self._left(row.run_id))
+        if left is not None and not left:
+            return ""
+        self._unkept[row.run_id] = dict.fromkeys(left or (), NO_TIME)
+        why = f"{row.name} did not answer"
         try:
             async with asyncio.timeout(LAST_SECONDS):
                 async with asyncio.timeout(ATTACH_SECONDS):
                     live = await self.engine.attach(row.name)
                     await agent_of(live.head).jobs()
+                why = NO_TIME
                 await self.look(live, unfinished=True)
         except Exception as error:
-            log.warning(
-                "%s: the logs of its jobs were not all kept before its end: %r", row.name, error
-            )
+            why = why if isinstance(error, TimeoutError) else short_words(error)
+            unkept = self._unkept.get(row.run_id, {})
+            unkept.update({id: why for id, how in unkept.items() if how == NO_TIME})
+        return self._note(row.run_id, row.name)
 
-    def _is_all_kept(self, run_id: str) -> bool:
-        """Return whether the ends of all known jobs are archived, so that nothing is left to do."""
+    def _note(self, run_id: str, name: str) -> str:
+        """Say and write down which logs of a cluster were not kept before its end, if any."""
+        unkept, ledger = self._unkept.pop(run_id, {}), self.engine.ledger
+        words = unkept_words(unkept)
+        if words:
+            log.warning("%s: %s", name, words)
+        add = partial(ledger.events.add, run_id, EventKind.LOGS_KEPT, left=len(unkept))
+        if words or ledger.record(lambda: ledger.events.has(run_id, EventKind.LOGS_KEPT), False):
+            ledger.record(lambda: add(text=words or "the logs of all its jobs are kept"), None)
+        return words
+
+    def _left(self, run_id: str) -> set[str] | None:
+        """Return the known jobs whose ends are not archived; None where that is not known."""
         kept = {job.id for job in self.store.jobs(run_id) if job.is_over}
-        return all(job["job_id"] in kept for job in self.engine.ledger.jobs.of_run(run_id))
+        try:
+            told = {str(job["job_id"]) for job in self.engine.ledger.jobs.of_run(run_id)}
+        except LedgerError:
+            return None
+        return (told | self._seen.get(run_id, set())) - kept
+
+
+def unkept_words(unkept: Mapping[str, str]) -> str:
+    """Return which logs were not kept and why, in a line; empty for none.
+
+    Examples
+    --------
+    >>> unkept_words({"train-1": "No space left on device"})
+    'the log of train-1 was not kept here: No space left on device'
+    >>> unkept_words({f"job-{n}": "no answer" for n in range(5)})
+    'the logs of job-0, job-1, job-2 and 2 more jobs were not kept here: no answer'
+    """
+    if not unkept:
+        return ""
+    ids = list(unkept)
+    more = len(ids) - MOST_NAMED
+    named = ", ".join(ids[:MOST_NAMED])
+    if more > 0:
+        named += f" and {more} more job{'' if more == 1 else 's'}"
+    what = f"the log of {named} was" if len(ids) == 1 else f"the logs of {named} were"
+    return f"{what} not kept here: {unkept[ids[0]]}"
+
+
+def short_words(error: BaseException) -> str:
+    """Return the first line of an error, or its kind where it says nothing."""
+    return str(error).partition("\n")[0] or type(error).__name__

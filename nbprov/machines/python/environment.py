@@ -194,8 +194,8 @@ async def follow_environment(steps: SetupSteps, source: PythonSource, id: str) -
     PythonDiffers
         If the nodes differ in the end; the message names how.
     """
-    live, ledger = steps.live, steps.ledger
-    ledger.jobs.set(live.run_id, id, PYTHON, source.noted, "running")
+    live = steps.live
+    steps.record(id, PYTHON, source.noted, "running")
     try:
         await follow_node(steps, live.head, id)
         first = await read_record(live.head)
@@ -214,9 +214,9 @@ async def follow_environment(steps: SetupSteps, source: PythonSource, id: str) -
         made = [first, *await asyncio.gather(*(read_record(node) for node in others))]
         check_same(made)
     except NbprovError:
-        ledger.jobs.set(live.run_id, id, PYTHON, source.noted, "ended", 1)
+        steps.record(id, PYTHON, source.noted, "ended", 1)
         raise
-    ledger.jobs.set(live.run_id, id, PYTHON, source.noted, "ended", 0)
+    steps.record(id, PYTHON, source.noted, "ended", 0)
     steps.report(same_words(made))
 
 

@@ -76,7 +76,7 @@ async def bring_up(
 
         report("copying files")
         await place_files(live, spec, Path(folder), home, report, note or report)
-    steps = SetupSteps(live, env, ledger, report)
+    steps = SetupSteps(live, env, ledger, report, note or report)
     await _run_steps(steps, spec, python, again=again)
 
 
@@ -99,7 +99,7 @@ async def _run_steps(
     if spec.run:
         report("starting run")
         job_id = await _start_run(steps, spec, setup.ids)
-        steps.ledger.jobs.set(live.run_id, job_id, RUN, spec.run, "running")
+        steps.record(job_id, RUN, spec.run, "running")
 
 
 async def _make_python(
@@ -174,9 +174,7 @@ class _SetupScript:
         self._tell("ended", 0)
 
     def _tell(self, state: str, exit_code: int | None = None) -> None:
-        self._steps.ledger.jobs.set(
-            self._steps.live.run_id, self.ids[0], SETUP, self._script, state, exit_code
-        )
+        self._steps.record(self.ids[0], SETUP, self._script, state, exit_code)
 
 
 async def _start_run(steps: SetupSteps, spec: Spec, after: Sequence[str]) -> str:

@@ -43,7 +43,7 @@ async def set_up_node(
         report(text)
 
     spec = fill_paths(spec, {name: value for name, value in env.items() if isinstance(value, str)})
-    steps, number = SetupSteps(live, env, ledger, told), live.nodes.index(node)
+    steps, number = SetupSteps(live, env, ledger, told, report), live.nodes.index(node)
     if spec.workdir or spec.file_mounts:
         from nbprov.machines.files.staging import place_files
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from nbprov.machines import idle_inhibitor
@@ -65,13 +66,21 @@ def free_id(kind: str, jobs: Sequence[TaskInfo]) -> str:
 
 @dataclass(slots=True)
 class SetupSteps:
-    """What all steps of one setup share."""
+    """What all steps of one setup share.
+
+    Attributes
+    ----------
+    note
+        Receives what is worth keeping, in a line.
+    """
 
     live: LiveCluster
     env: Environment
     ledger: Ledger
     report: SetupReport
+    note: Callable[[str], None]
     hide: Masker = field(init=False)
+    _is_told: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self.hide = masker(self.env)
@@ -80,6 +89,21 @@ class SetupSteps:
         """Return the ledger's latest step of this kind."""
         rows = [row for row in self.ledger.jobs.of_run(self.live.run_id) if row["kind"] == kind]
         return rows[-1] if rows else None
+
+    def record(
+        self, id: str, kind: str, command: str, state: str, exit_code: int | None = None
+    ) -> None:
+        """Write down how far a step is. Where that cannot be written, say so once and go on.
+
+        The step runs on the machine in any case, and `JobMonitor` writes its row later.
+        """
+        jobs, run_id = self.ledger.jobs, self.live.run_id
+        trouble = self.ledger.trouble_with(
+            partial(jobs.set, run_id, id, kind, command, state, exit_code)
+        )
+        if trouble and not self._is_told:
+            self._is_told = True
+            self.note(f"{kind} goes on, and is not written down yet: {trouble}")
 
     async def start(
         self,

@@ -258,6 +258,8 @@ def _submit(arguments: argparse.Namespace, cell: str | None) -> None:
         place = f"waits behind {position - 1} other{'' if position == 2 else 's'}"
     follow = f"%nbprov logs {arguments.name} {job.id} -f"
     say(f"{job.id}: {place} on {arguments.name}; {follow} shows its output as it comes")
+    if job.remark:
+        say(job.remark)
 
 
 def _cancel(arguments: argparse.Namespace) -> None:

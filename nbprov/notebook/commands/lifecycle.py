@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from nbprov.api import session
+from nbprov.api.operation import Operation
 from nbprov.api.reports.costs import cost_of_last
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import ClusterView
@@ -153,6 +154,7 @@ def stop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         say(
             f"{name}: stopped; its disk is kept and may be billed. %nbprov start {name} starts it"
             f" again, %nbprov down {name} terminates it"
+            + "".join(f"; {words}, and stays on its disk" for words in done.remarks)
         )
     if failures:
         raise failures[0]
@@ -236,7 +238,7 @@ def down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         try:
             wait_showing(done, [progress for _, _, progress in asked])
         except EndUnrecorded as error:
-            say(f"{error.message}. Next: {error.hint}")
+            say(f"{error.message}. Next: {error.hint}{_lost(done)}")
             continue
         except NbprovError as error:
             failures.append(error)
@@ -245,6 +247,14 @@ def down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         last = cost_of_last(here.engine.ledger, name)
         cost = "nothing" if last is None else format_cost(last[0], simulated=last[1])
         took = short_duration(time.monotonic() - started)
-        say(f"{name}: ended, confirmed by the cloud's list after {took}; it cost {cost}")
+        say(
+            f"{name}: ended, confirmed by the cloud's list after {took}; it cost {cost}"
+            f"{_lost(done)}"
+        )
     if failures:
         raise failures[0]
+
+
+def _lost(done: Operation) -> str:
+    """What an end could not keep, to be added to its line."""
+    return "".join(f"; {words}" for words in done.remarks)

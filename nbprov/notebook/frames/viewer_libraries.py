@@ -17,7 +17,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from nbprov.catalog.refresh import atomic_files
+from nbprov.model.files import durable
 from nbprov.model.paths import home
 
 PACKAGES = {"plotly": "plotly", "bokeh": "bokeh", "vega": "vl-convert-python"}
@@ -97,5 +97,5 @@ def _packed_vega() -> bytes:
     except (OSError, subprocess.SubprocessError):
         return b""
     packed = pack(done.stdout)
-    atomic_files.write(kept, packed)
+    durable.write(kept, packed)
     return packed

@@ -109,6 +109,19 @@ class Ledger:
         except (LedgerError, sqlite3.Error):  # the store has said so, once
             return otherwise
 
+    def trouble_with(self, write: Callable[[], object]) -> str:
+        """Write down what has happened already; why that failed, in a line, else an empty text.
+
+        Whoever tells a person of it must not call it failed: it would be done again.
+        """
+        try:
+            write()
+        except LedgerError as error:
+            return error.message
+        except sqlite3.Error as error:
+            return f"the ledger cannot be written: {error}"
+        return ""
+
     def data_version(self) -> int:
         """A number that changes when another connection has written to the ledger."""
         row = self.store.row("PRAGMA data_version")

@@ -10,7 +10,7 @@ from nbprov.clouds.base import Capabilities
 from nbprov.model.clock import Instant, Seconds, short_duration, utc_text
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import UsageError
-from nbprov.model.events import BUDGET_EVENTS, NODE_EVENTS
+from nbprov.model.events import BUDGET_EVENTS, NODE_EVENTS, EventKind
 from nbprov.model.guards import Autostop, Guards
 from nbprov.model.launches import OnShutdown
 from nbprov.model.money import MICROS_PER_USD, SECONDS_PER_HOUR, Micros, exact_usd, format_usd
@@ -243,8 +243,8 @@ def stopped_until(guards: Guards, row: ClusterRow) -> Instant | None:
 def cluster_notes(ledger: Ledger, row: ClusterRow, guards: Guards) -> tuple[str, ...]:
     """What a person should know of a cluster now.
 
-    These are spent shares of its budget, when a stopped cluster is ended, lost machines, and
-    outages.
+    These are spent shares of its budget, when a stopped cluster is ended, lost machines, outages,
+    and logs that could not be kept.
     """
     said = (
         [event.text for event in ledger.events.of_kinds(row.run_id, BUDGET_EVENTS)]
@@ -257,7 +257,18 @@ def cluster_notes(ledger: Ledger, row: ClusterRow, guards: Guards) -> tuple[str,
             f"ended at {utc_text(due)} (down_after) by a kernel with nbprov;"
             " while none runs it stays, and its disk on the bill"
         )
-    return (*said, *missing_notes(ledger, row), *condition_notes(ledger, row))
+    return (
+        *said,
+        *missing_notes(ledger, row),
+        *condition_notes(ledger, row),
+        *log_notes(ledger, row),
+    )
+
+
+def log_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
+    """Which logs of jobs were not kept before the cluster's end or stop, in a line."""
+    told = [e for e in ledger.events.of_run(row.run_id) if e.kind is EventKind.LOGS_KEPT]
+    return (told[-1].text,) if told and told[-1].data.get("left") else ()
 
 
 def missing_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from nbprov.model.paths import make_folder
 CLIENT_KEY = "client_ed25519"
 HOST_KEY = "host_ed25519"
 INNER_KEY = "inner_ed25519"
+KNOWN_HOSTS = "known_hosts"
 
 
 class KeyMaterialError(NbprovError):
@@ -37,7 +38,7 @@ class ClusterKeys:
     Attributes
     ----------
     folder
-        Where the four files lie; 0700, its files 0600.
+        Where the files lie; 0700, its files 0600.
     client_public, host_public
         OpenSSH lines, `ssh-ed25519 AAAA… comment`.
 
@@ -62,18 +63,26 @@ class ClusterKeys:
         ------
         KeyMaterialError
             If there are keys already. Machines may exist that know them, so they are never
-            overwritten.
+            overwritten. Or if the disk cannot be written; then nothing of them is left.
         """
         if any((folder / name).exists() for name in (CLIENT_KEY, HOST_KEY)):
             raise KeyMaterialError(
                 f"{folder} holds a cluster's keys already",
                 hint="load them, or choose another folder",
             )
-        make_folder(folder, folder)
-        folder.chmod(0o700)
-        client_public = _make_pair(folder / CLIENT_KEY, "nbprov")
-        host_public = _make_pair(folder / HOST_KEY, "nbprov-host")
-        return cls(folder, client_public, host_public)
+        try:
+            make_folder(folder, folder)
+            folder.chmod(0o700)
+            client_public = _make_pair(folder / CLIENT_KEY, "nbprov")
+            host_public = _make_pair(folder / HOST_KEY, "nbprov-host")
+            keys = cls(folder, client_public, host_public)
+            _write_private(folder / KNOWN_HOSTS, keys.known_hosts.encode())
+        except BaseException as error:
+            cls.remove(folder)
+            if isinstance(error, OSError):
+                raise _unwritable(folder, error) from error
+            raise
+        return keys
 
     @classmethod
     def load(cls, folder: Path) -> ClusterKeys:
@@ -106,6 +115,22 @@ class ClusterKeys:
         return _read(self.folder / HOST_KEY, "-----BEGIN OPENSSH PRIVATE KEY-----")
 
     @property
+    def host_alias(self) -> str:
+        """The name under which ssh knows these machines, whatever their addresses are."""
+        return "nbprov-" + hashlib.sha256(self.host_public.split()[1].encode()).hexdigest()[:16]
+
+    @property
+    def known_hosts(self) -> str:
+        """The content of the file by which ssh knows these machines."""
+        kind, key = self.host_public.split()[:2]
+        return f"{self.host_alias} {kind} {key}\n"
+
+    @property
+    def known_hosts_file(self) -> Path:
+        """The file by which ssh knows these machines."""
+        return self.folder / KNOWN_HOSTS
+
+    @property
     def fingerprint(self) -> str:
         """The host key's fingerprint as OpenSSH shows it, `SHA256:…`."""
         blob = base64.b64decode(self.host_public.split()[1])
@@ -121,7 +146,7 @@ def inner_pair(folder: Path) -> tuple[str, str]:
     Raises
     ------
     KeyMaterialError
-        If a file is unreadable or not what it should be.
+        If a file is unreadable or not what it should be, or cannot be written.
     """
     path = folder / INNER_KEY
     if not path.exists():
@@ -137,9 +162,12 @@ def inner_pair(folder: Path) -> tuple[str, str]:
                     if isinstance(error, FileExistsError):
                         raise
                     fresh.replace(path)  # a file system without hard links
+        except OSError as error:
+            raise _unwritable(folder, error) from error
         finally:
             for draft in (fresh, fresh.with_name(fresh.name + ".pub")):
-                draft.unlink(missing_ok=True)
+                with suppress(OSError):
+                    draft.unlink()
     private = _read(path, "-----BEGIN OPENSSH PRIVATE KEY-----")
     return private, _public_of(private)
 
@@ -174,6 +202,13 @@ def _make_pair(path: Path, comment: str) -> str:
     _write_private(path.with_name(path.name + ".pub"), public.encode() + b"\n")
     _write_private(path, private)
     return public
+
+
+def _unwritable(folder: Path, error: OSError) -> KeyMaterialError:
+    return KeyMaterialError(
+        f"the keys of a cluster cannot be written into {folder}: {error.strerror or error}",
+        hint="make room on its disk, or make that folder writable; then launch again",
+    )
 
 
 def _write_private(path: Path, content: bytes) -> None:

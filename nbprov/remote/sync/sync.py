@@ -19,6 +19,7 @@ from nbprov.on_machine.sync_protocol import SyncFailure
 from nbprov.on_machine.transfer_limit import TransferLimit
 from nbprov.remote.bounded_transfer import TransferTooSlow, bounded_transfer
 from nbprov.remote.ssh.tar_copy import remote_path
+from nbprov.runtime.fault_log import log_fault
 
 from .client import RemoteFolder, open_remote_folder
 from .errors import SyncError, shown
@@ -142,13 +143,19 @@ async def _carry_out(
     run: SyncRun, plan: SyncPlan, here: SyncListing, there: SyncListing
 ) -> tuple[int, int]:
     """Do what a plan says; return how many files were moved, and how much was deleted."""
+    options = run.options
     await asyncio.to_thread(_check_room, run, plan)
     run.folder.standing = {
         name: entry.stamp for name, entry in here.entries.items() if entry.kind == "f"
     }
     files = await run.move(plan)
     deleted = await run.delete(plan)
-    save(run.options.memory, run.known, {*here.entries, *there.entries})
+    try:
+        save(options.memory, run.known, {*here.entries, *there.entries})
+    except OSError as error:  # then files are compared by their content again
+        log_fault(
+            log, error, "%s cannot be written, and the next sync takes longer", options.memory
+        )
     return files, deleted
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import stat
 import subprocess
@@ -17,6 +19,7 @@ from tunnel_world import Served, TunnelWorld, until
 from nbprov.machines.ssh_config import (
     SshConfig,
     SshConfigError,
+    SshFileUnwritable,
     alias,
     command_line,
     options_for,
@@ -123,6 +126,29 @@ def test_keys_in_a_folder_with_an_odd_name_log_in(shared: Served, tmp_path: Path
         _ssh([f"{command_line(['ssh', '-F', 'none', *words, 'x'])} true"], shell=True).returncode
         == 0
     )
+
+
+@machine
+def test_a_full_disk_keeps_nobody_from_logging_in_and_is_one_typed_error(
+    shared: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def full(path: object, flags: int, *args: int, **options: int) -> int:
+        if flags & os.O_CREAT and str(path).startswith(str(shared.world.home)):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return real(path, flags, *args, **options)  # type: ignore[arg-type]
+
+    keys = ClusterKeys.load(shared.world.home / "keys" / shared.cluster.cluster_id)
+    monkeypatch.setattr(os, "open", full)
+    assert _ssh([f"{shared.cluster.ssh_command()} true"], shell=True).returncode == 0
+    with pytest.raises(SshFileUnwritable, match=r"config, .* cannot be written: No space left"):
+        shared.world.session.write_ssh_config()
+    keys.known_hosts_file.unlink()  # as an earlier release left it
+    with pytest.raises(SshFileUnwritable, match=r"known_hosts, .* cannot be written"):
+        shared.cluster.ssh_command()
+    monkeypatch.undo()
+    write_known_hosts(keys)
 
 
 @machine

@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import re
-import threading
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -21,11 +20,13 @@ from pathlib import Path
 
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.paths import home, make_folder, open_private
+from nbprov.model.files import durable
+from nbprov.model.paths import home
 
 LATE: Seconds = 600.0
 """How long after a create its machines may be missing from a listing. EC2's advice on eventual
 consistency speaks of minutes."""
+LOOK = "look at its disk and its mode"
 _TOKEN = re.compile(r"[0-9A-Za-z_-]{1,64}$")
 
 
@@ -88,37 +89,49 @@ def write(note: IndexedLaunch) -> None:
                 "bad-token",
             )
         )
-    file = note.path()
-    draft = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.new")
     try:
-        make_folder(file.parent)
-        with open(draft, "w", encoding="utf-8", opener=open_private) as out:
-            json.dump(asdict(note), out)
-        draft.replace(file)
+        durable.write(note.path(), json.dumps(asdict(note)).encode())
     except OSError as error:
-        raise CloudError(
-            Failure(
-                Cause.BAD_REQUEST,
-                f"{file.parent} cannot be written to: {error.strerror}",
-                "no-disk",
-            )
-        ) from None
+        words = f"{folder()} cannot be written to: {error.strerror}"
+        raise CloudError(Failure(Cause.BAD_REQUEST, words, "no-disk")) from None
 
 
 def read(token: str) -> IndexedLaunch | None:
-    """Return the record of a launch, or None."""
+    """Return the record of a launch, or None.
+
+    Raises
+    ------
+    CloudError
+        `transient` if it cannot be read: it says where the launch's machines are.
+    """
     return _of_file(folder() / f"{token}.json") if _TOKEN.match(token) else None
 
 
 def of_owner(owner: str) -> list[IndexedLaunch]:
-    """Return all records of an owner."""
-    return [note for note in _all() if note.owner == owner]
+    """Return all records of an owner.
+
+    Raises
+    ------
+    CloudError
+        `transient` if a single one cannot be read: machines may be where it says, and what a
+        listing lacks counts as gone.
+    """
+    notes = [_of_file(file) for file in _files()]
+    return [note for note in notes if note is not None and note.owner == owner]
 
 
 def of_ids(ids: Iterable[str]) -> dict[str, IndexedLaunch]:
-    """Return the records of these machines, by id."""
-    wanted = set(ids)
-    return {one: note for note in _all() for one in note.ids if one in wanted}
+    """Return the records of these machines, by id.
+
+    One that cannot be read is left out: other machines have to be ended all the same.
+    """
+    wanted, found = set(ids), dict[str, IndexedLaunch]()
+    with contextlib.suppress(CloudError):
+        for file in _files():
+            with contextlib.suppress(CloudError):
+                note = _of_file(file)
+                found |= {one: note for one in note.ids if one in wanted} if note else {}
+    return found
 
 
 def drop(note: IndexedLaunch) -> None:
@@ -140,19 +153,39 @@ def seen(note: IndexedLaunch, alive: Iterable[str], account: str) -> None:
             write(replace(note, ids=there, account=account))
 
 
-def _all() -> list[IndexedLaunch]:
-    return [
-        note for file in sorted(folder().glob("*.json")) if (note := _of_file(file)) is not None
-    ]
+def _files() -> list[Path]:
+    try:
+        return [folder() / name for name in sorted(os.listdir(folder())) if name.endswith(".json")]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _unreadable(folder(), error.strerror or str(error), LOOK) from None
 
 
 def _of_file(file: Path) -> IndexedLaunch | None:
-    """Read a record; None if the file is gone, damaged or foreign."""
+    """Read a record; None if the file is gone or foreign."""
     try:
-        found = json.loads(file.read_text())
-        note = IndexedLaunch(
+        found = json.loads(file.read_bytes())
+        if found["token"] != file.stem:
+            return None
+        return IndexedLaunch(
             **{**found, "ids": tuple(map(str, found["ids"])), "at": float(found["at"])}
         )
-    except (OSError, ValueError, TypeError, KeyError):
+    except FileNotFoundError:
         return None
-    return note if file.stem == note.token else None
+    except OSError as error:
+        raise _unreadable(file, error.strerror or str(error), LOOK) from None
+    except (ValueError, TypeError, KeyError):
+        hint = (
+            f"look in EC2's console for machines with the tag nbprov-token={file.stem}, in each"
+            " account and region that you use; end them, and then delete that file"
+        )
+        raise _unreadable(file, "it is damaged", hint) from None
+
+
+def _unreadable(path: Path, why: str, hint: str) -> CloudError:
+    words = (
+        f"{path}, which says where machines are, cannot be read ({why}), so nothing is concluded"
+        f" from what EC2 lists; {hint}"
+    )
+    return CloudError(Failure(Cause.TRANSIENT, words, "unreadable-record"))

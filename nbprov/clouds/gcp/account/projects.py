@@ -11,19 +11,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from pathlib import Path
 
 from nbprov.clouds.gcp import labels
 from nbprov.model.clock import Seconds
-from nbprov.model.paths import home, make_folder, open_private
+from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.files import durable
+from nbprov.model.paths import home
 
 EMPTY_SECONDS: Seconds = 3600.0
 """How long after its last create an empty project is still listed: its machines may appear late."""
 GONE_SECONDS: Seconds = 24 * 3600.0
 """How long a project that Google does not know is still listed; after that it was deleted, with its
 machines."""
+LOOK = "look at its disk and its mode"
+MEND = (
+    "write the name of its project into it: one where Google's console shows machines with the"
+    f" label {labels.OWNER}; if there is none, delete it"
+)
 
 
 def note(owner: str, project: str) -> None:
@@ -35,26 +41,60 @@ def note(owner: str, project: str) -> None:
         If the disk cannot be written.
     """
     file = _file(owner, project)
-    make_folder(file.parent)
     with contextlib.suppress(OSError):
         if file.read_text() == project:
             os.utime(file)
             return
-    draft = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.new")
-    with open(draft, "w", encoding="utf-8", opener=open_private) as out:
-        out.write(project)
-    draft.replace(file)
+    durable.write(file, project.encode())
 
 
 def others(owner: str, project: str) -> list[str]:
-    """Return the other projects in which the owner may have machines."""
+    """Return the other projects in which the owner may have machines.
+
+    Raises
+    ------
+    CloudError
+        `transient` if a single record cannot be read: machines may be where it says, and what a
+        listing lacks counts as gone.
+    """
     found = []
-    for file in sorted(folder().glob(f"{labels.short(owner)}-*")):
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            name = file.read_text().strip()
-            if name and name != project and file == _file(owner, name):
-                found.append(name)
+    for file in _files(owner):
+        try:
+            name = file.read_bytes().decode().strip()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise _unreadable(file, error.strerror or str(error), LOOK) from None
+        except UnicodeDecodeError:
+            name = ""
+        if file == _file(owner, project):
+            if name != project:  # damaged, and what it said is known
+                with contextlib.suppress(OSError):
+                    durable.write(file, project.encode())
+            continue
+        if file != _file(owner, name):
+            raise _unreadable(file, "it is damaged", MEND) from None
+        found.append(name)
     return found
+
+
+def _files(owner: str) -> list[Path]:
+    begin = f"{labels.short(owner)}-"
+    try:
+        names = sorted(os.listdir(folder()))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _unreadable(folder(), error.strerror or str(error), LOOK) from None
+    return [folder() / n for n in names if n.startswith(begin) and not n.endswith(".new")]
+
+
+def _unreadable(path: Path, why: str, hint: str) -> CloudError:
+    words = (
+        f"{path}, which names a project with machines, cannot be read ({why}), so nothing is"
+        f" concluded from what Google lists; {hint}"
+    )
+    return CloudError(Failure(Cause.TRANSIENT, words, "unreadable-record"))
 
 
 def drop_old(owner: str, project: str, seconds: Seconds) -> bool:

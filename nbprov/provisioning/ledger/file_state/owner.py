@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbprov.model.paths import PRIVATE_FILE
+from nbprov.model.files import durable
 
 OWNER_FILE = "owner"
-"""In the folder of the ledger. It is written once, and read only where the ledger is lost."""
+"""In the folder of the ledger. It is written once, and decides only where the ledger is lost."""
 
 KEYS_FOLDER = "keys"
 
@@ -56,7 +55,14 @@ def is_owner(value: object) -> bool:
 
 
 def loss_of(path: Path) -> Loss | None:
-    """What was lost where the file of a ledger is gone or empty; None where it was never made."""
+    """What was lost where the file of a ledger is gone or empty; None where it was never made.
+
+    Raises
+    ------
+    OSError
+        If the owner id beside it cannot be read: a ledger with another id would not know its
+        machines.
+    """
     with contextlib.suppress(OSError):
         if path.stat().st_size > 0:
             return _loss_of_journal(path)
@@ -68,7 +74,9 @@ def loss_of(path: Path) -> Loss | None:
 
 def _loss_of_journal(path: Path) -> Loss | None:
     """A ledger whose tables were in its journal alone has none without it."""
-    owner = _kept_owner(path.parent)
+    owner = ""
+    with contextlib.suppress(OSError):
+        owner = _kept_owner(path.parent)
     with contextlib.suppress(OSError):
         if Path(f"{path}-wal").stat().st_size > 0:
             return None
@@ -78,17 +86,19 @@ def _loss_of_journal(path: Path) -> Loss | None:
 
 
 def keep_owner(folder: Path, owner: str) -> None:
-    """Write the owner id beside the ledger, unless one is there. A full disk is no obstacle."""
+    """Write the owner id beside the ledger, unless one is there. A full disk is no obstacle.
+
+    A file without an id, as a power cut or a full disk may have left, is written anew.
+    """
     with contextlib.suppress(OSError):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with open(os.open(folder / OWNER_FILE, flags, PRIVATE_FILE), "w", encoding="ascii") as file:
-            file.write(f"{owner}\n")
+        if not _kept_owner(folder):
+            durable.write(folder / OWNER_FILE, f"{owner}\n".encode("ascii"), folder)
 
 
 def _kept_owner(folder: Path) -> str:
     try:
         owner = (folder / OWNER_FILE).read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
+    except (FileNotFoundError, ValueError):
         return ""
     return owner if is_owner(owner) else ""
 

@@ -27,6 +27,7 @@ from nbprov.catalog.refresh import (
     refresh_cloud,
 )
 from nbprov.catalog.refresh.status import RefreshStep
+from nbprov.model.files import durable
 
 TEXT = world.v8_text()
 HEAD, *LINES = TEXT.splitlines()
@@ -224,7 +225,7 @@ def _disk_full(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     "step",
     [
-        (atomic_files, "sync"),
+        (durable, "sync"),
         (atomic_files, "copy"),
         (cloud_folder, "_replace"),
         (refresh_cloud.change_log, "write"),

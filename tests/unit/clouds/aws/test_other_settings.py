@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import boto3
 import pytest
@@ -142,18 +145,62 @@ def test_a_machine_is_ended_though_nobody_says_whose_credentials_these_are(aws: 
     assert aws.shown(machine.id).state is InstanceState.GONE
 
 
-def test_no_machine_is_made_that_could_not_be_noted(aws: Account) -> None:
-    launch_index.folder().parent.mkdir(parents=True)
-    launch_index.folder().write_text("in the way")
+def test_no_machine_is_made_that_could_not_be_noted(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
     assert failure(aws.cloud.submit, aws.launch()).code == "no-disk"
     assert aws.sent() == []
+    assert list(launch_index.folder().iterdir()) == [], "no draft is left"
+
+
+def _power_cut(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def _torn(file: Path) -> None:
+    file.write_text('{"token": "to', encoding="utf-8")
+
+
+def _unreadable(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+@pytest.mark.parametrize("damage", [_power_cut, _torn, _unreadable])
+def test_nothing_is_concluded_where_a_note_cannot_be_read(
+    aws: Account, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
+) -> None:
+    (machine,) = aws.up()
+    note = note_of(machine.token)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("AWS_ACCESS_KEY_ID", OTHER_KEY_ID)
+        assert [i.state for i in aws.cloud.list(aws.owner)] == [InstanceState.UNKNOWN]
+        damage(note.path())
+        told = failure(aws.cloud.list, aws.owner)
+        assert (told.cause, told.code) == (Cause.TRANSIENT, "unreadable-record")
+        assert str(note.path()) in told.message
+    aws.cloud.terminate([machine.id])  # a machine is ended all the same
+    (note.path().rmdir if note.path().is_dir() else note.path().unlink)()
+    assert aws.shown(machine.id).state is InstanceState.GONE
+
+
+def test_nothing_is_concluded_where_the_notes_cannot_be_listed(aws: Account) -> None:
+    aws.up()
+    launch_index.folder().rename(launch_index.folder().with_name("moved"))
+    assert aws.cloud.list(aws.owner), "no note was ever made"
+    launch_index.folder().write_text("in the way", encoding="utf-8")
+    assert failure(aws.cloud.list, aws.owner).cause is Cause.TRANSIENT
+    assert failure(aws.cloud.submit, aws.launch()).cause is Cause.TRANSIENT
     launch_index.folder().unlink()
 
 
-def test_a_torn_or_strange_note_is_none(aws: Account) -> None:
+def test_a_strange_note_is_none(aws: Account) -> None:
     launch = aws.launch()
     launch_index.write(launch_index.IndexedLaunch(launch.token, aws.owner, "us-east-1"))
-    (launch_index.folder() / "torn.json").write_text('{"token": "to')
     (launch_index.folder() / "other.json").write_text('{"token": "x", "ids": [], "at": 0}')
     assert [n.token for n in launch_index.of_owner(aws.owner)] == [launch.token]
     assert (

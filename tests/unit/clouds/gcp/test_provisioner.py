@@ -16,6 +16,7 @@ import pytest
 from gcp_double import OTHER_PROJECT, GcpDouble
 
 from nbprov.clouds.gcp import make
+from nbprov.clouds.gcp.account import projects
 from nbprov.clouds.gcp.labels import owner_tag
 from nbprov.clouds.gcp.provisioner import GcpCloud
 from nbprov.clouds.web.public_ip import VARIABLE
@@ -363,6 +364,25 @@ def test_machines_of_another_project_are_listed_and_ended_there(
     assert (
         len(double.calls("instances.aggregatedList")) == asked + 1
     )  # once more after the last machine, and then no longer
+
+
+@pytest.mark.parametrize("content", [b"", b"nbprov-te", b"\xff"])
+def test_nothing_is_concluded_where_the_record_of_a_project_cannot_be_read(
+    cloud: GcpCloud, double: GcpDouble, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    operation = cloud.submit(launch())
+    assert isinstance(decided(cloud, operation), Accepted)
+    (record,) = projects.folder().iterdir()
+    before = record.read_bytes()
+    record.write_bytes(content)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("GOOGLE_CLOUD_PROJECT", OTHER_PROJECT)
+        other = make_gcp()
+        with pytest.raises(CloudError, match="names a project with machines") as raised:
+            other.list("owner-1")
+        assert raised.value.failure.cause is Cause.TRANSIENT
+    assert len(cloud.list("owner-1")) == 1
+    assert record.read_bytes() == before, "in its own project it is known what was in it"
 
 
 def test_repeat_goes_to_the_project_that_was_planned_for(

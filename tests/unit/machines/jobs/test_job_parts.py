@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.machines.jobs import archive, logs
-from nbprov.machines.jobs.archive import JobArchive
+from nbprov.machines.jobs.archive import JobArchive, with_told
 from nbprov.machines.jobs.format import exit_words, gpu_words, state_words
 from nbprov.machines.jobs.jobs import (
     LIVE,
@@ -165,6 +165,24 @@ def test_what_is_kept_is_read_back_and_pruned_by_age_and_size(tmp_path: Path) ->
     assert sorted(path.name for path in store.folder.iterdir()) == ["new"]
     store.prune(seconds=-1)
     assert list(store.folder.iterdir()) == []
+
+
+def test_the_ledger_says_how_a_job_ended_of_which_only_a_part_is_kept() -> None:
+    kept = [Job("train-1", "train", "lost"), Job("long-1", "long", "lost"), Job("a-1", "a", "ok")]
+    told = [
+        {"job_id": id, "kind": id[:-2], "state": state, "exit_code": code, "started": 5.0}
+        for id, state, code in (
+            *(("train-1", "failed", 3), ("long-1", "running", None), ("a-1", "failed", 1)),
+            *(("setup", "ended", 0), ("queue-1", "queued", None)),
+        )
+    ]
+    assert {job.id: (job.state, job.exit_code) for job in with_told(kept, told)} == {
+        "train-1": ("failed", 3),
+        "long-1": ("lost", None),
+        "a-1": ("ok", None),
+        "setup": ("ok", 0),
+        "queue-1": ("lost", None),
+    }
 
 
 def test_a_run_that_floods_keeps_its_newest_logs_and_pushes_out_no_others(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 import sys
 from collections.abc import Callable
@@ -15,6 +17,7 @@ from nbprov import api
 from nbprov.api.services.job_handle import JobHandle
 from nbprov.api.steps import run_sync
 from nbprov.machines.jobs import monitor
+from nbprov.machines.jobs.archive import JobArchive
 from nbprov.machines.jobs.jobs import Job, JobError
 from nbprov.model.errors import NotFound, UsageError
 from nbprov.model.secret import Secret
@@ -267,6 +270,49 @@ def test_logs_are_kept_when_the_guards_end_the_machine(
     assert world.session.logs("dev", "job") == "so far\n"
 
 
+def test_logs_for_which_there_is_no_room_are_named_at_the_end(
+    up: Callable[..., api.Cluster], world: TunnelWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dev, real = up(), os.open
+
+    def full(path: Any, *args: Any, **options: Any) -> int:
+        if str(path).startswith(str(world.home / "jobs")):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", full)
+    assert dev.submit("echo result; exit 3", name="train").wait(120).exit_code == 3
+    end = dev.down()
+    end.wait(120)
+    said = "the log of train-1 was not kept here: No space left on device"
+    assert list(end.remarks) == [said]
+    assert said in world.session.clusters(ended=True)[0].notes
+    assert [(job.id, job.state, job.exit_code) for job in dev.jobs()] == [("train-1", "failed", 3)]
+    with pytest.raises(NotFound, match="the log of train-1 is not kept here"):
+        dev.logs("train")
+
+
+def test_old_logs_are_not_looked_through_for_each_log_that_is_kept(
+    up: Callable[..., api.Cluster], world: TunnelWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+    prune = JobArchive.prune
+
+    def counted(archive: JobArchive) -> None:
+        looked.append(1)
+        prune(archive)
+
+    monkeypatch.setattr(JobArchive, "prune", counted)
+    dev = up()
+    for job in [dev.submit(f"echo {n}", gpus=0) for n in range(6)]:
+        job.wait(120)
+    end = dev.down()
+    end.wait(120)
+    assert not end.remarks
+    assert len(world.session.jobs("dev")) == 6
+    assert len(looked) <= 1
+
+
 def test_an_end_does_not_wait_for_a_machine_that_does_not_answer(
     up: Callable[..., api.Cluster], world: TunnelWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,8 +327,11 @@ def test_an_end_does_not_wait_for_a_machine_that_does_not_answer(
         return []
 
     monkeypatch.setattr(monitor, "list_jobs", never)
-    dev.down().wait(120)
+    end = dev.down()
+    end.wait(120)
     assert not world.session.clusters()
+    (said,) = end.remarks
+    assert said.startswith("the log of job-1 was not kept here: ")
 
 
 def test_handles_can_be_awaited(up: Callable[..., api.Cluster]) -> None:

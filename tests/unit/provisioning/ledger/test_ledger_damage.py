@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -177,6 +178,44 @@ def test_damage_is_one_typed_error(tmp_path: Path, harm: Harm) -> None:
 
 def test_most_damage_is_called_so() -> None:
     assert len(HARMS) >= 40
+
+
+@pytest.mark.parametrize("left", [b"", b"\x00" * 17, b"not an id\n"])
+def test_an_owner_file_that_was_written_in_part_is_mended_at_the_next_opening(
+    tmp_path: Path, left: bytes
+) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    owner = _made(path)
+    (tmp_path / "owner").write_bytes(left)
+    _used(path)
+    assert (tmp_path / "owner").read_text() == f"{owner}\n"
+    for file in tmp_path.glob("ledger*"):
+        file.unlink()
+    ledger = Ledger(path, ManualClock(), "kernel-3")
+    assert ledger.owner == owner, "its machines are found"
+    ledger.close()
+
+
+def test_a_full_disk_leaves_no_empty_owner_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "ledger.sqlite3"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        owner = _made(path)
+    assert [f.name for f in tmp_path.iterdir() if "owner" in f.name] == []
+    _used(path)
+    assert (tmp_path / "owner").read_text() == f"{owner}\n"
+
+
+def test_no_ledger_is_begun_beside_an_owner_id_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "owner").mkdir()
+    with pytest.raises(LedgerError, match="Is a directory"):
+        Ledger(tmp_path / "ledger.sqlite3", ManualClock(), "kernel-1")
+    assert not (tmp_path / "ledger.sqlite3").exists()
 
 
 @pytest.mark.parametrize("what", ["gone", "empty", "without its journal"])

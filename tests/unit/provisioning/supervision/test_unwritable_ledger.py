@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import time
 from typing import Any
 
@@ -19,6 +21,7 @@ from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.supervision import cloud_watcher
 from nbprov.provisioning.supervision.verbs import terminator
 from nbprov.provisioning.supervision.verbs.stopper import StopUnrecorded
+from nbprov.remote.ssh.keys import KeyMaterialError
 from nbprov.runtime import fault_log
 from nbprov.runtime.waiting import wait_for
 
@@ -187,6 +190,24 @@ def test_nothing_is_created_and_a_cancel_is_heard(world: EngineWorld) -> None:
     with pytest.raises(EndUnrecorded, match="nothing of dev is left"):
         wait_for(driver.finished, 60)
     assert world.alive() == []
+
+
+def test_a_launch_whose_keys_cannot_be_written_leaves_nothing(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    engine = world.engine()
+    driver = world.prepare(engine)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(KeyMaterialError, match="No space left on device"):
+            world.launch(engine, driver)
+    assert not list((engine.home / "keys").iterdir())
+    assert engine.ledger.runs.get(driver.run_id) is None
+    world.launch(engine, driver)
+    assert world.finish(driver) is RunState.READY
 
 
 def test_a_run_whose_ledger_is_full_for_a_while_goes_on(world: EngineWorld) -> None:

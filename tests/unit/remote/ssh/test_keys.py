@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from nbprov.remote.ssh.keys import ClusterKeys, KeyMaterialError
+from nbprov.remote.ssh.keys import ClusterKeys, KeyMaterialError, inner_pair
 
 
 def test_keys_are_private_and_come_back_equal(tmp_path: Path) -> None:
@@ -43,6 +45,40 @@ def test_existing_keys_are_never_overwritten(tmp_path: Path) -> None:
     with pytest.raises(KeyMaterialError, match="already"):
         ClusterKeys.create(tmp_path / "keys")
     assert ClusterKeys.load(tmp_path / "keys") == made
+
+
+@pytest.mark.parametrize("step", range(5))
+def test_a_disk_that_fills_up_leaves_no_part_of_the_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    flushed = 0
+
+    def full(handle: int) -> None:
+        nonlocal flushed
+        flushed += 1
+        if flushed > step:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(KeyMaterialError, match="No space left on device") as raised:
+        ClusterKeys.create(tmp_path / "keys")
+    assert "make room on its disk" in raised.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_key_between_machines_that_cannot_be_written_is_one_typed_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ClusterKeys.create(tmp_path / "keys")
+    before = sorted(made.folder.iterdir())
+
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(KeyMaterialError, match="No space left on device"):
+        inner_pair(made.folder)
+    assert sorted(made.folder.iterdir()) == before
 
 
 @pytest.mark.parametrize("damage", ["missing", "garbled"])

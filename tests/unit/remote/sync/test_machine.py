@@ -114,6 +114,22 @@ async def test_files_come_back_and_a_dry_run_moves_nothing(
     assert tree(tmp_path / "here") == {"a": "one", "sub/b": "two"}
 
 
+async def test_a_full_disk_under_the_home_fails_no_sync_and_deletes_nothing_later(
+    machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path
+) -> None:
+    write(here, a="one")
+    memory = tmp_path / "memory"
+    memory.write_text("no folder can be made here", encoding="utf-8")
+    both = wanted(tmp_path, Direction.BOTH)
+    async with connected(machine) as connection:
+        assert (await sync(connection, both)).files == 1
+        write(there, b="two")
+        assert (await sync(connection, both)).files == 1
+        memory.unlink()
+        assert (await sync(connection, both)).files == 0
+    assert tree(here) == tree(there) == {"a": "one", "b": "two"}
+
+
 async def test_both_ways_each_side_gets_the_others_changes_and_conflicts_stay(
     machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path
 ) -> None:
