@@ -19,7 +19,7 @@ from typing import Any
 
 from nbprov.clouds.gcp.error_codes import CODES, EXISTS, MEANT_FIRST, SENTENCES
 from nbprov.clouds.refusal_words import MOST_READ, meaning_of
-from nbprov.clouds.web.error_text import retry_after, words_of
+from nbprov.clouds.web.error_text import is_before_request, retry_after, words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
 
@@ -274,17 +274,7 @@ def failure_of_exception(
         return Failure(
             Cause.CREDENTIALS, f"Google refused the credentials: {first}", type(error).__name__
         )
-    unsent = (
-        "requests.exceptions.ConnectTimeout",
-        "requests.exceptions.SSLError",
-        "requests.exceptions.ProxyError",
-    )
-    refused = (
-        "NewConnectionError" in str(error)
-        or "NameResolutionError" in str(error)
-        or "refused" in str(error)
-    )
-    if names & set(unsent) or ("requests.exceptions.ConnectionError" in names and refused):
+    if _is_unsent(error, names):
         return Failure(
             Cause.TRANSIENT, f"Google's Compute API could not be reached: {first}", "unreachable"
         )
@@ -305,6 +295,20 @@ def failure_of_exception(
             "no-library",
         )
     return None
+
+
+def _is_unsent(error: BaseException, names: set[str]) -> bool:
+    """Whether a connection did not open.
+
+    An error of TLS may come with the answer; only one of the handshake says that nothing was sent.
+    """
+    words = str(error)
+    if "requests.exceptions.SSLError" in names:
+        return is_before_request(words)
+    if names & {"requests.exceptions.ConnectTimeout", "requests.exceptions.ProxyError"}:
+        return True
+    signs = ("NewConnectionError", "NameResolutionError", "refused")
+    return "requests.exceptions.ConnectionError" in names and any(s in words for s in signs)
 
 
 def said_of_exception(error: BaseException, names: set[str] | None = None) -> GoogleRefusal | None:

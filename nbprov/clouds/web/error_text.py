@@ -48,6 +48,10 @@ NOBODY = frozenset({UNREACHABLE, WEB_PAGE, PROXY_LOGIN})
 answered."""
 UNTRUSTED = "untrusted-certificate"
 """The code of a server whose certificate could not be verified: no request was sent."""
+NO_HANDSHAKE = "no-handshake"
+"""The code of a server with which no way to encrypt was agreed on: no request was sent."""
+_UNVERIFIED = ("CERTIFICATE_VERIFY_FAILED", "doesn't match")
+_HANDSHAKE = ("HANDSHAKE_FAILURE", "ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
 _UNOPENED = ("NameResolution", "NewConnectionError", "ConnectTimeout", "ProxyError")
 
 
@@ -196,11 +200,12 @@ def broken(url: str, error: BaseException, *, secrets: Iterable[str] = ()) -> Cl
     code = type(error).__name__
     if any(sign in inside for sign in _UNOPENED):
         code = UNREACHABLE
-    elif "CERTIFICATE_VERIFY_FAILED" in inside:
-        code = UNTRUSTED
+    elif is_before_request(inside):
+        code = UNTRUSTED if any(sign in inside for sign in _UNVERIFIED) else NO_HANDSHAKE
     for sign, words in (
         ("NameResolution", f"the name {host} could not be resolved: is this machine online?"),
-        ("CERTIFICATE_VERIFY_FAILED", f"the certificate of {host} could not be verified"),
+        *((sign, f"the certificate of {host} could not be verified") for sign in _UNVERIFIED),
+        *((sign, f"no way to encrypt was agreed on with {host}") for sign in _HANDSHAKE),
         ("Connection refused", f"{host} refused the connection"),
         ("refused", f"{host} refused the connection"),
         ("ProxyError", f"the proxy on the way to {host} refused or broke the connection"),
@@ -218,6 +223,22 @@ def broken(url: str, error: BaseException, *, secrets: Iterable[str] = ()) -> Cl
     return CloudError(
         Failure(Cause.TRANSIENT, f"{host}: {_one_line(blotted(inside, secrets))}", code=code)
     )
+
+
+def is_before_request(words: str) -> bool:
+    """Whether an error of TLS belongs to the handshake, before which no request is sent.
+
+    Any other may come with the answer, and so does one whose words fit both: `WRONG_VERSION_NUMBER`
+    is what OpenSSL says of a server without TLS, and of a damaged record at any time.
+
+    Examples
+    --------
+    >>> is_before_request("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed")
+    True
+    >>> is_before_request("[SSL: DECRYPTION_FAILED_OR_BAD_RECORD_MAC] bad record mac")
+    False
+    """
+    return any(sign in words for sign in (*_UNVERIFIED, *_HANDSHAKE))
 
 
 def proxy_login(url: str) -> CloudError:
