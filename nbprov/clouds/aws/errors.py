@@ -20,6 +20,7 @@ from typing import Any
 from nbprov.clouds.aws.error_codes import QUARANTINE, TABLE, Line
 from nbprov.clouds.refusal_words import MOST_CODE, MOST_READ, meaning_of
 from nbprov.clouds.web.error_text import is_before_request
+from nbprov.clouds.web.proxies import unusable_proxy, without_proxy_logins
 from nbprov.clouds.word_patterns import word_pattern
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
@@ -162,7 +163,9 @@ def failure_of_exception(
     if isinstance(response, Mapping) and "Error" in response:
         name = call or str(getattr(error, "operation_name", "") or "")
         return _of_response(response, name, region)
-    text = str(error)
+    if (failure := unusable_proxy(error, knows_socks=False)) is not None:
+        return failure
+    text = without_proxy_logins(str(error))
     if name in _UNSENT or (name == "SSLError" and is_before_request(text)):
         return Failure(Cause.TRANSIENT, text, name)
     if name.endswith("RegionError") or name in ("ParamValidationError", "InvalidConfigError"):

@@ -20,6 +20,7 @@ from typing import Any
 from nbprov.clouds.gcp.error_codes import CODES, EXISTS, MEANT_FIRST, SENTENCES
 from nbprov.clouds.refusal_words import MOST_READ, meaning_of
 from nbprov.clouds.web.error_text import is_before_request, retry_after, words_of
+from nbprov.clouds.web.proxies import unusable_proxy, without_proxy_logins
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
 
@@ -261,6 +262,8 @@ def failure_of_exception(
     if (said := said_of_exception(error, names)) is not None:
         return failure_of(said, call=call, spot=spot)
     creates = call in ("insert", "bulkInsert")
+    if (failure := unusable_proxy(error)) is not None:
+        return failure
     first = _line(error)
     if "google.auth.exceptions.TransportError" in names:
         return Failure(
@@ -331,4 +334,5 @@ def said_of_exception(error: BaseException, names: set[str] | None = None) -> Go
 def _line(error: BaseException) -> str:
     """Return the first line of an exception; of addresses only the host is kept."""
     words = (str(error.args[0] if error.args else error).splitlines() or [""])[0]
+    words = without_proxy_logins(words)
     return re.sub(r"(https?://[^/\s?]+)\S*", r"\1", words)[:200] or type(error).__name__

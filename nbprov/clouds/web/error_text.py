@@ -17,6 +17,8 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.text.plain import one_line
 
+from .proxies import BAD_PROXY, without_proxy_logins
+
 CAUSES = {401: Cause.CREDENTIALS, 403: Cause.PERMISSION, 429: Cause.RATE_LIMIT}
 MOST_WORDS = 300
 MOST_READ = 8_000
@@ -43,7 +45,7 @@ WEB_PAGE = "web-page"
 network."""
 PROXY_LOGIN = str(int(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED))
 """The code of a proxy that requires a login."""
-NOBODY = frozenset({UNREACHABLE, WEB_PAGE, PROXY_LOGIN})
+NOBODY = frozenset({UNREACHABLE, WEB_PAGE, PROXY_LOGIN, BAD_PROXY})
 """Codes of failures in which no service was reached: there is no network, or something on the way
 answered."""
 UNTRUSTED = "untrusted-certificate"
@@ -203,6 +205,7 @@ def broken(url: str, error: BaseException, *, secrets: Iterable[str] = ()) -> Cl
     elif is_before_request(inside):
         code = UNTRUSTED if any(sign in inside for sign in _UNVERIFIED) else NO_HANDSHAKE
     for sign, words in (
+        ("Unable to connect to proxy", f"the proxy on the way to {host} could not be reached"),
         ("NameResolution", f"the name {host} could not be resolved: is this machine online?"),
         *((sign, f"the certificate of {host} could not be verified") for sign in _UNVERIFIED),
         *((sign, f"no way to encrypt was agreed on with {host}") for sign in _HANDSHAKE),
@@ -220,9 +223,8 @@ def broken(url: str, error: BaseException, *, secrets: Iterable[str] = ()) -> Cl
     ):
         if sign in inside:
             return CloudError(Failure(Cause.TRANSIENT, words, code=code))
-    return CloudError(
-        Failure(Cause.TRANSIENT, f"{host}: {_one_line(blotted(inside, secrets))}", code=code)
-    )
+    words = without_proxy_logins(blotted(inside, secrets))
+    return CloudError(Failure(Cause.TRANSIENT, f"{host}: {_one_line(words)}", code=code))
 
 
 def is_before_request(words: str) -> bool:

@@ -13,11 +13,13 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
 from .error_text import PROXY_LOGIN, UNREACHABLE, broken, host_of, refusal, retry_after, secrets_in
+from .proxies import unusable_proxy
 
 if TYPE_CHECKING:
     import requests
@@ -167,6 +169,8 @@ class HttpResponse:
         import urllib3
 
         url = self._ask.url
+        if (failure := unusable_proxy(error, scheme=urlsplit(url).scheme)) is not None:
+            return CloudError(failure)
         if isinstance(
             error,
             (

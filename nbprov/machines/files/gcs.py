@@ -17,12 +17,13 @@ from datetime import UTC
 from typing import Any
 from urllib.parse import quote
 
+from nbprov.clouds.web.proxies import without_proxy_logins
 from nbprov.model.clock import Seconds
 from nbprov.model.sources import split_bucket
 from nbprov.remote.download.errors import DownloadError
 from nbprov.remote.download.items import DownloadItem, DownloadLink
 
-from .source_listing import SourceListing, denied, listed
+from .source_listing import SourceListing, barred_by_proxy, denied, listed
 
 API = "https://storage.googleapis.com"
 EMULATOR = "STORAGE_EMULATOR_HOST"
@@ -69,7 +70,9 @@ class _GcsBucket:
                     headers=headers,
                     timeout=ASK_SECONDS,
                 )
-            except requests.RequestException as error:
+            except (requests.RequestException, UnicodeError) as error:
+                if (barred := barred_by_proxy(f"gs://{self.bucket}", error)) is not None:
+                    raise barred from None
                 if left:
                     continue
                 words = (
@@ -141,7 +144,7 @@ class _GcsBucket:
                 self.url(item), headers={"Range": "bytes=0-0"}, timeout=ASK_SECONDS, stream=True
             ) as answer:
                 return answer.status_code in (200, 206, 416)
-        except requests.RequestException:
+        except (requests.RequestException, UnicodeError):
             return False
 
     def url(self, item: DownloadItem) -> str:
@@ -208,10 +211,11 @@ class DownscopedToken:
                     "it is not public, and no Google log-in was found here",
                     _HINT,
                 ) from None
-            except google.auth.exceptions.GoogleAuthError as error:
-                raise denied(
+            except (google.auth.exceptions.GoogleAuthError, UnicodeError) as error:
+                barred = barred_by_proxy(f"gs://{self._bucket}/{self._prefix}", error)
+                raise barred or denied(
                     f"gs://{self._bucket}/{self._prefix}",
-                    f"Google gave no token for it alone: {str(error)[:200]}",
+                    f"Google gave no token for it alone: {without_proxy_logins(str(error))[:200]}",
                     _HINT,
                 ) from None
             return str(self._credentials.token)

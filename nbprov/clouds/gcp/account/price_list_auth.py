@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from nbprov.clouds.web.error_text import UNREACHABLE
+from nbprov.clouds.web.proxies import unusable_proxy, without_proxy_logins
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -130,7 +131,10 @@ def _log_in(path: Path) -> tuple[str, str]:
         renew: Callable[[object], object] = credentials.refresh
         renew(partial(Request(), timeout=LOGIN_SECONDS))
     except (exceptions.GoogleAuthError, ValueError, OSError) as error:
-        first = (str(error.args[0] if error.args else error).splitlines() or [""])[0][:200]
+        if (failure := unusable_proxy(error)) is not None:
+            raise CloudError(failure) from None
+        first = without_proxy_logins(str(error.args[0] if error.args else error))
+        first = (first.splitlines() or [""])[0][:200]
         if isinstance(error, exceptions.TransportError):
             raise CloudError(
                 Failure(
