@@ -79,10 +79,11 @@ class IncompleteResponse(Exception):
         self.unreached = unreached
 
 
-def _as_asked(request: Any) -> Any:
+def as_asked(request: Any) -> Any:
     """Leave the request unchanged.
 
-    Without an `auth`, requests would use a .netrc entry in place of our own Authorization.
+    Without an `auth`, requests would use a .netrc entry in place of our own Authorization, and send
+    it where we send none.
     """
     return request
 
@@ -209,7 +210,7 @@ class HttpResponse:
                 params=ask.params,
                 headers=dict(ask.headers),
                 json=ask.body,
-                auth=ask.auth or _as_asked,
+                auth=ask.auth or as_asked,
                 stream=True,
                 timeout=(CONNECT_SECONDS, READ_SECONDS),
             ) as response:

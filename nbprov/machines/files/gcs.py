@@ -17,7 +17,9 @@ from datetime import UTC
 from typing import Any
 from urllib.parse import quote
 
+from nbprov.clouds.gcp.account.authorization import token_request
 from nbprov.clouds.web.proxies import without_proxy_logins
+from nbprov.clouds.web.response import as_asked
 from nbprov.model.clock import Seconds
 from nbprov.model.sources import split_bucket
 from nbprov.remote.download.errors import DownloadError
@@ -68,6 +70,7 @@ class _GcsBucket:
                     f"{self.base}/storage/v1/b/{path}",
                     params=params,
                     headers=headers,
+                    auth=as_asked,
                     timeout=ASK_SECONDS,
                 )
             except (requests.RequestException, UnicodeError) as error:
@@ -141,7 +144,11 @@ class _GcsBucket:
 
         try:
             with requests.get(
-                self.url(item), headers={"Range": "bytes=0-0"}, timeout=ASK_SECONDS, stream=True
+                self.url(item),
+                headers={"Range": "bytes=0-0"},
+                auth=as_asked,
+                timeout=ASK_SECONDS,
+                stream=True,
             ) as answer:
                 return answer.status_code in (200, 206, 416)
         except (requests.RequestException, UnicodeError):
@@ -189,7 +196,6 @@ class DownscopedToken:
         """
         try:
             import google.auth.exceptions
-            from google.auth.transport.requests import Request
         except ImportError:
             raise DownloadError(
                 "gs:// needs the package google-auth here",
@@ -204,7 +210,7 @@ class DownscopedToken:
                 left = self._credentials.expiry
                 soon = left is None or left.replace(tzinfo=UTC).timestamp() < time.time() + EARLY
                 if fresh or soon or not self._credentials.token:
-                    self._credentials.refresh(Request())
+                    self._credentials.refresh(token_request())
             except google.auth.exceptions.DefaultCredentialsError:
                 raise denied(
                     f"gs://{self._bucket}/{self._prefix}",

@@ -15,10 +15,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nbprov.clouds.gcp import errors
+from nbprov.clouds.gcp.account.authorization import keep_authorization
 from nbprov.clouds.gcp.account.credentials import LOGIN_SECONDS, Login
 from nbprov.clouds.gcp.account.sdk import compute_library
 from nbprov.clouds.web.error_text import retry_after, words_of
 from nbprov.clouds.web.proxies import BAD_PROXY
+from nbprov.clouds.web.response import as_asked
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -157,9 +159,9 @@ class Compute:
             if service not in self._clients:
                 make = getattr(library, f"{service}Client")
                 options = {"api_endpoint": self.login.endpoint}
-                self._clients[service] = make(
-                    credentials=self.login.credentials, client_options=options
-                )
+                client = make(credentials=self.login.credentials, client_options=options)
+                keep_authorization(client)
+                self._clients[service] = client
             return self._clients[service]
 
     @staticmethod
@@ -198,14 +200,12 @@ class ComputeRest:
             if self.login.credentials.token:
                 self.login.credentials.apply(headers)
             left = deadline.left
-            # An `auth` that does nothing: without one, requests would replace the token by a .netrc
-            # entry.
             response = requests.request(
                 "GET" if body is None else "POST",
                 url,
                 json=body,
                 headers=headers,
-                auth=lambda asked: asked,
+                auth=as_asked,
                 timeout=(min(CONNECT_SECONDS, left), left),
                 allow_redirects=False,
             )
