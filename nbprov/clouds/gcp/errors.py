@@ -97,7 +97,7 @@ def failure_of(said: GoogleRefusal, *, call: str = "", spot: bool = False) -> Fa
         scope = None  # images are global, so that no other region has it for this alternative
     elif not said.is_json and said.status in (403, 404):
         # A page in place of an answer: something on the way, which Google has not heard of.
-        cause, scope = Cause.TRANSIENT, None
+        cause, scope = Cause.TRANSIENT, Scope.ACCOUNT if creates else None
     if cause is Cause.UNKNOWN and spot and code == UNREAD:
         cause = Cause.SPOT  # seen when a spot machine is preempted while it is created
     if cause is Cause.CAPACITY and spot:
