@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from nbprov.clouds.web.proxies import without_proxy_logins
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import (
@@ -269,8 +270,9 @@ class Cloud(ABC):
         """Name the cause of an exception from a call of this adapter. Never raises."""
         if isinstance(error, CloudError):
             return error.failure
+        words = without_proxy_logins(str(error))
         if isinstance(error, TimeoutError):
-            return Failure(Cause.UNKNOWN_OUTCOME, str(error) or "no answer in time")
+            return Failure(Cause.UNKNOWN_OUTCOME, words or "no answer in time")
         if isinstance(error, ConnectionError):
-            return Failure(Cause.TRANSIENT, str(error))
-        return Failure(Cause.UNKNOWN, f"{type(error).__name__}: {error}")
+            return Failure(Cause.TRANSIENT, words)
+        return Failure(Cause.UNKNOWN, f"{type(error).__name__}: {words}")

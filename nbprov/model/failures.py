@@ -219,11 +219,12 @@ class Failure:
         The cloud's own code, where it has one.
     scope
         How far the failure reaches, where the message says it; None leaves it to the cause's rule.
-        Two causes read it in their own way. An invalid request (`BAD_REQUEST`) leaves out, for the
-        rest of the launch: with a zone, a region or the cloud, that place for this image; with
+        Three causes read it in their own way. An invalid request (`BAD_REQUEST`) leaves out, for
+        the rest of the launch: with a zone, a region or the cloud, that place for this image; with
         None, this alternative on this cloud; with `NOTHING`, everything, so the launch stops. A
         missing permission with `NOTHING` is one for a part of the request, such as its image: only
-        this alternative is left out.
+        this alternative is left out. A passing fault (`TRANSIENT`) with `ACCOUNT` meets whatever is
+        asked of the cloud: after the tries of one candidate, its others come last.
     retry_after
         Seconds that the cloud asked us to wait.
     limit_is_zero

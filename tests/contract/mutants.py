@@ -768,7 +768,7 @@ MUTANTS: tuple[Mutant, ...] = (
     aws(
         "ssh is open to everybody",
         "network/security_groups.py",
-        "owner, my_address(), {SSH, ssh_port})",
+        "owner, address, {SSH, ssh_port})",
         "owner, ANYWHERE[0], {SSH, ssh_port})",
         SHUT,
     ),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbprov.clouds.pricing.fetcher import Progress
 from nbprov.clouds.web.error_text import PROXY_LOGIN, WEB_PAGE
+from nbprov.clouds.web.proxies import BAD_PROXY
 from nbprov.model.clock import Instant, Seconds
 
 from .cloud_folder import Owner
@@ -98,6 +99,8 @@ class CloudRefresh:
 OFFLINE = "catalog.offline"
 """Prefix of the code of an `Outcome.OFFLINE`; the cause follows it."""
 _NOBODY = {
+    f"{OFFLINE}.{BAD_PROXY}": "the address of this computer's proxy cannot be used"
+    " (HTTPS_PROXY=http://HOST:PORT)",
     f"{OFFLINE}.{WEB_PAGE}": "a web page of this network came instead of prices, does it ask for"
     " a login?",
     f"{OFFLINE}.{PROXY_LOGIN}": "the proxy wants a login"

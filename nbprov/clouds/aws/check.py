@@ -19,6 +19,7 @@ from nbprov.clouds.aws.account.parallel_calls import call_each
 from nbprov.clouds.aws.images import UBUNTU
 from nbprov.clouds.aws.network.subnets import Networks
 from nbprov.clouds.base import CHECK_SECONDS
+from nbprov.clouds.web.proxies import without_proxy_logins
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.launches import CheckResult
@@ -226,5 +227,5 @@ def _failure(error: Exception) -> Failure:
     return (
         error.failure
         if isinstance(error, CloudError)
-        else Failure(Cause.UNKNOWN, f"{type(error).__name__}: {error}")
+        else Failure(Cause.UNKNOWN, without_proxy_logins(f"{type(error).__name__}: {error}"))
     )

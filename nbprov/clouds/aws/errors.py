@@ -19,6 +19,8 @@ from typing import Any
 
 from nbprov.clouds.aws.error_codes import QUARANTINE, TABLE, Line
 from nbprov.clouds.refusal_words import MOST_CODE, MOST_READ, meaning_of
+from nbprov.clouds.web.error_text import is_before_request
+from nbprov.clouds.web.proxies import unusable_proxy, without_proxy_logins
 from nbprov.clouds.word_patterns import word_pattern
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
@@ -161,8 +163,10 @@ def failure_of_exception(
     if isinstance(response, Mapping) and "Error" in response:
         name = call or str(getattr(error, "operation_name", "") or "")
         return _of_response(response, name, region)
-    text = str(error)
-    if name in _UNSENT:
+    if (failure := unusable_proxy(error, knows_socks=False)) is not None:
+        return failure
+    text = without_proxy_logins(str(error))
+    if name in _UNSENT or (name == "SSLError" and is_before_request(text)):
         return Failure(Cause.TRANSIENT, text, name)
     if name.endswith("RegionError") or name in ("ParamValidationError", "InvalidConfigError"):
         return Failure(Cause.BAD_REQUEST, _VALUE.sub("", text), name)
@@ -177,9 +181,7 @@ def failure_of_exception(
 
 _UNSIGNED = ("Credential", "Token", "SSO", "Profile", "Login", "Config", "MFA", "Metadata", "Auth")
 """Parts of the names of exceptions before a request was signed, so nothing was sent."""
-_UNSENT = frozenset(
-    {"EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError", "SSLError"}
-)
+_UNSENT = frozenset({"EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError"})
 """Exceptions of a connection that did not open, so nothing was sent."""
 _LOST = frozenset(
     {
@@ -189,9 +191,13 @@ _LOST = frozenset(
         "ResponseParserError",
         "IncompleteReadError",
         "ResponseStreamingError",
+        "SSLError",
     }
 )
-"""Exceptions of a request that was sent and whose answer was lost."""
+"""Exceptions of a request that was sent and whose answer was lost.
+
+An error of TLS is one of them unless it says that the handshake failed.
+"""
 
 
 def _of_response(response: Mapping[str, Any], call: str, region: str) -> Failure:

@@ -19,7 +19,8 @@ from typing import Any
 
 from nbprov.clouds.gcp.error_codes import CODES, EXISTS, MEANT_FIRST, SENTENCES
 from nbprov.clouds.refusal_words import MOST_READ, meaning_of
-from nbprov.clouds.web.error_text import retry_after, words_of
+from nbprov.clouds.web.error_text import is_before_request, retry_after, words_of
+from nbprov.clouds.web.proxies import unusable_proxy, without_proxy_logins
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
 
@@ -96,7 +97,7 @@ def failure_of(said: GoogleRefusal, *, call: str = "", spot: bool = False) -> Fa
         scope = None  # images are global, so that no other region has it for this alternative
     elif not said.is_json and said.status in (403, 404):
         # A page in place of an answer: something on the way, which Google has not heard of.
-        cause, scope = Cause.TRANSIENT, None
+        cause, scope = Cause.TRANSIENT, Scope.ACCOUNT if creates else None
     if cause is Cause.UNKNOWN and spot and code == UNREAD:
         cause = Cause.SPOT  # seen when a spot machine is preempted while it is created
     if cause is Cause.CAPACITY and spot:
@@ -261,6 +262,8 @@ def failure_of_exception(
     if (said := said_of_exception(error, names)) is not None:
         return failure_of(said, call=call, spot=spot)
     creates = call in ("insert", "bulkInsert")
+    if (failure := unusable_proxy(error)) is not None:
+        return failure
     first = _line(error)
     if "google.auth.exceptions.TransportError" in names:
         return Failure(
@@ -274,17 +277,7 @@ def failure_of_exception(
         return Failure(
             Cause.CREDENTIALS, f"Google refused the credentials: {first}", type(error).__name__
         )
-    unsent = (
-        "requests.exceptions.ConnectTimeout",
-        "requests.exceptions.SSLError",
-        "requests.exceptions.ProxyError",
-    )
-    refused = (
-        "NewConnectionError" in str(error)
-        or "NameResolutionError" in str(error)
-        or "refused" in str(error)
-    )
-    if names & set(unsent) or ("requests.exceptions.ConnectionError" in names and refused):
+    if _is_unsent(error, names):
         return Failure(
             Cause.TRANSIENT, f"Google's Compute API could not be reached: {first}", "unreachable"
         )
@@ -307,6 +300,20 @@ def failure_of_exception(
     return None
 
 
+def _is_unsent(error: BaseException, names: set[str]) -> bool:
+    """Whether a connection did not open.
+
+    An error of TLS may come with the answer; only one of the handshake says that nothing was sent.
+    """
+    words = str(error)
+    if "requests.exceptions.SSLError" in names:
+        return is_before_request(words)
+    if names & {"requests.exceptions.ConnectTimeout", "requests.exceptions.ProxyError"}:
+        return True
+    signs = ("NewConnectionError", "NameResolutionError", "refused")
+    return "requests.exceptions.ConnectionError" in names and any(s in words for s in signs)
+
+
 def said_of_exception(error: BaseException, names: set[str] | None = None) -> GoogleRefusal | None:
     """Read an exception of google-api-core; None for any other exception."""
     names = names or {f"{kind.__module__}.{kind.__name__}" for kind in type(error).__mro__}
@@ -327,4 +334,5 @@ def said_of_exception(error: BaseException, names: set[str] | None = None) -> Go
 def _line(error: BaseException) -> str:
     """Return the first line of an exception; of addresses only the host is kept."""
     words = (str(error.args[0] if error.args else error).splitlines() or [""])[0]
+    words = without_proxy_logins(words)
     return re.sub(r"(https?://[^/\s?]+)\S*", r"\1", words)[:200] or type(error).__name__

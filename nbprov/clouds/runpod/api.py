@@ -6,17 +6,16 @@ The key never appears in a message. Shapes: `openapi.json` 2.0.0 of github.com/r
 
 from __future__ import annotations
 
+import contextlib
 import json
-import queue
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
 from nbprov.clouds.api_keys import KeyAccess
-from nbprov.clouds.web.error_text import blotted, broken, retry_after
-from nbprov.clouds.web.json_api import DeadlineEvent, JsonApi
-from nbprov.clouds.web.response import CONNECT_SECONDS
+from nbprov.clouds.web.error_text import blotted, host_of, retry_after
+from nbprov.clouds.web.json_api import DeadlineEvent, JsonApi, unanswered
+from nbprov.clouds.web.response import HttpRequest, HttpResponse, IncompleteResponse, Stopped
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -27,6 +26,8 @@ __all__ = ["Api", "DeadlineEvent"]
 MOST_REQUEST = 100_000
 """The most bytes of a request: beyond 102,400 RunPod answers 413 before it reads anything
 (openapi.json, createPod)."""
+MOST_LINE = 1 << 20
+"""The most bytes of a line of an event stream, and of a refusal; a line of a log is far shorter."""
 
 
 class Api:
@@ -104,37 +105,6 @@ class Api:
         CloudError
             If the stream does not begin, or is refused.
         """
-        box, deadline = queue.SimpleQueue[Any](), DeadlineEvent(seconds)
-
-        def read() -> None:
-            try:
-                for event in self._streamed(path, params, deadline, quiet):
-                    box.put(event)
-                box.put(None)
-            except Exception as error:
-                box.put(error)
-
-        # In a thread of its own: a byte now and then would hold its reader for ever.
-        threading.Thread(target=read, name="nbprov-http", daemon=True).start()
-        came = False
-        while True:
-            try:
-                event = box.get(timeout=deadline.left())
-            except queue.Empty:
-                if came:
-                    return
-                words = f"RunPod's events did not begin within {seconds:g} s"
-                raise CloudError(Failure(Cause.TRANSIENT, words, "no-answer")) from None
-            if isinstance(event, Exception):
-                raise event
-            if event is None:
-                return
-            came = True
-            yield event
-
-    def _streamed(
-        self, path: str, params: Mapping[str, Any], deadline: DeadlineEvent, quiet: Seconds
-    ) -> Iterator[dict[str, Any]]:
         import requests
 
         headers = {
@@ -142,37 +112,53 @@ class Api:
             "Accept": "text/event-stream",
             "User-Agent": "nbprov",
         }
-        url, began = f"{self.access.base}{path}", False
-        try:
-            # Without an `auth`, a .netrc entry would replace our own Authorization.
-            with requests.get(
-                url,
-                params=params,
-                headers=headers,
-                auth=lambda ask: ask,
-                stream=True,
-                timeout=(CONNECT_SECONDS, quiet),
-            ) as answer:
-                began = True
-                if answer.status_code >= HTTPStatus.BAD_REQUEST:
-                    text = blotted(answer.text, (self.access.key,))
-                    raise CloudError(
-                        errors.failure_of(
-                            answer.status_code,
-                            text,
-                            retry_after(answer.headers.get("Retry-After")),
-                            path=path,
-                        )
-                    )
-                # Read line by line: a larger chunk would be waited for until it is full.
-                for line in answer.iter_lines(chunk_size=1):
-                    if (event := _event(line)) is not None:
-                        yield event
-                    if deadline.is_set():
-                        return
-        except (requests.RequestException, OSError) as error:
-            if not began:
-                raise CloudError(broken(url, error, secrets=(self.access.key,)).failure) from None
+        ask = HttpRequest("GET", f"{self.access.base}{path}", headers, params)
+        stop = DeadlineEvent(seconds)
+        with (
+            requests.Session() as session,
+            HttpResponse(stop, ask, session, quiet=quiet, by_line=True) as answer,
+        ):
+            try:
+                answer.head()
+            except (IncompleteResponse, CloudError) as broke:
+                raise unanswered(broke, Cause.TRANSIENT) from None
+            except Stopped:
+                words = f"{host_of(ask.url)} did not answer within {seconds:g} s"
+                raise CloudError(Failure(Cause.TRANSIENT, words, "no-answer")) from None
+            if answer.status >= HTTPStatus.BAD_REQUEST:
+                raise CloudError(self._refused(answer, path))
+            yield from _events(_received(answer))
+
+    def _refused(self, answer: HttpResponse, path: str) -> Failure:
+        body = bytearray()
+        for piece in _received(answer):
+            body += piece
+            if len(body) >= MOST_LINE:
+                break
+        text = blotted(body.decode("utf-8", "replace"), (self.access.key,))
+        pause = retry_after(answer.header("Retry-After"))
+        return errors.failure_of(answer.status, text, pause, path=path)
+
+
+def _received(answer: HttpResponse) -> Iterator[bytes]:
+    """Return what comes of a body until it ends, breaks off, falls silent or is stopped."""
+    with contextlib.suppress(IncompleteResponse, CloudError, Stopped):
+        yield from answer.chunks()
+
+
+def _events(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Return the entries in a stream, up to a line that is too long for one."""
+    line = bytearray()
+    for piece in pieces:
+        line += piece
+        if len(line) > MOST_LINE:
+            return
+        if line.endswith(b"\n"):
+            if (event := _event(bytes(line))) is not None:
+                yield event
+            line.clear()
+    if (event := _event(bytes(line))) is not None:
+        yield event
 
 
 def _event(line: bytes) -> dict[str, Any] | None:

@@ -20,8 +20,8 @@ def edge_failure(
 ) -> Failure:
     """Return the failure that a page or a line in place of a provider's own answer means.
 
-    A standing ban stops creates at this cloud. Other requests, such as one that ends a machine, are
-    still repeated.
+    A standing ban stops creates at this cloud, and any other page makes this cloud's places come
+    last. Other requests, such as one that ends a machine, are still repeated.
 
     Parameters
     ----------
@@ -45,5 +45,6 @@ def edge_failure(
         )
         return Failure(Cause.PERMISSION, words, str(status), Scope.ACCOUNT)
     cause = Cause.RATE_LIMIT if _TOO_MANY.search(body[:_MOST_READ]) else Cause.TRANSIENT
+    scope = Scope.ACCOUNT if creates and cause is Cause.TRANSIENT else None
     pause = None if pause is None else min(pause, MOST_PAUSE)
-    return Failure(cause, message, str(status), retry_after=pause)
+    return Failure(cause, message, str(status), scope, pause)

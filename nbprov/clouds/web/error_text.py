@@ -17,6 +17,8 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.text.plain import one_line
 
+from .proxies import BAD_PROXY, without_proxy_logins
+
 CAUSES = {401: Cause.CREDENTIALS, 403: Cause.PERMISSION, 429: Cause.RATE_LIMIT}
 MOST_WORDS = 300
 MOST_READ = 8_000
@@ -43,11 +45,15 @@ WEB_PAGE = "web-page"
 network."""
 PROXY_LOGIN = str(int(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED))
 """The code of a proxy that requires a login."""
-NOBODY = frozenset({UNREACHABLE, WEB_PAGE, PROXY_LOGIN})
+NOBODY = frozenset({UNREACHABLE, WEB_PAGE, PROXY_LOGIN, BAD_PROXY})
 """Codes of failures in which no service was reached: there is no network, or something on the way
 answered."""
 UNTRUSTED = "untrusted-certificate"
 """The code of a server whose certificate could not be verified: no request was sent."""
+NO_HANDSHAKE = "no-handshake"
+"""The code of a server with which no way to encrypt was agreed on: no request was sent."""
+_UNVERIFIED = ("CERTIFICATE_VERIFY_FAILED", "doesn't match")
+_HANDSHAKE = ("HANDSHAKE_FAILURE", "ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
 _UNOPENED = ("NameResolution", "NewConnectionError", "ConnectTimeout", "ProxyError")
 
 
@@ -196,11 +202,13 @@ def broken(url: str, error: BaseException, *, secrets: Iterable[str] = ()) -> Cl
     code = type(error).__name__
     if any(sign in inside for sign in _UNOPENED):
         code = UNREACHABLE
-    elif "CERTIFICATE_VERIFY_FAILED" in inside:
-        code = UNTRUSTED
+    elif is_before_request(inside):
+        code = UNTRUSTED if any(sign in inside for sign in _UNVERIFIED) else NO_HANDSHAKE
     for sign, words in (
+        ("Unable to connect to proxy", f"the proxy on the way to {host} could not be reached"),
         ("NameResolution", f"the name {host} could not be resolved: is this machine online?"),
-        ("CERTIFICATE_VERIFY_FAILED", f"the certificate of {host} could not be verified"),
+        *((sign, f"the certificate of {host} could not be verified") for sign in _UNVERIFIED),
+        *((sign, f"no way to encrypt was agreed on with {host}") for sign in _HANDSHAKE),
         ("Connection refused", f"{host} refused the connection"),
         ("refused", f"{host} refused the connection"),
         ("ProxyError", f"the proxy on the way to {host} refused or broke the connection"),
@@ -215,9 +223,24 @@ def broken(url: str, error: BaseException, *, secrets: Iterable[str] = ()) -> Cl
     ):
         if sign in inside:
             return CloudError(Failure(Cause.TRANSIENT, words, code=code))
-    return CloudError(
-        Failure(Cause.TRANSIENT, f"{host}: {_one_line(blotted(inside, secrets))}", code=code)
-    )
+    words = without_proxy_logins(blotted(inside, secrets))
+    return CloudError(Failure(Cause.TRANSIENT, f"{host}: {_one_line(words)}", code=code))
+
+
+def is_before_request(words: str) -> bool:
+    """Whether an error of TLS belongs to the handshake, before which no request is sent.
+
+    Any other may come with the answer, and so does one whose words fit both: `WRONG_VERSION_NUMBER`
+    is what OpenSSL says of a server without TLS, and of a damaged record at any time.
+
+    Examples
+    --------
+    >>> is_before_request("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed")
+    True
+    >>> is_before_request("[SSL: DECRYPTION_FAILED_OR_BAD_RECORD_MAC] bad record mac")
+    False
+    """
+    return any(sign in words for sign in (*_UNVERIFIED, *_HANDSHAKE))
 
 
 def proxy_login(url: str) -> CloudError:

@@ -19,6 +19,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
 from .error_text import (
+    NO_HANDSHAKE,
     NOBODY,
     UNTRUSTED,
     WEB_PAGE,
@@ -34,7 +35,7 @@ MOST_BODY = 64 << 20
 """The most bytes of an answer: a thousand machines are listed in a few megabytes."""
 MOST_PAGES = 1000
 """The most pages of a list: a service that repeats itself must not hold a call for ever."""
-UNSENT = frozenset({*NOBODY, UNTRUSTED, "bad-address"})
+UNSENT = frozenset({*NOBODY, UNTRUSTED, NO_HANDSHAKE, "bad-address"})
 """Codes of failures before anything was sent to the service: nothing was created."""
 STATUS: dict[int, Cause] = {
     HTTPStatus.UNAUTHORIZED: Cause.CREDENTIALS,

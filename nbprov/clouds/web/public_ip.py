@@ -15,18 +15,26 @@ import threading
 import time
 
 from nbprov.model.clock import Seconds
-from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure, Scope
 
 from .client import HttpClient, Stopped
 
-__all__ = ["ADDRESS_SECONDS", "KEPT_SECONDS", "SERVICES", "VARIABLE", "Network", "my_address"]
+__all__ = [
+    "ADDRESS_SECONDS",
+    "KEPT_SECONDS",
+    "SERVICES",
+    "VARIABLE",
+    "Network",
+    "my_address",
+    "my_ipv4_address",
+]
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 VARIABLE = "NBPROV_MY_ADDRESS"
-SERVICES = ("https://checkip.amazonaws.com/", "https://api64.ipify.org/")
-"""Asked in this order until one answers. The first, of AWS, answers over IPv4 only; the second also
-over IPv6."""
+SERVICES = ("https://checkip.amazonaws.com/", "https://api.ipify.org/")
+"""Asked in this order until one answers. Both answer over IPv4 alone: the machines of the clouds
+that have rules are entered at IPv4 addresses."""
 KEPT_SECONDS: Seconds = 300.0
 """How long an answer is used. The address changes when a laptop moves; then a connection fails and
 it is looked up again."""
@@ -88,6 +96,31 @@ def my_address(*, kept_for: Seconds = KEPT_SECONDS, fresh: bool = False) -> Netw
         address = _asked(services)
         _kept[key] = (time.time(), address)
         return address
+
+
+def my_ipv4_address(*, fresh: bool = False) -> Network:
+    """Return the network to admit to machines that are entered at their IPv4 addresses.
+
+    A rule for an IPv6 address would lock this computer out, since ssh comes from another one.
+
+    Parameters
+    ----------
+    fresh
+        Ask again in any case, after a connection failed.
+
+    Raises
+    ------
+    CloudError
+        As `my_address`; also `bad_request` if this computer is seen at an IPv6 address.
+    """
+    address = my_address(fresh=fresh)
+    if address.version != 4:
+        words = (
+            "the machines of this cloud have IPv4 addresses, and this computer is seen at "
+            f"{address}: set {VARIABLE} to its public IPv4 address"
+        )
+        raise CloudError(Failure(Cause.BAD_REQUEST, words, "ipv6", Scope.ACCOUNT))
+    return address
 
 
 def network_of(text: str) -> Network | None:

@@ -13,11 +13,13 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
 from .error_text import PROXY_LOGIN, UNREACHABLE, broken, host_of, refusal, retry_after, secrets_in
+from .proxies import unusable_proxy
 
 if TYPE_CHECKING:
     import requests
@@ -77,19 +79,39 @@ class IncompleteResponse(Exception):
         self.unreached = unreached
 
 
-def _as_asked(request: Any) -> Any:
+def as_asked(request: Any) -> Any:
     """Leave the request unchanged.
 
-    Without an `auth`, requests would use a .netrc entry in place of our own Authorization.
+    Without an `auth`, requests would use a .netrc entry in place of our own Authorization, and send
+    it where we send none.
     """
     return request
 
 
 class HttpResponse:
-    """One response, read by a thread of its own, so that its caller can leave at any time."""
+    """One response, read by a thread of its own, so that its caller can leave at any time.
 
-    def __init__(self, stop: threading.Event, ask: HttpRequest, session: requests.Session) -> None:
+    Parameters
+    ----------
+    stop
+        When it is set, the caller gets `Stopped` and the thread ends.
+    quiet
+        The longest pause between two pieces of the body.
+    by_line
+        A piece ends with each line, so that none waits for what comes after it.
+    """
+
+    def __init__(
+        self,
+        stop: threading.Event,
+        ask: HttpRequest,
+        session: requests.Session,
+        *,
+        quiet: Seconds = PIECE_SECONDS,
+        by_line: bool = False,
+    ) -> None:
         self.status = 0
+        self._quiet, self._by_line = quiet, by_line
         self._ask = ask
         self._stop = stop
         self._box: queue.Queue[Any] = queue.Queue(_AHEAD)
@@ -116,12 +138,12 @@ class HttpResponse:
 
     def head(self) -> None:
         """Wait for the status and the headers."""
-        response = self._next()
+        response = self._next(PIECE_SECONDS)
         self.status, self._headers = response.status_code, response.headers
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the body piece by piece. Raises `IncompleteResponse` if it ends early."""
-        while (chunk := self._next()) is not None:
+        while (chunk := self._next(self._quiet)) is not None:
             yield chunk
 
     def refused(self) -> tuple[CloudError, Seconds | None]:
@@ -146,8 +168,8 @@ class HttpResponse:
             secrets=self._ask.secrets,
         ), pause
 
-    def _next(self) -> Any:
-        late = min(self._end, time.monotonic() + PIECE_SECONDS)
+    def _next(self, seconds: Seconds) -> Any:
+        late = min(self._end, time.monotonic() + seconds)
         while not self._stop.is_set():
             try:
                 item = self._box.get(timeout=_GLANCE)
@@ -167,6 +189,8 @@ class HttpResponse:
         import urllib3
 
         url = self._ask.url
+        if (failure := unusable_proxy(error, scheme=urlsplit(url).scheme)) is not None:
+            return CloudError(failure)
         if isinstance(
             error,
             (
@@ -205,12 +229,13 @@ class HttpResponse:
                 params=ask.params,
                 headers=dict(ask.headers),
                 json=ask.body,
-                auth=ask.auth or _as_asked,
+                auth=ask.auth or as_asked,
                 stream=True,
                 timeout=(CONNECT_SECONDS, READ_SECONDS),
             ) as response:
                 self._put(response)
-                for chunk in response.iter_content(_CHUNK):
+                pieces = self._lines(response) if self._by_line else response.iter_content(_CHUNK)
+                for chunk in pieces:
                     if not self._put(chunk):
                         return
                 _check_whole(response)
@@ -218,8 +243,23 @@ class HttpResponse:
         except BaseException as error:
             self._put(error)
 
+    def _lines(self, response: requests.Response) -> Iterator[bytes]:
+        """Yield lines with their ends; a long one comes in several pieces."""
+        piece = bytearray()
+        for byte in response.iter_content(1):
+            if self._is_over():
+                return
+            piece += byte
+            if byte == b"\n" or len(piece) >= _CHUNK:
+                yield bytes(piece)
+                piece.clear()
+        yield bytes(piece)
+
+    def _is_over(self) -> bool:
+        return self._left.is_set() or self._stop.is_set()
+
     def _put(self, item: Any) -> bool:
-        while not (self._left.is_set() or self._stop.is_set()):
+        while not self._is_over():
             try:
                 self._box.put(item, timeout=_GLANCE)
                 return True

@@ -17,12 +17,15 @@ from datetime import UTC
 from typing import Any
 from urllib.parse import quote
 
+from nbprov.clouds.gcp.account.authorization import token_request
+from nbprov.clouds.web.proxies import without_proxy_logins
+from nbprov.clouds.web.response import as_asked
 from nbprov.model.clock import Seconds
 from nbprov.model.sources import split_bucket
 from nbprov.remote.download.errors import DownloadError
 from nbprov.remote.download.items import DownloadItem, DownloadLink
 
-from .source_listing import SourceListing, denied, listed
+from .source_listing import SourceListing, barred_by_proxy, denied, listed
 
 API = "https://storage.googleapis.com"
 EMULATOR = "STORAGE_EMULATOR_HOST"
@@ -67,9 +70,12 @@ class _GcsBucket:
                     f"{self.base}/storage/v1/b/{path}",
                     params=params,
                     headers=headers,
+                    auth=as_asked,
                     timeout=ASK_SECONDS,
                 )
-            except requests.RequestException as error:
+            except (requests.RequestException, UnicodeError) as error:
+                if (barred := barred_by_proxy(f"gs://{self.bucket}", error)) is not None:
+                    raise barred from None
                 if left:
                     continue
                 words = (
@@ -138,10 +144,14 @@ class _GcsBucket:
 
         try:
             with requests.get(
-                self.url(item), headers={"Range": "bytes=0-0"}, timeout=ASK_SECONDS, stream=True
+                self.url(item),
+                headers={"Range": "bytes=0-0"},
+                auth=as_asked,
+                timeout=ASK_SECONDS,
+                stream=True,
             ) as answer:
                 return answer.status_code in (200, 206, 416)
-        except requests.RequestException:
+        except (requests.RequestException, UnicodeError):
             return False
 
     def url(self, item: DownloadItem) -> str:
@@ -186,7 +196,6 @@ class DownscopedToken:
         """
         try:
             import google.auth.exceptions
-            from google.auth.transport.requests import Request
         except ImportError:
             raise DownloadError(
                 "gs:// needs the package google-auth here",
@@ -201,17 +210,18 @@ class DownscopedToken:
                 left = self._credentials.expiry
                 soon = left is None or left.replace(tzinfo=UTC).timestamp() < time.time() + EARLY
                 if fresh or soon or not self._credentials.token:
-                    self._credentials.refresh(Request())
+                    self._credentials.refresh(token_request())
             except google.auth.exceptions.DefaultCredentialsError:
                 raise denied(
                     f"gs://{self._bucket}/{self._prefix}",
                     "it is not public, and no Google log-in was found here",
                     _HINT,
                 ) from None
-            except google.auth.exceptions.GoogleAuthError as error:
-                raise denied(
+            except (google.auth.exceptions.GoogleAuthError, UnicodeError) as error:
+                barred = barred_by_proxy(f"gs://{self._bucket}/{self._prefix}", error)
+                raise barred or denied(
                     f"gs://{self._bucket}/{self._prefix}",
-                    f"Google gave no token for it alone: {str(error)[:200]}",
+                    f"Google gave no token for it alone: {without_proxy_logins(str(error))[:200]}",
                     _HINT,
                 ) from None
             return str(self._credentials.token)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from nbprov.clouds.web.proxies import without_proxy_logins
 from nbprov.model.clock import Seconds
 from nbprov.model.sources import WORKDIR, Repository
 from nbprov.on_machine import git_commands
@@ -259,7 +260,7 @@ class _LocalClone:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._git = Git(
             "",
-            lambda text: report(f"code: {shown(text)}"),
+            lambda text: report(f"code: {shown(without_proxy_logins(text))}"),
             git_commands.protocols_for(repository.url),
         )
         self._lock = asyncio.Lock()
@@ -296,7 +297,7 @@ class _LocalClone:
         except SyncFailure as trouble:
             raise SyncFailure(
                 "here" if trouble.code == "git" else trouble.code,
-                f"this computer's git: {trouble.why}",
+                f"this computer's git: {without_proxy_logins(trouble.why)}",
             ) from None
 
     def _resolved(self) -> dict[str, str]:

@@ -15,12 +15,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from nbprov.clouds.web.proxies import without_proxy_logins
 from nbprov.model.clock import Seconds
 from nbprov.model.sources import split_bucket
 from nbprov.remote.download.errors import DownloadError
 from nbprov.remote.download.items import DownloadItem, DownloadLink
 
-from .source_listing import SourceListing, denied, listed
+from .source_listing import SourceListing, barred_by_proxy, denied, listed
 
 LINK_SECONDS = 3600
 """How long a link is valid: it is used within seconds, and again after a broken connection."""
@@ -250,9 +251,7 @@ def _translated_errors(uri: str, bucket: str, hint: str) -> Iterator[None]:
     except exceptions.ClientError as error:
         raise _named(error, uri, bucket, hint) from None
     except exceptions.EndpointConnectionError as error:
-        words = (
-            f"{uri}: this computer, which lists the objects, cannot reach S3: {str(error)[:200]}"
-        )
+        words = f"{uri}: this computer, which lists the objects, cannot reach S3: {_words(error)}"
         raise DownloadError(
             words, hint="is it online, and the endpoint right?", code="fetch.unreachable"
         ) from None
@@ -261,13 +260,19 @@ def _translated_errors(uri: str, bucket: str, hint: str) -> Iterator[None]:
         exceptions.CredentialRetrievalError,
         exceptions.ProfileNotFound,
     ) as error:
-        raise denied(uri, str(error), hint) from None
+        raise denied(uri, _words(error), hint) from None
     except exceptions.BotoCoreError as error:
+        if (barred := barred_by_proxy(uri, error, knows_socks=False)) is not None:
+            raise barred from None
         raise DownloadError(
-            f"{uri} could not be listed: {str(error)[:200]}",
+            f"{uri} could not be listed: {_words(error)}",
             hint="check the AWS settings of this computer",
             code="fetch.failed",
         ) from None
+
+
+def _words(error: BaseException) -> str:
+    return without_proxy_logins(str(error))[:200]
 
 
 def _list(session: Any, uri: str, bucket: str, path: str) -> SourceListing:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Protocol
 
+from nbprov.clouds.web.proxies import unusable_proxy
 from nbprov.on_machine.sync_protocol import why_not_name
 from nbprov.remote.download.errors import DownloadError
 from nbprov.remote.download.items import DownloadItem, Signer
@@ -159,4 +160,26 @@ def denied(source: str, why: str, hint: str) -> DownloadError:
     """Return the error for a source that may not be read."""
     return DownloadError(
         f"{shown(source)} may not be read: {shown(why, 200)}", hint=hint, code="fetch.denied"
+    )
+
+
+def barred_by_proxy(
+    source: str, error: BaseException, *, knows_socks: bool = True
+) -> DownloadError | None:
+    """Return the error for a source that this computer cannot ask through its proxy.
+
+    None for an exception that means anything else.
+
+    Parameters
+    ----------
+    knows_socks
+        Whether the client that raised it has SOCKS proxies at all.
+    """
+    failure = unusable_proxy(error, knows_socks=knows_socks)
+    if failure is None:
+        return None
+    return DownloadError(
+        f"{shown(source)} could not be listed: {failure.message}",
+        hint="correct that setting in the notebook (%env), or before Jupyter is started",
+        code="fetch.unreachable",
     )

@@ -59,13 +59,14 @@ class CandidateQueue:
     _cannot_plan: bool = False
     _cursor: int = 0
     _skipped: int = 0
+    _postponed: set[str] = field(default_factory=set)
     _tried: set[tuple[str, ...]] = field(default_factory=set)
     _has_tried_sold_out: bool = False
 
     @property
     def is_exhausted(self) -> bool:
         """Whether no candidate is left to be looked at."""
-        return self._cursor >= len(self.candidates)
+        return self._cursor >= len(self.candidates) and not self._postponed
 
     def next(
         self, now: Instant, tiers: Collection[int], meet: Callable[[Block], object]
@@ -81,11 +82,16 @@ class CandidateQueue:
             Called with each block that keeps a candidate from being tried.
         """
         while not self.is_exhausted and not self.is_planning:
+            if self._cursor >= len(self.candidates):
+                self._postponed.clear()
+                self._cursor = 0
+                continue
             candidate = self.candidates[self._cursor]
             if any(tier != candidate.request.tier for tier in tiers):
                 return None
             block = next((b for b in self.blocks if b.is_live(now) and b.matches(candidate)), None)
-            if block is None and self._may_be_tried(candidate):
+            is_later = candidate.offer.cloud in self._postponed
+            if block is None and not is_later and self._may_be_tried(candidate):
                 return candidate
             self._cursor += 1
             if block is not None:
@@ -99,11 +105,13 @@ class CandidateQueue:
     def following(self, now: Instant) -> Candidate | None:
         """The candidate that would be tried next, whatever its tier, for displays. Any thread.
 
-        None where all of the next `LOOKED_AHEAD` are blocked, or there is none.
+        None where all of the next `LOOKED_AHEAD` are blocked or come last, or there is none.
         """
         candidates, first = self.candidates, self._cursor
         for at in range(first, min(len(candidates), first + LOOKED_AHEAD)):
             candidate = candidates[at]
+            if candidate.offer.cloud in self._postponed:
+                continue
             is_blocked = any(b.is_live(now) and b.matches(candidate) for b in list(self.blocks))
             if not is_blocked and self._may_be_tried(candidate):
                 return candidate
@@ -116,6 +124,10 @@ class CandidateQueue:
             not self._is_excluded(candidate) and not any(b.matches(candidate) for b in lasting)
             for candidate in self.candidates
         )
+
+    def postpone(self, cloud: str) -> None:
+        """Try the candidates of a cloud after those of all others; none of them is left out."""
+        self._postponed.add(cloud)
 
     def exclude(self, exclusion: Exclusion) -> bool:
         """Never try candidates like one again; return whether that needs a new plan.
@@ -163,6 +175,7 @@ class CandidateQueue:
         """Try every candidate again; return whether that needs a new plan."""
         self._tried.clear()
         self._has_tried_sold_out = False
+        self._postponed.clear()
         self._cursor = self._skipped = 0
         self._cannot_plan = False
         self.is_planning = self.can_replan

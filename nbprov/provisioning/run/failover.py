@@ -167,6 +167,10 @@ class Failover:
         """Block or exclude what a failure rules out; one that holds everywhere stops the run."""
         if failure.cause is Cause.BAD_REQUEST and failure.scope is Scope.NOTHING:
             self.stopped_by = failure
+        if failure.cause is Cause.TRANSIENT and failure.scope is Scope.ACCOUNT:
+            # Each of the cloud's candidates would take all its tries to meet the same answer. It
+            # may pass, so they come last.
+            self.queue.postpone(candidate.offer.cloud)
         exclusion = exclusion_after(candidate, failure)
         if exclusion is not None and self.queue.exclude(exclusion):
             step.actions.append(events.Replan())

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from nbprov.clouds.aws import errors
 from nbprov.clouds.aws.account.detection import FILES, missing, no_credentials
+from nbprov.clouds.web.proxies import without_proxy_logins
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -291,7 +292,8 @@ class AwsAccount:
         failure = errors.failure_of_exception(error, call=operation, region=region)
         # Callers raise it `from None`: a chained traceback would carry the request with its start
         # script.
-        return CloudError(failure or Failure(Cause.UNKNOWN, f"{type(error).__name__}: {error}"))
+        words = without_proxy_logins(f"{type(error).__name__}: {error}")
+        return CloudError(failure or Failure(Cause.UNKNOWN, words))
 
 
 def narrowed() -> tuple[str, ...]:
@@ -322,8 +324,15 @@ def _open() -> Any:
 
 
 def _mark() -> str:
-    """Return a hash that changes with the credentials and settings and reveals none of them."""
-    seen: list[object] = [pair for pair in sorted(os.environ.items()) if pair[0].startswith("AWS_")]
+    """Return a hash that changes with the credentials and settings and reveals none of them.
+
+    A client keeps the proxies that were set when it was made.
+    """
+    seen: list[object] = [
+        (name, value)
+        for name, value in sorted(os.environ.items())
+        if name.startswith("AWS_") or name.lower().endswith("_proxy")
+    ]
     for name, usual in FILES.items():
         try:
             told = Path(os.environ.get(name) or usual).expanduser().stat()

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from nbprov.clouds.aws.account.clients import AT_ONCE, REGIONS_VARIABLE, AwsAccount
+from nbprov.clouds.web.proxies import without_proxy_logins
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -53,7 +54,9 @@ def _worst(bad: Mapping[str, Exception]) -> CloudError:
         return CloudError(
             Failure(
                 Cause.UNKNOWN,
-                f"EC2 in {region} could not be listed: {type(error).__name__}: {error}",
+                without_proxy_logins(
+                    f"EC2 in {region} could not be listed: {type(error).__name__}: {error}"
+                ),
             )
         )
     words = f"EC2 in {region} could not be listed: {error.failure.message}"

@@ -15,6 +15,7 @@ from nbprov.clouds.pricing.fetcher import FetchContext
 from nbprov.clouds.pricing.region_fetch import price
 from nbprov.clouds.web.client import CONNECT_SECONDS, READ_SECONDS, HttpClient, IncompleteResponse
 from nbprov.clouds.web.error_text import UNREACHABLE
+from nbprov.clouds.web.proxies import unusable_proxy, without_proxy_logins
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.money import Micros
 
@@ -104,7 +105,7 @@ class Account:
             account = cls(context)
             found = account._session.get_credentials()
         except BotoCoreError as error:
-            return str(error)
+            return without_proxy_logins(str(error))
         return account if found is not None else "no AWS credentials were found"
 
     def read(self, region: str) -> RegionView:
@@ -216,9 +217,11 @@ class _Asker:
         except ClientError as error:
             raise self._translated(action, error.response) from None
         except BotoCoreError as error:
-            name = type(error).__name__
+            if (failure := unusable_proxy(error, knows_socks=False)) is not None:
+                raise CloudError(failure) from None
+            name, words = type(error).__name__, without_proxy_logins(str(error))
             if "Credential" in name or "Token" in name or "Profile" in name or "SSO" in name:
-                raise CloudError(Failure(Cause.CREDENTIALS, str(error), code=name)) from None
+                raise CloudError(Failure(Cause.CREDENTIALS, words, code=name)) from None
             unopened = (
                 self._client.meta.endpoint_url
                 if name
@@ -227,7 +230,7 @@ class _Asker:
             )
             code = UNREACHABLE if unopened else name
             failed = CloudError(
-                Failure(Cause.TRANSIENT, f"EC2 in {self._region}: {error}", code=code)
+                Failure(Cause.TRANSIENT, f"EC2 in {self._region}: {words}", code=code)
             )
             raise (
                 IncompleteResponse(failed, unreached=unopened)

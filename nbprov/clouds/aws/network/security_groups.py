@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nbprov.clouds.aws.account.clients import AwsAccount
-from nbprov.clouds.web.public_ip import Network, my_address
+from nbprov.clouds.web.public_ip import Network, my_ipv4_address
 from nbprov.model.failures import Cause, CloudError, Failure
 
 SSH = 22
@@ -38,13 +38,19 @@ class SecurityGroups:
         ----------
         ssh_port
             The port of sshd on the image.
+
+        Raises
+        ------
+        CloudError
+            With the cause; `bad_request` if this computer is seen at an IPv6 address.
         """
+        address = my_ipv4_address()
         name = group_name(owner)
         found = self._find(region, vpc, name)
         if found is None:
             group = self._make(region, vpc, name, owner, "")
             found = {"GroupId": group, "IpPermissions": [], "IpPermissionsEgress": []}
-        self._admit(region, found, owner, my_address(), {SSH, ssh_port})
+        self._admit(region, found, owner, address, {SSH, ssh_port})
         self._join(region, found)
         return str(found["GroupId"])
 
@@ -73,12 +79,11 @@ class SecurityGroups:
     def admit(self, region: str, group: str, owner: str, ssh_ports: Iterable[int]) -> bool:
         """Look up this computer's address again and put it into our rules.
 
-        Return whether one changed.
+        Return whether one changed. They stay as they are if that is an IPv6 address.
         """
+        address = my_ipv4_address(fresh=True)
         answer = self._session.call(region, "DescribeSecurityGroups", GroupIds=[group])
-        return self._admit(
-            region, answer["SecurityGroups"][0], owner, my_address(fresh=True), {SSH, *ssh_ports}
-        )
+        return self._admit(region, answer["SecurityGroups"][0], owner, address, {SSH, *ssh_ports})
 
     def find(self, region: str, owner: str) -> list[dict[str, Any]]:
         """Return all groups that bear this owner's tag."""

@@ -15,9 +15,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nbprov.clouds.gcp import errors
+from nbprov.clouds.gcp.account.authorization import keep_authorization
 from nbprov.clouds.gcp.account.credentials import LOGIN_SECONDS, Login
 from nbprov.clouds.gcp.account.sdk import compute_library
 from nbprov.clouds.web.error_text import retry_after, words_of
+from nbprov.clouds.web.proxies import BAD_PROXY
+from nbprov.clouds.web.response import as_asked
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -149,16 +152,16 @@ class Compute:
             failure = errors.failure_of_exception(error, call=creates, spot=spot)
             if failure is None:
                 raise
-            raise CloudError(failure) from _without_request(error)
+            raise CloudError(failure) from _shown(error, failure)
 
     def _client(self, library: Any, service: str) -> Any:
         with self._lock:
             if service not in self._clients:
                 make = getattr(library, f"{service}Client")
                 options = {"api_endpoint": self.login.endpoint}
-                self._clients[service] = make(
-                    credentials=self.login.credentials, client_options=options
-                )
+                client = make(credentials=self.login.credentials, client_options=options)
+                keep_authorization(client)
+                self._clients[service] = client
             return self._clients[service]
 
     @staticmethod
@@ -197,14 +200,12 @@ class ComputeRest:
             if self.login.credentials.token:
                 self.login.credentials.apply(headers)
             left = deadline.left
-            # An `auth` that does nothing: without one, requests would replace the token by a .netrc
-            # entry.
             response = requests.request(
                 "GET" if body is None else "POST",
                 url,
                 json=body,
                 headers=headers,
-                auth=lambda asked: asked,
+                auth=as_asked,
                 timeout=(min(CONNECT_SECONDS, left), left),
                 allow_redirects=False,
             )
@@ -214,7 +215,7 @@ class ComputeRest:
             failure = errors.failure_of_exception(error)
             if failure is None:
                 raise
-            raise CloudError(failure) from _without_request(error)
+            raise CloudError(failure) from _shown(error, failure)
         return _document(response)
 
 
@@ -254,8 +255,13 @@ def _document(response: Any) -> dict[str, Any]:
     raise CloudError(errors.failure_of(said))
 
 
-def _without_request(error: BaseException) -> BaseException:
-    """Remove the request from an exception: its body may hold a host key, a header the token."""
+def _shown(error: BaseException, failure: Failure) -> BaseException | None:
+    """Return what a traceback may show of an exception, which is nothing of a proxy's address.
+
+    The request is removed: its body may hold a host key, a header the token.
+    """
+    if failure.code == BAD_PROXY:
+        return None
     for name in ("request", "response"):
         if getattr(error, name, None) is not None:
             try:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from nbprov.clouds.gcp.account.authorization import token_request
 from nbprov.clouds.gcp.account.price_list_auth import (
     PROJECT_VARIABLES,
     SCOPE,
@@ -79,11 +80,9 @@ class Login:
         """
         if self.credentials.valid or is_loopback(self.endpoint):
             return
-        from google.auth.transport.requests import Request
-
         with self.lock:
             if not self.credentials.valid:
-                self.credentials.refresh(partial(Request(), timeout=seconds))
+                self.credentials.refresh(partial(token_request(), timeout=seconds))
 
 
 def endpoint() -> str:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from nbprov.clouds.gcp.account.authorization import token_request
 from nbprov.clouds.web.error_text import UNREACHABLE
+from nbprov.clouds.web.proxies import unusable_proxy, without_proxy_logins
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -123,14 +125,16 @@ def _log_in(path: Path) -> tuple[str, str]:
 
     import google.auth
     from google.auth import exceptions
-    from google.auth.transport.requests import Request
 
     try:
         credentials, project = google.auth.default(scopes=[SCOPE])
         renew: Callable[[object], object] = credentials.refresh
-        renew(partial(Request(), timeout=LOGIN_SECONDS))
+        renew(partial(token_request(), timeout=LOGIN_SECONDS))
     except (exceptions.GoogleAuthError, ValueError, OSError) as error:
-        first = (str(error.args[0] if error.args else error).splitlines() or [""])[0][:200]
+        if (failure := unusable_proxy(error)) is not None:
+            raise CloudError(failure) from None
+        first = without_proxy_logins(str(error.args[0] if error.args else error))
+        first = (first.splitlines() or [""])[0][:200]
         if isinstance(error, exceptions.TransportError):
             raise CloudError(
                 Failure(

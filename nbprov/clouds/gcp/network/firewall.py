@@ -22,7 +22,7 @@ from typing import Any
 from nbprov.clouds.gcp import labels
 from nbprov.clouds.gcp.account.clients import Compute, Deadline
 from nbprov.clouds.gcp.instances.insert_bodies import network
-from nbprov.clouds.web.public_ip import VARIABLE, my_address
+from nbprov.clouds.web.public_ip import my_ipv4_address
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import SideObject
@@ -53,17 +53,10 @@ class Firewall:
         Raises
         ------
         CloudError
-            With the cause; `permission` if rules may not be created, or if this computer is seen at
-            an IPv6 address.
+            With the cause; `permission` if rules may not be created, `bad_request` if this computer
+            is seen at an IPv6 address.
         """
-        address = my_address()
-        if address.version != 4:
-            words = (
-                "Google's machines have IPv4 addresses, and this computer is seen at "
-                f"{address}: set {VARIABLE} to its public IPv4 address"
-            )
-            raise CloudError(Failure(Cause.PERMISSION, words, "ipv6"))
-        source = str(address)
+        source = str(my_ipv4_address())
         key = (compute.project, owner, network(), port)
         with self._lock:
             when, kept = self._right.get(key, (0.0, ""))
@@ -79,9 +72,9 @@ class Firewall:
     def admit(self, compute: Compute, deadline: Deadline, tags: Sequence[str]) -> bool:
         """Put this computer's current address into the ssh rules for these tags.
 
-        Return whether one changed.
+        Return whether one changed. The rules stay as they are if that is an IPv6 address.
         """
-        source = str(my_address(fresh=True))
+        source = str(my_ipv4_address(fresh=True))
         changed = False
         for tag in tags:
             for name, rule in self._there(compute, deadline, f"{tag}-ssh").items():

@@ -107,11 +107,22 @@ def test_a_repeat_is_the_same_to_the_byte_though_the_address_changed(
 ) -> None:
     launch = aws.launch()
     first = aws.cloud.submit(launch)
-    monkeypatch.setenv("NBPROV_MY_ADDRESS", "2001:db8::7")
+    monkeypatch.setenv("NBPROV_MY_ADDRESS", "198.51.100.4")
     again = type(aws.cloud)().submit(dataclasses.replace(launch, answer_by=time.time() + 60))
     one, two = aws.sent()
     assert one == two
     assert again.data["ids"] == first.data["ids"]
+
+
+def test_a_computer_that_could_never_reach_a_machine_is_told_before_one_is_made(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NBPROV_MY_ADDRESS", "2001:db8::7")
+    with pytest.raises(CloudError, match="set NBPROV_MY_ADDRESS to its public IPv4") as raised:
+        aws.cloud.submit(aws.launch())
+    told = raised.value.failure
+    assert (told.cause, told.scope) == (Cause.BAD_REQUEST, Scope.ACCOUNT)
+    assert aws.sent() == []
 
 
 def test_a_repeat_that_came_out_different_finds_what_the_first_one_made(aws: Account) -> None:

@@ -20,7 +20,7 @@ from nbprov.clouds.gcp.account import projects
 from nbprov.clouds.gcp.labels import owner_tag
 from nbprov.clouds.gcp.provisioner import GcpCloud
 from nbprov.clouds.web.public_ip import VARIABLE
-from nbprov.model.failures import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError, Scope
 from nbprov.model.launches import (
     Accepted,
     CreateOperation,
@@ -150,8 +150,17 @@ def test_computer_that_could_never_reach_a_machine_is_told_before_one_is_made(
     os.environ[VARIABLE] = "2001:db8::7"
     with pytest.raises(CloudError, match=VARIABLE) as raised:
         cloud.submit(launch())
-    assert raised.value.failure.cause is Cause.PERMISSION
+    told = raised.value.failure
+    assert (told.cause, told.scope) == (Cause.BAD_REQUEST, Scope.ACCOUNT)
     assert double.calls("instances.insert") == double.calls("firewalls.insert") == []
+
+
+def test_ipv6_address_does_not_lock_out_a_session(cloud: GcpCloud, double: GcpDouble) -> None:
+    ids = running(cloud, launch())
+    os.environ[VARIABLE] = "2001:db8::7"
+    with pytest.raises(CloudError, match=f"set {VARIABLE} to its public IPv4"):
+        cloud.admit(ids)
+    assert double.calls("firewalls.patch") == []
 
 
 def test_rule_that_was_changed_by_hand_is_put_right(cloud: GcpCloud, double: GcpDouble) -> None:

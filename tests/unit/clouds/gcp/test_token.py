@@ -5,6 +5,7 @@ A service account's key, a token service, and a Compute API that gets the token.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -88,6 +89,23 @@ def test_one_token_serves_all_calls_and_is_shown_nowhere(
     # The library signs a service account's tokens itself.
     assert listing["bearer"]
     assert TOKEN not in f"{told}{vars(cloud)}"
+
+
+def test_no_login_of_a_netrc_takes_the_place_of_a_token(
+    double: GcpDouble, tokens: WebDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login me password mine\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    tokens.on("/token", granted())
+    cloud = make()
+    assert cloud.check().enabled
+    assert cloud.list("owner-1") == []
+    login = f"Basic {base64.b64encode(b'me:mine').decode()}"
+    assert [asked.headers.get("authorization") for asked in tokens.asked] == [None]
+    sent = {call["bearer"] for call in double.calls()}
+    assert sent.isdisjoint({"", hashlib.sha256(login.encode()).hexdigest()})
 
 
 def test_token_is_renewed_once_it_has_expired(double: GcpDouble, tokens: WebDouble) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ from runpod_double import Double
 from web_double import Answer, WebDouble, json_answer
 
 from nbprov.clouds.api_keys import KeyAccess
+from nbprov.clouds.runpod import api as api_module
 from nbprov.clouds.runpod.account import find_access
 from nbprov.clouds.runpod.api import Api
 from nbprov.clouds.runpod.errors import MOST_PAUSE
@@ -176,3 +178,50 @@ def test_address_that_would_send_the_key_in_the_clear_is_refused() -> None:
     )
     assert find_access({"RUNPOD_API_KEY": KEY}).is_usual
     assert KEY not in repr(find_access({"RUNPOD_API_KEY": KEY}))
+
+
+def drip(seconds: float) -> Iterator[bytes]:
+    """Yield a byte now and then, and never the end of a line."""
+    end = time.monotonic() + seconds
+    yield b'data: {"line": "one"}\n\ndata: '
+    while time.monotonic() < end:
+        time.sleep(0.05)
+        yield b" "
+
+
+def test_a_stream_that_drips_ends_in_time_and_holds_no_thread(web: WebDouble) -> None:
+    web.on("/logs", Answer(body=drip(8), chunked=True))
+    before = {*threading.enumerate()}
+    began = time.monotonic()
+    assert list(Api(KeyAccess(web.url(), KEY, "test")).events("/logs", {}, seconds=1, quiet=5)) == [
+        {"line": "one"}
+    ]
+    assert time.monotonic() - began < 3
+    while any(one.name == "nbprov-http" for one in {*threading.enumerate()} - before):
+        assert time.monotonic() - began < 5, "the reader goes on"
+        time.sleep(0.02)
+
+
+def test_a_stream_ends_after_a_pause(web: WebDouble) -> None:
+    never = threading.Event()
+    body = b'data: {"line": "one"}\n: no entry\ndata: {"line": "two"}\n'
+    web.on("/logs", Answer(body=body + b" ", hold=never, hold_after=len(body)))
+    began = time.monotonic()
+    said = list(Api(KeyAccess(web.url(), KEY, "test")).events("/logs", {}, seconds=9, quiet=0.5))
+    never.set()
+    assert said == [{"line": "one"}, {"line": "two"}]
+    assert time.monotonic() - began < 4
+
+
+def test_a_line_without_an_end_is_not_kept(web: WebDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_module, "MOST_LINE", 1000)
+    body = b'data: {"line": "one"}\ndata: ' + b"x" * 2000 + b'\ndata: {"line": "two"}\n'
+    web.on("/logs", Answer(body=body))
+    api = Api(KeyAccess(web.url(), KEY, "test"))
+    assert list(api.events("/logs", {}, seconds=9, quiet=1)) == [{"line": "one"}]
+
+
+def test_a_stream_that_is_refused_says_why(web: WebDouble) -> None:
+    web.on("/logs", json_answer({"detail": f"no such pod {KEY}"}, 404))
+    with pytest.raises(CloudError, match="no such pod •••"):
+        list(Api(KeyAccess(web.url(), KEY, "test")).events("/logs", {}, seconds=9, quiet=1))

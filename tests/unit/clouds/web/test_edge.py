@@ -25,6 +25,13 @@ def test_what_ends_a_machine_is_asked_again(body: str) -> None:
     assert edge_failure("no", body, 403).cause is Cause.TRANSIENT
 
 
+def test_a_page_to_a_create_says_that_it_meets_all_of_the_cloud() -> None:
+    page = "<html><title>Blocked</title></html>"
+    assert edge_failure("no", page, 403, creates=True).scope is Scope.ACCOUNT
+    assert edge_failure("no", page, 403).scope is None
+    assert edge_failure("no", "error code: 1015", 403, creates=True).scope is None
+
+
 RETIRED: list[Failure] = [
     aws.failure_of(str(HTTPStatus.GONE), "Gone", status=HTTPStatus.GONE, call="RunInstances"),
     gcp.failure_of(gcp.GoogleRefusal(HTTPStatus.GONE, (), "Gone"), call="insert"),

@@ -29,6 +29,7 @@ class Storage:
         self.goes_on = threading.Event()
         self.goes_on.set()
         self.boundaries: list[dict[str, Any]] = []
+        self.logins: set[str | None] = set()
         storage = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -60,6 +61,7 @@ class Storage:
         http.wfile.write(data[1:])
 
     def post(self, http: BaseHTTPRequestHandler) -> None:
+        self.logins.add(http.headers.get("Authorization"))
         asked = parse_qs(http.rfile.read(int(http.headers["Content-Length"])).decode())
         if http.path == "/exchange":
             assert asked["subject_token"] == ["wide"]
@@ -77,6 +79,7 @@ class Storage:
         )
 
     def get(self, http: BaseHTTPRequestHandler) -> None:
+        self.logins.add(http.headers.get("Authorization"))
         if not self.is_public and http.headers.get("Authorization") != "Bearer cut":
             self.say(
                 http,
@@ -189,6 +192,19 @@ def test_a_token_for_a_machine_opens_one_path_only(storage: Storage) -> None:
         f"resource.name == '{here}' || resource.name.startsWith('{here}/') || api.getAttribute("
     )
     assert said.endswith("startsWith('d\\'x/')")
+
+
+@pytest.mark.parametrize("is_public", [True, False])
+def test_no_login_of_a_netrc_is_sent(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_public: bool
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login me password mine\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    storage.objects, storage.is_public = {"one.txt": b"1"}, is_public
+    assert [item.name for item in list_gcs("gs://shelf/one.txt").items] == ["one.txt"]
+    assert storage.logins == ({None} if is_public else {None, "Bearer cut"})
 
 
 def test_what_is_not_there_is_said(storage: Storage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from git_double import GitDouble
 from tunnel_world import WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
-from nbprov.machines.files.git_checkout import RepositoryCheckout, RepositoryError
+from nbprov.machines.files.git_checkout import RepositoryCheckout, RepositoryError, _LocalClone
 from nbprov.model.sources import Repository
 from nbprov.on_machine import git_commands
 from nbprov.on_machine.git_checkout import Checkout
@@ -386,3 +387,15 @@ def test_a_password_in_a_complaint_is_not_repeated() -> None:
     assert (
         "s3cr3t" not in trouble_of_git("fatal: unable to access 'https://me:s3cr3t@h/x': error").why
     )
+
+
+def test_the_login_of_a_proxy_in_a_complaint_is_not_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://corpuser:Sup3r#Secret@proxy:8080")
+    clone = _LocalClone(Repository("https://git.example/code", ""), print)
+    with pytest.raises(SyncFailure) as raised:
+        asyncio.run(clone.wanted())
+    clone.close()
+    assert "Unsupported proxy syntax" in raised.value.why
+    assert not any(part in raised.value.why for part in ("corpuser", "Sup3r", "Secret"))

@@ -20,7 +20,7 @@ from nbprov.clouds.lambda_cloud import errors as lambda_errors
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.clouds.runpod import errors as runpod_errors
 from nbprov.model.clusters import RunState
-from nbprov.model.failures import CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CreateOperation, Launch
 from nbprov.model.offers import Candidate
 from nbprov.model.resources import Image
@@ -183,6 +183,59 @@ def test_a_launch_stops_where_the_refusal_holds_for_all_that_was_asked(
     assert len(world.tried) == 1
     assert world.finish is not None
     assert world.finish.state is RunState.FAILED
+
+
+PAGE = "<html><title>Access to this site is blocked</title></html>"
+BLOCKED = [
+    runpod_errors.failure_of(403, PAGE, path=runpod_errors.CREATE_PATH, creates=True),
+    lambda_errors.failure_of(403, PAGE, path=lambda_errors.LAUNCH_PATH, creates=True),
+    gcp_errors.failure_of(gcp_errors.said_of_answer(403, None, text=PAGE), call="insert"),
+]
+
+
+def _give_up(world: World, failure: Failure) -> None:
+    """Refuse the create under way, and each time that it is sent again."""
+    (token,) = world.busy()
+    while world.busy() == [token]:
+        world.refuse(token, failure)
+        if not world.busy():
+            world.pass_time(600)
+
+
+@pytest.mark.parametrize("failure", BLOCKED, ids=["runpod", "lambda", "gcp"])
+def test_places_of_a_cloud_behind_a_page_come_last(failure: Failure) -> None:
+    places = [
+        like(zone="east-b"),
+        like(cloud="d"),
+        like(zone="east-c"),
+        like(cloud="d", zone="east-b"),
+    ]
+    world = World([FIRST, *places])
+    world.start()
+    for told in (failure, Failure(Cause.CAPACITY), Failure(Cause.CAPACITY), failure, failure):
+        _give_up(world, told)
+    order = [(c.offer.cloud, c.offer.zone) for c in world.tried]
+    others = [("d", "east-a"), ("d", "east-b")]
+    assert order == [("c", "east-a"), *others, ("c", "east-b"), ("c", "east-c")]
+    assert world.finish is not None
+    assert world.finish.state is RunState.FAILED
+
+
+def test_a_page_that_passes_ends_no_launch() -> None:
+    world = World([FIRST, like(zone="east-b")])
+    world.start()
+    _give_up(world, BLOCKED[0])
+    world.refuse(world.busy()[0], BLOCKED[0])
+    world.pass_time(60)
+    world.refuse(world.busy()[0], Failure(Cause.CAPACITY))
+    assert [c.offer.zone for c in world.tried] == ["east-a", "east-b"]
+
+
+def test_a_passing_fault_of_one_place_changes_no_order() -> None:
+    world = World([FIRST, like(zone="east-b"), like(cloud="d")])
+    world.start()
+    _give_up(world, Failure(Cause.TRANSIENT, "a conflict"))
+    assert [c.offer.zone for c in world.tried] == ["east-a", "east-b"]
 
 
 # ---------------------------------------------------------------- the engine, over `local`
