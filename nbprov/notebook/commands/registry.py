@@ -115,7 +115,9 @@ COMMANDS: dict[str, Command] = {
         "blocks",
         "blocks_arguments",
     ),
-    "costs": Command("show what every launch has cost so far", "reports", "costs", ""),
+    "costs": Command(
+        "show what the latest launches have cost, and all together", "reports", "costs", ""
+    ),
     "history": Command(
         "list every launch with its times, cost, attempts and end; x = %nbprov history is a"
         " DataFrame",
