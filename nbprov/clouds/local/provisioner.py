@@ -24,7 +24,7 @@ from nbprov.model.launches import (
     Quote,
     Refused,
 )
-from nbprov.model.offers import Candidate, Offer
+from nbprov.model.offers import SIMULATED, Candidate, Offer
 from nbprov.model.places import Place
 
 from . import errors, market_offers, rpc
@@ -121,7 +121,7 @@ class LocalCloud(Cloud):
 
     def quote(self, candidate: Candidate) -> Quote | None:
         hourly = self._call("quote", _row(candidate), CHECK_SECONDS)
-        return None if hourly is None else Quote(int(hourly), market_offers.SOURCE, time.time())
+        return None if hourly is None else Quote(int(hourly), SIMULATED, time.time())
 
     def submit(self, launch: Launch) -> CreateOperation:
         refuse_unsupported(launch, CAPABILITIES, "the local cloud")
