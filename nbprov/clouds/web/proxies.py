@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import urllib.request
 from collections.abc import Iterator
 from importlib.util import find_spec
 from urllib.parse import unquote, urlsplit
@@ -127,9 +126,12 @@ def _proxies(scheme: str) -> Iterator[tuple[str, str]]:
         if names and (address := os.environ[names[0]]):
             yield names[0], address
             return
+    # This module takes long to load, and few errors are about a proxy.
+    from urllib.request import getproxies
+
     # macOS and Windows have settings of their own.
     for key in (scheme, "all"):
-        if address := urllib.request.getproxies().get(key, ""):
+        if address := getproxies().get(key, ""):
             yield f"the {key} proxy of this computer's settings", address
             return
 
