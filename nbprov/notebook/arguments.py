@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from nbprov.model.errors import UsageError
+from nbprov.model.text.variable_values import why_unfit
 
 if TYPE_CHECKING:
     from nbprov.model.secret import Secret
@@ -139,7 +140,8 @@ def environment(items: Sequence[str], magic: str) -> dict[str, str | Secret]:
     Raises
     ------
     UsageError
-        If a name is not the name of a variable, or has no value in this kernel.
+        If a name is not the name of a variable, has no value in this kernel, or has one that no
+        process on a machine can be given.
     """
     # Imported here because it takes longer than all the parsers, and few lines name a secret.
     from nbprov.model.secret import Secret
@@ -158,7 +160,12 @@ def environment(items: Sequence[str], magic: str) -> dict[str, str | Secret]:
             raise UsageError(
                 f"the kernel's environment has no {name}", hint=hint, code="env.missing"
             )
-        found[name] = value if sign else Secret(os.environ[name])
+        text = value if sign else os.environ[name]
+        why = why_unfit(name, text)
+        if why:
+            hint = "put it into a file on the machine, and name the file instead"
+            raise UsageError(f"{magic}: the value of {name} {why}", hint=hint, code="env.unfit")
+        found[name] = value if sign else Secret(text)
     return found
 
 

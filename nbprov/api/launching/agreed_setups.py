@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import PurePath
 
 from nbprov.api.context import Context, Proposal
 from nbprov.model.remarks import Origin
+from nbprov.model.sources import Repository, SourceKind
 from nbprov.model.spec import Spec
 
 
@@ -18,6 +20,36 @@ def agreed_setups(context: Context, run_id: str) -> list[Proposal]:
     launched = context.spec_of(run_id) if run is None else run.driver.spec
     latest = Proposal(*context.wished(run_id), given)
     return [latest, Proposal(launched, "" if row is None else row.folder, given)]
+
+
+def anchored(spec: Spec, folder: str) -> Spec:
+    """A spec whose relative local sources are below a folder, wherever it is read.
+
+    Examples
+    --------
+    >>> anchored(Spec(workdir="code"), "/nb").workdir, anchored(Spec(workdir="~/x"), "/nb").workdir
+    ('/nb/code', '~/x')
+    """
+
+    def whole(text: str) -> str:
+        # What a variable stands for is not known here; it may be a bucket.
+        is_whole = not text or text.startswith(("~", "$")) or PurePath(text).is_absolute()
+        return text if is_whole else str(PurePath(folder.replace("$", "$$"), text))
+
+    python, workdir = spec.python, spec.workdir
+    if python is not None:
+        # Beside a repository a lock is its own.
+        lock = python.lock if isinstance(workdir, Repository) else whole(python.lock)
+        python = replace(python, file=whole(python.file), lock=lock)
+    return replace(
+        spec,
+        workdir=workdir if isinstance(workdir, Repository) else whole(workdir),
+        file_mounts=tuple(
+            replace(mount, source=whole(mount.source)) if mount.kind is SourceKind.LOCAL else mount
+            for mount in spec.file_mounts
+        ),
+        python=python,
+    )
 
 
 def is_same_setup(one: Spec, other: Spec) -> bool:

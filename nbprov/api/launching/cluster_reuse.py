@@ -29,7 +29,7 @@ from nbprov.model.guards import Guards
 from nbprov.model.sources import Repository
 from nbprov.model.spec import Spec
 
-from .agreed_setups import agreed_setups, is_same_setup
+from .agreed_setups import agreed_setups, anchored, is_same_setup
 
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
@@ -162,11 +162,14 @@ async def change_outputs(
     ):
         config = {**known[0], "outputs": {"hold_seconds": hold_of(spec)}}
         live = await engine.attach(row.name)
+    run = ledger.runs.get(row.run_id)
+    # From now on the folder is that of the outputs: sources must not move with it.
+    anchor = stored if run is None or run.folder == folder else anchored(stored, run.folder)
     with ledger.together():
         if config is not None:
             ledger.guards.set_all(row.run_id, row.candidate.count, config)
         ledger.runs.rewrite_spec(
-            row.run_id, to_yaml(replace(stored, outputs=spec.outputs)), folder, own
+            row.run_id, to_yaml(replace(anchor, outputs=spec.outputs)), folder, own
         )
     if config is not None:
         said = await _tell_guards(engine, row, live, GuardConfig.from_json(config))
@@ -344,7 +347,8 @@ def _begin_setup(
 def _was_done(ledger: Ledger, run_id: str, spec: Spec, stored: Spec) -> bool:
     """Whether the setup and run of a cell are those that were done last.
 
-    A setup that was corrected since is not the one that was launched.
+    A setup that was corrected since is not the one that was launched. A run that was skipped, which
+    has no command in the ledger, may be written down after the one that was done.
     """
-    done = {job["kind"]: job["command"] for job in ledger.jobs.of_run(run_id)}
+    done = {job["kind"]: job["command"] for job in ledger.jobs.of_run(run_id) if job["command"]}
     return (spec.setup, spec.run) == (done.get("setup", stored.setup), done.get("run", stored.run))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld
 
 from nbprov import api
+from nbprov.api.launching.cluster_reuse import _was_done
 from nbprov.api.launching.node_setup import NodeSetup
 from nbprov.machines.setup.setup_jobs import SetupFailed
+from nbprov.model.spec import Spec
+from nbprov.provisioning.ledger import Ledger
 
 OURS = "NBPROV_TEST_TOKEN"
 SENT = f"secrets: {{{OURS}: null}}\nfile_mounts: {{~/k: ~/private}}\nsetup: test -e ~/k/key"
@@ -104,3 +109,29 @@ def test_a_machine_that_replaces_a_lost_one_gets_only_what_was_set_up(
     assert setup.spec.workdir == "~/private"
     setup.wait(WAIT_SECONDS)
     assert context.wished(cluster.cluster_id)[0].workdir == "~/private"
+
+
+def test_other_outputs_from_another_folder_leave_the_sources_where_they_are(
+    world: TunnelWorld, notebook: Path
+) -> None:
+    cluster = launched(world, notebook, "workdir: data\noutputs: [one]")
+    other = notebook.parent / "other"
+    (other / "data").mkdir(parents=True)
+    (said,) = used(world, other, "workdir: data\noutputs: [two]").remarks
+    assert "outputs of dev are changed" in said
+    context = world.session.context
+    assert context.spec_of(cluster.cluster_id).workdir == str(notebook / "data")
+    assert wished(world, cluster) == ("data", str(notebook))
+    context.requested.clear()  # as in the next kernel
+    assert wished(world, cluster)[0] == str(notebook / "data")
+
+
+def test_a_skipped_run_that_is_written_down_late_is_not_the_one_that_was_done() -> None:
+    rows = [
+        {"kind": "setup", "command": "echo corrected"},
+        {"kind": "run", "command": "echo ran"},
+        {"kind": "run", "command": ""},
+    ]
+    ledger = SimpleNamespace(jobs=SimpleNamespace(of_run=lambda run_id: rows))
+    spec = Spec(setup="echo corrected", run="echo ran")
+    assert _was_done(cast(Ledger, ledger), "id", spec, Spec())

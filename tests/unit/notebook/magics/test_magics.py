@@ -180,6 +180,16 @@ def test_variables_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert missing.value.code == "env.missing"
 
 
+def test_a_value_that_no_process_can_be_given_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HERE", "x" * 200_000)
+    for item in ("HERE", "HERE=a\0b", "HERE=a\ud800b"):
+        with pytest.raises(UsageError, match="%%on: the value of HERE ") as caught:
+            environment([item], "%%on")
+        assert (caught.value.code, "xx" in caught.value.message) == ("env.unfit", False)
+
+
 def test_a_remark_at_the_end_of_a_line_is_none_of_its_words() -> None:
     assert parsers.on_parser().parse_line("gpu  # the big one").name == "gpu"
     assert parsers.provision_parser().parse_line("dev --yes # don't ask").yes
