@@ -227,7 +227,7 @@ def broken(url: str, error: BaseException, *, secrets: Iterable[str] = ()) -> Cl
     return CloudError(Failure(Cause.TRANSIENT, f"{host}: {_one_line(words)}", code=code))
 
 
-def is_before_request(words: str) -> bool:
+def is_before_request(said: str) -> bool:
     """Whether an error of TLS belongs to the handshake, before which no request is sent.
 
     Any other may come with the answer, and so does one whose words fit both: `WRONG_VERSION_NUMBER`
@@ -240,7 +240,7 @@ def is_before_request(words: str) -> bool:
     >>> is_before_request("[SSL: DECRYPTION_FAILED_OR_BAD_RECORD_MAC] bad record mac")
     False
     """
-    return any(sign in words for sign in (*_UNVERIFIED, *_HANDSHAKE))
+    return any(sign in said for sign in (*_UNVERIFIED, *_HANDSHAKE))
 
 
 def proxy_login(url: str) -> CloudError:

@@ -9,7 +9,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -194,6 +194,10 @@ class Books:
     def of_run(self, run_id: str) -> list[dict[str, Any]]:
         return self.rows
 
+    def trouble_with(self, write: Callable[[], object]) -> str:
+        write()
+        return ""
+
     def set(
         self,
         run_id: str,
@@ -216,7 +220,7 @@ def test_all_nodes_and_one_that_comes_later_have_what_the_head_found(
     ]
     live = LiveCluster("run", "dev", SimpleNamespace(offer=offer), None, nodes[:2])  # type: ignore[arg-type]
     told: list[str] = []
-    steps = SetupSteps(live, {}, Books(), lambda text, line="": told.append(text))  # type: ignore[arg-type]
+    steps = SetupSteps(live, {}, Books(), lambda text, line="": told.append(text), told.append)  # type: ignore[arg-type]
 
     async def bring_up() -> None:
         source = asked("words", "letters", version=VERSION)

@@ -152,7 +152,7 @@ def test_what_takes_too_long_is_ended_and_says_what_it_was_doing(
     node.agent = agent  # type: ignore[assignment]
     live = LiveCluster("run", "dev", None, None, [shell_node(tmp_path), node])  # type: ignore[arg-type]
     told: list[str] = []
-    steps = SetupSteps(live, {}, None, lambda text, line="": told.append(text))  # type: ignore[arg-type]
+    steps = SetupSteps(live, {}, None, lambda text, line="": told.append(text), told.append)  # type: ignore[arg-type]
     with pytest.raises(error) as caught:
         asyncio.run(follow_node(steps, node, "python-2"))
     assert words in caught.value.message
